@@ -9,7 +9,7 @@
 //! |---|---|
 //! | the head of a request | [`Timeouts::head`], then 408 |
 //! | its body, while the handler waits for it | [`Timeouts::body`] without a byte, then 1 KiB/s; 408 |
-//! | what a handler leaves of the body | 256 KiB and 5 s, else the connection ends with the response |
+//! | the part of the body that a handler did not read | 256 KiB and 5 s, else the connection ends with the response |
 //! | the response | none in time; a client that takes nothing for 90 s is gone |
 //! | the wait for the next request | [`Timeouts::idle`] |
 //!

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::connection_key::ConnectionKey;
 use crate::{
-    mcp::{Event, Method, Notification, Payload, Question, Revision},
+    mcp::{Event, Method, Notification, Payload, Revision, ServerRequest},
     model::Requester,
 };
 
@@ -99,7 +99,7 @@ impl Listens {
     /// # Errors
     ///
     /// Returns the request if there is no listen.
-    pub(crate) fn forward_request(&self, key: &ConnectionKey, question: Question) -> Result<(), Question> {
+    pub(crate) fn forward_request(&self, key: &ConnectionKey, question: ServerRequest) -> Result<(), ServerRequest> {
         let listens = self.0.lock();
         let senders = listens.get(&key.sharer()).map(|sharer| &sharer.senders);
         let mut able = senders.into_iter().flatten().filter(|listener| listener.only.is_empty());

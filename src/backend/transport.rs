@@ -14,7 +14,7 @@ mod websocket;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub(crate) use interface::{Arrival, Exchange, Incoming, NotSent, Transport, TransportError, well_formed};
+pub(crate) use interface::{Exchange, Incoming, NotSent, ServerInput, Transport, TransportError, well_formed};
 
 use super::{error::StartError, task_group::TaskGroup};
 use crate::model::{BackendId, BackendSpec, TransportSpec};

@@ -195,7 +195,7 @@ impl TranslateArgs {
         let by_server = matches!(method, Method::CreateMessage | Method::Elicit | Method::RootsList);
         match (self.form, by_server) {
             (LineKind::Request, false) => Kind::Request,
-            (LineKind::Request, true) => Kind::Question,
+            (LineKind::Request, true) => Kind::ServerRequest,
             (LineKind::Result, false) => Kind::Result,
             (LineKind::Result, true) => Kind::Answer,
             (LineKind::Notification, _) => match method {

@@ -7,7 +7,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     mcp::{
-        ClientInfo, Context, ErrorObject, Question,
+        ClientInfo, Context, ErrorObject, ServerRequest,
         declared::can_be_asked,
         deferred_requests::{DeferredLimits, DeferredRequests},
     },
@@ -47,7 +47,7 @@ impl Deferred {
 
     /// Keeps a request for 5 s. It is refused at once if this client has not declared support or the table is full, and
     /// later if no call comes.
-    pub(super) fn hold(&self, respondent: Respondent, question: Question) {
+    pub(super) fn hold(&self, respondent: Respondent, question: ServerRequest) {
         if let Err(error) = can_be_asked(&respondent.client, &question.method, &question.params) {
             return refuse(question, error);
         }
@@ -70,7 +70,7 @@ impl Deferred {
     }
 
     /// Takes all requests that wait for this client.
-    pub(super) fn take(&self, respondent: &Respondent) -> impl Iterator<Item = Question> + use<> {
+    pub(super) fn take(&self, respondent: &Respondent) -> impl Iterator<Item = ServerRequest> + use<> {
         self.requests.take(|other| other.is_same(respondent)).into_iter().map(|(_, question)| question)
     }
 }
@@ -91,7 +91,7 @@ impl Respondent {
 }
 
 /// Refuses a server request.
-pub(super) fn refuse(question: Question, error: ErrorObject) {
+pub(super) fn refuse(question: ServerRequest, error: ErrorObject) {
     metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
     question.answer.give(Err(error));
 }

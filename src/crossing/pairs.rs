@@ -39,14 +39,14 @@ pub(crate) enum Pair {
 /// The decorators of a pair, the outer ones first.
 #[derive(Clone, Copy)]
 pub(crate) struct Decorators {
-    rounds: Rounds,
+    rounds: RoundTrips,
     tasks: Option<Bridge>,
     listens: Option<ListenDecorator>,
 }
 
 /// Number of calls to the server for one call of its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rounds {
+enum RoundTrips {
     /// One.
     One,
     /// One more for each that ends with server requests: [`repeat`].
@@ -96,13 +96,13 @@ impl ServerCrossing {
             (_, Era::Legacy) if is_further_round => return Pair::Gone,
             (Requester::Session(_), Era::Modern) => {
                 let is_first = !is_further_round && call.method.may_require_input();
-                let rounds = if is_first { Rounds::Many } else { Rounds::One };
+                let rounds = if is_first { RoundTrips::Many } else { RoundTrips::One };
                 (rounds, Some(ListenDecorator::SessionOverRequests))
             }
             (Requester::Request(_) | Requester::TasksOf(_), Era::Legacy) => {
-                (Rounds::One, Some(ListenDecorator::RequestsOverSession))
+                (RoundTrips::One, Some(ListenDecorator::RequestsOverSession))
             }
-            _ => (Rounds::One, None),
+            _ => (RoundTrips::One, None),
         };
         // the only methods with decorators between peers of the same era
         let is_list = matches!(call.method, Method::ToolsList | Method::Listen);
@@ -124,8 +124,8 @@ impl ServerCrossing {
         B: Server + Unpin + 'static,
     {
         match decorators.rounds {
-            Rounds::One => self.serve_round(decorators, server, call),
-            Rounds::Many => repeat::repeated(self.serve_round(decorators, server, call.clone()), backend, call),
+            RoundTrips::One => self.serve_round(decorators, server, call),
+            RoundTrips::Many => repeat::repeated(self.serve_round(decorators, server, call.clone()), backend, call),
         }
     }
 

@@ -15,11 +15,11 @@ use tokio::{task::yield_now, time::sleep};
 use self::round::{Round, RoundQuestion};
 use super::pass_through::{self, Takeover};
 use crate::mcp::{
-    Answered, Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server,
+    AnswerReceiver, Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server,
     client_translator::ClientTranslator,
     json::{Object, quote},
     meta,
-    rising::Rising,
+    monotonic_progress::MonotonicProgress,
     translate::tool_error,
 };
 
@@ -34,20 +34,20 @@ struct MultiRoundTrip<S> {
     /// The call as the client made it.
     call: Call,
     /// Progress of the first call.
-    progress: Rising,
+    progress: MonotonicProgress,
 }
 
 /// A request that the client was sent.
 struct SentRequest {
     entry: RoundQuestion,
-    answered: Answered,
+    answered: AnswerReceiver,
 }
 
 /// Repeats a call of a client with a session, whose first round has this reply: `server` is called again with the
 /// client's answers whenever a round ends with requests. Dropping the reply withdraws the open requests and cancels the
 /// running round.
 pub fn repeated<S: Server + Unpin + 'static>(first: Reply, server: S, call: Call) -> Reply {
-    pass_through::until(first, MultiRoundTrip { server, call, progress: Rising::new() })
+    pass_through::until(first, MultiRoundTrip { server, call, progress: MonotonicProgress::new() })
 }
 
 // === impl MultiRoundTrip ===
@@ -79,7 +79,7 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
     /// The reply from the end of the first round on.
     fn rounds(mut self, mut ended: Payload) -> Reply {
         Reply::new(async_stream::stream! {
-            let mut progress = std::mem::replace(&mut self.progress, Rising::new());
+            let mut progress = std::mem::replace(&mut self.progress, MonotonicProgress::new());
             let mut pause = ROUND_DELAY.0;
             for number in 1.. {
                 let round = match self.round(&ended, number) {
@@ -151,7 +151,7 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
     }
 
     /// Progress that reports the wait for the client, if it gave a token.
-    fn waiting(&self, progress: &mut Rising, number: u32) -> Option<Notification> {
+    fn waiting(&self, progress: &mut MonotonicProgress, number: u32) -> Option<Notification> {
         let token = meta::progress_token(&self.call.params)?;
         progress.waiting(std::str::from_utf8(&token).ok()?, &format!("waiting for input (round {number})"))
     }

@@ -1,5 +1,5 @@
-//! The bindings: bytes, status codes and headers on one side, messages on the other. HTTP is known here and nowhere else on
-//! the client side.
+//! Bindings of clients: bytes, status codes and headers on one side, messages on the other. No other module of the client
+//! side knows HTTP.
 
 mod channel;
 mod refusal;

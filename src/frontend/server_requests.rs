@@ -187,18 +187,18 @@ mod tests {
 
     use super::*;
     use crate::mcp::{
-        Answered, Capabilities, ClientInfo, Heard, Question, Revision, client_translator::ClientTranslator,
-        translate::Profile,
+        AnswerEvent, AnswerReceiver, Capabilities, ClientInfo, Revision, ServerRequest,
+        client_translator::ClientTranslator, translate::Profile,
     };
 
     const REVISION: Revision = Revision::V2025_11_25;
 
-    fn pending(params: &serde_json::Value) -> (PendingRequest, Answered) {
+    fn pending(params: &serde_json::Value) -> (PendingRequest, AnswerReceiver) {
         let capabilities = Capabilities::none();
         let client = Arc::new(ClientInfo { revision: REVISION, capabilities, ..ClientInfo::gateway() });
         let absent = Payload::absent(REVISION);
         let translator = ClientTranslator::new(&client, Profile::default(), &Method::ToolsCall, &absent);
-        let (question, answered) = Question::new(Method::CreateMessage, Payload::of(REVISION, params));
+        let (question, answered) = ServerRequest::new(Method::CreateMessage, Payload::of(REVISION, params));
         (PendingRequest::new(question, &translator).unwrap(), answered)
     }
 
@@ -257,7 +257,7 @@ mod tests {
             let expected = Payload::of(REVISION, &json!({ "progressToken": 7, "progress": progress }));
             tokio::select! {
                 _ = wait => panic!("nobody answered"),
-                heard = heard.next() => assert_eq!(heard, Some(Heard::Progress(expected))),
+                heard = heard.next() => assert_eq!(heard, Some(AnswerEvent::Progress(expected))),
             }
         }
     }

@@ -40,7 +40,7 @@ use crate::{
 pub(crate) struct Session {
     /// Its id toward the client.
     pub(crate) id: SessionId,
-    /// The endpoint at which it was opened, and at which alone it can be used.
+    /// The endpoint at which it was opened: the only one at which it can be used.
     pub(crate) endpoint: Endpoint,
     /// The caller that opened it.
     pub(crate) owner: Arc<Caller>,
@@ -174,7 +174,7 @@ impl Session {
         self.client.get().map_or_else(Profile::default, |(_, profile)| *profile)
     }
 
-    /// The negotiated version; before that the one of the transport's own time.
+    /// The negotiated version; before that, [`Revision::ASSUMED`].
     pub(crate) fn revision(&self) -> Revision {
         self.client().map_or(Revision::ASSUMED, |client| client.revision)
     }
@@ -190,13 +190,13 @@ impl Session {
         !self.initialized.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns `true` once if the servers have yet to get the session's settings.
+    /// Returns `true` once if the session's settings must be sent to the servers again.
     pub(crate) fn take_restored(&self) -> bool {
         self.restored.load(Ordering::Acquire) && self.restored.swap(false, Ordering::AcqRel)
     }
 
-    /// Notes that the store is given its row. To be called before the row is written, so that whoever ends the session
-    /// afterwards knows of it.
+    /// Notes that the store gets its row. Called before the row is written, so that a later end of the session deletes
+    /// it.
     pub(crate) fn set_stored(&self) {
         self.stored.store(true, Ordering::SeqCst);
     }
@@ -259,8 +259,8 @@ impl RunningCalls {
         Some(CallGuard { calls: Arc::clone(self), serial })
     }
 
-    /// Cancels the call with this id. If several carry it, nobody can tell which is meant and none is cancelled; if none
-    /// does, it has ended already.
+    /// Cancels the call with this id. If several calls have it, the target is ambiguous and none is cancelled; if no call
+    /// has it, the call has ended.
     pub(crate) fn cancel(&self, id: &RequestId, reason: Option<&str>) {
         let mut list = self.list.lock();
         let mut named = list

@@ -49,7 +49,7 @@ pub(crate) struct StatelessRequest<'a> {
 }
 
 /// The answer to a request.
-pub(crate) enum Served {
+pub(crate) enum StatelessReply {
     /// A response, and the messages before it.
     Call(RequestMessages),
     /// A stream of notifications that ends with the response.
@@ -95,7 +95,7 @@ impl StatelessRequest<'_> {
     /// # Errors
     ///
     /// `-32603` if the user has too many requests running, or listens open; those of [`Filter::read`].
-    pub(crate) fn serve(self, mut params: Payload) -> Result<Served, ErrorObject> {
+    pub(crate) fn serve(self, mut params: Payload) -> Result<StatelessReply, ErrorObject> {
         let requests = &self.state.requests;
         let caller = &self.sender.admission.caller;
         let user = requests.user(&caller.user);
@@ -107,7 +107,7 @@ impl StatelessRequest<'_> {
         params.revision = context.client.revision;
         tracing::debug!(method = %self.method, user = %context.caller.user, "request without a session");
         if self.method == Method::Listen {
-            return self.listen(&params, context, permit).map(Served::Listen);
+            return self.listen(&params, context, permit).map(StatelessReply::Listen);
         }
         let exchange = RequestExchange {
             id: self.id,
@@ -121,7 +121,7 @@ impl StatelessRequest<'_> {
             method => server.call(Call { method, params, context }),
         };
         let stop = Stop { revoked: Arc::clone(&self.sender.admission.lease.revoked), closed: requests.closed.clone() };
-        Ok(Served::Call(Box::pin(exchange.messages(reply, stop, permit))))
+        Ok(StatelessReply::Call(Box::pin(exchange.messages(reply, stop, permit))))
     }
 
     /// The answer to `subscriptions/listen`.

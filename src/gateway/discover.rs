@@ -14,7 +14,7 @@ use super::{
 use crate::mcp::{ClientInfo, Context, Outcome, Payload, Revision, meta};
 
 /// Maximum bytes of the joined instructions.
-const MOST_INSTRUCTIONS: usize = 16 << 10;
+const MAX_INSTRUCTIONS: usize = 16 << 10;
 
 /// The server information of the merged endpoint. A backend that has not answered yet counts as one with all
 /// capabilities, so that a client does not skip lists that follow a moment later.
@@ -120,6 +120,6 @@ fn instructions(seen: &[VisibleBackend], given: &[Gathered<DiscoverInfo>]) -> Op
         }
         text.extend(["## ", one.entry.id.as_str(), "\n\n", told.trim()]);
     }
-    text.truncate(text.floor_char_boundary(MOST_INSTRUCTIONS));
+    text.truncate(text.floor_char_boundary(MAX_INSTRUCTIONS));
     (!text.is_empty()).then_some(text)
 }

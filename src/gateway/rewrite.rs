@@ -8,7 +8,7 @@ use memchr::memmem::Finder;
 use super::{names, paths};
 use crate::{
     mcp::{
-        ErrorObject, Event, Method, Notification, Outcome, Payload, Question, Revision,
+        ErrorObject, Event, Method, Notification, Outcome, Payload, Revision, ServerRequest,
         json::{self, At, Edits},
         meta,
     },
@@ -90,9 +90,9 @@ impl Rewriter {
     }
 
     /// A server request.
-    fn question(&self, question: Question) -> Question {
-        let Question { method, params, answer } = question;
-        Question { params: self.asked(&method, &params), method, answer }
+    fn question(&self, question: ServerRequest) -> ServerRequest {
+        let ServerRequest { method, params, answer } = question;
+        ServerRequest { params: self.asked(&method, &params), method, answer }
     }
 
     fn input_requests(&self, result: &Payload) -> Payload {
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_question_tells_who_asks() {
         let (question, _answered) =
-            Question::new(Method::Elicit, payload(r#"{"message":"Sure?","requestedSchema":{}}"#));
+            ServerRequest::new(Method::Elicit, payload(r#"{"message":"Sure?","requestedSchema":{}}"#));
         let question = b1().question(question);
         assert_snapshot!(String::from_utf8_lossy(question.params.json()),
             @r#"{"message":"Sure? (from Bee)","requestedSchema":{},"_meta":{"lockkeeper/backend":"b1"}}"#);

@@ -1,4 +1,4 @@
-//! The accept loop: admits connections and starts their tasks on the workers. Knows nothing of what they say.
+//! The accept loop: admits connections and starts their tasks on the workers. Knows nothing of HTTP.
 
 use std::{io, pin::pin, time::Duration};
 

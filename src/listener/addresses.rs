@@ -14,7 +14,7 @@ pub struct Addresses {
     held: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// One that counts, until it is dropped.
+/// A counted connection or request, until it is dropped.
 #[derive(Debug)]
 pub struct AddressPermit {
     addresses: Arc<Addresses>,

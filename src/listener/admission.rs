@@ -18,7 +18,7 @@ use crate::model::ClientIp;
 /// Time for an evicted connection to end. It ends when its task yields.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The bounds, and what is needed to end connections. The accept loop owns it.
+/// The bounds, and the handles that end connections. The accept loop owns it.
 #[derive(Debug)]
 pub(super) struct Admission {
     table: Arc<Table>,
@@ -40,7 +40,7 @@ struct Tenant {
 /// A place for one connection, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Admitted {
-    // the count per address first: who waits for the slot finds it lowered
+    // dropped before the slot: a task that waits for the slot must find the count lowered
     permit: Option<AddressPermit>,
     slot: ConnectionSlot,
     _worker: Option<Assignment>,
@@ -73,14 +73,14 @@ impl Admission {
         Ok(Admitted { permit, slot, _worker: None })
     }
 
-    /// Notes what ends an admitted connection.
+    /// Sets the handle that ends an admitted connection.
     pub(super) fn admitted(&mut self, index: usize, network: Option<IpAddr>, end: CancellationToken) {
         if let Some(tenant) = self.tenants.get_mut(index) {
             *tenant = Some(Tenant { network, end });
         }
     }
 
-    /// Ends the connection that matters least, so that its descriptor is free.
+    /// Ends the least important connection, to free its descriptor.
     pub(super) fn shed(&self) {
         self.evict(|_| true);
     }

@@ -52,7 +52,7 @@ pub(super) struct Connection {
 pub(super) enum DriverStep {
     /// Wait for I/O, at most until the deadline.
     Wait(Option<Instant>),
-    /// Poll hyper again: something was decided that it has to see.
+    /// Poll hyper again: it has to see a decision.
     Again,
     /// Begin the shutdown of an idle connection.
     Retire,
@@ -60,7 +60,7 @@ pub(super) enum DriverStep {
     End(ConnectionEnd),
 }
 
-/// Why a connection is ended before the client does so.
+/// Reason to end a connection before the client does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionEnd {
     /// The head of a request took too long.
@@ -245,7 +245,7 @@ impl Connection {
 
 /// For the driver.
 impl Connection {
-    /// Takes note of all that happened until `now`, and says what comes next.
+    /// Records all events until `now`, and returns the next step.
     pub(super) fn advance(&self, cx: &mut Context<'_>, now: Instant) -> DriverStep {
         let mut exchange = self.exchange.lock();
         discard(&mut exchange.intake, cx);

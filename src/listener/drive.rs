@@ -1,4 +1,4 @@
-//! Drives one connection from its first byte to its close. Knows nothing of who else is connected.
+//! Drives one connection from its first byte to its close. Knows nothing of other connections.
 
 use std::{
     future::poll_fn,

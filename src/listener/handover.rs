@@ -46,7 +46,7 @@ impl Handover {
         self.pending.push_back(pending);
     }
 
-    /// Awaits `other`, and meanwhile moves what lies at busy workers.
+    /// Awaits `other`, and meanwhile moves connections that wait for busy workers.
     pub(super) async fn beside<T>(&mut self, other: impl Future<Output = T>) -> T {
         let mut other = pin!(other);
         loop {

@@ -1,4 +1,4 @@
-//! The answer to a connection that is not admitted: HTTP without hyper, since no request is read. Knows nothing of why.
+//! The answer to a connection that is not admitted: HTTP without hyper, since no request is read. Knows nothing of limits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,13 +16,12 @@ pub(super) const MAX_REFUSALS: usize = 32;
 /// Time for a refused client to read the response.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why a connection is not admitted.
+/// Reason not to admit a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AdmissionRefusal {
     /// Every place is taken by a request that runs: the gateway is overloaded (RFC 9110 15.6.4).
     Full,
-    /// This address holds as many connections as one address may, all with requests that run: it is the client's own
-    /// doing (RFC 6585 4).
+    /// This address has its maximum of connections, all with requests that run: the client caused it (RFC 6585 4).
     Address,
 }
 
@@ -76,7 +75,7 @@ impl PendingRefusals {
     }
 }
 
-/// Writes the answer, and reads on until the client closes: a request that nobody read would destroy the answer.
+/// Writes the answer, then reads until the client closes: closing with unread bytes would discard the answer.
 async fn say<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, refusal: AdmissionRefusal) -> std::io::Result<()> {
     stream.write_all(refusal.answer()).await?;
     stream.shutdown().await?;

@@ -55,7 +55,7 @@ pub(super) async fn answer(
     Ok(response.map(|body| ResponseBody::new(body, connection)))
 }
 
-/// The request with what the layers expect of it.
+/// The request in the form that the layers expect.
 fn extended(request: http::Request<Incoming>, peer: SocketAddr, connection: &Arc<Connection>) -> Request {
     let invitation = invitation(request.headers());
     let mut request = request.map(|body| Body::new(RequestBody::new(body, invitation, Arc::clone(connection))));

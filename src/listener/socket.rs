@@ -1,4 +1,4 @@
-//! Accepts TCP connections and sets the options of their sockets. Knows nothing of who is admitted.
+//! Accepts TCP connections and sets the options of their sockets. Knows nothing of admission.
 
 use std::{io, net::SocketAddr, time::Duration};
 

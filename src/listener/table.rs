@@ -110,7 +110,7 @@ impl Table {
         first.map(|(_, index, stamped)| (index, stamped))
     }
 
-    /// Waits until a slot was freed since the last call, or is.
+    /// Waits until a slot has been freed since the last call.
     pub(super) async fn released(&self) {
         self.released.notified().await;
     }

@@ -45,7 +45,7 @@ pub struct WorkerThreads {
 struct Worker {
     runtime: Handle,
     open: AtomicUsize,
-    /// Those of them that it has not begun to serve. A worker that is busy leaves them lying.
+    /// Those of them that it has not begun to serve, because it is busy.
     waiting: AtomicUsize,
 }
 
@@ -121,14 +121,14 @@ impl Workers {
         Self(Arc::new([Worker::on(Handle::current())]))
     }
 
-    /// Assigns a connection to the worker with the fewest, but rather to one that keeps none waiting.
+    /// Assigns a connection to the worker with the fewest, preferring workers without waiting connections.
     pub(super) fn assign(&self) -> Assignment {
         let load = |worker: &Worker| (worker.waiting.load(Ordering::Relaxed), worker.open.load(Ordering::Relaxed));
         let least = self.0.iter().enumerate().min_by_key(|(_, worker)| load(worker));
         self.assign_to(least.map_or(0, |(index, _)| index))
     }
 
-    /// Assigns a connection to a worker that keeps none waiting, if there is one.
+    /// Assigns a connection to a worker without waiting connections, if there is one.
     pub(super) fn assign_promptly(&self) -> Option<Assignment> {
         let prompt = |(_, worker): &(usize, &Worker)| worker.waiting.load(Ordering::Relaxed) == 0;
         let open = |(_, worker): &(usize, &Worker)| worker.open.load(Ordering::Relaxed);

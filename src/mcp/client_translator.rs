@@ -68,7 +68,7 @@ impl ClientTranslator {
     ///
     /// The error for the server, if the client's version has no form for it.
     pub(crate) fn question(&self, method: &Method, params: &Payload) -> Result<Payload, ErrorObject> {
-        params.clone().into_revision(self.revision(), &self.facts(Kind::Question, method)).map_err(|refusal| {
+        params.clone().into_revision(self.revision(), &self.facts(Kind::ServerRequest, method)).map_err(|refusal| {
             refusal.report();
             refusal.error()
         })
@@ -76,7 +76,7 @@ impl ClientTranslator {
 
     /// The reason why the client's version has no form for a request; `None` if it has one.
     pub(crate) fn refusal(&self, method: &Method, params: &Payload) -> Option<Untranslatable> {
-        let asked = params.clone().into_revision(self.revision(), &self.facts(Kind::Question, method));
+        let asked = params.clone().into_revision(self.revision(), &self.facts(Kind::ServerRequest, method));
         asked.err().inspect(Untranslatable::report)
     }
 

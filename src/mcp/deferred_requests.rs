@@ -14,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::Question;
+use super::ServerRequest;
 
 /// The time for which each is held.
 const HOLD_TIME: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ struct HeldRequest<K> {
 struct Entry<K> {
     number: u64,
     key: K,
-    question: Question,
+    question: ServerRequest,
 }
 
 /// The place of a request. It is free when this is dropped.
@@ -75,9 +75,9 @@ impl<K> DeferredRequests<K> {
     pub(crate) fn hold(
         self: &Arc<Self>,
         key: K,
-        question: Question,
+        question: ServerRequest,
         count: &dyn Fn(&K) -> bool,
-    ) -> Result<impl Future<Output = Option<Question>> + use<K>, Question> {
+    ) -> Result<impl Future<Output = Option<ServerRequest>> + use<K>, ServerRequest> {
         let mut held = self.held.lock();
         let together = held.entries.iter().filter(|entry| count(&entry.key)).count();
         if held.entries.len() >= self.limits.all || together >= self.limits.together {
@@ -106,7 +106,7 @@ impl<K> DeferredRequests<K> {
     }
 
     /// Takes those under keys for which this holds, oldest first.
-    pub(crate) fn take(&self, is_for: impl Fn(&K) -> bool) -> Vec<(K, Question)> {
+    pub(crate) fn take(&self, is_for: impl Fn(&K) -> bool) -> Vec<(K, ServerRequest)> {
         if self.is_empty() {
             return Vec::new();
         }
@@ -130,7 +130,7 @@ impl<K> DeferredPlace<K> {
         }
     }
 
-    fn take(&self) -> Option<Question> {
+    fn take(&self) -> Option<ServerRequest> {
         let mut held = self.requests.held.lock();
         let at = held.entries.iter().position(|entry| entry.number == self.number)?;
         let entry = held.entries.remove(at);
@@ -151,12 +151,12 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use crate::mcp::{Answered, Method, Payload, Revision};
+    use crate::mcp::{AnswerReceiver, Method, Payload, Revision};
 
     const LIMITS: DeferredLimits = DeferredLimits { all: 3, together: 2 };
 
-    fn question() -> (Question, Answered) {
-        Question::new(Method::RootsList, Payload::absent(Revision::V2025_11_25))
+    fn question() -> (ServerRequest, AnswerReceiver) {
+        ServerRequest::new(Method::RootsList, Payload::absent(Revision::V2025_11_25))
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{
-    Answer, ErrorObject, Method, Payload, Question,
+    Answer, ErrorObject, Method, Payload, ServerRequest,
     client_translator::{ClientTranslator, TranslatedAnswer},
     meta,
 };
@@ -30,8 +30,8 @@ impl PendingRequest {
     /// # Errors
     ///
     /// The place for its answer and the error for its server, if the client's version has no form for it.
-    pub(crate) fn new(question: Question, translator: &ClientTranslator) -> Result<Self, (Answer, ErrorObject)> {
-        let Question { method, params, answer } = question;
+    pub(crate) fn new(question: ServerRequest, translator: &ClientTranslator) -> Result<Self, (Answer, ErrorObject)> {
+        let ServerRequest { method, params, answer } = question;
         match translator.question(&method, &params) {
             Ok(shown) => Ok(Self { method, asked: params, shown, answer, translator: translator.clone(), tries: 1 }),
             Err(error) => Err((answer, error)),

@@ -17,7 +17,7 @@ use super::{
 use crate::model::BackendId;
 
 /// Maximum number of the client's progress notifications that wait for a slow server; further ones are dropped.
-const MOST_PROGRESS: usize = 16;
+const MAX_PROGRESS: usize = 16;
 
 /// The reply to one call. It is driven by its reader, and **dropping it cancels the call**.
 pub struct Reply(Pin<Box<dyn Stream<Item = Event> + Send>>);
@@ -28,7 +28,7 @@ pub enum Step {
     /// A notification.
     Notified(Notification, Reply),
     /// A server request during the call.
-    Asked(Question, Reply),
+    Asked(ServerRequest, Reply),
     /// The end.
     Done(Outcome),
 }
@@ -39,7 +39,7 @@ pub enum Event {
     /// A notification.
     Notified(Notification),
     /// A server request.
-    Asked(Question),
+    Asked(ServerRequest),
     /// The end.
     Done(Outcome),
 }
@@ -66,7 +66,7 @@ pub struct Notification {
 
 /// A request of a server to its client.
 #[derive(Debug)]
-pub struct Question {
+pub struct ServerRequest {
     /// `sampling/createMessage`, `elicitation/create` or `roots/list`.
     pub method: Method,
     /// Its parameters.
@@ -84,15 +84,15 @@ pub struct Answer {
 
 /// The side of a server request that waits for the answer. Dropping it withdraws the request.
 #[derive(Debug)]
-pub struct Answered {
+pub struct AnswerReceiver {
     answer: oneshot::Receiver<Result<Payload, ErrorObject>>,
     progress: mpsc::Receiver<Payload>,
 }
 
 /// A message of the client about a server request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
-    /// It is still at it: the parameters of `notifications/progress`, under the server's own token.
+pub enum AnswerEvent {
+    /// Progress: the parameters of `notifications/progress`, under the server's own token.
     Progress(Payload),
     /// A result or an error, and nothing after it.
     Answer(Result<Payload, ErrorObject>),
@@ -218,15 +218,15 @@ impl Outcome {
     }
 }
 
-// === impl Question ===
+// === impl ServerRequest ===
 
-impl Question {
+impl ServerRequest {
     /// Creates a server request, and the side that waits for its answer.
-    pub fn new(method: Method, params: Payload) -> (Self, Answered) {
+    pub fn new(method: Method, params: Payload) -> (Self, AnswerReceiver) {
         let (answer, answered) = oneshot::channel();
-        let (progress, progressed) = mpsc::channel(MOST_PROGRESS);
+        let (progress, progressed) = mpsc::channel(MAX_PROGRESS);
         let answer = Answer { answer, progress };
-        (Self { method, params, answer }, Answered { answer: answered, progress: progressed })
+        (Self { method, params, answer }, AnswerReceiver { answer: answered, progress: progressed })
     }
 }
 
@@ -255,21 +255,21 @@ impl Answer {
     }
 }
 
-impl Answered {
+impl AnswerReceiver {
     /// The client's next message; `None` if there will be no answer. Cancel safe. Must not be called again after
-    /// [`Heard::Answer`] or `None`.
-    pub async fn next(&mut self) -> Option<Heard> {
+    /// [`AnswerEvent::Answer`] or `None`.
+    pub async fn next(&mut self) -> Option<AnswerEvent> {
         tokio::select! {
             biased;
-            Some(params) = self.progress.recv() => Some(Heard::Progress(params)),
-            answer = &mut self.answer => answer.ok().map(Heard::Answer),
+            Some(params) = self.progress.recv() => Some(AnswerEvent::Progress(params)),
+            answer = &mut self.answer => answer.ok().map(AnswerEvent::Answer),
         }
     }
 
     /// Waits for the answer, ignoring progress; `None` if there will be none.
     pub async fn wait(mut self) -> Option<Result<Payload, ErrorObject>> {
         loop {
-            if let Heard::Answer(answer) = self.next().await? {
+            if let AnswerEvent::Answer(answer) = self.next().await? {
                 return Some(answer);
             }
         }
@@ -322,24 +322,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_question_tells_that_nobody_answers() {
-        let (question, answered) = Question::new(Method::RootsList, Payload::absent(REVISION));
+        let (question, answered) = ServerRequest::new(Method::RootsList, Payload::absent(REVISION));
         drop(question);
         assert_eq!(answered.wait().await, None);
     }
 
     #[tokio::test]
     async fn progress_comes_before_the_answer_that_was_given_after_it() {
-        let (question, mut answered) = Question::new(Method::CreateMessage, Payload::absent(REVISION));
+        let (question, mut answered) = ServerRequest::new(Method::CreateMessage, Payload::absent(REVISION));
         let (progress, answer) = (Payload::empty(REVISION), Ok(Payload::empty(REVISION)));
         question.answer.progress(progress.clone());
         question.answer.give(answer.clone());
-        assert_eq!(answered.next().await, Some(Heard::Progress(progress)));
-        assert_eq!(answered.next().await, Some(Heard::Answer(answer)));
+        assert_eq!(answered.next().await, Some(AnswerEvent::Progress(progress)));
+        assert_eq!(answered.next().await, Some(AnswerEvent::Answer(answer)));
     }
 
     #[tokio::test]
     async fn a_question_can_be_withdrawn() {
-        let (mut question, answered) = Question::new(Method::RootsList, Payload::absent(REVISION));
+        let (mut question, answered) = ServerRequest::new(Method::RootsList, Payload::absent(REVISION));
         drop(answered);
         question.answer.withdrawn().await;
     }

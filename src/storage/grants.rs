@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Maximum number of live grants of one user to one client at one redirect origin.
-const MOST_LIVE: usize = 20;
+const MAX_LIVE: usize = 20;
 
 /// A live grant with the names that people know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,7 +210,7 @@ async fn revoke_unused(change: &mut SqliteConnection, newest: &Grant) -> Result<
     .await?;
     let origin = newest.redirect_origin();
     let live: Vec<Grant> = rows.into_iter().map(GrantRow::read).collect::<Result<_, _>>()?;
-    for grant in live.iter().filter(|grant| grant.redirect_origin() == origin).skip(MOST_LIVE - 1) {
+    for grant in live.iter().filter(|grant| grant.redirect_origin() == origin).skip(MAX_LIVE - 1) {
         revoke(change, &grant.id, newest.created).await?;
     }
     Ok(())

@@ -33,7 +33,8 @@ use lockkeeper::{
     crossing::{self, Crossing},
     frontend::{Deps, EndpointServers, Frontend, FrontendSettings, Routes},
     mcp::{
-        Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Question, Reply, Revision, Server,
+        Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Reply, Revision, Server,
+        ServerRequest,
         listen::Filter,
         observer::{LifecycleEvent, Observer},
     },
@@ -330,7 +331,7 @@ fn ask(revision: Revision, arguments: &Value) -> Reply {
     if !arguments["schema"].is_null() {
         params["requestedSchema"] = arguments["schema"].clone();
     }
-    let (question, answered) = Question::new(method, Payload::of(revision, &params));
+    let (question, answered) = ServerRequest::new(method, Payload::of(revision, &params));
     Reply::new(async_stream::stream! {
         yield Event::Asked(question);
         if withdraw {

@@ -73,7 +73,8 @@ fn several_choices_become_yes_or_no_fields_and_come_back() {
             "c": { "type": "array", "title": "Colours", "minItems": 1, "default": ["g"],
                    "items": { "anyOf": [{ "const": "r", "title": "Red" }, { "const": "g", "title": "Green" }] } },
         } } });
-    let lowered = carried(Kind::Question, &Method::Elicit, Revision::V2026_07_28, Revision::V2025_06_18, &question);
+    let lowered =
+        carried(Kind::ServerRequest, &Method::Elicit, Revision::V2026_07_28, Revision::V2025_06_18, &question);
     let expected = json!({ "message": "m", "requestedSchema": { "type": "object", "required": ["n"], "properties": {
         "n": { "type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"] },
         "c__0": { "type": "boolean", "title": "Colours: Red", "default": false },
@@ -116,10 +117,10 @@ fn a_custom_server_request_has_no_form_in_the_newest_version_and_passes_between_
     let (method, params) = (Method::parse("x-vendor/ask"), json!({ "mode": "url", "task": {} }));
     for from in Revision::LEGACY {
         for to in Revision::LEGACY.into_iter().filter(|to| *to != from) {
-            let passed = payload(from, &params).into_revision(to, &Facts::new(Kind::Question, &method)).unwrap();
+            let passed = payload(from, &params).into_revision(to, &Facts::new(Kind::ServerRequest, &method)).unwrap();
             assert_eq!(value(&passed)["mode"], "url", "{from} to {to}");
         }
-        let facts = Facts::new(Kind::Question, &method);
+        let facts = Facts::new(Kind::ServerRequest, &method);
         let refused = payload(from, &params).into_revision(Revision::V2026_07_28, &facts).unwrap_err();
         assert_eq!(refused.error().code(), ErrorObject::METHOD_NOT_FOUND);
     }
@@ -180,7 +181,7 @@ fn an_old_client_gets_the_text_of_structured_content_once() {
 #[test]
 fn an_untranslatable_message_gets_the_error_of_its_side() {
     let ask = |method: &Method, to, json: Value| {
-        payload(Revision::V2025_11_25, &json).into_revision(to, &Facts::new(Kind::Question, method)).unwrap_err()
+        payload(Revision::V2025_11_25, &json).into_revision(to, &Facts::new(Kind::ServerRequest, method)).unwrap_err()
     };
     let form = ask(&Method::Elicit, Revision::V2025_03_26, json!({ "message": "m" }));
     let page = ask(&Method::Elicit, Revision::V2025_06_18, json!({ "mode": "url", "message": "m" }));
@@ -226,7 +227,7 @@ fn sampling_with_several_blocks_reaches_an_older_client_and_its_answer_comes_bac
     let image = json!({ "type": "image", "data": "AA==", "mimeType": "image/png" });
     let question = json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": "a" }, image] }], "maxTokens": 9 });
     let lowered =
-        carried(Kind::Question, &Method::CreateMessage, Revision::V2026_07_28, Revision::V2025_06_18, &question);
+        carried(Kind::ServerRequest, &Method::CreateMessage, Revision::V2026_07_28, Revision::V2025_06_18, &question);
     let expected =
         json!([{ "role": "user", "content": { "type": "text", "text": "a" } }, { "role": "user", "content": image }]);
     assert_eq!(lowered["messages"], expected);
@@ -246,7 +247,7 @@ fn context_is_requested_only_if_the_client_declared_it() {
     let question = json!({ "messages": [], "maxTokens": 9, "includeContext": "allServers" });
     let asked = |to, capabilities: &'static str| {
         let client = ClientInfo { capabilities: Capabilities::new(capabilities.into()), ..ClientInfo::gateway() };
-        let facts = Facts { client: Some(&client), ..Facts::new(Kind::Question, &Method::CreateMessage) };
+        let facts = Facts { client: Some(&client), ..Facts::new(Kind::ServerRequest, &Method::CreateMessage) };
         let asked = payload(Revision::V2024_11_05, &question).into_revision(to, &facts).unwrap();
         asked.string("includeContext")
     };
@@ -259,9 +260,12 @@ fn context_is_requested_only_if_the_client_declared_it() {
 #[test]
 fn a_url_elicitation_has_an_id_only_in_2025_11_25() {
     let page = json!({ "mode": "url", "url": "https://x/k", "message": "m" });
-    let lowered = carried(Kind::Question, &Method::Elicit, Revision::V2026_07_28, Revision::V2025_11_25, &page);
+    let lowered = carried(Kind::ServerRequest, &Method::Elicit, Revision::V2026_07_28, Revision::V2025_11_25, &page);
     assert!(lowered["elicitationId"].is_string());
-    assert_eq!(carried(Kind::Question, &Method::Elicit, Revision::V2025_11_25, Revision::V2026_07_28, &lowered), page);
+    assert_eq!(
+        carried(Kind::ServerRequest, &Method::Elicit, Revision::V2025_11_25, Revision::V2026_07_28, &lowered),
+        page
+    );
 }
 
 #[test]

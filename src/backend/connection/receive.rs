@@ -11,7 +11,7 @@ use super::{
     state::{ConnectionContext, ServerConnection},
 };
 use crate::{
-    backend::transport::{Arrival, Incoming, Transport, well_formed},
+    backend::transport::{Incoming, ServerInput, Transport, well_formed},
     mcp::{
         ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
         json::{self, At},
@@ -37,8 +37,8 @@ pub(crate) fn begin(
                     () = &mut end => break "the gateway ended the connection".to_owned(),
                 };
                 match arrival {
-                    Some(Arrival::Text(text)) => received.take(&text),
-                    Some(Arrival::Lost(reason)) => break reason,
+                    Some(ServerInput::Text(text)) => received.take(&text),
+                    Some(ServerInput::Lost(reason)) => break reason,
                     None => break "the connection ended".to_owned(),
                 }
             }

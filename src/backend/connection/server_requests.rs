@@ -16,7 +16,7 @@ use super::{
 use crate::{
     backend::{connection_key::ConnectionKey, listens::Listens, task_group::TaskGroup},
     mcp::{
-        Answered, ErrorObject, Event, Heard, Message, Method, Payload, Question, RequestId,
+        AnswerEvent, AnswerReceiver, ErrorObject, Event, Message, Method, Payload, RequestId, ServerRequest,
         deferred_requests::{DeferredLimits, DeferredRequests},
     },
     model::BackendId,
@@ -95,7 +95,7 @@ impl ServerRequests {
         if let Some(call) = call {
             self.carried(&id, call, &params);
         }
-        let (question, answered) = Question::new(method.clone(), params);
+        let (question, answered) = ServerRequest::new(method.clone(), params);
         self.await_answer(id.clone(), method, answered, withdrawn);
         if let Some(call) = call {
             return Some((call, Event::Asked(question)));
@@ -193,7 +193,7 @@ impl ServerRequests {
     }
 
     /// Keeps a request for the next call. If none comes it is dropped, which refuses it.
-    fn defer(&self, id: RequestId, question: Question) {
+    fn defer(&self, id: RequestId, question: ServerRequest) {
         let end = self.context.end.clone();
         if let Ok(wait) = self.deferred.hold(id, question, &|_| true) {
             self.context.tasks.spawn(async move {
@@ -230,7 +230,7 @@ impl ServerRequests {
         self: &Arc<Self>,
         id: RequestId,
         method: Method,
-        mut answered: Answered,
+        mut answered: AnswerReceiver,
         withdrawn: CancellationToken,
     ) {
         let requests = Arc::clone(self);
@@ -244,11 +244,11 @@ impl ServerRequests {
                     () = context.end.cancelled() => return,
                 };
                 match heard {
-                    Some(Heard::Progress(params)) => {
+                    Some(AnswerEvent::Progress(params)) => {
                         let params = params.json().clone();
                         context.sender.send(Message::Notification { method: Method::Progress, params });
                     }
-                    Some(Heard::Answer(answer)) => break Some(answer),
+                    Some(AnswerEvent::Answer(answer)) => break Some(answer),
                     None => break None,
                 }
             };

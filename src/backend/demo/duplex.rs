@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::results::{REVISION, complete, read_only, said, text_result};
-use crate::mcp::{ClientInfo, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Question, Reply};
+use crate::mcp::{ClientInfo, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Reply, ServerRequest};
 
 /// Delay between two log messages.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -126,7 +126,7 @@ fn ask(
     if !client.capabilities.has(capability) {
         return complete(&failed(&format!("This client did not declare `{capability}`, so it cannot be asked.")));
     }
-    let (question, answered) = Question::new(method, said(&params));
+    let (question, answered) = ServerRequest::new(method, said(&params));
     Reply::new(async_stream::stream! {
         yield Event::Asked(question);
         let result = match answered.wait().await {

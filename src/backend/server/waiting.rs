@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, interval_at};
 
-use crate::mcp::{Call, Event, Method, Reply, meta, rising::Rising};
+use crate::mcp::{Call, Event, Method, Reply, meta, monotonic_progress::MonotonicProgress};
 
 /// Interval of progress notifications.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
@@ -26,7 +26,7 @@ pub(super) fn with_progress(
     is_there: impl Fn() -> bool + Send + 'static,
 ) -> Reply {
     Reply::new(async_stream::stream! {
-        let (mut reply, mut rising) = (reply, Rising::new());
+        let (mut reply, mut rising) = (reply, MonotonicProgress::new());
         let mut ticks = interval_at(Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
         let mut waits = true;
         loop {

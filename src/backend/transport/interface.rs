@@ -67,7 +67,7 @@ pub(crate) enum Exchange {
 
 /// A message from a server outside of exchanges, or the end of the connection.
 #[derive(Debug)]
-pub(crate) enum Arrival {
+pub(crate) enum ServerInput {
     /// The text of a message, or of a batch.
     Text(Bytes),
     /// The connection is lost, for this reason. Nothing follows.
@@ -75,7 +75,7 @@ pub(crate) enum Arrival {
 }
 
 /// All messages from a server outside of exchanges.
-pub(crate) type Incoming = BoxStream<'static, Arrival>;
+pub(crate) type Incoming = BoxStream<'static, ServerInput>;
 
 /// Failure to send a message or to receive its answer.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -5,11 +5,11 @@ use futures_util::StreamExt as _;
 use tokio::io::AsyncRead;
 use tokio_util::codec::FramedRead;
 
-use super::interface::{Arrival, Incoming};
+use super::interface::{Incoming, ServerInput};
 use crate::{model::BackendId, wire::lines::Lines};
 
 /// The messages in `input`, then the reason of its end. Other lines are logged and passed over.
-pub(super) fn arrivals(
+pub(super) fn server_input(
     input: impl AsyncRead + Send + Unpin + 'static,
     backend: BackendId,
     ended: impl Future<Output = String> + Send + 'static,
@@ -19,7 +19,7 @@ pub(super) fn arrivals(
         let mut is_first = true;
         while let Some(line) = lines.next().await {
             match line {
-                Ok(line) if matches!(line.first(), Some(b'{' | b'[')) => yield Arrival::Text(line),
+                Ok(line) if matches!(line.first(), Some(b'{' | b'[')) => yield ServerInput::Text(line),
                 Ok(line) => {
                     if std::mem::take(&mut is_first) {
                         tracing::warn!(%backend, "the server writes something else than messages among them");
@@ -27,10 +27,10 @@ pub(super) fn arrivals(
                     let text: String = String::from_utf8_lossy(&line).chars().take(200).collect();
                     tracing::debug!(%backend, text, "passed over");
                 }
-                Err(error) => yield Arrival::Lost(format!("what the server writes cannot be read: {error}")),
+                Err(error) => yield ServerInput::Lost(format!("what the server writes cannot be read: {error}")),
             }
         }
-        yield Arrival::Lost(ended.await);
+        yield ServerInput::Lost(ended.await);
     };
     arrivals.boxed()
 }

@@ -12,8 +12,8 @@ use tokio::{
 
 use super::{
     http::Client,
-    interface::{Arrival, Incoming, Transport},
-    lines::arrivals,
+    interface::{Incoming, ServerInput, Transport},
+    lines::server_input,
     queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
 };
 use crate::{
@@ -60,11 +60,11 @@ fn begin(
     backend: BackendId,
 ) -> Incoming {
     tasks.spawn(run(outgoing, write));
-    arrivals(read, backend, async { "the server closed the connection".to_owned() })
+    server_input(read, backend, async { "the server closed the connection".to_owned() })
 }
 
 fn lost(reason: String) -> Incoming {
-    futures_util::stream::iter([Arrival::Lost(reason)]).boxed()
+    futures_util::stream::iter([ServerInput::Lost(reason)]).boxed()
 }
 
 /// Writes what is queued until it is to stop; then closes the connection.

@@ -19,7 +19,7 @@ use url::Url;
 
 use super::{
     http::{Client, HttpTarget, Refused, Response, is_events, read_body, read_refusal},
-    interface::{Arrival, Incoming, Transport, TransportError},
+    interface::{Incoming, ServerInput, Transport, TransportError},
 };
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
@@ -69,7 +69,7 @@ fn incoming(target: HttpTarget, named: watch::Sender<Option<Arc<HttpTarget>>>) -
         let mut stream = match open(&target).await {
             Ok(response) => events(response.into_body().into_data_stream()).boxed(),
             Err(reason) => {
-                yield Arrival::Lost(reason);
+                yield ServerInput::Lost(reason);
                 return;
             }
         };
@@ -77,20 +77,20 @@ fn incoming(target: HttpTarget, named: watch::Sender<Option<Arc<HttpTarget>>>) -
         match first.unwrap_or_else(|_| Err(NO_ENDPOINT.to_owned())) {
             Ok(uri) => drop(named.send_replace(Some(Arc::new(target.at(uri))))),
             Err(reason) => {
-                yield Arrival::Lost(reason);
+                yield ServerInput::Lost(reason);
                 return;
             }
         }
         loop {
             match stream.next().await {
-                Some(Ok(event)) if event.is_message() => yield Arrival::Text(event.data),
+                Some(Ok(event)) if event.is_message() => yield ServerInput::Text(event.data),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
-                    yield Arrival::Lost(error.to_string());
+                    yield ServerInput::Lost(error.to_string());
                     return;
                 }
                 None => {
-                    yield Arrival::Lost("the server closed the event stream".to_owned());
+                    yield ServerInput::Lost("the server closed the event stream".to_owned());
                     return;
                 }
             }

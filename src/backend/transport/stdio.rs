@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use self::process::{Process, Tail};
 use super::{
     interface::{Exchange, Incoming, Transport, TransportError},
-    lines::arrivals,
+    lines::server_input,
 };
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
@@ -90,7 +90,7 @@ pub(crate) fn connect(
     let tail = process.tail();
     tasks.spawn(process.run(writer.run(), stop.clone(), exited));
     let transport = StdioTransport { input, tail, stop, exit: exit.clone() };
-    Ok((Arc::new(transport), arrivals(stdout, backend.clone(), ended(exit))))
+    Ok((Arc::new(transport), server_input(stdout, backend.clone(), ended(exit))))
 }
 
 /// A child's standard input as a pipe to which a line can be written without waiting.

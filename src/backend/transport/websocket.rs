@@ -20,7 +20,7 @@ use tokio_tungstenite::{
 
 use super::{
     http::{Client, configured_headers},
-    interface::{Arrival, Incoming, Transport},
+    interface::{Incoming, ServerInput, Transport},
     queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
 };
 use crate::{
@@ -50,26 +50,26 @@ pub(super) fn connect(
         let (sink, mut frames) = match open(&client, request).await {
             Ok(socket) => socket.split(),
             Err(reason) => {
-                yield Arrival::Lost(reason);
+                yield ServerInput::Lost(reason);
                 return;
             }
         };
         tasks.spawn(run(outgoing, sink));
         loop {
             match timeout(SILENCE_TIMEOUT, frames.next()).await {
-                Ok(Some(Ok(Frame::Text(text)))) => yield Arrival::Text(text.into()),
+                Ok(Some(Ok(Frame::Text(text)))) => yield ServerInput::Text(text.into()),
                 Ok(Some(Ok(Frame::Close(_))) | None) => {
-                    yield Arrival::Lost("the server closed the connection".to_owned());
+                    yield ServerInput::Lost("the server closed the connection".to_owned());
                     return;
                 }
                 // pings are answered by the library; messages are text
                 Ok(Some(Ok(_))) => {}
                 Ok(Some(Err(error))) => {
-                    yield Arrival::Lost(format!("the connection broke ({error})"));
+                    yield ServerInput::Lost(format!("the connection broke ({error})"));
                     return;
                 }
                 Err(_) => {
-                    yield Arrival::Lost("the server does not answer pings any more".to_owned());
+                    yield ServerInput::Lost("the server does not answer pings any more".to_owned());
                     return;
                 }
             }

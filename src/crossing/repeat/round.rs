@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::mcp::{
-    Answered, ClientInfo, Method, Payload, Question, Revision, Untranslatable,
+    AnswerReceiver, ClientInfo, Method, Payload, Revision, ServerRequest, Untranslatable,
     client_translator::ClientTranslator,
     declared::{MissingCapability, missing_strictly},
     json::Object,
@@ -93,7 +93,7 @@ impl RoundQuestion {
             return translator.refusal(&self.method, &self.params);
         };
         let feature = part.map_or_else(|| capability.to_owned(), |part| format!("{capability}.{part}"));
-        let cause = Cause::Question { capability, part };
+        let cause = Cause::ServerRequest { capability, part };
         let (from, to) = (self.params.revision, client.revision);
         let refusal =
             Untranslatable { feature: feature.into(), from, to, backend: None, cause }.of(self.params.origin());
@@ -102,8 +102,8 @@ impl RoundQuestion {
     }
 
     /// The request for the client, and the receiver of its answer.
-    pub(super) fn question(&self) -> (Question, Answered) {
-        Question::new(self.method.clone(), self.params.clone())
+    pub(super) fn question(&self) -> (ServerRequest, AnswerReceiver) {
+        ServerRequest::new(self.method.clone(), self.params.clone())
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
         pass_through::Takeover,
     },
     mcp::{
-        Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Question, Reply,
+        Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, ServerRequest,
         client_translator::ClientTranslator,
         declared::can_be_asked,
         json::{At, quote},
@@ -136,7 +136,7 @@ impl SuspendedExchange {
     }
 
     /// Adds a server request for the client; refuses one that the client does not support.
-    fn ask(&self, call: &mut SuspendedCall, question: Question) {
+    fn ask(&self, call: &mut SuspendedCall, question: ServerRequest) {
         let client = &self.respondent.client;
         if let Err(error) = can_be_asked(client, &question.method, &question.params) {
             return refuse(question, error);

@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
     use crate::mcp::{
-        ClientInfo, Heard, Method, Payload, Question, Reply, Revision, client_translator::ClientTranslator,
+        AnswerEvent, ClientInfo, Method, Payload, Reply, Revision, ServerRequest, client_translator::ClientTranslator,
         pending_request::PendingRequest, translate::Profile,
     };
 
@@ -156,7 +156,7 @@ mod tests {
     async fn a_server_with_a_progress_token_gets_progress_while_its_client_is_busy() {
         let of = |value| Payload::of(Revision::V2025_11_25, &value);
         let params = of(json!({ "message": "?", "requestedSchema": {}, "_meta": { "progressToken": "t" } }));
-        let (question, mut answered) = Question::new(Method::Elicit, params);
+        let (question, mut answered) = ServerRequest::new(Method::Elicit, params);
         let client = Arc::new(ClientInfo { revision: Revision::V2026_07_28, ..ClientInfo::gateway() });
         let absent = Payload::absent(Revision::V2026_07_28);
         let translator = ClientTranslator::new(&client, Profile::default(), &Method::ToolsCall, &absent);
@@ -172,7 +172,7 @@ mod tests {
         };
         let progress = |number| {
             let text = format!(r#"{{"progressToken":"t","progress":{number}}}"#);
-            Some(Heard::Progress(Payload::new(Revision::V2025_11_25, text.into())))
+            Some(AnswerEvent::Progress(Payload::new(Revision::V2025_11_25, text.into())))
         };
         assert_eq!(told, [progress(1), progress(2)]);
     }

@@ -11,7 +11,7 @@ use tokio::{sync::watch, time::timeout};
 use crate::{
     crossing::collection_window::Window,
     mcp::{
-        ClientInfo, ErrorObject, Facts, Outcome, Payload, Question, Revision,
+        ClientInfo, ErrorObject, Facts, Outcome, Payload, Revision, ServerRequest,
         json::{Object, quote},
         task::related,
         translate::Kind,
@@ -31,7 +31,7 @@ pub(crate) struct PendingInput {
 
 #[derive(Debug, Default)]
 struct InputState {
-    open: BTreeMap<u64, Question>,
+    open: BTreeMap<u64, ServerRequest>,
     /// Number of requests so far: keys are never used twice (extension, *Task Update Requests*).
     last: u64,
     awaited: bool,
@@ -70,7 +70,7 @@ impl PendingInput {
         let state = self.state.lock();
         let mut shown = Vec::new();
         for (number, question) in &state.open {
-            let facts = Facts { client: Some(client), ..Facts::new(Kind::Question, &question.method) };
+            let facts = Facts { client: Some(client), ..Facts::new(Kind::ServerRequest, &question.method) };
             let params = question.params.clone().into_revision(Revision::V2026_07_28, &facts).ok()?;
             let params = if params.is_absent() { "{}".into() } else { String::from_utf8_lossy(params.json()) };
             let method = quote(question.method.as_str());
@@ -85,7 +85,7 @@ impl PendingInput {
         for (key, text) in responses.iter() {
             let number = key.strip_prefix('r').and_then(|number| number.parse().ok());
             let question = number.and_then(|number: u64| self.state.lock().open.remove(&number));
-            let Some(Question { method, params, answer }) = question else { continue };
+            let Some(ServerRequest { method, params, answer }) = question else { continue };
             let given = Payload::new(Revision::V2026_07_28, Bytes::copy_from_slice(text.as_bytes()));
             if given.object().is_none() {
                 answer.give(Err(ErrorObject::internal("the answer is no object")));
@@ -125,7 +125,7 @@ impl PendingInput {
 
 impl Waiter {
     /// Adds an input request.
-    pub(super) fn ask(&self, question: Question) {
+    pub(super) fn ask(&self, question: ServerRequest) {
         let mut state = self.0.state.lock();
         if state.open.len() >= MAX_REQUESTS {
             return;

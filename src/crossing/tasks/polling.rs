@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{extension_tasks::ExtensionTasks, session_tasks::Claim};
 use crate::mcp::{
-    Context, ErrorObject, Event, Method, Outcome, Payload, Question, Revision, json,
+    Context, ErrorObject, Event, Method, Outcome, Payload, Revision, ServerRequest, json,
     task::{self, DetailedTask, InputRequest, TaskStatus, related},
 };
 
@@ -135,7 +135,7 @@ impl Polling {
     }
 
     /// New input requests.
-    fn ask(&self, task: &DetailedTask, open: &mut OpenQuestions) -> Vec<Question> {
+    fn ask(&self, task: &DetailedTask, open: &mut OpenQuestions) -> Vec<ServerRequest> {
         if task.status != TaskStatus::InputRequired {
             return Vec::new();
         }
@@ -143,7 +143,7 @@ impl Polling {
         for InputRequest { key, method, params } in task.input_requests() {
             let Some(claim) = self.tasks.shared.of_sessions.claim(&self.id, &key) else { continue };
             let params = if self.visibility == Visibility::Client { related(&params, &self.id) } else { params };
-            let (question, answered) = Question::new(method.clone(), params);
+            let (question, answered) = ServerRequest::new(method.clone(), params);
             open.asked.push(Box::pin(async move {
                 let answer = read(&key, &method, answered.wait().await);
                 (claim, key, answer)

@@ -2,8 +2,8 @@
 //! 2.5). For legacy clients the channel is the session; requests of 2026-07-28 run beside it, each by itself. The end of
 //! the channel cancels everything on it. Knows nothing of framing.
 //!
-//! Messages to be written wait in a bounded queue, so that a slow reader keeps no cancellation from its call. A client that
-//! does not read its answers is not read either once half of the queue waits for it.
+//! Outgoing messages wait in a bounded queue, so that a slow reader does not delay its own cancellations. When half of the
+//! queue is used, no further message is read from the client.
 
 use std::{
     future::{pending, poll_fn},
@@ -34,7 +34,7 @@ use crate::{
         replay::{ReplayBuffer, ReplayReader},
         session::{RunningCalls, Session, exchange::SessionExchange, inbound::Inbound},
         state::{FrontendState, Sender},
-        stateless_request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
+        stateless_request::{RequestEnvelope, RequestMessages, StatelessReply, StatelessRequest},
     },
     mcp::{
         CancelReason, ErrorObject, Message, Method, RequestId,
@@ -42,26 +42,26 @@ use crate::{
     },
 };
 
-/// The time in which the client has to read what is left when the channel ends.
+/// Time for the client to read the remaining messages when the channel ends.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The part of the queue up to which the client is read.
+/// Share of the queue up to which messages are read from the client.
 const READ_UP_TO: (usize, usize) = (1, 2);
-/// The part of the queue up to which answers are added to it; the rest is for messages outside of calls.
+/// Share of the queue up to which answers are added; the rest is for messages outside of calls.
 const ANSWER_UP_TO: (usize, usize) = (3, 4);
 
 /// One client.
 pub(super) struct ChannelClient {
     state: Arc<FrontendState>,
     sender: Sender,
-    /// Messages to be written.
+    /// Outgoing messages.
     queue: Arc<ReplayBuffer>,
     /// Notified when a message leaves the queue.
     taken: Arc<Notify>,
-    /// `None` until a client with a handshake begins it.
+    /// The session; `None` before `initialize`.
     session: Option<Arc<Session>>,
     /// The requests of 2026-07-28.
     requests: Arc<RunningCalls>,
-    /// The answers that are being made.
+    /// Answers in progress.
     answers: SelectAll<AnswerStream>,
     linger: Duration,
 }
@@ -74,13 +74,13 @@ pub(super) enum ChannelInput {
     Refused(RequestRefusal),
 }
 
-/// The messages to be written.
+/// Outgoing messages.
 pub(super) struct ChannelOutput {
     reader: ReplayReader,
     taken: Arc<Notify>,
 }
 
-/// An answer that is being made.
+/// An answer in progress.
 enum AnswerStream {
     Session(SessionExchange),
     Request(RequestMessages),
@@ -115,7 +115,7 @@ impl ChannelClient {
             () = credential_end => return,
         }
         let queue = Arc::clone(&self.queue);
-        // everything on the channel is cancelled before the client is waited for
+        // cancel everything on the channel before waiting for the client
         drop(self);
         queue.finish();
         let _ = timeout(CLOSE_TIMEOUT, write).await;
@@ -158,7 +158,7 @@ impl ChannelClient {
         waiting.messages <= settings.queue / whole * part && waiting.bytes <= settings.replay_bytes
     }
 
-    /// Ends the listens, which would go on for ever.
+    /// Ends the listens, which never end by themselves.
     fn end_listens(&mut self) {
         let answers = std::mem::take(&mut self.answers).into_iter();
         self.answers = answers.filter(|answer| !matches!(answer, AnswerStream::Listen(_))).collect();
@@ -193,7 +193,7 @@ impl ChannelClient {
         self.queue.push(refusal.toward(revision).into_message());
     }
 
-    /// Begins to serve a request that stands alone.
+    /// Starts to serve a stateless request.
     fn request(&mut self, EnvelopedRequest { id, method, params, envelope }: EnvelopedRequest) {
         let cancel_reason = CancelReason::new("client disconnected");
         let served = RequestEnvelope::read(&envelope).and_then(|envelope| {
@@ -207,8 +207,8 @@ impl ChannelClient {
             let served = request.serve(params)?;
             let cancelled = poll_fn(move |cx| guard.poll_cancelled(cx));
             Ok(match served {
-                Served::Call(messages) => AnswerStream::Request(Box::pin(messages.take_until(cancelled))),
-                Served::Listen(messages) => {
+                StatelessReply::Call(messages) => AnswerStream::Request(Box::pin(messages.take_until(cancelled))),
+                StatelessReply::Listen(messages) => {
                     let messages = messages.chain(stream::once(async move { end_of_listen(&id) }));
                     AnswerStream::Listen(Box::pin(messages.take_until(cancelled)))
                 }
@@ -233,7 +233,7 @@ impl ChannelClient {
                 let refusal = RequestRefusal::invalid("Invalid Request: the session begins with initialize");
                 return Err(refusal.with_id(Some(id.clone())));
             }
-            // a request that stands alone may be cancelled by a notification that names no version
+            // a stateless request may be cancelled by a notification without a version
             (None, Message::Notification { method: Method::Cancelled, params }) => {
                 self.requests.cancel_named(params);
                 return Ok(());
@@ -293,7 +293,7 @@ impl Stream for AnswerStream {
     }
 }
 
-/// Waits until this time; for ever without one.
+/// Waits until `end`; never returns for `None`.
 async fn until(end: Option<Instant>) {
     match end {
         Some(end) => sleep_until(end).await,
@@ -301,7 +301,7 @@ async fn until(end: Option<Instant>) {
     }
 }
 
-/// Waits until the session has ended; for ever without one.
+/// Waits until the session has ended; never returns for `None`.
 async fn ended(session: Option<&Session>) {
     match session {
         Some(session) => session.ended.cancelled().await,
@@ -309,8 +309,8 @@ async fn ended(session: Option<&Session>) {
     }
 }
 
-/// The message after the result of a listen that the gateway ends: one page of 2026-07-28 wants the result (subscriptions),
-/// the other this notification (cancellation).
+/// The message after the result of a listen that the gateway ends: 2026-07-28 requires the result on one page
+/// (subscriptions) and this notification on another (cancellation).
 fn end_of_listen(id: &RequestId) -> Message {
     let params = format!(r#"{{"requestId":{}}}"#, String::from_utf8_lossy(id.json()));
     Message::Notification { method: Method::Cancelled, params: params.into() }

@@ -1,4 +1,4 @@
-//! Requests that are refused before any call is made: the HTTP status and the JSON-RPC error that say so.
+//! Refusals of requests before any call: HTTP status and JSON-RPC error.
 
 use axum::{
     body::Body,
@@ -21,7 +21,7 @@ pub(crate) struct RequestRefusal {
     status: StatusCode,
     error: ErrorObject,
     id: Option<RequestId>,
-    /// The version whose rules say how an error without id is written.
+    /// The version that decides the form of an error without id.
     revision: Option<Revision>,
     hint: Option<Hint>,
 }
@@ -60,20 +60,20 @@ impl RequestRefusal {
         Self::new(StatusCode::BAD_REQUEST, ErrorObject::HEADER_MISMATCH, &message)
     }
 
-    /// 400 with the error that the text deserves.
+    /// 400 with the JSON-RPC error for malformed text.
     pub(crate) fn malformed(malformed: &Malformed) -> Self {
         let mut refusal = Self::invalid("");
         refusal.error = malformed.to_error();
         refusal.with_id(malformed.id().cloned())
     }
 
-    /// 400 for a batch that the session cannot have.
+    /// 400 for a batch that is invalid in its session.
     pub(crate) fn batch(refused: RefusedBatch) -> Self {
         let RefusedBatch { error, id } = refused;
         Self { status: StatusCode::BAD_REQUEST, error, id, revision: None, hint: None }
     }
 
-    /// 406: the answer could be neither of the two forms that the protocol has.
+    /// 406: the client does not accept both forms of an answer.
     pub(crate) fn not_acceptable(wanted: &str) -> Self {
         let message = format!("Not Acceptable: the Accept header must list {wanted}");
         Self::new(StatusCode::NOT_ACCEPTABLE, ErrorObject::INVALID_REQUEST, &message)
@@ -134,8 +134,8 @@ impl RequestRefusal {
         }
     }
 
-    /// 400: the stream that `Last-Event-ID` names was over too long ago. A stream that stays silent would let the client
-    /// wait for an answer that nobody has any more.
+    /// 400: the stream of `Last-Event-ID` ended too long ago. On a silent stream, the client would wait for an answer that
+    /// no longer exists.
     pub(crate) fn forgotten_stream() -> Self {
         Self::invalid("Bad Request: the stream of this Last-Event-ID is not kept any more; send the request again")
     }
@@ -154,12 +154,12 @@ impl RequestRefusal {
         }
     }
 
-    /// The same refusal, answering the request `id`.
+    /// Sets the id of the refused request.
     pub(crate) fn with_id(self, id: Option<RequestId>) -> Self {
         Self { id, ..self }
     }
 
-    /// The same refusal, written as this version wants it; what was said of the version before stays.
+    /// Sets the version that decides the form, unless it is set already.
     pub(crate) fn toward(self, revision: Option<Revision>) -> Self {
         Self { revision: self.revision.or(revision), ..self }
     }

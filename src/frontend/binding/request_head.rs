@@ -117,7 +117,7 @@ impl RequestHead {
     /// 406 unless the client accepts both forms of an answer, 415 unless the body is JSON.
     pub(super) fn check_post(&self) -> Result<(), RequestRefusal> {
         let accepts = |media_type| headers::accepts(&self.headers, media_type);
-        // what the official SDKs send needs no look at its parts
+        // the value of the official SDKs, which needs no parsing
         let is_usual = self.headers.get_all(header::ACCEPT).iter().eq([headers::JSON_AND_EVENTS]);
         if !is_usual && (!accepts(headers::JSON) || !accepts(sse::MEDIA_TYPE)) {
             return Err(RequestRefusal::not_acceptable("both application/json and text/event-stream"));
@@ -150,7 +150,7 @@ impl RequestHead {
     pub(crate) fn session(&self) -> Option<&str> {
         let mut values = self.headers.get_all(headers::SESSION_ID).iter();
         let (first, second) = (values.next()?, values.next());
-        // an id that is not visible ASCII, or one of two, is one that nobody was given
+        // no session has an id that is not visible ASCII, or two ids
         Some(first.to_str().ok().filter(|_| second.is_none()).map(str::trim).unwrap_or_default())
     }
 }
@@ -163,12 +163,12 @@ impl FromRequestParts<Arc<FrontendState>> for RequestHead {
     }
 }
 
-/// Bytes from which on a body is looked at beside the thread that serves the connection: others on it would wait.
+/// Minimum size in bytes of a body that is parsed on another thread, so that other connections of this thread do not wait.
 const LARGE: usize = 64 * 1024;
-/// One large body is looked at at a time: what serves connections keeps its share of the cores.
+/// Permit to parse a large body: one at a time, so that connections keep their share of the cores.
 static LARGE_AT_ONCE: Semaphore = Semaphore::const_new(1);
 
-/// Reads what is in a body by `look`, such as its messages.
+/// Applies `look`, such as a parser of messages, to a body.
 pub(super) async fn look_into<T: Send + 'static>(body: Bytes, look: impl FnOnce(&Bytes) -> T + Send + 'static) -> T {
     if body.len() < LARGE {
         return look(&body);
@@ -177,7 +177,7 @@ pub(super) async fn look_into<T: Send + 'static>(body: Bytes, look: impl FnOnce(
     match spawn_blocking(move || look(&body)).await.map_err(JoinError::try_into_panic) {
         Ok(found) => found,
         Err(Ok(panic)) => resume_unwind(panic),
-        // the runtime ends, and this with it
+        // the runtime is shutting down
         Err(Err(_)) => pending().await,
     }
 }
@@ -201,13 +201,13 @@ pub(super) async fn read(state: &FrontendState, mut body: Body) -> Result<Bytes,
     let mut text = Bytes::new();
     let mut joined = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        // a body that breaks off is refused in the same way: nobody reads that answer
+        // an incomplete body gets the same refusal, which no client reads
         let frame = frame.map_err(|_| RequestRefusal::too_large(max))?;
         let Ok(data) = frame.into_data() else { continue };
         if text.len() + joined.len() + data.len() > max {
             return Err(RequestRefusal::too_large(max));
         }
-        // most bodies are one piece, and stay it
+        // most bodies are a single chunk, which is not copied
         if text.is_empty() && joined.is_empty() {
             text = data;
         } else {
@@ -269,7 +269,7 @@ fn has_envelope(params: &Bytes) -> bool {
     meta::envelope(&Payload::new(Revision::NEWEST, params.clone())).is_some()
 }
 
-/// The refusal of a version header without sessions above a body without envelope: never served as of a session.
+/// The refusal of a body without envelope under the header of a stateless version: it is never served in a session.
 fn without_envelope(method: &Method, id: RequestId) -> RequestRefusal {
     if *method == Method::Initialize {
         return RequestRefusal::sessionless_initialize().with_id(Some(id));
@@ -279,7 +279,7 @@ fn without_envelope(method: &Method, id: RequestId) -> RequestRefusal {
     RequestRefusal::modern(ErrorObject::invalid_params(message), id)
 }
 
-/// The refusal of a message with the semantics of a session, if none of those are served.
+/// The refusal of a message of a session, for a gateway that serves no sessions.
 fn sessionless(frame: &Result<Frame, Malformed>) -> RequestRefusal {
     match frame {
         Ok(Frame::Single(Message::Request { id, method: Method::Initialize, params })) => {

@@ -59,7 +59,7 @@ pub(super) enum EventSource {
     Call(u64, ReplayReader),
     /// A standalone stream of a session.
     Standalone(ReplayReader),
-    /// The answer to a request without a session: the messages so far, and the rest. Nobody comes back to it.
+    /// The answer to a request without a session: the messages so far, and the rest. It cannot be resumed.
     Request(vec::IntoIter<Message>, RequestMessages),
 }
 
@@ -68,11 +68,11 @@ pub(super) enum EventSource {
 pub(super) struct StreamOptions {
     /// The first event; `None`: a comment, which flushes the headers.
     pub(super) opening: Option<Bytes>,
-    /// The prefix of the event ids, if the client can come back.
+    /// The prefix of the event ids, if the stream can be resumed.
     pub(super) ids: Option<EventIdPrefix>,
     /// The event without a message at the beginning.
     pub(super) priming: Priming,
-    /// The time that it stays open, if the client comes back by itself.
+    /// The time after which it is closed, for a client that reconnects by itself.
     pub(super) lifetime: Option<Duration>,
 }
 
@@ -144,8 +144,7 @@ pub(super) fn json(messages: &[Message], form: ResponseForm) -> Response {
     response
 }
 
-/// A stream of events until the source or `end` ends. It is flushed at once by everything on the way that heeds its
-/// headers.
+/// A stream of events until the source or `end` ends. Its headers ask proxies to flush each event at once.
 pub(super) fn stream(
     source: EventSource,
     options: StreamOptions,
@@ -220,7 +219,7 @@ fn events(
     }
 }
 
-/// Waits for this time; for ever without one.
+/// Waits for this time; never returns for `None`.
 async fn after(time: Option<Duration>) {
     match time {
         Some(time) => sleep(time).await,

@@ -1,5 +1,5 @@
-//! HTTP+SSE (2024-11-05, transports): the connection is the session, and everything for the client goes down its one
-//! stream. Any legacy version may be negotiated on it.
+//! HTTP+SSE (2024-11-05, transports): the connection is the session, and its one stream carries all messages to the
+//! client. Any legacy version may be negotiated on it.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) struct MessagesQuery {
 struct SseConnection {
     state: Arc<FrontendState>,
     session: Arc<Session>,
-    /// Opens `/messages` to a client that brought its key in the query.
+    /// Credential for `/messages` of a client that sent its key in the query.
     ticket: Option<Arc<MessageTicket>>,
 }
 
@@ -109,8 +109,8 @@ async fn receive(
     Ok(response::accepted())
 }
 
-/// Drives a call: its messages go down the one stream, whether that is read or not. A stream that was closed because its
-/// reader is too slow ends the session here: nobody looks at the connection before its peer reads on.
+/// Drives a call: its messages are added to the one stream even if that is not read. If the stream was closed because its
+/// reader is too slow, the session ends here: the connection would notice only when its peer reads on.
 fn run(inbound: &Inbound<'_>, mut exchange: SessionExchange) {
     let (state, session) = (Arc::clone(inbound.state), Arc::clone(inbound.session));
     inbound.state.tracker.spawn(async move {

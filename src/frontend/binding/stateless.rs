@@ -1,6 +1,6 @@
-//! Requests of 2026-07-28 over Streamable HTTP: the headers that mirror the body, so that what stands between can route
-//! without reading it (transports, *Request Metadata*), and the form and status of the answer. A request whose headers
-//! say something else is refused: whoever stood between was told a lie.
+//! Requests of 2026-07-28 over Streamable HTTP: the headers that mirror the body, so that proxies can route without
+//! reading it (transports, *Request Metadata*), and the form and status of the answer. A request whose headers differ from
+//! its body is refused: a proxy may have decided by the headers.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     frontend::{
         state::{FrontendState, Sender},
-        stateless_request::{RequestEnvelope, RequestMessages, Served, StatelessRequest},
+        stateless_request::{RequestEnvelope, RequestMessages, StatelessReply, StatelessRequest},
     },
     mcp::{CancelReason, ErrorObject, Message, Method, Payload, mirrored::Mirror},
     wire::headers,
@@ -44,20 +44,20 @@ pub(super) async fn serve(
         method,
         envelope,
         mirror: Some(Arc::new(mirrored(&head.headers))),
-        // whoever closes the answer says nothing more
+        // a client that closes the response gives no reason
         cancel_reason: CancelReason::new("client disconnected"),
     };
     Ok(match request.serve(params) {
-        Ok(Served::Call(messages)) => match response::start(messages, ResponseForm::Request).await {
+        Ok(StatelessReply::Call(messages)) => match response::start(messages, ResponseForm::Request).await {
             ResponseStart::Complete(response) => response,
             ResponseStart::Stream(ready, rest) => stream(state, &head.sender, ready, rest),
         },
-        Ok(Served::Listen(messages)) => stream(state, &head.sender, Vec::new(), messages),
+        Ok(StatelessReply::Listen(messages)) => stream(state, &head.sender, Vec::new(), messages),
         Err(error) => response::json(&[Message::error(id, error)], ResponseForm::Request),
     })
 }
 
-/// A stream that nobody can come back to. When its reader goes, so does the request.
+/// A stream that cannot be resumed. The request ends with its reader.
 fn stream(state: &FrontendState, sender: &Sender, ready: Vec<Message>, rest: RequestMessages) -> Response {
     let end = credential_end(&sender.admission.lease, state.clock.now());
     response::stream(EventSource::Request(ready.into_iter(), rest), StreamOptions::default(), end)
@@ -86,7 +86,7 @@ fn check(
         return Err(mismatch("the Mcp-Method header and the body name different methods"));
     }
     let Some(key) = headers::named_by(method) else { return Ok(()) };
-    // without a name in the body the parameters are wrong, which is for the server to say
+    // parameters without a name are invalid, which the server reports
     let Some(name) = params.string(key) else { return Ok(()) };
     let stated = headers::sole(headers, &headers::NAME);
     let stated = stated.ok_or_else(|| mismatch("the Mcp-Name header is missing, or is there more than once"))?;
@@ -97,7 +97,7 @@ fn check(
     }
 }
 
-/// The values of the `Mcp-Param-` headers; none of one that is repeated, or holds what no header may.
+/// The values of the `Mcp-Param-` headers; `None` for one that is repeated or has invalid characters.
 fn mirrored(headers: &HeaderMap) -> Mirror {
     let names = headers.keys().filter_map(|name| Some((name, name.as_str().strip_prefix(headers::PARAM)?)));
     let visible = |value: &&str| value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));

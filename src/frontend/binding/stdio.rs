@@ -67,7 +67,7 @@ pub(crate) async fn serve(
     drop(token);
 }
 
-/// The lines of the client, of at most `max` bytes. What cannot be read has ended.
+/// The lines of the client, of at most `max` bytes. A read error ends them.
 fn client_lines(input: impl AsyncRead + Unpin, max: usize) -> impl Stream<Item = ChannelInput> + Unpin {
     let lines = FramedRead::new(input, ClientLines::new(max)).take_while(|line| ready(line.is_ok()));
     lines.filter_map(move |line| {
@@ -92,7 +92,7 @@ impl ClientLines {
         ClientLine::TooLong
     }
 
-    /// Skips what is left of a line that was refused.
+    /// Skips the rest of a refused line.
     fn skip(&mut self, buffer: &mut BytesMut) {
         match memchr(b'\n', buffer) {
             Some(end) => {
@@ -141,7 +141,7 @@ impl Decoder for ClientLines {
     }
 }
 
-/// Writes the messages until they end, or nobody reads them any more.
+/// Writes the messages until they end or the output is closed.
 async fn write(mut messages: ChannelOutput, mut output: impl AsyncWrite + Unpin) {
     while let Some(message) = messages.next().await {
         let line = lines::line(message.encode());

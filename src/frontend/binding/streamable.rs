@@ -1,7 +1,7 @@
 //! Streamable HTTP (2025-03-26, 2025-06-18 and 2025-11-25, transports): POST, GET and DELETE at one path.
 //!
-//! A GET or DELETE without a session is answered 405, not 400: that tells older clients that there is no stream to be
-//! had without a session, and none of them takes 405 for an error.
+//! A GET or DELETE without a session is answered 405, not 400: older clients take 405 as the absence of a stream, and none
+//! of them as an error.
 
 use std::{future::pending, sync::Arc};
 
@@ -102,7 +102,7 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Re
     served.map_err(|refusal| refusal.toward(Some(session.revision())))
 }
 
-/// A standalone stream: what the servers say outside any call.
+/// A standalone stream: messages of servers outside of calls.
 pub(super) async fn get(
     State(state): State<Arc<FrontendState>>,
     head: RequestHead,
@@ -131,8 +131,8 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
 }
 
 /// The source of a GET: if it names an event, the rest of that stream and of no other (2025-03-26 to 2025-11-25,
-/// transports, *Resumability and Redelivery*); else a new standalone stream. An id that this session never gave, such as
-/// one from before a restart, names nothing: nobody knows what came after it.
+/// transports, *Resumability and Redelivery*); else a new standalone stream. An id of another session or
+/// from before a restart is unknown: the events after it are not known either.
 fn source(head: &RequestHead, session: &Arc<Session>) -> Result<EventSource, RequestRefusal> {
     let last = head.headers.get(headers::LAST_EVENT_ID).and_then(|id| id.to_str().ok());
     let resumed = match last.and_then(|id| session.answers.prefix.read(id)) {
@@ -160,8 +160,7 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
 }
 
 /// Answers a POST: as JSON if nothing but answers comes and they come in time, else as a stream. A task drives the call
-/// whether the stream is read or not: a slow reader does not keep a cancellation from its call, and one that went away may
-/// come back.
+/// even if the stream is not read: cancellations arrive despite a slow reader, and a reader may reconnect.
 async fn respond<S>(inbound: &Inbound<'_>, messages: S, form: ResponseForm) -> Response
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,

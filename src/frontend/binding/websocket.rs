@@ -1,8 +1,8 @@
 //! WebSocket (no released version of MCP has it; `translation` 2.5): subprotocol `mcp`, one message a text frame, pings for
 //! liveness.
 //!
-//! One task reads, serves and writes. A frame that is no message of bounded length ends the connection, with a close code
-//! that tells why (RFC 6455 7.4.1).
+//! One task reads, serves and writes. A frame that is not a message, or is too long, ends the connection with a close code
+//! for the reason (RFC 6455 7.4.1).
 
 use std::{
     sync::{Arc, OnceLock},
@@ -61,7 +61,7 @@ async fn serve(
     let (mut sink, frames) = socket.split();
     let (fault, revoked) = (OnceLock::new(), Arc::clone(&sender.admission.lease.revoked));
     let max = state.settings.body;
-    // the end of the input is the end of the connection: nobody waits for answers
+    // the end of the input is the end of the connection: no answer can be sent
     let (client, messages) = ChannelClient::new(state, sender, Duration::ZERO);
     Box::pin(client.run(Box::pin(received(frames, max, &fault)), write(messages, &mut sink))).await;
     let code = match fault.get() {
@@ -129,7 +129,7 @@ async fn write(mut messages: ChannelOutput, sink: &mut (impl Sink<Frame> + Unpin
             },
             _ = pings.tick() => Ok(Frame::Ping(Bytes::new())),
         };
-        // what is no UTF-8 is no JSON either, and was never parsed
+        // text that is not UTF-8 is not JSON, and was never parsed
         let Ok(frame) = frame else { continue };
         if sink.send(frame).await.is_err() {
             return;

@@ -80,8 +80,8 @@ impl Session {
 // === impl Inbound ===
 
 impl Inbound<'_> {
-    /// The level takes effect here at once, whatever the servers do with it: messages below it do not reach the client. A
-    /// request that is refused changes nothing.
+    /// Sets the level. It takes effect here at once, independently of the servers: messages below it do not reach the
+    /// client. A refused request changes nothing.
     pub(super) fn set_level(&self, id: RequestId, params: Payload, client: &Arc<ClientInfo>) -> SessionExchange {
         let name = Object::parse(params.json()).and_then(|params| params.string("level"));
         let Some(level) = name.as_deref().and_then(Level::parse) else {
@@ -181,7 +181,7 @@ impl Setting {
     fn granted(&self, session: &Session) {
         match self {
             Self::Level(_) => {}
-            // a request that names none is its server's to judge
+            // the server judges a request without one
             Self::Subscribed(uri) if uri.is_empty() => {}
             Self::Subscribed(uri) => session.add_subscription(uri.clone()),
             Self::Unsubscribed(uri) => session.remove_subscription(uri),

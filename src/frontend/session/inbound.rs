@@ -42,7 +42,7 @@ pub(crate) struct RefusedBatch {
 // === impl Inbound ===
 
 impl Inbound<'_> {
-    /// Begins to serve a message; `None` if there is nothing to answer.
+    /// Starts to serve a message; `None` if it needs no answer.
     pub(crate) async fn message(&self, message: Message) -> Option<SessionExchange> {
         match message {
             Message::Request { id, method, params } => return Some(self.request(id, method, params)),
@@ -91,7 +91,7 @@ impl Inbound<'_> {
         Ok(exchanges)
     }
 
-    /// Begins to serve a request.
+    /// Starts to serve a request.
     fn request(&self, id: RequestId, method: Method, params: Bytes) -> SessionExchange {
         tracing::debug!(session = ?self.session.id, method = %method, "request");
         match (method, self.session.client()) {

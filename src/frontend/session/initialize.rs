@@ -42,8 +42,8 @@ impl Inbound<'_> {
     /// Opens the session for this client: asks the server for its information.
     pub(crate) fn open(&self, id: RequestId, client: ClientInfo) -> SessionExchange {
         let revision = client.revision;
-        // a task that the client runs has an id of the client's making, ambiguous among many servers; and in a version
-        // without tasks the capability has another meaning
+        // ids of tasks that the client runs are its own, and ambiguous among many servers; in a version without tasks the
+        // capability has another meaning
         let has_tasks = self.session.endpoint.target != Target::Merged && revision.has(Feature::CoreTasks);
         let client = if has_tasks { client } else { client.without_tasks() };
         if !self.session.set_client(client, &self.state.settings) {

@@ -211,9 +211,9 @@ async fn bounded<T>(
     outcome
 }
 
-/// Logs a failure that is news.
+/// Logs a new failure, unless the gateway is stopping.
 fn note(source: &ListSource, method: &Method, news: Option<&ErrorObject>) {
-    if let Some(error) = news {
+    if let Some(error) = news.filter(|_| !source.settings.cancel.is_cancelled()) {
         tracing::warn!(backend = %source.backend, %method, %error, "a backend could not be asked what it offers");
     }
 }

@@ -44,7 +44,7 @@ pub enum Kind {
     /// Parameters of a client's notification.
     ClientNotification,
     /// Parameters of a server's request to its client.
-    Question,
+    ServerRequest,
     /// A client's answer to it.
     Answer,
 }

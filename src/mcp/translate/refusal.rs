@@ -10,7 +10,7 @@ use crate::model::BackendId;
 
 /// Maximum number of kinds of refusals that are logged. A peer can invent notification methods, which must not fill the
 /// memory: beyond the limit, refusals are only counted.
-const MOST_TOLD: usize = 1_000;
+const MAX_LOGGED: usize = 1_000;
 
 /// Kinds that were logged: once is enough, and the metric counts the rest.
 static TOLD: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
@@ -35,7 +35,7 @@ pub struct Untranslatable {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
     /// A server request of a kind or mode that the client cannot have declared.
-    Question {
+    ServerRequest {
         /// The capability that it would need.
         capability: &'static str,
         /// The missing part, if the capability itself is not enough.
@@ -68,7 +68,7 @@ impl Untranslatable {
     /// be sent, which may go on; `-32601` for a method that does not exist; `-32603` for everything else.
     pub fn error(&self) -> ErrorObject {
         match self.cause {
-            Cause::Question { .. } => ErrorObject::invalid_params(&self.to_string()),
+            Cause::ServerRequest { .. } => ErrorObject::invalid_params(&self.to_string()),
             Cause::Request | Cause::VendorRequest => ErrorObject::method_not_found(&self.feature),
             _ => ErrorObject::internal(&self.to_string()),
         }
@@ -77,7 +77,7 @@ impl Untranslatable {
     /// The outcome of the call `method` whose server (2026-07-28) sent the request `key` that has no form: for a tool
     /// call a tool error that its model can read, for any other `-32603` with the required capabilities.
     pub fn outcome(&self, method: &Method, key: &str) -> Outcome {
-        let Cause::Question { capability, part } = self.cause else { return Outcome::Failed(self.error()) };
+        let Cause::ServerRequest { capability, part } = self.cause else { return Outcome::Failed(self.error()) };
         let asked = match capability {
             "sampling" => "sampling/createMessage",
             "roots" => "roots/list",
@@ -119,7 +119,7 @@ impl Untranslatable {
         ];
         metrics::counter!("lockkeeper_untranslatable_total", &labels).increment(1);
         let mut told = TOLD.lock();
-        if told.len() < MOST_TOLD && told.insert(format!("{backend} {feature} {from} {to}")) {
+        if told.len() < MAX_LOGGED && told.insert(format!("{backend} {feature} {from} {to}")) {
             drop(told);
             tracing::warn!(backend, %feature, %from, %to, "not carried, because of the versions: {self}");
         }
@@ -130,7 +130,7 @@ impl fmt::Display for Untranslatable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { feature, from, to, cause, .. } = self;
         match cause {
-            Cause::Question { .. } => {
+            Cause::ServerRequest { .. } => {
                 write!(f, "the client speaks MCP {to} and cannot be asked for {feature} (asked in {from})")
             }
             Cause::Answer => write!(f, "the client's answer uses {feature}, which MCP {to} has no form for"),

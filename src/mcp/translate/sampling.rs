@@ -43,7 +43,7 @@ pub(super) fn each_block(draft: &mut Draft<'_>, change: &mut dyn FnMut(&mut Draf
 pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     let tools = question.get("tools").is_some() || question.get("toolChoice").is_some();
     if tools || holds(question, TOOL_BLOCKS) {
-        let cause = Cause::Question { capability: "sampling", part: Some("tools") };
+        let cause = Cause::ServerRequest { capability: "sampling", part: Some("tools") };
         return Err(translation.refuse("sampling.tools", cause));
     }
     for messages in question.each("messages") {
@@ -98,7 +98,7 @@ fn join_texts(blocks: &mut Draft<'_>) -> Option<String> {
 /// `includeContext` other than `none` needs the capability `sampling.context` from 2025-11-25 on; without it the member
 /// is removed, which means the default.
 pub(super) fn drop_undeclared_context(question: &mut Draft<'_>, translation: &Translation<'_>) {
-    if translation.to < Revision::V2025_11_25 || translation.facts.kind != Kind::Question {
+    if translation.to < Revision::V2025_11_25 || translation.facts.kind != Kind::ServerRequest {
         return;
     }
     let asks = question.each("includeContext").any(|value| value.is("thisServer") || value.is("allServers"));

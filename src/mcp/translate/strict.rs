@@ -231,7 +231,7 @@ fn message_shape(kind: Kind, method: &Method) -> Option<StrictShape> {
                 ]
             }
         }
-        (Kind::Question, Method::CreateMessage) => {
+        (Kind::ServerRequest, Method::CreateMessage) => {
             const {
                 &[
                     StrictMember("messages", V1, V5, Shaped(SAMPLING_MESSAGE)),

@@ -36,7 +36,7 @@ impl Translation<'_> {
             Method::SubscriptionsAcknowledged => self.to == Revision::V2026_07_28,
             Method::Progress if self.facts.kind == Kind::ClientNotification => self.to <= Revision::NEWEST_LEGACY,
             Method::Elicit => self.to >= Revision::V2025_06_18,
-            Method::Other(_) if self.facts.kind == Kind::Question => self.to <= Revision::NEWEST_LEGACY,
+            Method::Other(_) if self.facts.kind == Kind::ServerRequest => self.to <= Revision::NEWEST_LEGACY,
             _ => true,
         };
         match self.facts.kind {
@@ -44,11 +44,11 @@ impl Translation<'_> {
             Kind::Notification | Kind::ClientNotification => {
                 Err(self.refuse(self.facts.method.as_str().to_owned(), Cause::Notification))
             }
-            Kind::Question if matches!(self.facts.method, Method::Other(_)) => {
+            Kind::ServerRequest if matches!(self.facts.method, Method::Other(_)) => {
                 Err(self.refuse(self.facts.method.as_str().to_owned(), Cause::VendorRequest))
             }
-            Kind::Question => {
-                Err(self.refuse("elicitation", Cause::Question { capability: "elicitation", part: None }))
+            Kind::ServerRequest => {
+                Err(self.refuse("elicitation", Cause::ServerRequest { capability: "elicitation", part: None }))
             }
             Kind::Request | Kind::Result | Kind::Answer => Ok(()),
         }

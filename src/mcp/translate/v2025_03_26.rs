@@ -17,7 +17,7 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
     if translation.facts.method == &Method::CreateMessage && sampling::holds(draft, &["audio"]) {
         return Err(match translation.facts.kind {
             Kind::Answer => translation.refuse("audio in sampling", Cause::Answer),
-            _ => translation.refuse("audio in sampling", Cause::Question { capability: "sampling", part: None }),
+            _ => translation.refuse("audio in sampling", Cause::ServerRequest { capability: "sampling", part: None }),
         });
     }
     Ok(())

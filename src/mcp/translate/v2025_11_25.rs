@@ -30,7 +30,7 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
                 capabilities.remove("tasks");
             }
         }
-        (Kind::Question, method) => {
+        (Kind::ServerRequest, method) => {
             draft.remove("task");
             match method {
                 Method::CreateMessage => sampling::split_messages(draft, translation)?,
@@ -48,7 +48,7 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
 
 /// Reassembles the answers to a form, and keeps to the client's declarations.
 pub(super) fn up(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
-    if translation.is(Kind::Question, &Method::CreateMessage) {
+    if translation.is(Kind::ServerRequest, &Method::CreateMessage) {
         sampling::drop_undeclared_context(draft, translation);
     }
     if translation.is(Kind::Answer, &Method::Elicit) {
@@ -66,7 +66,7 @@ fn raise_answer(answer: &mut Draft<'_>, translation: &Translation<'_>) -> Result
 
 fn lower_elicitation(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if question.each("mode").any(|mode| mode.is("url")) {
-        let cause = Cause::Question { capability: "elicitation", part: Some("url") };
+        let cause = Cause::ServerRequest { capability: "elicitation", part: Some("url") };
         return Err(translation.refuse("elicitation.url", cause));
     }
     elicitation::lower_form(question);

@@ -26,7 +26,7 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
             let kind = envelope::open_result(draft, translation)?;
             lower_result(draft, kind, translation)?;
         }
-        Kind::Question => lower_question(draft, translation),
+        Kind::ServerRequest => lower_question(draft, translation),
         Kind::Answer => {}
     }
     Ok(())
@@ -45,7 +45,7 @@ pub(super) fn up(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result
             let kind = raise_result(draft, translation);
             envelope::seal_result(draft, kind, translation);
         }
-        Kind::Question => {
+        Kind::ServerRequest => {
             // a value inside a result has no token, task or id of its own
             consume_meta(draft, &["progressToken", meta::RELATED_TASK]);
             draft.remove("task");

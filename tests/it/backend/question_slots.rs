@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
-    mcp::{Context, Event, Method, Outcome, Payload, Question, Reply, Revision, Server},
+    mcp::{Context, Event, Method, Outcome, Payload, Reply, Revision, Server, ServerRequest},
     model::{BackendSpec, OnLoss, SessionId, Share},
 };
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub(super) fn quiz(owner: &str) -> Value {
     json!({ "name": "quiz", "arguments": { "owner": owner } })
 }
 
-pub(super) fn answer(question: Question, owner: &str) {
+pub(super) fn answer(question: ServerRequest, owner: &str) {
     assert_eq!(question.params.string("message").as_deref(), Some(owner), "somebody else's question");
     let answer = json!({ "action": "accept", "content": { "owner": owner } });
     let revision = question.params.revision;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
-    mcp::{Context, ErrorObject, Event, Method, Outcome, Question, Reply, Server},
+    mcp::{Context, ErrorObject, Event, Method, Outcome, Reply, Server, ServerRequest},
     model::{BackendSpec, Share, TransportSpec},
 };
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ async fn asking(
     server: &Arc<dyn Server>,
     context: Context,
     arguments: &Value,
-) -> Question {
+) -> ServerRequest {
     let mut reply = tool(server, context, &json!({ "name": "quiz", "arguments": arguments }));
     let Event::Asked(question) = next(&mut reply).await else { panic!("a question") };
     running.spawn(ended(reply, "nobody"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use lockkeeper::{
     frontend::FrontendSettings,
-    mcp::{Event, Method, Notification, Outcome, Payload, Question, Revision},
+    mcp::{Event, Method, Notification, Outcome, Payload, Revision, ServerRequest},
 };
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
@@ -232,7 +232,7 @@ async fn a_stalled_reader_loses_only_dispensable_messages() {
     let mut client = world.client("ann");
     client.open("2025-06-18", json!({ "roots": {} })).await;
     let mut stalled = talk(&world, &client, 1).await;
-    let (question, answered) = Question::new(Method::RootsList, Payload::of(REVISION, &json!({})));
+    let (question, answered) = ServerRequest::new(Method::RootsList, Payload::of(REVISION, &json!({})));
     world.server.say("1", Event::Asked(question));
     for number in 1..=100 {
         world.server.say("1", progress(number));

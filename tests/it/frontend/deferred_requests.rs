@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::mcp::{Answered, Event, Method, Payload, Question, Revision, listen::Filter};
+use lockkeeper::mcp::{AnswerReceiver, Event, Method, Payload, Revision, ServerRequest, listen::Filter};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -36,8 +36,8 @@ async fn beside<T>(events: &mut Events, other: impl Future<Output = T>) -> T {
 }
 
 /// A server request, and the receiver of its answer.
-pub(super) fn question(method: Method) -> (Event, Answered) {
-    let (question, answered) = Question::new(method, Payload::empty(Revision::V2025_11_25));
+pub(super) fn question(method: Method) -> (Event, AnswerReceiver) {
+    let (question, answered) = ServerRequest::new(method, Payload::empty(Revision::V2025_11_25));
     (Event::Asked(question), answered)
 }
 

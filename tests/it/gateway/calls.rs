@@ -6,7 +6,7 @@ use futures_util::stream;
 use insta::assert_snapshot;
 use lockkeeper::{
     gateway::Gateway,
-    mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Question, Reply, Step},
+    mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Reply, ServerRequest, Step},
     model::{Access, Rights},
 };
 
@@ -140,7 +140,7 @@ async fn results_and_events_have_the_gateways_names() {
     let (one, _, gateway) = two();
     *one.answer.lock() = Some(Box::new(|_: &Call| {
         let told = Notification { method: Method::LoggingMessage, params: payload(r#"{"logger":"db","data":1}"#) };
-        let (question, answered) = Question::new(Method::Elicit, payload(r#"{"message":"Sure?"}"#));
+        let (question, answered) = ServerRequest::new(Method::Elicit, payload(r#"{"message":"Sure?"}"#));
         let answer = async move {
             let answer = answered.wait().await.unwrap().unwrap();
             assert_eq!(answer.json(), r#"{"action":"accept"}"#);

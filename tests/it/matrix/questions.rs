@@ -19,7 +19,7 @@ const NOT_ASKED: i64 = -32602;
 const NOT_ANSWERED: i64 = -32603;
 
 /// A server request, and its answer.
-struct Asked {
+struct AskedRequest {
     method: &'static str,
     params: Value,
     /// The request at the client, or the error code at the server.
@@ -52,7 +52,7 @@ pub(super) fn capabilities(client: Revision) -> Value {
 }
 
 /// Sends the requests in order: in one call, or in one each if a refused request ends the call.
-async fn ask_all(peer: &mut Peer, all: Vec<Asked>) {
+async fn ask_all(peer: &mut Peer, all: Vec<AskedRequest>) {
     if peer.pair.server.era() == Era::Modern {
         for one in all {
             ask_alone(peer, one).await;
@@ -81,7 +81,7 @@ async fn ask_all(peer: &mut Peer, all: Vec<Asked>) {
     }
 }
 
-async fn ask_alone(peer: &mut Peer, one: Asked) {
+async fn ask_alone(peer: &mut Peer, one: AskedRequest) {
     let call = peer.script(json!([["ask", "q", one.method, one.params], ["answer", "q"]])).await;
     let Ok(shown) = one.shown else {
         if peer.is_stateless() {
@@ -103,17 +103,17 @@ async fn ask_alone(peer: &mut Peer, one: Asked) {
 }
 
 /// Every request with the first answer, and every answer to the first request.
-fn sampling(pair: Pair) -> Vec<Asked> {
+fn sampling(pair: Pair) -> Vec<AskedRequest> {
     let questions = of(pair.server, sampling_questions());
     let answers = of(pair.client, sampling_answers());
-    let asked = |question: &Value, answer: &Value| Asked {
+    let asked = |question: &Value, answer: &Value| AskedRequest {
         method: "sampling/createMessage",
         params: question.clone(),
         shown: sampling_shown(question, pair),
         answer: answer.clone(),
         understood: sampling_understood(answer, pair),
     };
-    let mut all: Vec<Asked> = questions.iter().map(|question| asked(question, &answers[0])).collect();
+    let mut all: Vec<AskedRequest> = questions.iter().map(|question| asked(question, &answers[0])).collect();
     all.extend(answers.iter().map(|answer| asked(&questions[0], answer)));
     all
 }
@@ -252,8 +252,8 @@ fn sampling_understood(answer: &Value, Pair { client, server, .. }: Pair) -> Res
 }
 
 /// ELC, ELU and ENM.
-fn elicitation(pair: Pair) -> Vec<Asked> {
-    let asked = |params: &Value, shown: Result<Value, i64>, answer: Value, understood: Value| Asked {
+fn elicitation(pair: Pair) -> Vec<AskedRequest> {
+    let asked = |params: &Value, shown: Result<Value, i64>, answer: Value, understood: Value| AskedRequest {
         method: "elicitation/create",
         params: params.clone(),
         shown,
@@ -372,7 +372,7 @@ async fn a_bound_is_kept(peer: &mut Peer) {
     assert_eq!(peer.told(&call).await["q"]["code"], NOT_ANSWERED, "{peer:?}");
 }
 
-fn roots(pair: Pair) -> Vec<Asked> {
+fn roots(pair: Pair) -> Vec<AskedRequest> {
     let answers = vec![
         (V2024_11_05, json!({ "roots": [] })),
         (
@@ -382,7 +382,7 @@ fn roots(pair: Pair) -> Vec<Asked> {
         (V2025_06_18, json!({ "roots": [{ "uri": "file:///a", "_meta": { "com.acme/x": 1 } }] })),
     ];
     let params = json!({ "_meta": { "com.acme/x": 1 } });
-    let asked = |answer: Value| Asked {
+    let asked = |answer: Value| AskedRequest {
         method: "roots/list",
         params: params.clone(),
         shown: Ok(params.clone()),
@@ -413,7 +413,7 @@ pub(super) async fn undeclared(door: Door<'_>, pair: Pair) {
     for (capabilities, questions) in table {
         let mut peer = Peer::open_as(door, pair, &capabilities).await;
         peer.begin("what the client did not declare");
-        let refused = |(method, params, code): (&'static str, Value, i64)| Asked {
+        let refused = |(method, params, code): (&'static str, Value, i64)| AskedRequest {
             method,
             params,
             shown: Err(code),

@@ -131,8 +131,8 @@ fn the_cost_of_depth_is_linear() {
         in_time(Kind::Result, &Method::ToolsCall, Revision::V2026_07_28, Revision::V2024_11_05, called).unwrap();
         let asked =
             format!(r#"{{"requestedSchema":{{"properties":{{"a":{nested}}}}},"messages":[{{"content":{nested}}}]}}"#);
-        in_time(Kind::Question, &Method::Elicit, Revision::V2026_07_28, Revision::V2025_06_18, asked.clone());
-        in_time(Kind::Question, &Method::CreateMessage, Revision::V2026_07_28, Revision::V2025_06_18, asked);
+        in_time(Kind::ServerRequest, &Method::Elicit, Revision::V2026_07_28, Revision::V2025_06_18, asked.clone());
+        in_time(Kind::ServerRequest, &Method::CreateMessage, Revision::V2026_07_28, Revision::V2025_06_18, asked);
     }
 }
 
@@ -152,7 +152,7 @@ fn the_cost_of_width_is_linear() {
         "x".repeat(250_000),
         wide(r#"{"type":"text"}"#)
     );
-    let split = in_time(Kind::Question, &Method::CreateMessage, newest, third, message).unwrap();
+    let split = in_time(Kind::ServerRequest, &Method::CreateMessage, newest, third, message).unwrap();
     assert!(split.json().len() < 20_000_000);
     let answer = format!(r#"{{"content":[{}]}}"#, wide(r#"{"type":"text","text":"a"}"#));
     in_time(Kind::Answer, &Method::CreateMessage, newest, third, answer).unwrap();
@@ -162,13 +162,13 @@ fn the_cost_of_width_is_linear() {
         r#"{{"requestedSchema":{{"properties":{{{fields}}},"required":[{}]}}}}"#,
         numbered(|n| format!("\"f{n}\""))
     );
-    in_time(Kind::Question, &Method::Elicit, newest, third, form).unwrap();
+    in_time(Kind::ServerRequest, &Method::Elicit, newest, third, form).unwrap();
     let name = "n".repeat(25_000);
     let options = numbered(|n| format!("\"o{n}\""));
     let form = format!(
         r#"{{"requestedSchema":{{"properties":{{"{name}":{{"type":"array","title":"{name}","items":{{"enum":[{options}]}}}}}}}}}}"#
     );
-    let lowered = in_time(Kind::Question, &Method::Elicit, newest, third, form).unwrap();
+    let lowered = in_time(Kind::ServerRequest, &Method::Elicit, newest, third, form).unwrap();
     assert!(lowered.json().len() < 30_000_000);
 }
 

@@ -42,9 +42,9 @@ pub(super) const METHODS: &[(Kind, Method)] = &[
     (Kind::Notification, Method::Progress),
     (Kind::Notification, Method::LoggingMessage),
     (Kind::Notification, Method::ResourceUpdated),
-    (Kind::Question, Method::CreateMessage),
-    (Kind::Question, Method::Elicit),
-    (Kind::Question, Method::RootsList),
+    (Kind::ServerRequest, Method::CreateMessage),
+    (Kind::ServerRequest, Method::Elicit),
+    (Kind::ServerRequest, Method::RootsList),
     (Kind::Answer, Method::CreateMessage),
     (Kind::Answer, Method::Elicit),
     (Kind::Answer, Method::RootsList),
@@ -66,7 +66,7 @@ impl<'a> Dice<'a> {
             Kind::Result => self.result(method),
             Kind::Request => self.request(method),
             Kind::Notification | Kind::ClientNotification => self.notification(method),
-            Kind::Question => self.question(method),
+            Kind::ServerRequest => self.question(method),
             Kind::Answer => self.answer(method),
         })
     }

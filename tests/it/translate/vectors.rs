@@ -166,7 +166,7 @@ impl Vector {
         let answered = || self.answered().map(Method::parse);
         match given {
             Message::Request { method, .. } if of_client => (Kind::Request, method.clone()),
-            Message::Request { method, .. } => (Kind::Question, method.clone()),
+            Message::Request { method, .. } => (Kind::ServerRequest, method.clone()),
             Message::Notification { method, .. } if of_client => (Kind::ClientNotification, method.clone()),
             Message::Notification { method, .. } => (Kind::Notification, method.clone()),
             Message::Response { .. } => {

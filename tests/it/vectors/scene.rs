@@ -18,7 +18,7 @@ use super::{
 use crate::matrix::peer;
 
 /// Maximum time for all servers to start.
-const PATIENCE: Duration = Duration::from_mins(1);
+const STEP_TIMEOUT: Duration = Duration::from_mins(1);
 /// The client information in the envelope of 2026-07-28.
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 
@@ -62,7 +62,7 @@ impl<'a> Scene<'a> {
 
     /// Waits until the gateway is connected to the server: many start at once.
     pub(super) async fn begins(mut self) -> Self {
-        self.early.extend(timeout(PATIENCE, self.came.recv()).await.ok().flatten());
+        self.early.extend(timeout(STEP_TIMEOUT, self.came.recv()).await.ok().flatten());
         self
     }
 

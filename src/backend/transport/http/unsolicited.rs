@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{answer::Cursor, endpoint::HttpEndpoint, refusal::Refused, response::is_events};
 use crate::{
-    backend::transport::interface::{Arrival, Incoming, TransportError},
+    backend::transport::interface::{Incoming, ServerInput, TransportError},
     wire::events::events,
 };
 
@@ -20,7 +20,7 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// A stream that lasted this long was useful, even without a message.
 const LONG_LIFE: Duration = Duration::from_secs(5);
 /// Maximum number of attempts in a row that cannot connect before the session fails.
-const MOST_UNREACHABLE: u32 = 3;
+const MAX_UNREACHABLE: u32 = 3;
 
 /// The messages of the stream, which is reopened whenever it ends. A server without it is asked once.
 pub(super) fn incoming(endpoint: Arc<HttpEndpoint>) -> Incoming {
@@ -45,7 +45,7 @@ pub(super) fn incoming(endpoint: Arc<HttpEndpoint>) -> Incoming {
                         cursor.note(&event);
                         if event.is_message() {
                             fruitful = true;
-                            yield Arrival::Text(event.data);
+                            yield ServerInput::Text(event.data);
                         }
                     }
                     if fruitful || began.elapsed() >= LONG_LIFE {
@@ -54,11 +54,11 @@ pub(super) fn incoming(endpoint: Arc<HttpEndpoint>) -> Incoming {
                 }
                 // before the first stream, 404 may mean that the server has no GET; the next call decides
                 Err(Refused::Error(TransportError::Gone(reason))) if offered => {
-                    yield Arrival::Lost(reason);
+                    yield ServerInput::Lost(reason);
                     return;
                 }
-                Err(Refused::Error(TransportError::Unreachable(reason))) if unreachable >= MOST_UNREACHABLE => {
-                    yield Arrival::Lost(reason);
+                Err(Refused::Error(TransportError::Unreachable(reason))) if unreachable >= MAX_UNREACHABLE => {
+                    yield ServerInput::Lost(reason);
                     return;
                 }
                 Err(Refused::Error(TransportError::Unreachable(_))) => unreachable += 1,

@@ -1,4 +1,4 @@
-//! A local client that has to log in: every answer names the endpoint where it can (design rule 11, `translation` 6.8).
+//! A local client that has to log in: every answer names the endpoint for it (design rule 11, `translation` 6.8).
 //! Standard input carries no credential, so nothing is served there and no server is started.
 
 use futures_util::StreamExt as _;
@@ -31,7 +31,7 @@ pub struct UpgradeOffer {
 }
 
 impl UpgradeOffer {
-    /// Answers the messages of `input` until it ends, or nobody reads `output`.
+    /// Answers the messages of `input` until it ends or `output` is closed.
     pub async fn serve(&self, input: impl AsyncRead + Unpin, mut output: impl AsyncWrite + Unpin) {
         let mut lines = Box::pin(client_lines(input, self.max_message));
         while let Some(line) = lines.next().await {

@@ -2,7 +2,7 @@
 
 use super::{CallInProgress, ExchangeSubject};
 use crate::mcp::{
-    ErrorObject, Level, Message, Method, Notification, Payload, Question, declared::can_be_asked,
+    ErrorObject, Level, Message, Method, Notification, Payload, ServerRequest, declared::can_be_asked,
     pending_request::PendingRequest,
 };
 
@@ -20,7 +20,7 @@ impl CallInProgress {
 
     /// Sends a server request, if the client supports it: it declared the capability, its version has the request, and
     /// a stream leads to it.
-    pub(super) fn ask(&mut self, question: Question) -> Option<Message> {
+    pub(super) fn ask(&mut self, question: ServerRequest) -> Option<Message> {
         if let Err(error) = self.may_ask(&question.method, &question.params) {
             metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
             if let Some(error) = error {

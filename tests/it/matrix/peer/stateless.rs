@@ -36,7 +36,7 @@ pub(super) struct Legs {
     /// The minimum level of log messages that its requests ask for.
     pub(super) level: Option<&'static str>,
     /// The calls, by the id of their current request.
-    calls: HashMap<String, Leg>,
+    calls: HashMap<String, StatelessExchange>,
     /// The call and the key of each server request, by its id in conversations.
     questions: HashMap<String, (Value, String)>,
     reading: HashMap<String, AbortHandle>,
@@ -50,7 +50,7 @@ pub(super) struct Legs {
 
 /// A call, in its current request.
 #[derive(Debug, Clone)]
-struct Leg {
+struct StatelessExchange {
     /// The id of its first request, which conversations use.
     first: Value,
     method: String,
@@ -71,7 +71,7 @@ impl Legs {
     }
 }
 
-impl Leg {
+impl StatelessExchange {
     fn wants_progress(&self) -> bool {
         self.params["_meta"].get("progressToken").is_some()
     }
@@ -169,7 +169,7 @@ impl Peer {
 
     pub(super) fn send_alone(&mut self, id: &Value, method: &str, params: Value) {
         let params = if params.is_null() { json!({}) } else { params };
-        let leg = Leg {
+        let leg = StatelessExchange {
             first: id.clone(),
             method: method.to_owned(),
             params: params.clone(),
@@ -183,7 +183,7 @@ impl Peer {
     }
 
     /// Sends one request of a call, and reads its answer in the background.
-    fn request_alone(&mut self, id: &Value, leg: Leg, mut params: Value) {
+    fn request_alone(&mut self, id: &Value, leg: StatelessExchange, mut params: Value) {
         let meta = &mut params["_meta"];
         meta[format!("{PREFIX}protocolVersion")] = self.pair.client.as_str().into();
         meta[format!("{PREFIX}clientInfo")] = json!({ "name": "matrix", "version": "1" });
@@ -271,7 +271,7 @@ impl Peer {
 
     /// A notification: on a listen only acknowledged ones, after the acknowledgement and with its tag; otherwise only
     /// those of the request.
-    fn told_alone(&self, wire: &Value, leg: &mut Leg, mut message: Value) -> Value {
+    fn told_alone(&self, wire: &Value, leg: &mut StatelessExchange, mut message: Value) -> Value {
         let method = message["method"].as_str().unwrap().to_owned();
         assert!(message.get("id").is_none(), "{self:?}: a server asks in results alone: {message}");
         strict::notification(self.pair.client, &message).unwrap_or_else(|fault| panic!("{self:?}: {fault}"));
@@ -319,7 +319,7 @@ impl Peer {
     }
 
     /// A result with server requests, in the form of a session.
-    fn asked_alone(&mut self, wire: &Value, mut leg: Leg, message: &Value) -> Vec<(Origin, Value)> {
+    fn asked_alone(&mut self, wire: &Value, mut leg: StatelessExchange, message: &Value) -> Vec<(Origin, Value)> {
         assert!(ASKING.contains(&leg.method.as_str()), "{self:?}: in {} came {message}", leg.method);
         strict::asking(self.pair.client, message).unwrap_or_else(|fault| panic!("{self:?}: {fault}"));
         let (requests, state) = (&message["result"]["inputRequests"], message["result"].get("requestState"));
@@ -344,7 +344,7 @@ impl Peer {
     }
 
     /// Removes the version's own members from the result of a call.
-    fn consume(&mut self, wire: &Value, leg: &Leg, result: &mut Value) {
+    fn consume(&mut self, wire: &Value, leg: &StatelessExchange, result: &mut Value) {
         let Pair { server, .. } = self.pair;
         let result = result.as_object_mut().unwrap();
         let kind = result.remove("resultType");

@@ -1,5 +1,5 @@
-//! Progress that rises over all that is one call to its client: several calls, or a wait before the call (all versions,
-//! progress: the value increases with each notification). Knows nothing of why there are several.
+//! Progress that only increases over everything that is one call to its client: several calls, or a wait before the call
+//! (all versions, *Progress*: the value increases with each notification). Knows nothing of the reasons for several calls.
 
 use serde::Deserialize;
 
@@ -10,17 +10,17 @@ const LITTLE: f64 = 0.001;
 
 /// The progress of one call of a client.
 #[derive(Debug)]
-pub(crate) struct Rising {
+pub(crate) struct MonotonicProgress {
     /// The last value that the client got.
     last: Option<f64>,
     /// The last value of a server.
     base: f64,
-    leg: Leg,
+    current: CallProgress,
 }
 
 /// Progress of the running call.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Leg {
+enum CallProgress {
     /// It passes as it is.
     First,
     /// No progress yet.
@@ -35,17 +35,17 @@ struct ProgressView {
     total: Option<f64>,
 }
 
-// === impl Rising ===
+// === impl MonotonicProgress ===
 
-impl Rising {
+impl MonotonicProgress {
     /// Creates a state without progress.
     pub(crate) const fn new() -> Self {
-        Self { last: None, base: 0.0, leg: Leg::First }
+        Self { last: None, base: 0.0, current: CallProgress::First }
     }
 
     /// Starts the next call.
     pub(crate) fn next_call(&mut self) {
-        self.leg = Leg::Silent;
+        self.current = CallProgress::Silent;
     }
 
     /// Looks at a notification of the first call, which passes untouched.
@@ -57,18 +57,18 @@ impl Rising {
         }
     }
 
-    /// The notification for the client; `None` if it would not rise. Those of the first call pass unchanged, as do
+    /// The notification for the client; `None` if the value would not increase. Those of the first call pass unchanged, as do
     /// those of a later one that continues above the last value.
     pub(crate) fn pass(&mut self, told: Notification) -> Option<Notification> {
         if told.method != Method::Progress {
             return Some(told);
         }
         let Some(ProgressView { progress, total }) = told.params.view() else { return Some(told) };
-        if self.leg == Leg::Silent {
-            self.leg = Leg::Shifted(self.shift(progress));
+        if self.current == CallProgress::Silent {
+            self.current = CallProgress::Shifted(self.shift(progress));
         }
-        let shift = match self.leg {
-            Leg::Shifted(shift) if shift > 0.0 => shift,
+        let shift = match self.current {
+            CallProgress::Shifted(shift) if shift > 0.0 => shift,
             _ => {
                 self.note(progress);
                 return Some(told);
@@ -112,9 +112,9 @@ impl Rising {
 
 /// The JSON text of a number: whole numbers without a fraction.
 fn number(value: f64) -> String {
-    // beyond that no number has a fraction
-    const MOST: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() <= MOST {
+    // no larger number has a fraction
+    const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() <= MAX_EXACT {
         format!("{value:.0}")
     } else {
         serde_json::json!(value).to_string()
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_first_call_tells_what_it_likes() {
-        let mut rising = Rising::new();
+        let mut rising = MonotonicProgress::new();
         for odd in [r#"{ "progress":1.50 ,"x":1}"#, r#"{"progress":1}"#, r#"{"progress":"much"}"#] {
             assert_eq!(text(rising.pass(told(odd))), odd);
         }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_later_call_that_begins_lower_is_raised_with_its_total() {
-        let mut rising = Rising::new();
+        let mut rising = MonotonicProgress::new();
         rising.pass(told(r#"{"progress":5,"total":6}"#));
         assert_eq!(text(rising.waiting("\"p\"", "on")), r#"{"progressToken":"p","progress":5.001,"message":"on"}"#);
         rising.next_call();
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_later_call_that_goes_on_above_is_left_alone() {
-        let mut rising = Rising::new();
+        let mut rising = MonotonicProgress::new();
         rising.pass(told(r#"{"progress":5}"#));
         rising.waiting("\"p\"", "on");
         rising.next_call();
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_wait_before_any_progress_is_below_it() {
-        let mut silent = Rising::new();
+        let mut silent = MonotonicProgress::new();
         assert_eq!(text(silent.waiting("7", "on")), r#"{"progressToken":7,"progress":0,"message":"on"}"#);
         silent.next_call();
         assert_eq!(text(silent.pass(told(r#"{"progress":0}"#))), r#"{"progress":1}"#);
