@@ -26,11 +26,27 @@ use self::{
     world::{Behind, ServedOn, World},
 };
 
-/// Transports of servers.
+/// Transports of servers, in all versions.
 const TRANSPORTS: [&str; 2] = ["stdio", "http"];
-/// Bindings and versions of clients.
-/// WebSocket and stdio share the code of all versions: each has two or three that differ.
-const CLIENTS: [(Binding, Revision); 11] = [
+/// Further transports of servers, on which messages cross as on stdio, with the versions that are always tried.
+/// `LOCKKEEPER_MATRIX=all` tries all versions, with all clients.
+const CHANNELS: [(&str, &[Revision]); 3] = [
+    ("sse", &[Revision::V2024_11_05, Revision::V2025_11_25]),
+    ("ws", &[Revision::V2025_11_25, Revision::V2026_07_28]),
+    ("unix", &[Revision::V2025_06_18, Revision::V2026_07_28]),
+];
+/// Clients of those servers: one of each binding, and one without a session. Every second one is tried with every second
+/// server.
+const CLIENTS_OF_CHANNELS: [(Binding, Revision); 5] = [
+    (Binding::Sse, Revision::V2024_11_05),
+    (Binding::Streamable, Revision::V2025_11_25),
+    (Binding::Streamable, Revision::V2026_07_28),
+    (Binding::WebSocket, Revision::V2025_06_18),
+    (Binding::Stdio, Revision::V2025_11_25),
+];
+/// Bindings and versions of clients. WebSocket and stdio share the code of all versions: each has two or three that
+/// differ.
+const CLIENTS: [(Binding, Revision); 10] = [
     (Binding::Sse, Revision::V2024_11_05),
     (Binding::Streamable, Revision::V2025_03_26),
     (Binding::Streamable, Revision::V2025_06_18),
@@ -39,7 +55,6 @@ const CLIENTS: [(Binding, Revision); 11] = [
     (Binding::Streamable, Revision::V2026_07_28),
     (Binding::WebSocket, Revision::V2025_06_18),
     (Binding::WebSocket, Revision::V2026_07_28),
-    (Binding::Stdio, Revision::V2025_03_26),
     (Binding::Stdio, Revision::V2025_11_25),
     (Binding::Stdio, Revision::V2026_07_28),
 ];
@@ -70,6 +85,11 @@ impl Pair {
         }
     }
 
+    /// True if the server answers on one channel for each connection, from a process of its own.
+    fn has_channel(self) -> bool {
+        self.transport != "http"
+    }
+
     /// The gateway that serves the pair.
     fn served_on(self) -> ServedOn {
         match (self.binding, self.server.era()) {
@@ -79,11 +99,32 @@ impl Pair {
     }
 }
 
+/// The servers over channels that are tried.
+fn channels() -> impl Iterator<Item = (&'static str, Revision)> {
+    CHANNELS.into_iter().flat_map(|(transport, versions)| {
+        let all = Revision::ALL.into_iter().filter(move |version| transport != "sse" || version.era() == Era::Legacy);
+        all.filter(move |version| tries_all() || versions.contains(version)).map(move |version| (transport, version))
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "whoever runs the tests decides")]
+fn tries_all() -> bool {
+    std::env::var("LOCKKEEPER_MATRIX").is_ok_and(|which| which == "all")
+}
+
 fn pairs() -> Vec<Pair> {
+    let pair = |(transport, server), (binding, client)| Pair { binding, client, transport, server };
     let servers = TRANSPORTS.into_iter().flat_map(|transport| Revision::ALL.map(|server| (transport, server)));
-    servers
-        .flat_map(|(transport, server)| CLIENTS.map(|(binding, client)| Pair { binding, client, transport, server }))
-        .collect()
+    let mut pairs: Vec<Pair> = servers.flat_map(|server| CLIENTS.map(|client| pair(server, client))).collect();
+    for (at, server) in channels().enumerate() {
+        if tries_all() {
+            pairs.extend(CLIENTS.map(|client| pair(server, client)));
+        } else {
+            let clients = CLIENTS_OF_CHANNELS.into_iter().skip(at % 2).step_by(2);
+            pairs.extend(clients.map(|client| pair(server, client)));
+        }
+    }
+    pairs
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -161,6 +202,7 @@ async fn every_method_and_every_content_is_right_in_the_version_of_who_gets_it()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_era_of_a_server_is_found_out() {
     let servers = TRANSPORTS.into_iter().flat_map(|transport| Revision::ALL.map(|server| (transport, server)));
+    let servers = servers.chain(channels());
     let behind: Vec<Behind> =
         servers.map(|(transport, server)| Behind::new(transport, server).of_unknown_era()).collect();
     let world = World::of("", &behind).await;

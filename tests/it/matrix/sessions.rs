@@ -160,7 +160,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
     }),
     conversation!("what is said in a call and beside it, each on its stream", |peer, pair| {
         // only Streamable HTTP has several streams, and 2026-07-28 has no standalone stream
-        if pair.transport == "stdio" || pair.binding != Binding::Streamable || pair.server.era() == Era::Modern {
+        if pair.has_channel() || pair.binding != Binding::Streamable || pair.server.era() == Era::Modern {
             return;
         }
         let changed = |uri: &str| json!({ "level": "alert", "data": uri });
@@ -203,7 +203,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             peer.next("notifications/progress").await;
         }
         let death = peer.script(json!([["die"]])).await;
-        if pair.transport == "stdio" {
+        if pair.has_channel() {
             assert_eq!(peer.answer(&death).await["error"]["data"]["retryable"], true, "{peer:?}");
         } else {
             // the answer is lost with its stream, and the next call finds the session gone

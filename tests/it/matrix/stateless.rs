@@ -192,7 +192,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         peer.next("notifications/progress").await;
         let death = peer.script(json!([["die"]])).await;
         peer.answer(&death).await;
-        if pair.transport == "stdio" {
+        if pair.has_channel() {
             // the other call went to another process, and goes on
             peer.leave(&held);
             return;

@@ -23,6 +23,8 @@ use super::{Pair, peer::Door};
 use crate::support::strict;
 
 const LEGACY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
+/// Puts a server on stdio behind another transport.
+const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge.py");
 const MODERN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/modern.py");
 
 /// A server of the gateway.
@@ -105,18 +107,31 @@ impl Behind {
 // === impl Server ===
 
 impl Server {
-    /// Starts a server over HTTP; returns it with its port.
-    fn over_http(version: Revision, received: &Path) -> (Self, u16) {
-        let mut child = Command::new("python3")
-            .args([Behind::script(version), "http", "0"])
-            .arg(received)
-            .arg(version.as_str())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+    /// Starts a server over HTTP; returns it with its URL.
+    fn over_http(version: Revision, received: &Path) -> (Self, String) {
+        let arguments = [Behind::script(version), "http", "0", received.to_str().unwrap(), version.as_str()];
+        let (server, port) = Self::start(&arguments);
+        (server, format!("http://127.0.0.1:{port}/mcp"))
+    }
+
+    /// Starts servers on stdio behind another transport; returns their URL.
+    fn bridged(transport: &str, stdio: &[&str], socket: &Path) -> (Self, String) {
+        let address = if transport == "unix" { socket.to_str().unwrap() } else { "0" };
+        let (server, name) = Self::start(&[&[BRIDGE, transport, address, "python3"], stdio].concat());
+        let url = match transport {
+            "unix" => format!("unix:{name}"),
+            "sse" => format!("http://127.0.0.1:{name}/sse"),
+            _ => format!("ws://127.0.0.1:{name}/mcp"),
+        };
+        (server, url)
+    }
+
+    /// Starts a script; returns it with the first line that it prints.
+    fn start(arguments: &[&str]) -> (Self, String) {
+        let mut child = Command::new("python3").args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        (Self(child), line.trim().parse().unwrap())
+        (Self(child), line.trim().to_owned())
     }
 }
 
@@ -139,14 +154,17 @@ impl Site {
         let mut servers = Vec::new();
         for Behind { name, transport, version, era, options, .. } in behind {
             writeln!(text, "[backends.{name}]\nera = \"{era}\"\n{options}").unwrap();
-            if *transport == "http" {
-                let (server, port) = Server::over_http(*version, &received);
-                servers.push(server);
-                writeln!(text, "url = \"http://127.0.0.1:{port}/mcp\"").unwrap();
-            } else {
-                let args = [Behind::script(*version), "stdio", received.to_str().unwrap(), version.as_str()];
-                writeln!(text, "command = \"python3\"\nargs = {args:?}").unwrap();
-            }
+            let stdio = [Behind::script(*version), "stdio", received.to_str().unwrap(), version.as_str()];
+            let (server, url) = match *transport {
+                "stdio" => {
+                    writeln!(text, "command = \"python3\"\nargs = {stdio:?}").unwrap();
+                    continue;
+                }
+                "http" => Server::over_http(*version, &received),
+                channel => Server::bridged(channel, &stdio, &folder.path().join(format!("{name}.sock"))),
+            };
+            servers.push(server);
+            writeln!(text, "url = {url:?}").unwrap();
         }
         fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
         let probes = behind.iter().any(|one| one.era == "auto");
