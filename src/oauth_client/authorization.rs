@@ -7,10 +7,10 @@ use oauth2::{CsrfToken, PkceCodeChallenge, PkceCodeVerifier, Scope};
 use url::Url;
 
 use super::{
-    LoginError,
     callback::{Callback, ExpectedResponse, LoopbackUri},
     challenge::BearerChallenge,
     discovery::{Discovered, discover},
+    error::LoginError,
     http::OAuthHttp,
     kept_secret::KeptSecret,
     login_file::{Login, LoginFile, LoginLock, OpenAuthorization},

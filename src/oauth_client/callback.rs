@@ -15,7 +15,7 @@ use tokio::{
 };
 use url::{Url, form_urlencoded};
 
-use super::{LoginError, endpoint::is_loopback};
+use super::{endpoint::is_loopback, error::LoginError};
 
 /// The redirect URI if none is given; a port is added.
 const REDIRECT_URI: &str = "http://127.0.0.1/callback";

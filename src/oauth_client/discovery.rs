@@ -4,7 +4,7 @@
 use serde_json::Value;
 use url::Url;
 
-use super::{LoginError, challenge::BearerChallenge, endpoint::trusted, http::OAuthHttp};
+use super::{challenge::BearerChallenge, endpoint::trusted, error::LoginError, http::OAuthHttp};
 
 /// The discovered parameters of a login at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use url::{Host, Url};
 
-use super::LoginError;
+use super::error::LoginError;
 
 /// Parses a URL that the login depends on: `https`, or `http` on this machine if `server` is on this machine too
 /// (2026-07-28, authorization, *Communication Security*).

@@ -7,7 +7,7 @@ use reqwest::redirect::Policy;
 use serde_json::Value;
 use url::Url;
 
-use super::LoginError;
+use super::error::LoginError;
 
 /// Maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(15);

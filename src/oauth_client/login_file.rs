@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
-    LoginError,
+    error::LoginError,
     kept_secret::KeptSecret,
     registration::RegisteredClient,
     tokens::{SavedTokens, TokenSource},

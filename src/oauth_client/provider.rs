@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    LoginError,
     authorization::{BrowserLogin, LoginTarget, OpenBrowser},
     challenge::BearerChallenge,
+    error::LoginError,
     login_file::{Login, LoginLock},
     tokens::{SavedTokens, TokenGrant},
 };

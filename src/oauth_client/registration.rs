@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{LoginError, discovery::AuthorizationServer, http::OAuthHttp, kept_secret::KeptSecret};
+use super::{discovery::AuthorizationServer, error::LoginError, http::OAuthHttp, kept_secret::KeptSecret};
 use crate::support::Secret;
 
 /// Identity at the authorization server.

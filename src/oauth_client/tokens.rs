@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
-    LoginError,
+    error::LoginError,
     http::{HttpError, OAuthHttp},
     kept_secret::KeptSecret,
     registration::RegisteredClient,

@@ -5,7 +5,7 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
-use super::client_lines;
+use super::client_lines::client_lines;
 use crate::{
     frontend::{
         binding::{channel::ChannelInput, refusal::RequestRefusal},
