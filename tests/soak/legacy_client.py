@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+from channel import Pipes, Socket
 from client import Client
 from ear import Ear, Wrong
 from question import ABILITIES, answer, owner, subject
@@ -10,6 +11,8 @@ from wire import Gone, post, request
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 CAPABILITIES = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
+# a process for each client on stdio, with its servers, is costly
+BINDINGS = {"http": 65, "sse": 15, "socket": 15, "stdio": 5}
 FATES = {"stay": 80, "cancel": 7, "leave": 4, "resume": 9}
 
 
@@ -19,18 +22,29 @@ class LegacyClient(Client):
     def __init__(self, world, user, number):
         super().__init__(world, user, number)
         self.version = self.dice.choice(VERSIONS)
-        self.sse = self.version == "2024-11-05" or self.dice.random() < 0.15
+        self.binding = self.dice.choices(list(BINDINGS), list(BINDINGS.values()))[0]
+        if self.binding == "http" and self.version == "2024-11-05":
+            self.binding = "sse"
+        # all messages of the session come on one stream
+        self.whole = self.binding != "http"
+        self.channel, self.names, self.uris = None, "", ""
+        if self.binding == "stdio":
+            # the gateway is its own, with the endpoint of all servers, and so is the server
+            self.share, self.backend = "session", f"{self.backend.rsplit('-', 1)[0]}-session"
+            self.names, self.uris = f"{self.backend}__", f"{self.backend}+"
         self.capabilities = CAPABILITIES if self.dice.random() < 0.75 else {}
         self.ear = Ear(self.name, self.share, exact=self.at_http or self.at_modern, level="debug")
         # on a channel of its own alone, a log message is the session's: the server says of no call that it belongs to it
         self.ear.logs_apart = self.at_http or self.share != "session"
-        self.calls, self.listens, self.refused = {}, self.sse, set()
+        self.calls, self.listens, self.refused = {}, self.whole, set()
         self.post_path, self.waiting = None, {}
 
     # === the life of a session
 
     async def open(self):
-        if self.sse:
+        if self.binding in ("socket", "stdio"):
+            await self.open_channel()
+        elif self.binding == "sse":
             response = await request(self.world.port, "GET", f"/sse/{self.backend}", {**self.headers, "Accept": "text/event-stream"})
             if response.status != 200:
                 raise Gone(f"/sse {response.status}")
@@ -44,17 +58,30 @@ class LegacyClient(Client):
         if answer.get("result", {}).get("protocolVersion") != self.version:
             raise Wrong(f"initialize of {self.version}: {answer}")
         await self.tell({"method": "notifications/initialized"})
-        if not self.sse:
+        if not self.whole:
             self.headers["MCP-Protocol-Version"] = self.version
             self.listens = self.dice.random() < 0.8
             if self.listens:
                 self.streams.append(asyncio.ensure_future(self.standalone()))
         self.world.count("sessions")
+        self.world.count(f"sessions by {self.binding}")
+
+    async def open_channel(self):
+        if self.binding == "stdio":
+            self.channel = await Pipes.open(self.world.binary, self.world.local[self.backend], self.world.log)
+        else:
+            key = self.world.keys[self.user]
+            self.channel = await Socket.open(self.world.port, f"/ws/{self.backend}", key, self.dice.random() < 0.5)
+        self.streams.append(asyncio.ensure_future(self.follow()))
 
     async def close(self):
         for task in list(self.calls.values()):
             task.cancel()
-        if not self.sse and self.dice.random() < 0.8:
+        if self.channel:
+            code = await self.channel.close(self.dice.random() < 0.8)
+            if self.binding == "stdio" and code != 0:
+                raise Wrong(f"{self.who()}: the gateway of the client ended with {code}")
+        elif not self.whole and self.dice.random() < 0.8:
             response = await request(self.world.port, "DELETE", self.post_path, self.headers)
             if response.status not in (204, 404):
                 raise Wrong(f"DELETE: {response.status}")
@@ -79,7 +106,7 @@ class LegacyClient(Client):
             await self.ask("ping", {})
 
     async def work(self):
-        arguments, fate = self.job({**FATES, "leave": 0, "resume": 0} if self.sse else FATES)
+        arguments, fate = self.job({**FATES, "leave": 0, "resume": 0} if self.whole else FATES)
         token = self.next
         answer = await self.call("work", arguments, fate)
         if answer is None:
@@ -115,7 +142,7 @@ class LegacyClient(Client):
         on = uri not in uris or uris[uri] is not None
         uris[uri] = None if on else time.monotonic()
         heard = self.ear.updated[uri] = asyncio.Event()
-        set_up = await self.ask("resources/subscribe" if on else "resources/unsubscribe", {"uri": uri})
+        set_up = await self.ask("resources/subscribe" if on else "resources/unsubscribe", {"uri": self.uris + uri})
         answer = await self.call("touch", {"owner": f"{self.name}.{self.next}", "uri": uri}, "stay")
         for told in (set_up, answer):
             if "error" in told:
@@ -126,14 +153,14 @@ class LegacyClient(Client):
             await self.heard(heard, uri)
 
     def who(self):
-        return f"{self.name} on {self.backend} ({self.version}{' sse' if self.sse else ''})"
+        return f"{self.name} on {self.backend} ({self.version} {self.binding})"
 
     # === what it says
 
     async def call(self, name, arguments, fate):
         token = self.next
         self.ear.begins(token, arguments["owner"])
-        params = {"name": name, "arguments": arguments, "_meta": {"progressToken": token}}
+        params = {"name": self.names + name, "arguments": arguments, "_meta": {"progressToken": token}}
         return await self.ask("tools/call", params, fate)
 
     async def ask(self, method, params, fate="stay"):
@@ -154,7 +181,7 @@ class LegacyClient(Client):
             done, _ = await asyncio.wait({asked}, timeout=self.world.longest)
             if not done:
                 asked.cancel()
-                if self.sse and fate == "cancel":
+                if self.whole and fate == "cancel":
                     return None
                 raise Wrong(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})")
             return asked.result()
@@ -162,7 +189,7 @@ class LegacyClient(Client):
             self.calls.pop(id, None)
 
     async def exchange(self, id, message, fate):
-        if self.sse:
+        if self.whole:
             future = self.waiting[id] = asyncio.get_running_loop().create_future()
             await self.tell(message)
             # a cancelled request is not answered
@@ -206,6 +233,8 @@ class LegacyClient(Client):
             response.close()
 
     async def tell(self, message):
+        if self.channel:
+            return await self.channel.send({"jsonrpc": "2.0", **message})
         response = await post(self.world.port, self.post_path, self.headers, {"jsonrpc": "2.0", **message})
         if response is None:
             return
@@ -226,6 +255,10 @@ class LegacyClient(Client):
                     await self.receive(message)
         finally:
             response.close()
+
+    async def follow(self):
+        async for message in self.channel.messages():
+            await self.receive(message)
 
     async def receive(self, message):
         if "method" in message:
@@ -264,7 +297,7 @@ class LegacyClient(Client):
             if isinstance(params["data"], dict):
                 self.ear.log(params, call)
         elif method == "notifications/resources/updated":
-            self.ear.update(params)
+            self.ear.update({**params, "uri": params["uri"].removeprefix(self.uris)})
             self.world.count("updates")
         elif method == "notifications/cancelled":
             self.ear.withdrawn(params)
@@ -273,7 +306,7 @@ class LegacyClient(Client):
         self.world.count("notifications")
 
     async def answer(self, question, call):
-        method, about = question["method"], subject(question["method"], question.get("params") or {})
+        method, about = question["method"], subject(question["method"], question.get("params") or {}).removesuffix(f" (from {self.backend})")
         self.ear.question(question, about, call)
         chance = self.dice.random()
         if chance < 0.15 and self.at_modern and method != "elicitation/create":

@@ -4,8 +4,10 @@ import asyncio
 import copy
 import time
 
+from channel import Socket
 from client import Client
 from ear import Ear, Wrong
+from exchanges import Exchanges
 from listening import Listening
 from question import ABILITIES, answer, subject
 from wire import Gone, post, request
@@ -19,6 +21,8 @@ EXPIRED = {"code": -32602, "message": "Invalid or expired requestState"}
 # the gateway may have cancelled a call without an answer for this long
 PATIENCE = 3
 MOST_LISTENS = 3
+# of the clients, so many are on WebSocket
+SOCKET = 0.25
 
 
 class ModernClient(Client):
@@ -29,10 +33,16 @@ class ModernClient(Client):
         self.capabilities = CAPABILITIES if self.dice.random() < 0.75 else {}
         self.ear = Ear(self.name, self.share, exact=True)
         self.path, self.listens, self.used = f"/mcp/{self.backend}", [], []
+        self.on_socket, self.exchanges = self.dice.random() < SOCKET, None
 
     # === its life
 
     async def open(self):
+        if self.on_socket and not self.exchanges:
+            socket = await Socket.open(self.world.port, f"/ws/{self.backend}", self.world.keys[self.user], self.dice.random() < 0.5)
+            self.exchanges = Exchanges(self, socket)
+            self.streams.append(asyncio.ensure_future(self.exchanges.follow()))
+            self.world.count("clients without sessions on WebSocket")
         result = (await self.ask("server/discover", {})).get("result", {})
         if result.get("supportedVersions") != [VERSION] or "tools" not in result["capabilities"]:
             raise Wrong(f"{self.who()} discovered {result}")
@@ -40,6 +50,8 @@ class ModernClient(Client):
 
     async def close(self):
         closed = await asyncio.gather(*(listen.close() for listen in self.listens), return_exceptions=True)
+        if self.exchanges:
+            await self.exchanges.socket.close(self.dice.random() < 0.8)
         await self.end_streams()
         for wrong in filter(None, closed):
             raise wrong
@@ -175,7 +187,7 @@ class ModernClient(Client):
         id, headers, message = self.message("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris, **({"toolsListChanged": True} if lists else {})}})
         listen = Listening(self, id, uris, lists)
         self.listens.append(listen)
-        honoured = await listen.open(post(self.world.port, self.path, headers, message))
+        honoured = await listen.open(self.post(id, headers, message))
         if honoured != set(uris) and not self.world.deaths:
             raise Wrong(f"{self.who()} asked to hear of {uris} and is told of {honoured}")
         uri = self.dice.choice(uris)
@@ -188,7 +200,7 @@ class ModernClient(Client):
             await self.heard(heard, uri)
 
     def who(self):
-        return f"{self.name} on {self.backend} ({VERSION})"
+        return f"{self.name} on {self.backend} ({VERSION}{' socket' if self.on_socket else ''})"
 
     # === what it says
 
@@ -231,8 +243,14 @@ class ModernClient(Client):
             raise Wrong(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})")
         return asked.result()
 
+    async def post(self, id, headers, message):
+        """Sends a request; the response, or the messages of the connection that belong to it."""
+        if self.exchanges:
+            return await self.exchanges.post(id, message)
+        return await post(self.world.port, self.path, headers, message)
+
     async def exchange(self, id, headers, message):
-        response = await post(self.world.port, self.path, headers, message)
+        response = await self.post(id, headers, message)
         try:
             if "mcp-session-id" in response.headers:
                 raise Wrong(f"{self.who()} was given a session")
