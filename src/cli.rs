@@ -110,7 +110,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessCo
         Ok(()) => Exit::Done,
         Err(failure) => process.output.failure(&failure),
     };
-    // everything has ended but for blocking calls that nobody waits for, such as a look-up of a name
+    // only blocking calls without a waiting task may still run, such as a name look-up
     runtime.shutdown_background();
     exit
 }

@@ -61,7 +61,7 @@ impl StdioApp {
     }
 
     /// Serves the client until it closes `input`, stops reading `output`, or `stop`; then everything is ended. The client
-    /// is whoever started this process, so it needs no authorization.
+    /// is the program that started this process, so it needs no authorization.
     pub async fn serve(
         self,
         input: impl AsyncRead + Unpin,

@@ -102,7 +102,7 @@ pub(super) async fn serve(config: &Config, telemetry: Telemetry) -> Result<(), C
     let stop = async {
         tokio::select! {
             () = shutdown_signal() => {}
-            // nobody reads it any more
+            // standard output is closed
             _ = &mut ended => {}
         }
     };

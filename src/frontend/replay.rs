@@ -1,6 +1,6 @@
 //! Replay log: the message queue of a client's streams, and the last messages of each stream for resumption (2025-03-26
 //! to 2025-11-25, transports, *Resumability and Redelivery*). One buffer holds the answer to one call, or the messages
-//! of a session's standalone streams. A slow reader blocks nobody. Knows nothing of transports and of the origin of
+//! of a session's standalone streams. A slow reader blocks no other. Knows nothing of transports and of the origin of
 //! messages.
 //!
 //! Of several open streams, only the newest gets messages (*Multiple Connections*: no message goes to two). Without an

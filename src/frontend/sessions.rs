@@ -38,8 +38,8 @@ use crate::{
     support::{Clock, Digest, Random, Timestamp},
 };
 
-/// The look-ups in the store that wait for each session that a caller may have: a client that comes back after a restart of
-/// the gateway sends a few requests at once.
+/// The look-ups in the store that wait for each session that a caller may have: after a restart of the gateway, a client
+/// sends a few requests at once.
 const LOOKUPS_PER_SESSION: usize = 4;
 
 /// The dependencies of the client side.
@@ -226,7 +226,7 @@ impl Sessions {
     }
 }
 
-/// The bounds of the queue of a session: one that is its connection has one stream, to which nobody comes back.
+/// The bounds of the queue of a session: one that is its connection has one stream, which cannot be resumed.
 fn limits(settings: &FrontendSettings, binding: Binding) -> Limits {
     let waiting = Bounds { messages: settings.queue, bytes: settings.queue_bytes };
     if binding.is_connection() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 /// The longest reason that is passed on, in characters.
 const LONGEST: usize = 1_000;
 
-/// The reason of whoever cancels a call. Clones share the state.
+/// The reason of a cancellation, set by its originator. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct CancelReason {
     said: Arc<OnceLock<Box<str>>>,

@@ -17,14 +17,14 @@ use tokio::{
 
 /// Bytes between a thread and the runtime.
 const CAPACITY: usize = 64 * 1024;
-/// The time between two attempts if whoever started this process has made its streams non-blocking.
+/// The time between two attempts if the parent process has made its streams non-blocking.
 const RETRY: Duration = Duration::from_millis(2);
 
 /// Standard output.
 pub(super) struct StandardOutput {
-    /// The stream. It breaks when nobody reads standard output any more.
+    /// The stream. It breaks when standard output is closed.
     pub(super) pipe: DuplexStream,
-    /// Ready when everything is written after the stream was closed, or nobody reads standard output any more.
+    /// Ready when everything is written after the stream was closed, or standard output is closed.
     pub(super) ended: oneshot::Receiver<()>,
 }
 

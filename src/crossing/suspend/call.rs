@@ -17,7 +17,7 @@ use crate::mcp::{
 /// Maximum number of log messages that are kept for the client's next request; the oldest are dropped.
 const MAX_LOGS: usize = 100;
 
-/// Time for a call to finish whose client has gone.
+/// Time for a call to finish whose client has disconnected.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A call, and the open requests of its server.
@@ -25,7 +25,7 @@ pub(super) struct SuspendedCall {
     reply: Reply,
     /// Unanswered requests, by the key that the client got.
     open: Vec<OpenRequestExchange>,
-    /// Events that nobody has read yet, oldest first.
+    /// Events that are not read yet, oldest first.
     told: VecDeque<Event>,
     /// Number of requests so far: keys are never used twice.
     asked: u32,

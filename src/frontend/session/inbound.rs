@@ -197,7 +197,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// The fate of a call whose reader goes away.
+    /// The fate of a call whose reader disconnects.
     pub(super) fn on_disconnect(&self) -> OnDisconnect {
         if self.session.is_connection() { OnDisconnect::Cancel } else { OnDisconnect::Continue }
     }

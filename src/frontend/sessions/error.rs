@@ -3,7 +3,7 @@
 /// A session that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LookupError {
-    /// No session has this id, or it ended, or it is another caller's: nobody can tell these apart.
+    /// No session has this id, or it ended, or it is another caller's: the answer does not tell which.
     Unknown,
     /// The store cannot be read.
     Unavailable,

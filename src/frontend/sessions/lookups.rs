@@ -66,7 +66,7 @@ impl Lookups {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.caller.count.fetch_sub(1, Ordering::AcqRel);
-        // who comes for the entry meanwhile has counted itself, or makes another
+        // a task that gets the entry meanwhile has counted itself, or creates another
         let is_unused = |_: &Owner, caller: &Arc<CallerLookups>| {
             Arc::ptr_eq(caller, &self.caller) && Arc::strong_count(caller) == 2
         };

@@ -44,7 +44,7 @@ pub(super) fn change(session: &Session) -> (Digest, McpSessionState) {
     (Digest::sha256(session.id.as_str()), state)
 }
 
-/// The origin of a stored session, for the first caller that comes back to it; `None` if it is another caller's.
+/// The origin of a stored session, for the first request after a restart; `None` if it is another caller's.
 pub(super) fn origin(row: &McpSession, id: SessionId, caller: &Caller) -> Option<SessionOrigin> {
     let (user, client, key) = (row.user.clone(), row.client.clone(), row.key.clone());
     let opened = Caller { user, client, grant: None, key, rights: Rights::none() };

@@ -3,7 +3,7 @@
 //!
 //! A change that comes alone is written at once. Those that come while a transaction runs wait for it, and the next one
 //! takes them in their order, up to [`MAX_BATCH`]. Each caller waits for its own commit and gets its own error. A
-//! caller that goes away takes nothing back.
+//! caller that is dropped withdraws nothing.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -33,7 +33,7 @@ pub(super) struct Rows(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     storage: Storage,
-    /// Owns the transactions, which continue if the caller goes away.
+    /// Owns the transactions, which continue if the caller is dropped.
     tracker: TaskTracker,
     permits: Arc<Semaphore>,
     waiting: Mutex<WaitingWrites>,
@@ -179,7 +179,7 @@ impl Inner {
                 }
             }
         }
-        // who waited may have gone away
+        // the caller may have been dropped
         let _ = group.done.send(outcome);
     }
 }
@@ -254,7 +254,7 @@ mod tests {
         let mut waiting = rows.0.waiting.lock().take();
         assert_eq!(waiting.len(), 3, "one transaction takes them all");
         rows.0.waiting.lock().0.extend(waiting.drain(..));
-        // one goes away: neither its row nor another is lost
+        // one caller is dropped: neither its row nor another is lost
         drop(adds.pop());
         drop(turn);
         for add in adds {
@@ -289,7 +289,7 @@ mod tests {
         let mut add = Box::pin(rows.add(row("b"), &live));
         assert!(poll!(&mut add).is_pending());
         rows.mark_ended(Digest::sha256("b"));
-        // nobody polls it
+        // it is not polled
         drop(rows.delete(vec![Digest::sha256("b")]));
         assert!(rows.has_ended(&Digest::sha256("b")));
         drop(stalled);

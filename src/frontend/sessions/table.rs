@@ -115,7 +115,7 @@ impl SessionTable {
 
     /// Forgets an owner that has nothing.
     fn remove_empty(&self, owner: &Owner) {
-        // nobody else has the entry: to get it takes the lock that is held here
+        // no other task has the entry: getting it takes the lock that is held here
         self.owners.remove_if(owner, |_, theirs| Arc::strong_count(theirs) == 1 && theirs.lock().len() == 0);
     }
 }
