@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, client::conn::http1::SendRequest};
@@ -54,6 +55,21 @@ impl Connection {
         *request.uri_mut() = endpoint.path.parse()?;
         *request.headers_mut() = endpoint.headers.clone();
         Ok(self.sender.send_request(request).await?)
+    }
+
+    /// The body of the answer to a request, as it comes; the connection lives as long as that.
+    pub(crate) async fn into_stream(
+        mut self,
+        endpoint: &Endpoint,
+        method: Method,
+    ) -> Result<impl Stream<Item = Result<Bytes, hyper::Error>> + Send + use<>> {
+        let response = self.send(endpoint, method, Bytes::new()).await?;
+        ensure!(response.status() == StatusCode::OK, "{}", response.status());
+        let body = response.into_body().into_data_stream();
+        Ok(body.map(move |chunk| {
+            let _open = &self;
+            chunk
+        }))
     }
 
     /// The body of the answer to a posted message, which must be 200 or 202.

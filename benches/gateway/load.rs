@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use futures_util::future::try_join_all;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    process::{ChildStdin, ChildStdout},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use crate::{
     client::{Connection, Endpoint},
@@ -71,29 +67,6 @@ pub(crate) async fn over_http(
         Ok::<_, anyhow::Error>(latencies)
     });
     Ok(try_join_all(runs).await?.concat())
-}
-
-/// Calls over pipes, `at_once` of them under way at any time, answered in their order.
-pub(crate) async fn over_pipes(
-    (input, output): (&mut ChildStdin, &mut BufReader<ChildStdout>),
-    (at_once, length): (usize, Duration),
-) -> Result<Vec<Duration>> {
-    let end = Instant::now() + length;
-    let (mut latencies, mut under_way, mut id, mut line) =
-        (Vec::new(), std::collections::VecDeque::new(), 0, String::new());
-    while Instant::now() < end || !under_way.is_empty() {
-        while under_way.len() < at_once && Instant::now() < end {
-            id += 1;
-            under_way.push_back((id, Instant::now()));
-            input.write_all(format!("{}\n", call(id, "pass")).as_bytes()).await?;
-        }
-        line.clear();
-        ensure!(output.read_line(&mut line).await? > 0, "the backend ended");
-        let (id, started) = under_way.pop_front().context("an answer to nothing")?;
-        latencies.push(started.elapsed());
-        check(line.as_bytes(), id)?;
-    }
-    Ok(latencies)
 }
 
 /// A call of a client with a session.

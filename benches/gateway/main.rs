@@ -5,6 +5,8 @@
 
 #![expect(clippy::print_stdout, reason = "figures are for standard output")]
 
+mod channel;
+mod channels;
 mod client;
 mod counts;
 mod floor;
@@ -78,6 +80,18 @@ enum Role {
         /// The port of the backend.
         backend: u16,
     },
+    /// The fast backend over HTTP+SSE and WebSocket.
+    #[command(hide = true)]
+    Channels {
+        /// The port on loopback.
+        port: u16,
+    },
+    /// The fast backend on lines over TCP.
+    #[command(hide = true)]
+    Lines {
+        /// The port on loopback.
+        port: u16,
+    },
     /// The fast backend on pipes.
     #[command(hide = true)]
     Stdio {
@@ -95,6 +109,8 @@ fn main() -> Result<()> {
         Some(Role::Subject(options)) => runtime.block_on(counts::subject::run(options)),
         Some(Role::Http { port, era }) => runtime.block_on(peers::http(port, era)),
         Some(Role::Floor { port, backend }) => floor::serve(port, backend),
+        Some(Role::Channels { port }) => runtime.block_on(channels::http(port)),
+        Some(Role::Lines { port }) => runtime.block_on(channels::lines(port)),
         Some(Role::Stdio { era }) => peers::stdio(era),
         None if !arguments.bench => Ok(()),
         None => runtime.block_on(measure(&arguments)),

@@ -1,21 +1,13 @@
 //! The ways to a backend that are compared, and the processes that they lead through.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use anyhow::{Context as _, Result};
 use tempfile::TempDir;
-use tokio::{
-    io::BufReader,
-    process::{ChildStdin, ChildStdout},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use crate::{
+    channel::Channel,
     client::{Connection, Endpoint},
     load::{self, Batch, Work},
     peers::Era,
@@ -56,7 +48,7 @@ enum Backend {
 
 enum Traffic {
     Http { endpoint: Endpoint, era: Era, tool: String, connections: Vec<Connection> },
-    Pipes { input: ChildStdin, output: BufReader<ChildStdout>, _child: Box<tokio::process::Child> },
+    Channel { channel: Channel, tool: String },
 }
 
 // === impl Bed ===
@@ -84,7 +76,10 @@ impl Bed {
         let endpoint = Endpoint::new(listens, "/mcp", None)?;
         ways.extend(Way::http(FLOOR_WAY, &endpoint, "", (vec![floor.id()], behind), &all).await?);
 
-        let (gateway, key) = start_gateway(program, folder.path(), [port, modern_port]).await?;
+        let (channels, on_channels) = start_role(folder.path(), &["channels"], &[]).await?;
+        let (lines, on_lines) = start_role(folder.path(), &["lines"], &[]).await?;
+        let servers = [port, modern_port, on_channels, on_lines];
+        let (gateway, key) = start_gateway(program, folder.path(), servers).await?;
         let between = vec![gateway.process.id()];
         let merged = Endpoint::new(gateway.port, "/mcp", Some(&key))?;
         ways.extend(Way::http("gateway, /mcp, legacy", &merged, "fast__", (between.clone(), behind), &all).await?);
@@ -94,10 +89,28 @@ impl Bed {
             Way::http("gateway, /mcp/fast", &single, "", (between.clone(), behind), &[Work::Small, Work::Large])
                 .await?,
         );
-        ways.push(Way::pipes()?);
-        let behind = Backend::ChildrenOf(gateway.process.id());
-        ways.extend(Way::http("stdio, gateway, /mcp", &merged, "pipe__", (between, behind), &[Work::Small]).await?);
-        parts.extend([gateway.process, floor, legacy, modern]);
+        ways.push(Way::pipes().await?);
+        let children = Backend::ChildrenOf(gateway.process.id());
+        let small = &[Work::Small];
+        ways.extend(Way::http("stdio, gateway, /mcp", &merged, "pipe__", (between.clone(), children), small).await?);
+        for (name, prefix, server) in [
+            ("HTTP+SSE server, gateway, /mcp", "events__", &channels),
+            ("WebSocket server, gateway, /mcp", "socket__", &channels),
+            ("TCP server, gateway, /mcp", "lines__", &lines),
+        ] {
+            let backend = Backend::Process(server.id());
+            ways.extend(Way::http(name, &merged, prefix, (between.clone(), backend), small).await?);
+        }
+        let parties = (between, behind);
+        let events = Channel::sse(gateway.port, "/sse", &key).await?;
+        ways.push(Way::channel("gateway, /sse", events, "fast__pass", parties.clone()).await?);
+        let socket = Channel::websocket(gateway.port, "/ws", &key).await?;
+        ways.push(Way::channel("gateway, /ws", socket, "fast__pass", parties).await?);
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        let local = Channel::pipes(tokio::process::Command::new(program).args(["stdio", "--url", &url]))?;
+        let parties = (vec![local.process().context("it ended at once")?], behind);
+        ways.push(Way::channel("gateway on stdio", local, "pass", parties).await?);
+        parts.extend([gateway.process, floor, legacy, modern, channels, lines]);
         Ok(Self { ways, _parts: parts, _folder: folder })
     }
 }
@@ -113,16 +126,28 @@ pub(crate) async fn start_role(folder: &Path, role: &[&str], options: &[&str]) -
     Ok((process, port))
 }
 
-async fn start_gateway(program: &Path, folder: &Path, [legacy, modern]: [u16; 2]) -> Result<(Gateway, String)> {
+async fn start_gateway(
+    program: &Path,
+    folder: &Path,
+    [legacy, modern, channels, lines]: [u16; 4],
+) -> Result<(Gateway, String)> {
     let pipe = this_program()?.display().to_string();
-    let http = |name: &str, port: u16| format!("[backends.{name}]\nurl = \"http://127.0.0.1:{port}/mcp\"\n\n");
+    let http = |name: &str, port: u16| at(name, &format!("http://127.0.0.1:{port}/mcp"));
     let stdio = format!("[backends.pipe]\ncommand = {pipe:?}\nargs = [\"stdio\"]\nshare = \"session\"\n");
-    let config = [http("fast", legacy), http("modern", modern), stdio].concat();
+    let events = at("events", &format!("http://127.0.0.1:{channels}/sse"));
+    let socket = at("socket", &format!("ws://127.0.0.1:{channels}/ws"));
+    let lines = at("lines", &format!("tcp://127.0.0.1:{lines}"));
+    let config = [http("fast", legacy), http("modern", modern), events, socket, lines, stdio].concat();
     fs::write(folder.join("lockkeeper.toml"), config)?;
     let mut gateway = Gateway::start(program, folder)?;
     gateway.answering().await.with_context(|| log(folder, "gateway.log"))?;
     let key = Gateway::create_key(program, folder)?;
     Ok((gateway, key))
+}
+
+/// The section of a server at a URL.
+fn at(name: &str, url: &str) -> String {
+    format!("[backends.{name}]\nurl = {url:?}\n\n")
 }
 
 async fn start_nginx(folder: &Path, backend: u16) -> Result<(Process, u16)> {
@@ -178,14 +203,22 @@ impl Way {
         Ok(Self { name, work: Work::Small, between, backend, traffic })
     }
 
-    fn pipes() -> Result<Self> {
-        let mut command = tokio::process::Command::new(this_program()?);
-        let mut child = command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
-        let backend = Backend::Process(child.id().context("it ended at once")?);
-        let input = child.stdin.take().context("no stdin")?;
-        let output = BufReader::new(child.stdout.take().context("no stdout")?);
-        let traffic = Traffic::Pipes { input, output, _child: Box::new(child) };
-        Ok(Self { name: "stdio, directly", work: Work::Small, between: Vec::new(), backend, traffic })
+    /// A way of a client on a channel with an open session.
+    async fn channel(
+        name: &'static str,
+        mut channel: Channel,
+        tool: &str,
+        (between, backend): (Vec<u32>, Backend),
+    ) -> Result<Self> {
+        channel.greet().await.context(name)?;
+        let traffic = Traffic::Channel { channel, tool: tool.to_owned() };
+        Ok(Self { name, work: Work::Small, between, backend, traffic })
+    }
+
+    async fn pipes() -> Result<Self> {
+        let channel = Channel::pipes(tokio::process::Command::new(this_program()?).arg("stdio"))?;
+        let backend = Backend::Process(channel.process().context("it ended at once")?);
+        Self::channel("stdio, directly", channel, "pass", (Vec::new(), backend)).await
     }
 
     /// One batch of calls, `at_once` of them under way at any time.
@@ -200,7 +233,7 @@ impl Way {
             Traffic::Http { endpoint, era, tool, connections } => {
                 load::over_http((endpoint, *era), &mut connections[..at_once], (tool, self.work), length).await?
             }
-            Traffic::Pipes { input, output, .. } => load::over_pipes((input, output), (at_once, length)).await?,
+            Traffic::Channel { channel, tool } => channel.load(tool, at_once, length).await?,
         };
         let (took, after) = (started.elapsed(), self.cpu()?);
         let cpu = std::array::from_fn(|part| after[part].saturating_sub(before[part]));
