@@ -1,29 +1,31 @@
-//! The application for one local client on standard input and output. No listener, no users, no pages; nothing is written
-//! to the data folder.
+//! The application for one local client on standard input and output. No listener, no users, no pages; the data folder gets
+//! the records of the servers alone, so that the next start is quicker.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     call_path::{CallPath, CallPathDeps, World, end_lost},
-    known_servers::ServerRecords,
+    known_servers::{KnownServers, ServerRecords},
     module_settings,
 };
 use crate::{
-    config::Config,
+    config::{Config, files},
     frontend::UpgradeOffer,
     gateway::GatewaySettings,
     listener::descriptors,
     model::{Caller, Naming, Target},
     resource::{Authorized, StreamLease},
     storage::Storage,
-    support::SealingKey,
+    support::{Digest, SealingKey},
     telemetry::Telemetry,
 };
 
 /// Time for running calls after a signal. Clients wait two seconds between the signal that asks and the one that kills.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+/// Age of unused records at which they are deleted.
+const RECORDS_UNUSED: Duration = Duration::from_hours(24 * 90);
 /// Maximum number of connections, from which the number of listens derives: there is one client.
 const CONNECTIONS: usize = 1_024;
 
@@ -45,6 +47,8 @@ enum LocalService {
 struct LocalServers {
     path: CallPath,
     storage: Storage,
+    /// Writer of the records of the servers; `None` if they cannot be kept.
+    records: Option<KnownServers>,
     world: World,
     target: Target,
 }
@@ -52,11 +56,11 @@ struct LocalServers {
 // === impl StdioApp ===
 
 impl StdioApp {
-    /// Starts the backends. Returns before they are ready.
-    pub async fn build(config: &Config, telemetry: Telemetry) -> anyhow::Result<Self> {
+    /// Starts the backends. Returns before they are ready. `records` is the folder for what is remembered of them.
+    pub async fn build(config: &Config, records: Option<PathBuf>, telemetry: Telemetry) -> anyhow::Result<Self> {
         Ok(Self(match module_settings::upgrade(config) {
             Some(offer) => LocalService::Upgrade(offer),
-            None => LocalService::LocalServers(Box::new(LocalServers::start(config, telemetry).await?)),
+            None => LocalService::LocalServers(Box::new(LocalServers::start(config, records, telemetry).await?)),
         }))
     }
 
@@ -81,21 +85,31 @@ impl StdioApp {
 // === impl LocalServers ===
 
 impl LocalServers {
-    async fn start(config: &Config, telemetry: Telemetry) -> anyhow::Result<Self> {
+    async fn start(config: &Config, records: Option<PathBuf>, telemetry: Telemetry) -> anyhow::Result<Self> {
         descriptors::raise();
         let world = World::new(telemetry);
         // sessions are their channel: nothing has to outlive the process
         let storage = Storage::in_memory().await?;
+        let stored = match records {
+            Some(folder) => open_records(folder, config).await,
+            None => None,
+        };
+        let known = match &stored {
+            Some(stored) => ServerRecords::load(stored, &config.backends).await,
+            None => ServerRecords::default(),
+        };
         let deps = CallPathDeps {
             config,
             storage: &storage,
             state_key: SealingKey::ephemeral(&*world.random),
-            known: &ServerRecords::default(),
+            known: &known,
             connections: CONNECTIONS,
             gateway: GatewaySettings { cold_list_budget: LIST_BUDGET, ..module_settings::gateway(config) },
         };
         let path = deps.build(&world)?;
-        Ok(Self { path, storage, world, target: target(config) })
+        let news = world.inbox.known.clone();
+        let records = stored.map(|stored| KnownServers::new(stored, &config.backends, news, known.eras));
+        Ok(Self { path, storage, records, world, target: target(config) })
     }
 
     async fn serve(
@@ -104,9 +118,12 @@ impl LocalServers {
         output: impl AsyncWrite + Unpin,
         stop: impl Future<Output = ()>,
     ) {
-        let Self { path, storage, world, target } = self;
+        let Self { path, storage, records, world, target } = self;
         let World { telemetry, inbox, tracker, cancel, .. } = world;
         tracker.spawn(telemetry.upkeep(cancel.clone()));
+        if let Some(records) = records {
+            tracker.spawn(records.run(cancel.clone()));
+        }
         let lost = end_lost(path.frontend.clone(), inbox.lost);
         tracker.spawn(cancel.clone().run_until_cancelled_owned(lost));
         let lease = StreamLease { expires: None, revoked: Arc::default() };
@@ -127,6 +144,24 @@ impl LocalServers {
         storage.close().await;
         tracing::info!("stopped");
     }
+}
+
+/// The store for the records of these servers. Several clients may run at once, each with servers of its own.
+async fn open_records(folder: PathBuf, config: &Config) -> Option<Storage> {
+    let servers = config.backends.iter().filter_map(|spec| spec.transport.server());
+    let servers: String = servers.map(|server| server.to_base64url()).collect();
+    let file = folder.join(format!("{}.sqlite3", Digest::sha256(servers).short_hex(8)));
+    let prepared = tokio::task::spawn_blocking(move || {
+        files::create(&folder)?;
+        files::remove_unused(&folder, RECORDS_UNUSED)
+    });
+    let prepared = prepared.await.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
+    let opened = match prepared {
+        Ok(()) => Storage::open(&file).await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    // such as a data folder that nobody may write to
+    opened.inspect_err(|error| tracing::debug!(error, file = %file.display(), "the servers are not remembered")).ok()
 }
 
 /// The endpoint of the client: the only backend without prefixes is served as it is.

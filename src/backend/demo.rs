@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use self::{
     counter::Counter,
-    results::{LONGEST, complete, said, text_result},
+    results::{LONGEST, complete, quoted_text, said, text_result},
 };
 use crate::{
     mcp::{
@@ -50,8 +50,8 @@ impl Demo {
     fn tool(&self, params: &Payload, context: &Context) -> Reply {
         let call = params.view::<DemoToolCall<'_>>().unwrap_or_default();
         match &*call.name {
-            "echo" => match call.argument::<String>("message") {
-                Some(message) => complete(&text_result(&message)),
+            "echo" => match call.quoted("message") {
+                Some(message) => quoted_text(message),
                 None => Reply::failed(ErrorObject::invalid_params("`message` is missing or no string")),
             },
             "add" => match (call.argument("a"), call.argument("b")) {
@@ -138,6 +138,12 @@ impl DemoToolCall<'_> {
     fn argument<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let arguments = Object::parse(self.arguments?.get().as_bytes())?;
         serde_json::from_str(arguments.get(name)?).ok()
+    }
+
+    /// A string, still quoted: it may have megabytes.
+    fn quoted(&self, name: &str) -> Option<&str> {
+        let text = Object::parse(self.arguments?.get().as_bytes())?.get(name)?;
+        text.starts_with('"').then_some(text)
     }
 }
 

@@ -122,7 +122,7 @@ impl ConnectArgs {
         let telemetry = install(&config.log, process)?;
         let serving = async {
             tokio::select! {
-                ended = stdio::serve(&config, telemetry) => ended,
+                ended = stdio::serve(&config, Some(files::local_records(&config.data_dir)), telemetry) => ended,
                 () = async { provider.run(bearer, requests).await; std::future::pending().await } => Ok(()),
             }
         };

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     app::StdioApp,
-    config::{CommandLineOptions, Config, LogFormat},
+    config::{self, CommandLineOptions, Config, LogFormat, files},
     telemetry::Telemetry,
 };
 
@@ -32,9 +32,10 @@ In a client's configuration, with full paths:
       \"args\": [\"stdio\", \"--config\", \"/home/ada/lockkeeper.toml\"] } } }
 
 The client needs no login: it is the program that started this one. Nothing
-listens on the network, and nothing is written to the data folder. Logs go to
-standard error. Ends when the client closes standard input, and on SIGTERM or
-SIGINT. For a remote server that asks for a login: `lockkeeper connect`.
+listens on the network. The data folder remembers what the servers are, so that
+the next start is quicker; nothing else is written. Logs go to standard error.
+Ends when the client closes standard input, and on SIGTERM or SIGINT. For a
+remote server that asks for a login: `lockkeeper connect`.
 
 Exit codes: 0 the client has ended, 1 failed, 2 wrong usage or configuration.";
 
@@ -76,27 +77,36 @@ impl StdioArgs {
             backends = config.backends.len(),
             "serving one client on standard input and output"
         );
-        serve(&config, telemetry).await
+        let data_dir = config::data_dir(&self.given(), &process.environment, &process.folder);
+        let records = data_dir.ok().map(|data_dir| files::local_records(&data_dir));
+        serve(&config, records, telemetry).await
+    }
+
+    fn given(&self) -> CommandLineOptions {
+        CommandLineOptions { config: self.config.clone(), single: self.single.given(), ..CommandLineOptions::default() }
     }
 
     fn config(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
         let given = CommandLineOptions {
-            config: self.config.clone(),
             log: self.log.clone(),
             log_format: self.log_format,
-            single: self.single.given(),
-            // never used: without a home folder there is no other
+            // without a home folder there is no other, and it is not needed
             data_dir: Some(process.folder.clone()),
-            ..CommandLineOptions::default()
+            ..self.given()
         };
         arguments::load(&given, process)
     }
 }
 
-/// Serves the client on standard input and output until it closes standard input, or a signal.
-pub(super) async fn serve(config: &Config, telemetry: Telemetry) -> Result<(), CommandFailure> {
+/// Serves the client on standard input and output until it closes standard input, or a signal. `records` is the folder for
+/// what is remembered of the servers.
+pub(super) async fn serve(
+    config: &Config,
+    records: Option<PathBuf>,
+    telemetry: Telemetry,
+) -> Result<(), CommandFailure> {
     let cannot = |error: anyhow::Error| CommandFailure::failed("the gateway cannot run").why(format!("{error:#}"));
-    let app = Box::pin(StdioApp::build(config, telemetry)).await.map_err(cannot)?;
+    let app = Box::pin(StdioApp::build(config, records, telemetry)).await.map_err(cannot)?;
     let input = standard_streams::input().map_err(|error| cannot(error.into()))?;
     let StandardOutput { pipe, mut ended } = standard_streams::output().map_err(|error| cannot(error.into()))?;
     let stop = async {

@@ -3,6 +3,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// The database.
@@ -23,6 +24,27 @@ pub fn control(data_dir: &Path) -> PathBuf {
 /// The folder of a person's logins at other servers.
 pub fn logins(data_dir: &Path) -> PathBuf {
     data_dir.join("logins")
+}
+
+/// The folder with records of servers for local clients: one file for each set of servers.
+pub fn local_records(data_dir: &Path) -> PathBuf {
+    data_dir.join("local")
+}
+
+/// Deletes the files of a folder that were not written for `age`.
+pub fn remove_unused(folder: &Path, age: Duration) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        // a time in the future means that the clock was set back
+        let unused = entry
+            .metadata()
+            .and_then(|file| file.modified())
+            .is_ok_and(|at| at.elapsed().is_ok_and(|since| since > age));
+        if unused {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Creates a missing folder, for this user only.

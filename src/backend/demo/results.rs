@@ -23,6 +23,12 @@ pub(super) fn text_result(text: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": text }] })
 }
 
+/// A result with one text, which is quoted already.
+pub(super) fn quoted_text(text: &str) -> Reply {
+    let result = [r#"{"content":[{"type":"text","text":"#, text, "}]}"].concat();
+    Reply::complete(Payload::new(REVISION, result.into()).of_server(IMPLEMENTATION.into()))
+}
+
 pub(super) fn complete(result: &Value) -> Reply {
     Reply::complete(said(result))
 }

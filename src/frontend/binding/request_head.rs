@@ -3,7 +3,10 @@
 
 use std::{future::pending, panic::resume_unwind, sync::Arc};
 
-use axum::{body::Body, extract::FromRequestParts};
+use axum::{
+    body::{Body, HttpBody as _},
+    extract::FromRequestParts,
+};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use http_body_util::BodyExt as _;
@@ -211,6 +214,11 @@ pub(super) async fn read(state: &FrontendState, mut body: Body) -> Result<Bytes,
         if text.is_empty() && joined.is_empty() {
             text = data;
         } else {
+            if joined.is_empty() {
+                // the rest of a body that says its length, so that it is not moved as it grows
+                let rest = usize::try_from(body.size_hint().lower()).unwrap_or(max);
+                joined.reserve((text.len() + data.len()).saturating_add(rest).min(max));
+            }
             joined.extend_from_slice(&std::mem::take(&mut text));
             joined.extend_from_slice(&data);
         }

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 const SERVER: &str = r#"
 import json, os, sys
 open("pid", "w").write(str(os.getpid()))
+open("starts", "a").write("start\n")
 print("a word to standard error", file=sys.stderr, flush=True)
 for line in sys.stdin:
     message = json.loads(line)
@@ -53,6 +54,7 @@ impl Program {
             .current_dir(folder)
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("LOCKKEEPER_DATA_DIR", folder.join("data"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -148,7 +150,29 @@ fn a_client_calls_tools_and_closing_the_input_ends_program_and_server() {
     server_is_gone(folder.path());
     let mut files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     files.sort();
-    assert_eq!(files, ["pid", "server.py"], "the gateway writes no file");
+    assert_eq!(files, ["data", "pid", "server.py", "starts"], "the gateway writes into its folder alone");
+}
+
+#[test]
+fn a_server_that_is_remembered_is_not_asked_for_its_era_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut starts = Vec::new();
+    for _ in 0..2 {
+        let mut program = Program::with_server(folder.path());
+        program.open();
+        assert_eq!(program.ask(1, "tools/call", json!({ "name": "echo" }))["result"]["content"][0]["text"], "echoed");
+        program.input = None;
+        assert_eq!(program.end().0, Some(0));
+        starts.push(fs::read_to_string(folder.path().join("starts")).unwrap().lines().count());
+        fs::remove_file(folder.path().join("starts")).unwrap();
+    }
+    assert_eq!(starts[0] - starts[1], 1, "{starts:?}");
+    // without a folder it serves as well
+    fs::remove_dir_all(folder.path().join("data")).unwrap();
+    fs::write(folder.path().join("data"), "no folder").unwrap();
+    let mut program = Program::with_server(folder.path());
+    program.open();
+    assert_eq!(program.ask(1, "tools/call", json!({ "name": "echo" }))["result"]["content"][0]["text"], "echoed");
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub(super) async fn ends_on_channels(scene: &Scene<'_>, stage: Stage) -> Result<
 
 /// The gateway of a client on pipes stops during its listen.
 async fn ends_on_pipes(scene: &Scene<'_>, stage: &Stage) -> Result<(), String> {
-    let app = StdioApp::build(&stage.config, Telemetry::detached().unwrap());
+    let app = StdioApp::build(&stage.config, None, Telemetry::detached().unwrap());
     let app = Box::pin(app).await.map_err(|error| error.to_string())?;
     let ((mut input, theirs), (ours, output)) = (duplex(1 << 16), duplex(1 << 16));
     let (stop, stopped) = oneshot::channel::<()>();

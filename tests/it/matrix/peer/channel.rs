@@ -63,7 +63,7 @@ impl Channel {
         let mut config: Config = door.config.clone();
         config.backends.retain(|backend| backend.id.as_str() == door.backend);
         config.naming = Naming::Plain;
-        let app = Box::pin(StdioApp::build(&config, Telemetry::detached().unwrap())).await.unwrap();
+        let app = Box::pin(StdioApp::build(&config, None, Telemetry::detached().unwrap())).await.unwrap();
         let ((mut input, theirs), (ours, written)) = (duplex(PIPE), duplex(PIPE));
         let (output, mut messages) = unbounded_channel::<String>();
         let mut tasks = JoinSet::new();
