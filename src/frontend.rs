@@ -17,12 +17,12 @@
 mod binding;
 mod frontend_settings;
 mod replay;
+mod request_limits;
 mod server_requests;
 mod session;
 mod sessions;
 mod state;
 mod stateless_request;
-mod stateless_requests;
 
 use std::sync::Arc;
 

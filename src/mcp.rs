@@ -17,7 +17,7 @@ pub mod lifecycle;
 pub mod listen;
 pub mod meta;
 pub mod method;
-pub mod mirrored;
+pub mod mirrored_params;
 pub(crate) mod monotonic_progress;
 pub mod observer;
 pub mod payload;

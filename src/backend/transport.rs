@@ -5,7 +5,7 @@
 
 pub(crate) mod http;
 mod interface;
-mod lines;
+mod line_input;
 mod queued;
 mod socket;
 mod sse;

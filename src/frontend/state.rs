@@ -6,8 +6,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     frontend_settings::FrontendSettings,
+    request_limits::StatelessRequests,
     sessions::{Deps, Sessions},
-    stateless_requests::StatelessRequests,
 };
 use crate::{
     mcp::Server,

@@ -17,12 +17,12 @@ pub(super) use self::envelope::{RequestEnvelope, unsupported};
 use self::{discover::discover, listen::Listen};
 use crate::{
     frontend::{
+        request_limits::{RequestKind, RequestPermit},
         state::{FrontendState, Sender},
-        stateless_requests::{RequestKind, RequestPermit},
     },
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, Event, Level, Message, Method, Notification, Outcome,
-        Payload, Reply, RequestId, client_translator::ClientTranslator, listen::Filter, meta, mirrored::Mirror,
+        Payload, Reply, RequestId, client_translator::ClientTranslator, listen::Filter, meta, mirrored_params::Mirror,
     },
     model::Requester,
 };

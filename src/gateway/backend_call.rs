@@ -13,7 +13,9 @@ use super::{
     names,
 };
 use crate::{
-    mcp::{Call, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Revision, json, mirrored::Mirror},
+    mcp::{
+        Call, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Revision, json, mirrored_params::Mirror,
+    },
     model::{BackendId, Target},
 };
 

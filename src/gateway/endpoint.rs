@@ -10,7 +10,7 @@ use super::{
     shared::GatewayState,
 };
 use crate::{
-    mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json, mirrored::Mirror},
+    mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json, mirrored_params::Mirror},
     model::Target,
 };
 

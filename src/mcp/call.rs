@@ -9,7 +9,7 @@ use super::{
     CancelReason, Era, Feature, Method, Payload, Reply, Revision,
     json::{Object, draft::Draft},
     meta,
-    mirrored::Mirror,
+    mirrored_params::Mirror,
     profile::Profile,
 };
 use crate::{

@@ -15,7 +15,7 @@ use crate::{
     mcp::{
         CancelReason, ClientInfo, Context, ErrorObject, Event, Facts, Message, Method, Outcome, Payload, RequestId,
         meta,
-        mirrored::Mirror,
+        mirrored_params::Mirror,
         translate::{Kind, Profile},
     },
     model::{Delivery, Requester},

@@ -5,7 +5,7 @@ mod authorized;
 mod client;
 mod connector;
 mod endpoint;
-mod mirrored;
+mod mirrored_headers;
 mod refusal;
 mod response;
 mod standalone;
@@ -30,7 +30,7 @@ use self::endpoint::HttpEndpoint;
 use super::interface::{Exchange, Incoming, Transport, TransportError};
 use crate::{
     backend::error::StartError,
-    mcp::{Message, Revision, mirrored::Mirror},
+    mcp::{Message, Revision, mirrored_params::Mirror},
     model::HttpSpec,
 };
 

@@ -14,7 +14,7 @@ use crate::{
         ErrorObject, Message, Revision,
         error::{Retry, Unavailable},
         jsonrpc::{Frame, Malformed},
-        mirrored::Mirror,
+        mirrored_params::Mirror,
     },
     model::BackendId,
 };

@@ -13,7 +13,7 @@ use tokio::{
 use super::{
     http::Client,
     interface::{Incoming, ServerInput, Transport},
-    lines::server_input,
+    line_input::server_input,
     queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
 };
 use crate::{

@@ -23,11 +23,11 @@ use tokio_util::sync::CancellationToken;
 use self::process::{Process, Tail};
 use super::{
     interface::{Exchange, Incoming, Transport, TransportError},
-    lines::server_input,
+    line_input::server_input,
 };
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
-    mcp::{Message, mirrored::Mirror},
+    mcp::{Message, mirrored_params::Mirror},
     model::{BackendId, StdioSpec},
     wire::lines::line,
 };

@@ -17,7 +17,7 @@ use crate::{
         state::{FrontendState, Sender},
         stateless_request::{RequestEnvelope, RequestMessages, StatelessReply, StatelessRequest},
     },
-    mcp::{CancelReason, ErrorObject, Message, Method, Payload, mirrored::Mirror},
+    mcp::{CancelReason, ErrorObject, Message, Method, Payload, mirrored_params::Mirror},
     wire::headers,
 };
 

@@ -11,7 +11,7 @@ use crate::{
     },
     mcp::{Capabilities, ClientInfo, Level, Revision},
     model::{Caller, Endpoint, Rights, SessionId, status::SessionStatus},
-    storage::sessions::{McpSession, McpSessionState},
+    storage::mcp_sessions::{McpSession, McpSessionState},
     support::{Digest, Timestamp},
 };
 

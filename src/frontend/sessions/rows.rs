@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     storage::{
         self, Storage,
-        sessions::{McpSession, McpSessionState, McpSessionWrite},
+        mcp_sessions::{McpSession, McpSessionState, McpSessionWrite},
     },
     support::Digest,
 };

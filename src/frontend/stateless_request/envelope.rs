@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use crate::{
-    frontend::stateless_requests::ClientDescription,
+    frontend::request_limits::ClientDescription,
     mcp::{ErrorObject, Level, Method, Revision, json::Object, meta},
 };
 

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    frontend::stateless_requests::RequestPermit,
+    frontend::request_limits::RequestPermit,
     mcp::{
         Call, ClientInfo, Context, Event, Message, Method, Notification, Payload, RequestId, Server,
         client_translator::ClientTranslator,

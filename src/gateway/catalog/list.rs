@@ -15,7 +15,7 @@ use crate::{
     mcp::{
         Facts, Feature, Payload, Revision,
         json::{self, At, Object},
-        mirrored::Mirrored,
+        mirrored_params::Mirrored,
         translate::{self, Checked, LeftOut, Profile, ValidIn},
     },
     model::BackendId,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     backend::transport::interface::{TransportError, messages},
-    mcp::{Message, mirrored::Mirror},
+    mcp::{Message, mirrored_params::Mirror},
     wire::events::{EventsError, MAX_EVENT, SseEvent, events},
 };
 

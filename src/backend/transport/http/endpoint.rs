@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode, header};
 
 use super::{
-    mirrored,
+    mirrored_headers,
     refusal::{self, Refused},
     response::Response,
     standalone::{LateStreams, Opening},
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     backend::transport::interface::TransportError,
-    mcp::{Feature, Message, Method, Revision, mirrored::Mirror},
+    mcp::{Feature, Message, Method, Revision, mirrored_params::Mirror},
     wire::headers::{JSON_AND_EVENTS, LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
 };
 
@@ -79,7 +79,7 @@ impl HttpEndpoint {
             None => self.headers_of_posts(),
         };
         if self.is_sessionless() {
-            mirrored::insert(&mut headers, message, mirror);
+            mirrored_headers::insert(&mut headers, message, mirror);
         }
         let response = self.send(Verb::POST, headers, message.encode()).await.map_err(Refused::Error)?;
         let is_handshake = matches!(message, Message::Request { method: Method::Initialize, .. });

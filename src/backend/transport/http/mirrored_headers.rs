@@ -4,7 +4,7 @@
 use http::{HeaderMap, HeaderName};
 
 use crate::{
-    mcp::{Message, json, mirrored::Mirror},
+    mcp::{Message, json, mirrored_params::Mirror},
     wire::headers,
 };
 
