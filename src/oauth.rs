@@ -173,7 +173,7 @@ impl OAuth {
         let now = self.0.deps.now();
         self.0.revocations.index().purge(now);
         self.0.registrations.purge(now).await?;
-        Ok(self.0.deps.storage.transactions().purge_authorization(now).await?)
+        Ok(self.0.deps.storage.expired_rows().delete(now).await?)
     }
 
     /// 256 fresh random bits.

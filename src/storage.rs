@@ -1,7 +1,8 @@
 //! The SQLite database: the only module with SQL. Knows nothing of HTTP and MCP; `model` defines the meaning of rows.
 //!
-//! One file for each subject, mostly a single table: [`Storage`] returns a handle for each. Look-ups return `Result<Option<T>>`; verbs are `lookup`,
-//! `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored only as digests or ciphertext.
+//! One file for each subject, mostly a single table: [`Storage`] returns a handle for each. Look-ups return
+//! `Result<Option<T>>`; verbs are `lookup`, `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored only as
+//! digests or ciphertext.
 
 mod api_keys;
 mod backend_eras;
@@ -9,6 +10,7 @@ mod browser_sessions;
 mod clients;
 mod codes;
 mod database;
+mod expired_rows;
 mod file;
 mod gateway_values;
 mod grants;
@@ -32,6 +34,7 @@ pub use browser_sessions::{BrowserSession, BrowserSessionTable};
 pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
 pub use codes::{CodeRow, CodeTable};
 pub use database::StorageError;
+pub use expired_rows::ExpiredRows;
 pub use gateway_values::GatewayValueTable;
 pub use grants::{GrantTable, ListedGrant};
 pub use mcp_sessions::McpSessionTable;
@@ -119,6 +122,11 @@ impl Storage {
     /// Authorization codes.
     pub const fn codes(&self) -> CodeTable<'_> {
         CodeTable(&self.database)
+    }
+
+    /// Expired rows of the authorization server.
+    pub const fn expired_rows(&self) -> ExpiredRows<'_> {
+        ExpiredRows(&self.database)
     }
 
     /// Single values of the gateway.

@@ -125,7 +125,7 @@ impl CallPathDeps<'_> {
     fn gateway(&self, supervisor: &Supervisor, world: &World) -> Arc<Gateway> {
         let configured = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| ConfiguredBackend {
             title: id.to_string(),
-            introduction: self.known.descriptions.get(&id).cloned(),
+            last_server_info: self.known.descriptions.get(&id).cloned(),
             id,
             server,
             share: spec.share,

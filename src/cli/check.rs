@@ -109,7 +109,7 @@ impl Probe {
                 server,
                 share: spec.share,
                 read_only_tools: spec.read_only_tools.clone(),
-                introduction: None,
+                last_server_info: None,
             }
         };
         let mounts = config.backends.iter().zip(supervisor.servers()).map(mount).collect();

@@ -125,7 +125,7 @@ impl BackendEntry {
             id: configured.id.clone(),
             server: Arc::clone(&configured.server),
             share: configured.share,
-            introduction: configured.introduction,
+            last_server_info: configured.last_server_info,
         };
         Self {
             id: configured.id,

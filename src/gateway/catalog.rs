@@ -68,7 +68,7 @@ pub(crate) struct CatalogBackend {
     /// Sharing of its sessions.
     pub(crate) share: Share,
     /// Server information from an earlier process of the gateway.
-    pub(crate) introduction: Option<Payload>,
+    pub(crate) last_server_info: Option<Payload>,
 }
 
 // === impl Catalog ===
@@ -76,8 +76,8 @@ pub(crate) struct CatalogBackend {
 impl Catalog {
     /// An empty catalog of this backend.
     pub(crate) fn new(backend: CatalogBackend, settings: CatalogSettings) -> Self {
-        let CatalogBackend { id, server, share, introduction } = backend;
-        let source = Arc::new(ListSource::new(id, server, introduction, settings));
+        let CatalogBackend { id, server, share, last_server_info } = backend;
+        let source = Arc::new(ListSource::new(id, server, last_server_info, settings));
         let has_plain_calls = Arc::clone(&source.has_plain_calls);
         Self { source, has_plain_calls, share, caches: RwLock::default(), uses: AtomicU64::new(0) }
     }
@@ -101,7 +101,7 @@ impl Catalog {
     pub(crate) fn server_info(&self, context: &Context) -> Lookup<DiscoverInfo> {
         let cache = self.cache(context);
         let mut freshness = self.source.server_info(&cache);
-        let fallback = self.source.introduction();
+        let fallback = self.source.last_server_info();
         freshness.value = freshness.value.or_else(|| fallback.clone());
         Lookup { cached: Arc::clone(&cache.server_info), freshness, fallback, is_told: false }
     }

@@ -22,5 +22,5 @@ pub struct ConfiguredBackend {
     pub read_only_tools: Vec<String>,
     /// Last server information, perhaps from an earlier process of the gateway: given to clients until the backend
     /// answers (`translation` 6.7).
-    pub introduction: Option<Payload>,
+    pub last_server_info: Option<Payload>,
 }

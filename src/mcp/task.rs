@@ -155,7 +155,7 @@ impl DetailedTask {
     }
 
     fn part(&self, json: Bytes) -> Payload {
-        let part = Payload::new(Revision::V2026_07_28, json);
+        let part = Payload::new(self.payload.revision, json);
         match self.payload.origin() {
             Some(backend) => part.of_backend(backend),
             None => part,

@@ -24,7 +24,7 @@ pub struct Status {
 pub struct BackendStatus {
     /// Its name.
     pub id: String,
-    /// Its transport: `stdio`, `streamable-http`, `websocket`, `built-in`.
+    /// Its transport: `stdio`, `streamable-http`, `http+sse`, `websocket`, `unix`, `tcp`, `built-in`.
     pub transport: String,
     /// The negotiated protocol version, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -52,7 +52,7 @@ pub struct StdioSpec {
     pub cwd: Option<PathBuf>,
 }
 
-/// A Streamable HTTP endpoint.
+/// A server at a URL: Streamable HTTP, HTTP+SSE or WebSocket.
 #[derive(Debug, Clone)]
 pub struct HttpSpec {
     /// Its URL.

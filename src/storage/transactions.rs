@@ -100,25 +100,6 @@ impl TransactionTable<'_> {
             .await?;
         Ok(row.map(|(request, expires)| (request, moment(expires))))
     }
-
-    /// Deletes expired rows that have no further use: requests, codes, and revocations of single tokens.
-    pub async fn purge_authorization(&self, now: Timestamp) -> Result<(), StorageError> {
-        let mut change = self.0.change().await?;
-        for statement in [
-            "DELETE FROM transactions WHERE expires < ?",
-            // a reused code must be recognised while its grant lives (OA-85); an hour is far beyond any
-            "DELETE FROM codes WHERE expires < ? - 3600000",
-            "DELETE FROM revoked_tokens WHERE expires < ?",
-            "DELETE FROM revocations WHERE at < ? - 86400000",
-            // only whole families, so that reuse is detected until the end of the grant (OA-136)
-            "DELETE FROM grants WHERE expires < ?",
-            // approved, but the code was never redeemed
-            "DELETE FROM grants WHERE last_used IS NULL AND created < ? - 3600000",
-        ] {
-            sqlx::query(statement).bind(now.as_millis()).execute(&mut *change).await?;
-        }
-        Ok(change.commit().await?)
-    }
 }
 
 #[cfg(test)]

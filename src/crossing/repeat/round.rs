@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::mcp::{
-    AnswerReceiver, ClientInfo, Method, Payload, Revision, ServerRequest, Untranslatable,
+    AnswerReceiver, ClientInfo, Method, Payload, ServerRequest, Untranslatable,
     client_translator::ClientTranslator,
     declared::{MissingCapability, missing_strictly},
     json::Object,
@@ -76,7 +76,7 @@ impl RoundQuestion {
             None if method == Method::RootsList => Bytes::new(),
             _ => return Err("one of the server's questions has no parameters"),
         };
-        let params = Payload::new(Revision::V2026_07_28, params);
+        let params = Payload::new(ended.revision, params);
         Ok(Self {
             key: key.to_owned(),
             method,
@@ -110,6 +110,7 @@ impl RoundQuestion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp::Revision;
 
     fn read(text: &'static str) -> Result<Round, &'static str> {
         Round::read(&Payload::new(Revision::V2026_07_28, Bytes::from_static(text.as_bytes())))

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_introduction_is_refused() {
+    fn invalid_initialize_parameters_are_refused() {
         for params in ["", "{}", r#"{"protocolVersion":1}"#, r#"{"protocolVersion":"2025-06-18","capabilities":[]}"#] {
             assert_eq!(read(params).unwrap_err().code(), ErrorObject::INVALID_PARAMS, "{params}");
         }

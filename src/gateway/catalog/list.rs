@@ -21,6 +21,9 @@ use crate::{
     model::BackendId,
 };
 
+/// Maximum number of entries of one list.
+pub(super) const MAX_ENTRIES: usize = 100_000;
+
 /// Everything of one kind that one backend offers.
 #[derive(Debug, Default)]
 pub(crate) struct List {
@@ -63,6 +66,15 @@ pub(crate) struct ListEntry {
     pub(crate) valid_in: ValidIn,
 }
 
+/// Fit of a page into the bounds of its list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PageFit {
+    /// All entries were added.
+    Whole,
+    /// Further entries were dropped.
+    Cut,
+}
+
 // === impl List ===
 
 impl List {
@@ -71,9 +83,9 @@ impl List {
         Self::default()
     }
 
-    /// Adds the entries of another page. If the backend changed its version between two pages, the list stays in that
-    /// of the first.
-    pub(crate) fn add(&mut self, kind: ListKind, backend: &BackendId, page: &Payload) {
+    /// Adds the entries of another page, and returns `Cut` if the list would exceed [`MAX_ENTRIES`]. If the backend
+    /// changed its version between two pages, the list stays in that of the first.
+    pub(crate) fn add(&mut self, kind: ListKind, backend: &BackendId, page: &Payload) -> PageFit {
         let hints = CacheHints::of(page);
         self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
         let method = kind.method();
@@ -83,12 +95,16 @@ impl List {
         let revision = *self.revision.get_or_insert(page.revision);
         let facts = Facts::new(translate::Kind::Result, &method);
         let Ok(page) = page.into_revision(revision, &facts).inspect_err(translate::Untranslatable::report) else {
-            return;
+            return PageFit::Whole;
         };
         if kind == ListKind::Tools && page.revision.has(Feature::AnyOutput) {
             self.wrapped.extend(translate::wrapped_tools(&page));
         }
-        for entry in entries(kind, backend, &page) {
+        let (entries, fit) = entries(kind, backend, &page, MAX_ENTRIES.saturating_sub(self.entries.len()));
+        if fit == PageFit::Cut {
+            self.whole = None;
+        }
+        for entry in entries {
             if matches!(kind, ListKind::Tools | ListKind::Prompts) {
                 let shown = names::merged_name(backend, &entry.key);
                 if names::split_name(&shown).is_some_and(|(_, rest)| rest != entry.key) {
@@ -105,6 +121,7 @@ impl List {
             }
             self.entries.push(entry);
         }
+        fit
     }
 
     /// The entries with the names of the merged endpoint, for a client of `revision`. A merged list has one version and
@@ -192,8 +209,8 @@ impl PartialEq for List {
     }
 }
 
-/// The entries of one page.
-fn entries(kind: ListKind, backend: &BackendId, page: &Payload) -> Vec<ListEntry> {
+/// The first `max` entries of one page.
+fn entries(kind: ListKind, backend: &BackendId, page: &Payload, max: usize) -> (Vec<ListEntry>, PageFit) {
     let array = page.object().and_then(|object| object.get(kind.member()));
     let elements: Vec<&RawValue> = array.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let entry = |text: &str| {
@@ -203,7 +220,8 @@ fn entries(kind: ListKind, backend: &BackendId, page: &Payload) -> Vec<ListEntry
         let valid_in = ValidIn::of(&kind.method(), text, page.revision);
         Some(ListEntry { key, raw, merged, valid_in })
     };
-    elements.into_iter().filter_map(|element| entry(element.get())).collect()
+    let fit = if elements.len() > max { PageFit::Cut } else { PageFit::Whole };
+    (elements.into_iter().take(max).filter_map(|element| entry(element.get())).collect(), fit)
 }
 
 fn merged(kind: ListKind, backend: &BackendId, revision: Revision, raw: &Bytes) -> Bytes {

@@ -20,7 +20,7 @@ use super::{
     cache::{Change, ListCache},
     cached::Freshness,
     kind::ListKind,
-    list::List,
+    list::{List, MAX_ENTRIES, PageFit},
     omissions::Omissions,
     server_info::DiscoverInfo,
 };
@@ -40,8 +40,6 @@ const REST: Duration = Duration::from_millis(100);
 const TRUST: u32 = 10;
 /// The most pages of one list.
 const MAX_PAGES: usize = 1_000;
-/// The most entries of one list.
-const MAX_ENTRIES: usize = 100_000;
 /// The most bytes of one list.
 const MAX_BYTES: usize = 64 << 20;
 
@@ -57,7 +55,7 @@ pub(super) struct ListSource {
     /// The entries that clients are not shown.
     pub(super) omissions: Omissions,
     /// Last server information, perhaps from an earlier process of the gateway.
-    introduction: RwLock<Option<Arc<DiscoverInfo>>>,
+    last_server_info: RwLock<Option<Arc<DiscoverInfo>>>,
 }
 
 /// Settings of a catalog, and the channel of its changes.
@@ -82,7 +80,7 @@ impl ListSource {
     pub(super) fn new(
         backend: BackendId,
         server: Arc<dyn Server>,
-        introduction: Option<Payload>,
+        last_server_info: Option<Payload>,
         settings: CatalogSettings,
     ) -> Self {
         Self {
@@ -92,13 +90,13 @@ impl ListSource {
             mirrors_params: AtomicBool::new(true),
             has_plain_calls: Arc::default(),
             omissions: Omissions::default(),
-            introduction: RwLock::new(introduction.map(|result| Arc::new(DiscoverInfo::new(result)))),
+            last_server_info: RwLock::new(last_server_info.map(|result| Arc::new(DiscoverInfo::new(result)))),
         }
     }
 
     /// Current or last known server information.
-    pub(super) fn introduction(&self) -> Option<Arc<DiscoverInfo>> {
-        self.introduction.read().clone()
+    pub(super) fn last_server_info(&self) -> Option<Arc<DiscoverInfo>> {
+        self.last_server_info.read().clone()
     }
 
     /// Server information; starts a fetch if it is due.
@@ -130,9 +128,9 @@ impl ListSource {
         self.has_plain_calls.store(plain, Ordering::Relaxed);
     }
 
-    /// Notes what the backend says of itself to the gateway.
-    fn note_introduction(&self, info: &Arc<DiscoverInfo>) {
-        let mut known = self.introduction.write();
+    /// Stores server information that the backend gave to the gateway.
+    fn note_server_info(&self, info: &Arc<DiscoverInfo>) {
+        let mut known = self.last_server_info.write();
         if known.as_ref() != Some(info) {
             *known = Some(Arc::clone(info));
             self.settings.observer.notify(LifecycleEvent::ServerDescribed(&self.backend, &info.result));
@@ -149,7 +147,7 @@ async fn fetch_server_info(source: Arc<ListSource>, cache: Arc<ListCache>) {
         note(&source, &Method::Discover, asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
         let settled = cache.server_info.finish(asked.map(DiscoverInfo::new));
         if let (true, Some(info)) = (cache.is_own(), cache.server_info.value()) {
-            source.note_introduction(&info);
+            source.note_server_info(&info);
         }
         if !settled.again || !cache.server_info.begin() {
             return;
@@ -239,15 +237,17 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
         source.note_calls();
         bytes += page.json().len();
         pages += 1;
-        list.add(kind, &source.backend, &page);
+        let fit = list.add(kind, &source.backend, &page);
         let next = page.string("nextCursor");
-        // A server that repeats a cursor would be asked forever.
-        if next.is_none() || next == cursor {
+        // a server that repeats a cursor would be asked forever
+        let is_last = next.is_none() || next == cursor;
+        let is_full = pages >= MAX_PAGES || list.len() >= MAX_ENTRIES || bytes >= MAX_BYTES;
+        if fit == PageFit::Cut || (is_full && !is_last) {
+            let entries = list.len();
+            tracing::warn!(backend = %source.backend, method = %kind.method(), entries, "a list is too long; it was cut");
             break;
         }
-        if pages >= MAX_PAGES || list.len() >= MAX_ENTRIES || bytes >= MAX_BYTES {
-            let entries = list.len();
-            tracing::warn!(backend = %source.backend, method = %kind.method(), entries, "a list has no end; it was cut");
+        if is_last {
             break;
         }
         cursor = next;

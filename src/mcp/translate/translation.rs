@@ -33,7 +33,7 @@ impl Translation<'_> {
             Method::ElicitationComplete => self.to == Revision::V2025_11_25,
             // one notification with two shapes: the sender uses the target's name
             Method::TaskStatus | Method::Tasks => self.to >= Revision::V2025_11_25,
-            Method::SubscriptionsAcknowledged => self.to == Revision::V2026_07_28,
+            Method::SubscriptionsAcknowledged => self.to >= Revision::V2026_07_28,
             Method::Progress if self.facts.kind == Kind::ClientNotification => self.to <= Revision::NEWEST_LEGACY,
             Method::Elicit => self.to >= Revision::V2025_06_18,
             Method::Other(_) if self.facts.kind == Kind::ServerRequest => self.to <= Revision::NEWEST_LEGACY,

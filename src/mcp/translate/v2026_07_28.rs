@@ -71,7 +71,7 @@ fn lower_result(result: &mut Draft<'_>, kind: ResultType, translation: &Translat
     match translation.facts.method {
         Method::ToolsCall | Method::TasksResult => wrap_structured_content(result, translation.schema),
         Method::ToolsList => {
-            let http = translation.from == Revision::V2026_07_28 && translation.facts.transport == MessageCarrier::Http;
+            let http = translation.from >= Revision::V2026_07_28 && translation.facts.transport == MessageCarrier::Http;
             for tools in result.each("tools") {
                 if http {
                     tools.retain_elements(header_params::are_valid);
@@ -121,7 +121,7 @@ fn wrap_structured_content(result: &mut Draft<'_>, schema: OutputSchema) {
 fn lower_question(question: &mut Draft<'_>, translation: &Translation<'_>) {
     let opens_page = question.each("mode").any(|mode| mode.is("url"));
     match translation.facts.method {
-        Method::Elicit if opens_page && translation.from == Revision::V2026_07_28 => {
+        Method::Elicit if opens_page && translation.from >= Revision::V2026_07_28 => {
             let id = translation.facts.elicitation_id.map_or_else(|| derived_id(question), str::to_owned);
             question.set("elicitationId", quote(&id));
         }
@@ -144,7 +144,7 @@ fn derived_id(question: &Draft<'_>) -> String {
 }
 
 fn lower_task(payload: &mut Draft<'_>, translation: &Translation<'_>) {
-    if translation.from == Revision::V2026_07_28 && tasks::is_task(translation.facts.kind, translation.facts.method) {
+    if translation.from >= Revision::V2026_07_28 && tasks::is_task(translation.facts.kind, translation.facts.method) {
         tasks::lower(payload);
     }
 }

@@ -18,7 +18,7 @@ def send(message):
     sys.stdout.flush()
 
 
-def introduction(*versions):
+def server_info(*versions):
     return {"resultType": "complete", "supportedVersions": versions, "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private",
             "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "scripted", "version": "9"}}}
 
@@ -32,11 +32,11 @@ def discover(id):
     global introduced, held
     if mode in ("modern", "dual"):
         introduced = True
-        send({"id": id, "result": introduction("2026-07-28", *(["2025-11-25"] if mode == "dual" else []))})
+        send({"id": id, "result": server_info("2026-07-28", *(["2025-11-25"] if mode == "dual" else []))})
     elif mode == "older":
-        send({"id": id, "result": introduction("2025-06-18")})
+        send({"id": id, "result": server_info("2025-06-18")})
     elif mode == "newer":
-        send({"id": id, "result": introduction("2099-01-01")})
+        send({"id": id, "result": server_info("2099-01-01")})
     elif mode.startswith("code"):
         send({"id": id, "error": {"code": int(mode[4:]), "message": "no"}})
     elif mode.startswith("supports"):
@@ -44,7 +44,7 @@ def discover(id):
     elif mode == "exit":
         sys.exit(1)
     elif mode.startswith("only"):
-        send({"id": id, "result": introduction("2026-07-28")})
+        send({"id": id, "result": server_info("2026-07-28")})
     elif mode == "late":
         held = id
     # else silent
@@ -74,7 +74,7 @@ for line in sys.stdin:
         if mode == "late":
             # answers when the test lets it
             open(sys.argv[3]).read()
-            send({"id": held, "result": introduction("2026-07-28")})
+            send({"id": held, "result": server_info("2026-07-28")})
     elif method == "initialize":
         initialize(id, message["params"])
     elif method == "tools/call" and message["params"]["name"] == "exit":

@@ -56,7 +56,7 @@ fn verdict(supervisor: &Supervisor, log: &str) -> Verdict {
 }
 
 /// The answer to `server/discover` of a server with these versions.
-pub(crate) fn introduction(versions: &[&str]) -> Value {
+pub(crate) fn server_info(versions: &[&str]) -> Value {
     json!({ "result": { "resultType": "complete", "supportedVersions": versions, "capabilities": {},
         "ttlMs": 0, "cacheScope": "private", "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "s", "version": "1" } } } })
 }
@@ -67,10 +67,10 @@ fn rows() -> Vec<(&'static str, u16, Value, Verdict)> {
     let error = |code: i64, data: Value| json!({ "error": { "code": code, "message": "no", "data": data } });
     let supported = |names: &[&str]| error(-32022, json!({ "supported": names, "requested": "2026-07-28" }));
     vec![
-        ("modern", 200, introduction(&["2026-07-28"]), Modern),
-        ("dual", 200, introduction(&["2024-11-05", "2026-07-28"]), Modern),
-        ("older", 200, introduction(&["2025-06-18", "2025-11-25"]), Legacy),
-        ("newer", 200, introduction(&["2099-01-01"]), Neither),
+        ("modern", 200, server_info(&["2026-07-28"]), Modern),
+        ("dual", 200, server_info(&["2024-11-05", "2026-07-28"]), Modern),
+        ("older", 200, server_info(&["2025-06-18", "2025-11-25"]), Legacy),
+        ("newer", 200, server_info(&["2099-01-01"]), Neither),
         ("only newer", 400, supported(&["2099-01-01"]), Neither),
         ("only older", 400, supported(&["2025-11-25"]), Legacy),
         ("nothing supported", 400, error(-32022, Value::Null), Legacy),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
-    era::{answered, introduction, spec},
+    era::{answered, server_info, spec},
     scripted_http_server::{Peer, Seen, event, named, text_of},
     scripted_servers::{Scripts, client, failure, gateway, mkfifo, started, started_and_lost, text, tool, until},
 };
@@ -53,7 +53,7 @@ async fn a_call_that_is_rejected_for_its_version_ends_no_other() {
     let (events, receiver) = mpsc::unbounded_channel::<String>();
     let open = parking_lot::Mutex::new(Some(receiver));
     let peer = Peer::start(move |seen| match seen.method() {
-        "server/discover" => Some(answered(seen, 200, &introduction(&["2026-07-28"]))),
+        "server/discover" => Some(answered(seen, 200, &server_info(&["2026-07-28"]))),
         "tools/call" if seen.is_tool("refused") => Some(answered(seen, 400, &unsupported())),
         "tools/call" => {
             let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(open.lock().take().unwrap());

@@ -33,7 +33,7 @@ fn spec(peer: &Peer) -> BackendSpec {
     BackendSpec { era: EraChoice::Auto, ..peer.spec() }
 }
 
-fn introduction(capabilities: &Value) -> Value {
+fn server_info(capabilities: &Value) -> Value {
     json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": capabilities, "ttlMs": 0,
         "cacheScope": "private", "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "scripted", "version": "9" } } })
 }
@@ -44,7 +44,7 @@ fn modern(
     script: impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static,
 ) -> impl Fn(&Seen) -> Option<Response> + Send + Sync + 'static {
     move |seen| match seen.method() {
-        "server/discover" => Some(reply(&seen.result(&introduction(&capabilities)))),
+        "server/discover" => Some(reply(&seen.result(&server_info(&capabilities)))),
         _ => script(seen).or_else(|| Some(status(500))),
     }
 }
@@ -284,7 +284,7 @@ async fn a_server_that_changes_to_sessions_is_detected_and_gets_the_call() {
     let peer = Peer::start(move |seen| {
         let is_modern = flag.load(Ordering::SeqCst) == 0;
         match seen.method() {
-            "server/discover" if is_modern => Some(reply(&seen.result(&introduction(&json!({ "tools": {} }))))),
+            "server/discover" if is_modern => Some(reply(&seen.result(&server_info(&json!({ "tools": {} }))))),
             "initialize" if is_modern => Some(status(400)),
             "initialize" => Some(reply(&seen.result(&greeting("2025-11-25")))),
             "notifications/initialized" => Some(status(202)),
@@ -310,7 +310,7 @@ async fn turning() -> (Peer, Arc<AtomicUsize>) {
         let is_modern = flag.load(Ordering::SeqCst) == 0;
         let asking = json!({ "resultType": "input_required", "requestState": "s", "inputRequests": { "a": { "method": "roots/list" } } });
         match seen.method() {
-            "server/discover" if is_modern => Some(reply(&seen.result(&introduction(&json!({ "tools": {} }))))),
+            "server/discover" if is_modern => Some(reply(&seen.result(&server_info(&json!({ "tools": {} }))))),
             "tools/call" if is_modern => Some(reply(&seen.result(&asking))),
             "initialize" if is_modern => Some(status(400)),
             "initialize" => Some(reply(&seen.result(&greeting("2025-11-25")))),

@@ -15,7 +15,7 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::{
-    era::{answered, introduction, spec},
+    era::{answered, server_info, spec},
     scripted_http_server::{Peer, Seen, greeting, named, reply, status},
     scripted_servers::{SOON, Scripts, client, failure, gateway, start_knowing, text, tool, until},
 };
@@ -135,7 +135,7 @@ async fn a_program_with_a_changed_era_is_detected_again() {
 async fn a_server_over_http_that_rejects_the_handshake_is_detected_again() {
     let error = |code: i64| json!({ "error": { "code": code, "message": "no" } });
     for (code, answer) in [(400, error(-32602)), (404, error(-32601)), (400, error(-32020)), (404, Value::Null)] {
-        let introduced = introduction(&["2026-07-28"]);
+        let introduced = server_info(&["2026-07-28"]);
         let peer = Peer::start(move |seen| match seen.method() {
             "server/discover" => Some(answered(seen, 200, &introduced)),
             "initialize" => Some(answered(seen, code, &answer)),
@@ -200,7 +200,7 @@ async fn known_eras_are_reported_and_those_of_other_servers_are_dropped() {
 
 /// A server of both eras.
 async fn both() -> Peer {
-    let introduced = introduction(&["2025-11-25", "2026-07-28"]);
+    let introduced = server_info(&["2025-11-25", "2026-07-28"]);
     Peer::start(move |seen: &Seen| match seen.method() {
         "server/discover" => Some(answered(seen, 200, &introduced)),
         "initialize" => Some(reply(&seen.result(&greeting("2025-11-25")))),

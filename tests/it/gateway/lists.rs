@@ -291,6 +291,19 @@ async fn a_list_without_end_is_cut() {
     assert_eq!((gateway.counts(&id("b1")).tools, gateway.counts(&id("b2")).tools), (1000, 2));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_single_page_with_too_many_entries_is_cut() {
+    let backend = Backend::with_tools(&[]);
+    let prompts: Vec<String> = (0..100_002).map(|at| format!(r#"{{"name":"p{at}"}}"#)).collect();
+    backend.set("prompts/list", &[&format!(r#"{{"prompts":[{}]}}"#, prompts.join(","))]);
+    let gateway =
+        gateway_with(GatewaySettings { page_size: 200_000, ..GatewaySettings::default() }, vec![mount("b1", &backend)]);
+    let client = Client::new(gateway.single(&id("b1")).unwrap());
+    let listed: serde_json::Value = serde_json::from_str(&client.ask(Method::PromptsList, "").await).unwrap();
+    let names: Vec<_> = listed["prompts"].as_array().unwrap().iter().map(|prompt| &prompt["name"]).collect();
+    assert_eq!((names.len(), names[99_999].as_str()), (100_000, Some("p99999")));
+}
+
 #[tokio::test]
 async fn long_instructions_are_cut() {
     let (one, _, gateway) = two();
@@ -337,7 +350,7 @@ async fn stored_server_information_is_used_until_the_backend_answers() {
     let backend = Backend::with_tools(&["look"]);
     backend.awake.send_replace(false);
     let before = payload(r#"{"capabilities":{"tools":{}},"instructions":"Look first."}"#);
-    let known = ConfiguredBackend { introduction: Some(before.clone()), ..mount("b1", &backend) };
+    let known = ConfiguredBackend { last_server_info: Some(before.clone()), ..mount("b1", &backend) };
     let (gateway, mut told) = gateway_that_tells(GatewaySettings::default(), vec![known]);
     let client = Client::new(gateway.single(&id("b1")).unwrap());
     assert_eq!(client.ask(Method::Discover, "").await.as_bytes(), before.json());

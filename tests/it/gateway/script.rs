@@ -293,7 +293,7 @@ pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> ConfiguredBackend {
         server: Arc::new(Shared(Arc::clone(backend))),
         share: Share::Session,
         read_only_tools: vec!["look".to_owned()],
-        introduction: None,
+        last_server_info: None,
     }
 }
 
@@ -306,10 +306,10 @@ pub(crate) fn gateway_that_tells(
     settings: GatewaySettings,
     mounts: Vec<ConfiguredBackend>,
 ) -> (Arc<Gateway>, watch::Receiver<HashMap<BackendId, Payload>>) {
-    let (introductions, told) = watch::channel(HashMap::<BackendId, Payload>::new());
+    let (server_infos, told) = watch::channel(HashMap::<BackendId, Payload>::new());
     let observer = Observer::new(move |event| {
         if let LifecycleEvent::ServerDescribed(backend, result) = event {
-            introductions.send_modify(|all| drop(all.insert(backend.clone(), result.clone())));
+            server_infos.send_modify(|all| drop(all.insert(backend.clone(), result.clone())));
         }
     });
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());

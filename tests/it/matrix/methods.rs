@@ -19,7 +19,7 @@ const REQUESTS: [(&str, &str); 3] = [("prompts/get", "p"), ("resources/read", "x
 
 /// All of it, in one session.
 pub(super) async fn cross(peer: &mut Peer) {
-    introduction(peer).await;
+    server_info(peer).await;
     calls(peer).await;
     completions(peer).await;
     progress(peer).await;
@@ -34,8 +34,8 @@ pub(super) async fn cross(peer: &mut Peer) {
 }
 
 /// The server gets the client's description.
-async fn introduction(peer: &mut Peer) {
-    peer.begin("introduction");
+async fn server_info(peer: &mut Peer) {
+    peer.begin("server information");
     let last = match peer.pair.server.era() {
         Era::Legacy => peer.play(json!([["count", "initialize"]])).await["last"].take(),
         Era::Modern => {

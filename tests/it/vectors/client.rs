@@ -57,7 +57,7 @@ pub(super) struct Client {
 // === impl Card ===
 
 impl Card {
-    fn introduction(&self) -> Value {
+    fn initialize_request(&self) -> Value {
         json!({ "jsonrpc": "2.0", "id": "open", "method": "initialize", "params": { "protocolVersion": self.version,
             "capabilities": self.capabilities, "clientInfo": { "name": self.name, "version": "2" } } })
     }
@@ -96,7 +96,7 @@ impl Client {
         if client.card.version == "2024-11-05" {
             client.connect().await?;
         }
-        client.post(&client.card.introduction()).await?;
+        client.post(&client.card.initialize_request()).await?;
         let greeting = client.next().await?;
         if greeting.get("result").is_none() {
             return Err(format!("the handshake failed: {greeting}"));

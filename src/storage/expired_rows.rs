@@ -1,0 +1,30 @@
+//! Deletion of expired rows in the tables of the authorization server. Knows nothing of clients and sessions, whose
+//! tables delete their own rows.
+
+use super::database::{Database, StorageError};
+use crate::support::Timestamp;
+
+/// Expired rows of the authorization server.
+#[derive(Debug, Clone, Copy)]
+pub struct ExpiredRows<'a>(pub(super) &'a Database);
+
+impl ExpiredRows<'_> {
+    /// Deletes expired rows that have no further use: requests, codes, revocations, and grants with their tokens.
+    pub async fn delete(&self, now: Timestamp) -> Result<(), StorageError> {
+        let mut change = self.0.change().await?;
+        for statement in [
+            "DELETE FROM transactions WHERE expires < ?",
+            // a reused code must be recognised while its grant lives (OA-85); an hour is far beyond any
+            "DELETE FROM codes WHERE expires < ? - 3600000",
+            "DELETE FROM revoked_tokens WHERE expires < ?",
+            "DELETE FROM revocations WHERE at < ? - 86400000",
+            // only whole families, so that reuse is detected until the end of the grant (OA-136)
+            "DELETE FROM grants WHERE expires < ?",
+            // approved, but the code was never redeemed
+            "DELETE FROM grants WHERE last_used IS NULL AND created < ? - 3600000",
+        ] {
+            sqlx::query(statement).bind(now.as_millis()).execute(&mut *change).await?;
+        }
+        Ok(change.commit().await?)
+    }
+}
