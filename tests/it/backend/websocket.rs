@@ -77,9 +77,33 @@ async fn serve(speaks: ScriptedEra, seen: Seen, mut socket: WebSocket) {
         if message["params"]["name"] == "close" {
             return;
         }
+        for frame in around(message["params"]["name"].as_str().unwrap_or_default()) {
+            let _ = socket.send(frame).await;
+        }
         for answer in answers(speaks, &message) {
             let _ = socket.send(Frame::Text(answer.to_string().into())).await;
         }
+    }
+}
+
+/// Further frames before the answer to a call of this tool.
+fn around(tool: &str) -> Vec<Frame> {
+    match tool {
+        "noise" => vec![
+            Frame::Text("no message".into()),
+            Frame::Text(String::new().into()),
+            Frame::Binary(vec![0xff, 0x00].into()),
+            Frame::Ping(vec![1].into()),
+            Frame::Text("{\"jsonrpc\":".into()),
+        ],
+        "big" => {
+            let log = json!({ "method": "notifications/message", "params": { "data": "x".repeat(10 << 20) } });
+            vec![Frame::Text(
+                json!({ "jsonrpc": "2.0", "method": log["method"], "params": log["params"] }).to_string().into(),
+            )]
+        }
+        "flood" => vec![Frame::Text("x".repeat(17 << 20).into())],
+        _ => Vec::new(),
     }
 }
 
@@ -141,4 +165,44 @@ async fn a_lost_connection_is_reopened() {
     let lost = failure(tool(&server, client("one", "{}"), &named("close"))).await;
     assert!(lost.message().contains("was lost"), "{lost}");
     assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "over a channel");
+}
+
+#[tokio::test]
+async fn noise_harms_no_call_and_large_messages_arrive() {
+    for speaks in [ScriptedEra::Legacy, ScriptedEra::Modern] {
+        let peer = Server::start(speaks).await;
+        let (supervisor, server) = started(peer.spec()).await;
+        let upgrades = || peer.seen.lock().iter().filter(|message| message.get("authorization").is_some()).count();
+        assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "over a channel");
+        let before = upgrades();
+        for name in ["noise", "big", "x"] {
+            assert_eq!(text(tool(&server, client("one", "{}"), &named(name))).await, "over a channel", "{name}");
+        }
+        assert_eq!(upgrades(), before, "the connection lives on");
+        supervisor.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_without_bound_ends_the_connection_alone() {
+    let peer = Server::start(ScriptedEra::Legacy).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let lost = failure(tool(&server, client("one", "{}"), &named("flood"))).await;
+    assert!(lost.message().contains("was lost"), "{lost}");
+    for session in ["one", "two"] {
+        assert_eq!(text(tool(&server, client(session, "{}"), &named("x"))).await, "over a channel");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_no_websocket_is_named() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
+    let mut task = JoinSet::new();
+    task.spawn(async move { axum::serve(listener, Router::new()).await.unwrap() });
+    let socket = HttpSpec::new(url.parse().unwrap());
+    let spec = BackendSpec::new(BackendId::parse("docs").unwrap(), TransportSpec::WebSocket(socket));
+    let (supervisor, _server) = started(spec).await;
+    let BackendState::Restarting { reason, .. } = supervisor.status()[0].state.clone() else { panic!("no socket") };
+    assert!(reason.contains("404 Not Found instead of a WebSocket"), "{reason}");
 }
