@@ -22,6 +22,7 @@ mod pool;
 mod server;
 mod server_transport;
 mod slots;
+mod start_turns;
 mod subscriptions;
 mod supervision;
 mod supervisor;

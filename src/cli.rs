@@ -8,14 +8,17 @@ pub mod arguments;
 
 pub mod check;
 pub mod clients;
+pub mod completions;
 pub mod connect;
 pub mod failure;
 pub mod gateway_client;
+pub mod global_args;
 pub mod grants;
 pub mod healthcheck;
 pub mod keys;
 pub mod output;
 pub mod page_viewer;
+mod pasted_address;
 pub mod process;
 pub mod serve;
 pub mod sessions;
@@ -28,7 +31,7 @@ pub mod version;
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub use self::{
     failure::{CommandFailure, Exit},
@@ -54,6 +57,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 #[derive(Debug, Parser)]
 #[command(name = "lockkeeper", version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub options: global_args::GlobalArgs,
     /// Subcommand.
     #[command(subcommand)]
     pub command: Command,
@@ -90,6 +96,10 @@ pub enum Command {
     Healthcheck(healthcheck::HealthcheckArgs),
     /// Shows the version and the supported protocol versions
     Version(version::VersionArgs),
+    /// Prints the completions for a shell
+    Completions(completions::CompletionsArgs),
+    /// Prints the manual page, or writes those of all commands
+    Man(completions::ManArgs),
 }
 
 /// Runs the command of `arguments`; the first is the program name.
@@ -102,6 +112,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessCo
             return if asked_for && printed.is_ok() { Exit::Done } else { Exit::Usage };
         }
     };
+    process.options = cli.options;
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return process.output.failure(&CommandFailure::failed("the runtime cannot start").why(error)),
@@ -135,14 +146,17 @@ impl Command {
                 args.run(process);
                 Ok(())
             }
+            Self::Completions(args) => {
+                args.run(Cli::command(), process);
+                Ok(())
+            }
+            Self::Man(args) => args.run(Cli::command(), process),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

@@ -7,9 +7,18 @@ use std::{io, time::Duration};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use tracing_subscriber::{
+    EnvFilter,
+    filter::{LevelFilter, ParseError},
+    fmt,
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
 use crate::support::{log_context::WithRequestFields, printable::printable_line};
+
+/// Directives for libraries whose details nobody asks for with `debug` alone: each statement, each frame.
+const QUIET_LIBRARIES: &str = "sqlx=warn,hyper=info,hyper_util=info,h2=info,rustls=info,reqwest=info,tungstenite=info";
 
 /// Upper bounds of the buckets of every histogram of seconds: 100 µs to a minute.
 const SECONDS: [f64; 18] =
@@ -43,7 +52,7 @@ pub enum Format {
 pub enum TelemetryError {
     /// Invalid filter.
     #[error("the log filter is invalid: {0}")]
-    Filter(#[from] tracing_subscriber::filter::ParseError),
+    Filter(#[from] ParseError),
     /// Logs or metrics are already set up in this process.
     #[error("logs and metrics are already set up")]
     Twice,
@@ -75,12 +84,22 @@ impl io::Write for StderrLines {
     }
 }
 
+/// The filter of these directives; libraries stay quiet unless a directive names them.
+fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
+    let own = EnvFilter::try_new(directives)?;
+    if own.max_level_hint().is_none_or(|level| level <= LevelFilter::INFO) {
+        return Ok(own);
+    }
+    // of two directives with one target, the later counts
+    EnvFilter::try_new(format!("{QUIET_LIBRARIES},{directives}"))
+}
+
 // === impl Telemetry ===
 
 impl Telemetry {
     /// Sets up logs and metrics for the whole process. Call it once.
     pub fn install(settings: &LogSettings) -> Result<Self, TelemetryError> {
-        let filter = EnvFilter::try_new(&settings.filter)?;
+        let filter = filter(&settings.filter)?;
         let registry = tracing_subscriber::registry().with(filter);
         let lines = fmt::layer().with_writer(|| StderrLines(io::stderr()));
         let installed = match settings.format {
@@ -135,6 +154,15 @@ fn builder() -> Result<PrometheusBuilder, TelemetryError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn debug_shows_no_statements_unless_a_directive_asks_for_them() {
+        let shows = |directives: &str| filter(directives).unwrap().to_string();
+        assert!(shows("debug").contains("sqlx=warn") && shows("debug").contains("debug"));
+        assert!(shows("debug,sqlx=debug").contains("sqlx=debug") && !shows("debug,sqlx=debug").contains("sqlx=warn"));
+        assert_eq!(shows("error"), "error");
+        assert!(filter("lockkeeper=nonsense").is_err());
+    }
 
     #[test]
     fn seconds_have_buckets() {

@@ -116,6 +116,7 @@ impl CallPathDeps<'_> {
             eras: self.known.eras.clone(),
             environment: self.config.environment.to_strings(),
             sessions: self.config.limits.backend_sessions,
+            parallel_starts: self.config.limits.starts_at_once(),
             slot_limits: module_settings::slots(self.config),
             observer: world.events.observer(),
             shutdown: world.cancel.child_token(),

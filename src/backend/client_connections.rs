@@ -64,8 +64,11 @@ impl ExternalBackend {
     /// belongs to an older process, or its loss has not been noticed yet. It is ended, and the era is detected again.
     fn contradicted(&self, era: Option<Era>, error: &StartError) {
         let base = self.pool.base();
-        if matches!(error, StartError::OtherEra(_)) && !self.era.is_configured() && base.era() == era {
-            self.era.doubt();
+        if let (StartError::OtherEra(_), Some(assumed)) = (error, era)
+            && !self.era.is_configured()
+            && base.era() == era
+        {
+            self.era.doubt(assumed);
             base.end("the server's protocol era seems to have changed");
         }
     }

@@ -27,5 +27,5 @@ pub(crate) mod state;
 
 pub(crate) use call::OutboundCall;
 pub(crate) use connection_server::call_through;
-pub(crate) use server_info::{ServerInfo, ServerSummary};
+pub(crate) use server_info::ServerSummary;
 pub(crate) use state::ServerConnection;

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{era::KnownEras, slots::SlotLimits, task_group::TaskGroup, transport::http::Client};
+use super::{
+    era::KnownEras, slots::SlotLimits, start_turns::StartTurns, task_group::TaskGroup, transport::http::Client,
+};
 use crate::{mcp::observer::Observer, support::Clock};
 
 /// Dependencies that all backends share.
@@ -10,6 +12,8 @@ use crate::{mcp::observer::Observer, support::Clock};
 pub(crate) struct BackendContext {
     /// Maximum number of connections of each backend, without the base connection.
     pub(super) sessions: usize,
+    /// Turns of process starts.
+    pub(super) starts: Arc<StartTurns>,
     /// Limits on question slots.
     pub(super) slot_limits: SlotLimits,
     /// The gateway's environment; child processes get an allow list of it.

@@ -1,39 +1,24 @@
 //! Detection of a server's era while its base connection is opened (`translation` 2.7).
 //!
-//! Older servers may exit or fall silent on any message before their handshake. So the probe goes to a spare process,
-//! and the handshake to another. If the probe stays unanswered, the process may only be slow: the handshake is tried
-//! beside it, and the first answer decides. A later answer to the probe is still taken into account.
+//! On a channel the handshake goes first, to the process that will serve: servers of both eras take it, and older ones
+//! may end on anything else. One that answers it with an error is asked by `server/discover` on the same channel. After
+//! silence or an exit, the next start asks in the other order. No process is started beside another. Over HTTP the probe
+//! goes first.
 
-use std::{pin::pin, sync::Arc};
-
-use futures_util::{FutureExt as _, future::BoxFuture};
-use tokio::time::sleep;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     connection::{
-        ServerConnection, ServerInfo,
+        ServerConnection,
         discover::{DiscoverOutcome, apply_server_info, discover},
     },
     connection_key::ConnectionKey,
     era::{BackendEra, Verdict},
     error::StartError,
-    opener::{Failure, Opener, Succession},
+    opener::{Failure, Opener, Refusal, Succession, UnsettledConnection},
     pool::Pool,
 };
 use crate::mcp::{ClientInfo, Era};
-
-/// An open base connection.
-pub(crate) struct Opened {
-    pub(crate) connection: Arc<ServerConnection>,
-    /// Completes with the server's era if that turns out to be another one.
-    pub(crate) doubt: BoxFuture<'static, Era>,
-}
-
-/// A connection for the probe. Dropping it ends it, unless it is kept.
-struct ProbeConnection {
-    connection: Arc<ServerConnection>,
-    is_kept: bool,
-}
 
 /// Opener of one backend's base connection.
 pub(super) struct Detection<'a> {
@@ -46,7 +31,7 @@ pub(super) struct Detection<'a> {
 
 impl Detection<'_> {
     /// Opens the base connection.
-    pub(super) async fn open_base(&self) -> Result<Opened, Failure> {
+    pub(super) async fn open_base(&self) -> Result<Arc<ServerConnection>, Failure> {
         let client = Arc::new(ClientInfo::gateway());
         let mut opened = match self.era.starting_verdict() {
             Some(verdict) if verdict.is_configured() => self.open_configured(verdict, &client).await,
@@ -68,35 +53,37 @@ impl Detection<'_> {
             // the server may have been replaced
             self.opener.transport.forget();
         }
-        self.opener.count(opened.as_ref().ok().map(|opened| &*opened.connection));
+        self.opener.count(opened.as_deref().ok());
         opened
     }
 
-    async fn open_configured(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
+    async fn open_configured(
+        &self,
+        verdict: Verdict,
+        client: &Arc<ClientInfo>,
+    ) -> Result<Arc<ServerConnection>, Failure> {
         let key = (&ConnectionKey::base(), self.succession());
-        self.opener.open(Some(verdict.era), key, client).await.map(Opened::sure)
-    }
-
-    /// Stores a detected era, and ends connections of the other era.
-    pub(super) fn detected(&self, era: Era) {
-        self.era.detected(era);
-        self.pool.serve(era);
+        self.opener.open(Some(verdict.era), key, client).await
     }
 
     /// Opens the connection to a server that was modern before. `server/discover` is sent with the full timeout; its
     /// answer shows if the era has changed.
-    async fn confirm_modern(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
-        let spare = self.open_probe()?;
-        match self.probe(&spare).await? {
+    async fn confirm_modern(
+        &self,
+        verdict: Verdict,
+        client: &Arc<ClientInfo>,
+    ) -> Result<Arc<ServerConnection>, Failure> {
+        let spare = self.open_probe().await?;
+        match self.probe(&spare, self.opener.spec.start_timeout).await? {
             DiscoverOutcome::Modern(info) => {
-                apply_server_info(&spare.connection, info);
+                apply_server_info(spare.connection(), info);
                 self.confirm(verdict);
-                Ok(Opened::sure(spare.keep()))
+                Ok(spare.keep())
             }
             told => {
                 if self.opener.transport.is_channel() && matches!(told, DiscoverOutcome::Nothing(_)) {
                     // a process of an older server may stay silent
-                    self.era.doubt();
+                    self.era.doubt(Era::Modern);
                 }
                 self.settle(spare, told, client).await
             }
@@ -105,25 +92,30 @@ impl Detection<'_> {
 
     /// Opens the connection to a server that was legacy before. If it rejects the handshake, detection runs at once; if
     /// a process exits or stays silent, at the next start. An outage over HTTP proves nothing.
-    async fn confirm_legacy(&self, verdict: Verdict, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
-        let failure = match self.opener.open_session(&ConnectionKey::base(), client).await {
-            Ok(session) => {
+    async fn confirm_legacy(
+        &self,
+        verdict: Verdict,
+        client: &Arc<ClientInfo>,
+    ) -> Result<Arc<ServerConnection>, Failure> {
+        let failure = match self.greet(client).await {
+            Ok(connection) if connection.era() == verdict.era => {
                 self.confirm(verdict);
-                return Ok(Opened::sure(session));
+                return Ok(connection);
             }
+            Ok(connection) => return Ok(self.detected(connection)),
             Err(failure) => failure,
         };
         match failure.error {
+            _ if self.opener.transport.is_channel() => {
+                self.doubt_after(&failure, Era::Legacy);
+                Err(failure)
+            }
             StartError::OtherEra(_)
             | StartError::Incompatible { .. }
             | StartError::Refused(_)
             | StartError::Malformed(_) => {
                 tracing::info!(backend = %self.opener.spec.id, reason = %failure.error, "the server's protocol era is detected again");
                 self.detect(client).await
-            }
-            StartError::Unreachable(_) | StartError::TimedOut(_) if self.opener.transport.is_channel() => {
-                self.era.doubt();
-                Err(failure)
             }
             _ => Err(failure),
         }
@@ -135,18 +127,83 @@ impl Detection<'_> {
         self.pool.serve(verdict.era);
     }
 
-    async fn detect(&self, client: &Arc<ClientInfo>) -> Result<Opened, Failure> {
-        let spare = self.open_probe()?;
-        let mut asking = {
-            let (connection, patience) = (Arc::clone(&spare.connection), self.opener.spec.start_timeout);
-            async move { discover(&connection, patience).await }.boxed()
-        };
-        let told = tokio::select! {
-            told = &mut asking => told,
-            () = self.opener.context.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
-            () = sleep(self.opener.spec.probe_timeout), if self.opener.transport.is_channel() => return self.detect_between(spare, asking, client).await,
-        };
+    /// Stores the era of a connection as detected, and ends connections of the other era.
+    fn detected(&self, connection: Arc<ServerConnection>) -> Arc<ServerConnection> {
+        let era = connection.era();
+        self.era.detected(era);
+        self.pool.serve(era);
+        connection
+    }
+
+    async fn detect(&self, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
+        if self.opener.transport.is_channel() {
+            return self.detect_on_channel(client).await;
+        }
+        let spare = self.open_probe().await?;
+        let told = self.probe(&spare, self.opener.spec.start_timeout).await?;
         self.settle(spare, told, client).await
+    }
+
+    /// Sends the handshake; before it the probe to a process of its own, if the last handshake proved nothing.
+    async fn detect_on_channel(&self, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
+        let is_probed_first = self.era.doubted() == Some(Era::Legacy);
+        if is_probed_first {
+            let spare = self.open_probe().await?;
+            match self.probe(&spare, self.opener.spec.probe_timeout).await? {
+                DiscoverOutcome::Nothing(StartError::TimedOut(_)) => spare.close().await,
+                told @ (DiscoverOutcome::Legacy(_) | DiscoverOutcome::Ended(_)) => {
+                    tracing::debug!(backend = %self.opener.spec.id, ?told, "the handshake is tried again");
+                }
+                told => return self.settle(spare, told, client).await,
+            }
+        }
+        match self.greet(client).await {
+            Ok(connection) => Ok(self.detected(connection)),
+            Err(failure) => {
+                self.doubt_after(&failure, if is_probed_first { Era::Modern } else { Era::Legacy });
+                Err(failure)
+            }
+        }
+    }
+
+    /// Makes the next start on a channel begin with a server of the other era than this one, if a failure may come from
+    /// a wrong assumption.
+    fn doubt_after(&self, failure: &Failure, assumed: Era) {
+        if !failure.error.is_lasting() && !matches!(failure.error, StartError::Stopping | StartError::Upgrade(_)) {
+            self.era.doubt(assumed);
+        }
+    }
+
+    /// Makes the handshake. A server that answers it with an error, or wrongly, is probed: on a channel on the same one,
+    /// over HTTP if the error says that it is modern.
+    async fn greet(&self, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
+        let Refusal { failure, answered } = match self.opener.greet(&ConnectionKey::base(), client).await {
+            Ok(session) => return Ok(session),
+            Err(refusal) => refusal,
+        };
+        let (spare, patience) = match answered {
+            Some(answered) if self.opener.transport.is_channel() => {
+                let key = ConnectionKey::base();
+                (self.opener.hand_over(answered, (&key, self.succession())).await, self.opener.spec.probe_timeout)
+            }
+            Some(_) if matches!(failure.error, StartError::OtherEra(_)) => {
+                (Some(self.open_probe().await?), self.opener.spec.start_timeout)
+            }
+            _ => return Err(failure),
+        };
+        if let Some(spare) = spare
+            && let DiscoverOutcome::Modern(info) = self.probe(&spare, patience).await?
+        {
+            apply_server_info(spare.connection(), info);
+            return Ok(spare.keep());
+        }
+        match failure {
+            // perhaps the server is being replaced at this moment
+            Failure { error: StartError::OtherEra(contrary), stderr_tail } => {
+                Err(Failure { error: StartError::Refused(contrary), stderr_tail })
+            }
+            failure => Err(failure),
+        }
     }
 
     fn succession(&self) -> Succession {
@@ -154,119 +211,38 @@ impl Detection<'_> {
     }
 
     /// Opens a connection for the probe.
-    fn open_probe(&self) -> Result<ProbeConnection, Failure> {
-        Ok(ProbeConnection {
-            connection: self.opener.open_transport(&ConnectionKey::base(), self.succession())?,
-            is_kept: false,
-        })
+    async fn open_probe(&self) -> Result<UnsettledConnection, Failure> {
+        self.opener.open_transport(&ConnectionKey::base(), self.succession()).await
     }
 
     /// Sends the probe.
-    async fn probe(&self, spare: &ProbeConnection) -> Result<DiscoverOutcome, Failure> {
+    async fn probe(&self, spare: &UnsettledConnection, patience: Duration) -> Result<DiscoverOutcome, Failure> {
         tokio::select! {
-            told = discover(&spare.connection, self.opener.spec.start_timeout) => Ok(told),
+            told = discover(spare.connection(), patience) => Ok(told),
             () = self.opener.context.tasks.end().cancelled() => Err(StartError::Stopping.into()),
         }
     }
 
-    /// Acts on the result of the probe.
+    /// Acts on the result of a probe that came first.
     async fn settle(
         &self,
-        spare: ProbeConnection,
+        spare: UnsettledConnection,
         told: DiscoverOutcome,
         client: &Arc<ClientInfo>,
-    ) -> Result<Opened, Failure> {
+    ) -> Result<Arc<ServerConnection>, Failure> {
         match told {
-            DiscoverOutcome::Modern(info) => Ok(self.is_modern(spare, info)),
+            DiscoverOutcome::Modern(info) => {
+                apply_server_info(spare.connection(), info);
+                Ok(self.detected(spare.keep()))
+            }
             DiscoverOutcome::Legacy(reason) | DiscoverOutcome::Ended(reason) => {
                 tracing::debug!(backend = %self.opener.spec.id, reason, "the server counts as one with a handshake");
                 drop(spare);
-                match self.opener.open_session(&ConnectionKey::base(), client).await {
-                    Ok(session) => Ok(self.is_legacy(session)),
-                    Err(Failure { error: StartError::OtherEra(contrary), stderr_tail }) => {
-                        let spare = self.open_probe()?;
-                        match self.probe(&spare).await? {
-                            DiscoverOutcome::Modern(info) => Ok(self.is_modern(spare, info)),
-                            // perhaps the server is being replaced at this moment
-                            _ => Err(Failure { error: StartError::Refused(contrary), stderr_tail }),
-                        }
-                    }
-                    Err(failure) => Err(failure),
-                }
+                Ok(self.detected(self.greet(client).await?))
             }
             DiscoverOutcome::Unusable(error) | DiscoverOutcome::Nothing(error) => {
-                Err(Failure { error, stderr_tail: spare.connection.stderr_tail() })
+                Err(Failure { error, stderr_tail: spare.connection().stderr_tail() })
             }
-        }
-    }
-
-    fn is_modern(&self, spare: ProbeConnection, info: ServerInfo) -> Opened {
-        apply_server_info(&spare.connection, info);
-        self.detected(Era::Modern);
-        Opened::sure(spare.keep())
-    }
-
-    fn is_legacy(&self, session: Arc<ServerConnection>) -> Opened {
-        self.detected(Era::Legacy);
-        Opened::sure(session)
-    }
-
-    /// Keeps waiting for the silent process, and tries the handshake with another one.
-    async fn detect_between(
-        &self,
-        spare: ProbeConnection,
-        mut asking: BoxFuture<'static, DiscoverOutcome>,
-        client: &Arc<ClientInfo>,
-    ) -> Result<Opened, Failure> {
-        let base = ConnectionKey::base();
-        let mut greeting = pin!(self.opener.open_session(&base, client));
-        tokio::select! {
-            biased;
-            told = &mut asking => {
-                if let DiscoverOutcome::Modern(info) = told {
-                    return Ok(self.is_modern(spare, info));
-                }
-                drop(spare);
-                Ok(self.is_legacy(greeting.await?))
-            }
-            greeted = &mut greeting => match greeted {
-                Ok(session) => {
-                    // a late answer still counts; the task ends with the session
-                    let doubt = async move {
-                        let told = asking.await;
-                        drop(spare);
-                        if matches!(told, DiscoverOutcome::Modern(_)) { Era::Modern } else { std::future::pending().await }
-                    };
-                    Ok(Opened { doubt: doubt.boxed(), ..self.is_legacy(session) })
-                }
-                Err(failure) => match asking.await {
-                    DiscoverOutcome::Modern(info) => Ok(self.is_modern(spare, info)),
-                    _ => Err(failure),
-                },
-            },
-        }
-    }
-}
-
-impl Opened {
-    fn sure(connection: Arc<ServerConnection>) -> Self {
-        Self { connection, doubt: std::future::pending().boxed() }
-    }
-}
-
-// === impl Spare ===
-
-impl ProbeConnection {
-    fn keep(mut self) -> Arc<ServerConnection> {
-        self.is_kept = true;
-        Arc::clone(&self.connection)
-    }
-}
-
-impl Drop for ProbeConnection {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            self.connection.end("it was made to ask of which era the server is");
         }
     }
 }

@@ -1,12 +1,6 @@
 //! The era of one backend's server, and its source (`translation` 2.7). Knows nothing of detection.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -31,8 +25,8 @@ const LEGACY_FOR: Duration = Duration::from_hours(24);
 #[derive(Clone)]
 pub(crate) struct BackendEra {
     verdict: Arc<watch::Sender<Option<Verdict>>>,
-    /// True if the detected era has failed since.
-    doubted: Arc<AtomicBool>,
+    /// The era that a start assumed last, if it failed since.
+    doubted: Arc<Mutex<Option<Era>>>,
     memory: KnownEras,
     server: Option<Digest>,
     clock: Arc<dyn Clock>,
@@ -111,7 +105,7 @@ impl BackendEra {
     /// `None` if it has to be detected.
     pub(crate) fn starting_verdict(&self) -> Option<Verdict> {
         let configured = (*self.verdict.borrow()).filter(Verdict::is_configured);
-        if configured.is_some() || self.is_doubted() {
+        if configured.is_some() || self.doubted().is_some() {
             return configured;
         }
         let KnownEra { era, found, .. } = self.memory.lookup(&self.server?)?;
@@ -126,14 +120,14 @@ impl BackendEra {
         self.verdict.send_if_modified(|known| known.replace(verdict) != Some(verdict));
     }
 
-    /// Marks the detected era as doubtful: it is not used again.
-    pub(crate) fn doubt(&self) {
-        self.doubted.store(true, Ordering::Release);
+    /// Marks this era as doubtful: the next start detects, and tries the other one first where it can choose.
+    pub(crate) fn doubt(&self, assumed: Era) {
+        *self.doubted.lock() = Some(assumed);
     }
 
-    /// True if the detected era failed and was not detected again.
-    pub(crate) fn is_doubted(&self) -> bool {
-        self.doubted.load(Ordering::Acquire)
+    /// The era that failed last; `None` if one was detected since.
+    pub(crate) fn doubted(&self) -> Option<Era> {
+        *self.doubted.lock()
     }
 
     /// Stores a detected era.
@@ -143,7 +137,7 @@ impl BackendEra {
         }
         let found = self.clock.now();
         self.confirm(Verdict { era, found: Source::Probed(found) });
-        self.doubted.store(false, Ordering::Release);
+        *self.doubted.lock() = None;
         if let Some(server) = self.server {
             self.memory.add(KnownEra { server, era, found });
         }

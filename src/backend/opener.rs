@@ -9,7 +9,7 @@ use super::{
         ServerConnection,
         discover::{DiscoverOutcome, apply_server_info, discover},
         handshake::{self, HandshakeError, Offer},
-        receive,
+        receive::{self, OpenTransport},
         request_protocol::RequestProtocol,
         session_protocol::SessionProtocol,
         state::{ConnectionContext, Protocol},
@@ -19,8 +19,9 @@ use super::{
     error::StartError,
     listens::Listens,
     server_transport::ServerTransport,
+    start_turns::{Demand, StartTurn},
     subscriptions::Subscriptions,
-    transport::{self, Connector, Incoming, Transport, http::LateStreams},
+    transport::{self, Connector, http::LateStreams},
     transport_choice::TransportChoice,
     upgrade::TransportOffer,
 };
@@ -37,6 +38,8 @@ pub(crate) struct Opener {
     subscriptions: Arc<Subscriptions>,
     late_streams: LateStreams,
     pub(super) transport: ServerTransport,
+    /// Demand for the base connection.
+    pub(super) demand: Demand,
 }
 
 /// A failed start, and the last lines of the server's standard error.
@@ -45,6 +48,22 @@ pub(crate) struct Failure {
     pub(crate) error: StartError,
     /// The last lines of standard error.
     pub(crate) stderr_tail: Vec<String>,
+}
+
+/// A failed handshake.
+pub(super) struct Refusal {
+    /// The failure.
+    pub(super) failure: Failure,
+    /// The connection, if the server answered on it.
+    pub(super) answered: Option<UnsettledConnection>,
+}
+
+/// A connection that is not known to be of use. Dropping it ends it, unless it is kept.
+pub(super) struct UnsettledConnection {
+    connection: Arc<ServerConnection>,
+    is_kept: bool,
+    /// The turn of its process; `None` if it has none.
+    _turn: Option<StartTurn>,
 }
 
 /// Tells a first connection of a key from later ones.
@@ -73,6 +92,7 @@ impl Opener {
             subscriptions: Arc::clone(subscriptions),
             late_streams: LateStreams::default(),
             transport: ServerTransport::new(spec),
+            demand: Demand::default(),
         }
     }
 
@@ -89,14 +109,23 @@ impl Opener {
         }
     }
 
-    /// Opens a session of `key` for `client`. If the server demands it, lower versions are offered on fresh connections
-    /// (`translation` 6.1). The whole takes at most `start_timeout`.
-    pub(super) async fn open_session(
+    /// Opens a session of `key` for `client`, as [`Opener::greet`].
+    async fn open_session(
         &self,
         key: &ConnectionKey,
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Failure> {
-        let deadline = Instant::now() + self.spec.start_timeout;
+        self.greet(key, client).await.map_err(|refusal| refusal.failure)
+    }
+
+    /// Opens a session of `key` for `client`. If the server demands it, lower versions are offered on fresh connections
+    /// (`translation` 6.1). The whole takes at most `start_timeout`, after the first one's turn to start.
+    pub(super) async fn greet(
+        &self,
+        key: &ConnectionKey,
+        client: &Arc<ClientInfo>,
+    ) -> Result<Arc<ServerConnection>, Refusal> {
+        let mut deadline = None;
         // several clients could have tasks with the same id (2025-11-25)
         let client = if key.is_of_one_client() { Arc::clone(client) } else { Arc::new(client.of_many()) };
         let assumed = self.spec.assume_version.and_then(Revision::parse);
@@ -105,32 +134,35 @@ impl Opener {
         let mut offer = Offer { revision, assumed, client: Arc::clone(&client) };
         let mut choice = TransportChoice::of(&self.transport);
         loop {
-            let (transport, incoming) = self.connect(&choice.current)?;
+            let turn = self.turn(&choice.current, key).await?;
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.spec.start_timeout);
+            let open = self.connect(&choice.current)?;
+            let may_be_http_sse = Arc::clone(&open.transport);
             let context = ConnectionContext {
                 capabilities: offer.client.capabilities.clone(),
                 ..self.context(&SessionProtocol, (key, Succession::First))
             };
-            let opening = handshake::open(context, &offer, Arc::clone(&transport), incoming);
+            let session = UnsettledConnection::new(receive::begin(context, open), turn);
             let opened = tokio::select! {
-                opened = timeout_at(deadline, opening) => opened,
-                () = self.context.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
+                opened = timeout_at(deadline, handshake::open(session.connection(), &offer)) => opened,
+                () = self.context.tasks.end().cancelled() => return Err(Failure::from(StartError::Stopping).into()),
             };
             let error = match opened {
-                Ok(Ok(session)) if is_misread(&session, &offer.client) => {
-                    session.end("it takes elicitation by URL for elicitation by form");
+                Ok(Ok(())) if is_misread(session.connection(), &offer.client) => {
+                    session.connection().end("it takes elicitation by URL for elicitation by form");
                     offer.client = Arc::new(offer.client.without_elicitation());
                     continue;
                 }
-                Ok(Ok(session)) => {
+                Ok(Ok(())) => {
                     choice.worked(&self.transport);
-                    return Ok(session);
+                    return Ok(session.keep());
                 }
                 Ok(Err(HandshakeError::Offer(lower))) => {
                     tracing::info!(backend = %self.spec.id, revision = %lower, "offering an older version on a new connection");
                     offer.revision = lower;
                     continue;
                 }
-                Ok(Err(HandshakeError::Start(StartError::Refused(reason)))) if transport.may_be_http_sse() => {
+                Ok(Err(HandshakeError::Start(StartError::Refused(reason)))) if may_be_http_sse.may_be_http_sse() => {
                     match choice.next(reason) {
                         Ok(()) => continue,
                         Err(error) => error,
@@ -139,22 +171,36 @@ impl Opener {
                 Ok(Err(HandshakeError::Start(error))) => error,
                 Err(_) => StartError::TimedOut(self.spec.start_timeout),
             };
-            return Err(Failure { error: choice.failed(error), stderr_tail: transport.stderr_tail() });
+            let failure = Failure { error: choice.failed(error), stderr_tail: session.connection().stderr_tail() };
+            let is_answered =
+                matches!(failure.error, StartError::OtherEra(_) | StartError::Refused(_) | StartError::Malformed(_));
+            return Err(Refusal { failure, answered: is_answered.then_some(session) });
         }
+    }
+
+    /// Continues a channel on which the server answered the handshake, as one to a modern server; `None` if it has ended.
+    pub(super) async fn hand_over(
+        &self,
+        answered: UnsettledConnection,
+        key: (&ConnectionKey, Succession),
+    ) -> Option<UnsettledConnection> {
+        let open = answered.connection().hand_over().await?;
+        open.transport.negotiated(RequestProtocol.newest());
+        Some(UnsettledConnection::new(receive::begin(self.context(&RequestProtocol, key), open), None))
     }
 
     /// Opens a connection of `key` to a modern server and asks for its server information. A configured era is checked
     /// too, since an older server may mistake a call for its own and stay silent (`translation` 2.7).
     async fn open_modern(&self, key: &ConnectionKey, succession: Succession) -> Result<Arc<ServerConnection>, Failure> {
-        let connection = self.open_transport(key, succession)?;
+        let connection = self.open_transport(key, succession).await?;
         let told = tokio::select! {
-            told = discover(&connection, self.spec.start_timeout) => told,
+            told = discover(connection.connection(), self.spec.start_timeout) => told,
             () = self.context.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
         };
         let error = match told {
             DiscoverOutcome::Modern(info) => {
-                apply_server_info(&connection, info);
-                return Ok(connection);
+                apply_server_info(connection.connection(), info);
+                return Ok(connection.keep());
             }
             DiscoverOutcome::Legacy(reason) => {
                 StartError::OtherEra(format!("the server does not speak 2026-07-28 ({reason})"))
@@ -162,8 +208,7 @@ impl Opener {
             DiscoverOutcome::Ended(reason) => StartError::Unreachable(reason),
             DiscoverOutcome::Unusable(error) | DiscoverOutcome::Nothing(error) => error,
         };
-        connection.end("it did not say who it is");
-        Err(Failure { error, stderr_tail: connection.stderr_tail() })
+        Err(Failure { error, stderr_tail: connection.connection().stderr_tail() })
     }
 
     /// Follows the server to another transport, for all connections from now on.
@@ -179,20 +224,35 @@ impl Opener {
     }
 
     /// Opens a connection of `key` without sending anything.
-    pub(super) fn open_transport(
+    pub(super) async fn open_transport(
         &self,
         key: &ConnectionKey,
         succession: Succession,
-    ) -> Result<Arc<ServerConnection>, Failure> {
-        let (transport, incoming) = self.connect(&self.transport.current())?;
-        transport.negotiated(RequestProtocol.newest());
-        Ok(receive::begin(self.context(&RequestProtocol, (key, succession)), transport, incoming))
+    ) -> Result<UnsettledConnection, Failure> {
+        let current = self.transport.current();
+        let turn = self.turn(&current, key).await?;
+        let open = self.connect(&current)?;
+        open.transport.negotiated(RequestProtocol.newest());
+        Ok(UnsettledConnection::new(receive::begin(self.context(&RequestProtocol, (key, succession)), open), turn))
     }
 
-    fn connect(&self, to: &TransportSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+    /// Waits for the turn to start a process, if the transport needs one. Connections for clients are waited for.
+    async fn turn(&self, to: &TransportSpec, key: &ConnectionKey) -> Result<Option<StartTurn>, Failure> {
+        if !to.starts_process() {
+            return Ok(None);
+        }
+        let demand = if key.is_base() { self.demand.clone() } else { Demand::present() };
+        tokio::select! {
+            turn = self.context.starts.take(demand) => Ok(Some(turn)),
+            () = self.context.tasks.end().cancelled() => Err(StartError::Stopping.into()),
+        }
+    }
+
+    fn connect(&self, to: &TransportSpec) -> Result<OpenTransport, Failure> {
         let BackendContext { environment, client, tasks, .. } = &self.context;
         let with = Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams };
-        transport::connect(to, &with)
+        let (transport, incoming) = transport::connect(to, &with)?;
+        Ok(OpenTransport::fresh(transport, incoming))
     }
 
     fn context(
@@ -224,6 +284,38 @@ impl Opener {
     }
 }
 
+// === impl UnsettledConnection ===
+
+impl UnsettledConnection {
+    const fn new(connection: Arc<ServerConnection>, turn: Option<StartTurn>) -> Self {
+        Self { connection, is_kept: false, _turn: turn }
+    }
+
+    /// The connection.
+    pub(super) const fn connection(&self) -> &Arc<ServerConnection> {
+        &self.connection
+    }
+
+    /// The connection, which is of use.
+    pub(super) fn keep(mut self) -> Arc<ServerConnection> {
+        self.is_kept = true;
+        Arc::clone(&self.connection)
+    }
+
+    /// Ends it, and waits for the end of its process.
+    pub(super) async fn close(self) {
+        self.connection.close().await;
+    }
+}
+
+impl Drop for UnsettledConnection {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.connection.end("its start failed, or it was opened to ask of which era the server is");
+        }
+    }
+}
+
 /// True if the negotiated version reads the client's capabilities as more than they are.
 fn is_misread(session: &ServerConnection, client: &ClientInfo) -> bool {
     let settled = session.server().map(|server| server.revision);
@@ -234,5 +326,11 @@ fn is_misread(session: &ServerConnection, client: &ClientInfo) -> bool {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         Self { error, stderr_tail: Vec::new() }
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self { failure, answered: None }
     }
 }

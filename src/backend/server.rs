@@ -67,6 +67,10 @@ impl Server for BackendServer {
             backend.call_at_start(call)
         }
     }
+
+    fn expect(&self) {
+        self.0.demand_start();
+    }
 }
 
 impl ExternalBackend {
@@ -257,6 +261,7 @@ impl ExternalBackend {
 
     /// Counts a call.
     pub(super) fn count(&self, method: &Method, outcome: &'static str) {
+        tracing::debug!(backend = %self.spec.id, %method, outcome, "a call has ended");
         // names from clients do not become labels of metrics
         let is_other = matches!(method, Method::Other(_));
         let is_it = |known: &&CallCounter| {

@@ -5,13 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, interval, sleep};
 
 use super::{
-    connection_key::ConnectionKey,
-    detection::{Detection, Opened},
-    error::StartError,
-    external_backend::ExternalBackend,
-    opener::Failure,
-    pool::SlotState,
-    transport,
+    connection_key::ConnectionKey, detection::Detection, error::StartError, external_backend::ExternalBackend,
+    opener::Failure, pool::SlotState, transport,
 };
 use crate::model::OnLoss;
 
@@ -108,14 +103,15 @@ impl Supervision {
         let base = self.0.pool.base();
         base.set(SlotState::Starting);
         let detection = Detection { opener: &self.0.opener, era: &self.0.era, pool: &self.0.pool };
-        let Opened { connection, doubt } = match detection.open_base().await {
-            Ok(opened) => opened,
+        let connection = match detection.open_base().await {
+            Ok(connection) => connection,
             Err(failure) => return SessionEnded::Failed(failure),
         };
         self.0.crossing.set_server_tasks(connection.tasks());
         self.0.settings.restore(&ConnectionKey::base(), &connection).await;
         let lived = base.has_lived();
         base.set(SlotState::Ready(Arc::clone(&connection)));
+        self.0.opener.demand.met();
         // listeners know an earlier connection, or were notified in vain during the start
         if lived || self.0.health.has_failed() {
             self.0.listens.notify_lists_changed(&ConnectionKey::base());
@@ -124,17 +120,10 @@ impl Supervision {
             self.0.health.ready(summary);
         }
         let began = Instant::now();
-        let reason = tokio::select! {
-            reason = connection.over() => reason,
-            era = doubt => {
-                detection.detected(era);
-                self.0.lost(base);
-                return SessionEnded::EraChanged(late().into());
-            }
-        };
+        let reason = connection.over().await;
         self.0.lost(base);
         let stderr_tail = connection.stderr_tail();
-        if self.0.era.is_doubted() {
+        if self.0.era.doubted().is_some() {
             tracing::info!(backend = %self.0.spec.id, reason, "the server's protocol era is detected again");
             return SessionEnded::EraChanged(Failure { error: StartError::Unreachable(reason), stderr_tail });
         }
@@ -156,10 +145,6 @@ enum SessionEnded {
     EraChanged(Failure),
     /// It did not start, or ended soon.
     Failed(Failure),
-}
-
-fn late() -> StartError {
-    StartError::Unreachable("the answer to the era probe came late".to_owned())
 }
 
 /// 1, 2, 4 … 60 seconds (`translation` 6.4).

@@ -1,4 +1,4 @@
-//! All backends: started at once, independently of each other, and stopped together.
+//! All backends: started independently of each other, processes a few at a time, and stopped together.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,6 +13,7 @@ use super::{
     external_backend::ExternalBackend,
     server::BackendServer,
     slots::SlotLimits,
+    start_turns::StartTurns,
     supervision::Supervision,
     task_group::TaskGroup,
     transport::{self, http::ClientError},
@@ -36,6 +37,8 @@ pub struct BackendDeps {
     pub environment: BTreeMap<String, String>,
     /// Maximum number of connections of each backend (for stdio: processes), without the base connection.
     pub sessions: usize,
+    /// Maximum number of processes that start at once.
+    pub parallel_starts: usize,
     /// Limits of question slots.
     pub slot_limits: SlotLimits,
     /// The observer of lost sessions and of detected eras.
@@ -58,7 +61,7 @@ enum SupervisedBackend {
 }
 
 impl Supervisor {
-    /// Starts all backends concurrently, without waiting for any. Must be called on a tokio runtime. Fails only if no
+    /// Starts all backends concurrently, processes in turns, without waiting for any. Must be called on a tokio runtime. Fails only if no
     /// HTTP client can be created: certificates are missing, or a proxy variable of the environment is no URL.
     pub fn start(specs: Vec<BackendSpec>, deps: BackendDeps) -> Result<Self, ClientError> {
         let end = deps.shutdown.child_token();
@@ -66,6 +69,7 @@ impl Supervisor {
         let memory = KnownEras::of(&specs, deps.eras, deps.observer.clone());
         let context = BackendContext {
             sessions: deps.sessions,
+            starts: StartTurns::new(deps.parallel_starts),
             slot_limits: deps.slot_limits,
             client: transport::http::Client::new(&deps.environment)?,
             environment: Arc::new(deps.environment),

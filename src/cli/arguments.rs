@@ -6,39 +6,9 @@ use clap::Args;
 
 use super::{failure::CommandFailure, process::ProcessContext};
 use crate::{
-    config::{self, CommandLineOptions, Config, ConfigSource, Environment, LogFormat},
+    config::{self, CommandLineOptions, Config, ConfigSource, Environment},
     model::TransportSpec,
 };
-
-/// Configuration file, and options that override it.
-#[derive(Debug, Clone, Default, Args)]
-pub struct ConfigArgs {
-    /// The configuration: lockkeeper.toml, or JSON in the `mcpServers` or `servers` form
-    ///
-    /// Default: `lockkeeper.toml` in the working directory, if it exists.
-    #[arg(long, short, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// The folder of the database
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// Log filter: a level, or directives such as `info,lockkeeper::backend=debug`
-    #[arg(long, value_name = "FILTER")]
-    pub log: Option<String>,
-    /// Log format
-    #[arg(long, value_name = "FORMAT", value_enum)]
-    pub log_format: Option<LogFormat>,
-}
-
-/// Location of the data, for commands that need no other configuration.
-#[derive(Debug, Clone, Default, Args)]
-pub struct DataArgs {
-    /// The configuration, for its `data_dir`
-    #[arg(long, short, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// The folder of the gateway's data
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-}
 
 /// A single server.
 #[derive(Debug, Clone, Default, Args)]
@@ -59,22 +29,6 @@ pub struct FormatArgs {
     pub json: bool,
 }
 
-// === impl ConfigArgs ===
-
-impl ConfigArgs {
-    /// Options of the command line; the others stay open.
-    pub fn given(&self) -> CommandLineOptions {
-        let (config, data_dir) = (self.config.clone(), self.data_dir.clone());
-        CommandLineOptions {
-            config,
-            data_dir,
-            log: self.log.clone(),
-            log_format: self.log_format,
-            ..CommandLineOptions::default()
-        }
-    }
-}
-
 // === impl SingleServerArgs ===
 
 impl SingleServerArgs {
@@ -88,18 +42,9 @@ impl SingleServerArgs {
     }
 }
 
-// === impl DataArgs ===
-
-impl DataArgs {
-    /// The folder of the gateway's data.
-    pub fn folder(&self, process: &ProcessContext) -> Result<PathBuf, CommandFailure> {
-        let given = CommandLineOptions {
-            config: self.config.clone(),
-            data_dir: self.data_dir.clone(),
-            ..CommandLineOptions::default()
-        };
-        Ok(config::data_dir(&given, &process.environment, &process.folder)?)
-    }
+/// The folder of the gateway's data.
+pub fn data_folder(process: &ProcessContext) -> Result<PathBuf, CommandFailure> {
+    Ok(config::data_dir(&process.options.given(), &process.environment, &process.folder)?)
 }
 
 /// Advice about settings that are valid, and perhaps not meant.

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    arguments::{self, ConfigArgs, FormatArgs},
+    arguments::{self, FormatArgs},
     failure::CommandFailure,
     output::Style,
     process::ProcessContext,
@@ -37,8 +37,6 @@ pub struct CheckArgs {
     #[command(flatten)]
     form: FormatArgs,
     #[command(flatten)]
-    configuration: ConfigArgs,
-    #[command(flatten)]
     single: arguments::SingleServerArgs,
 }
 
@@ -54,7 +52,7 @@ struct Probe {
 impl CheckArgs {
     /// Checks and prints.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let given = CommandLineOptions { single: self.single.given(), ..self.configuration.given() };
+        let given = CommandLineOptions { single: self.single.given(), ..process.options.given() };
         let config = arguments::load(&given, process)?;
         if given.log.is_some() {
             serve::install(&config.log, process)?;
@@ -95,6 +93,7 @@ impl Probe {
             eras: Vec::new(),
             environment: config.environment.to_strings(),
             sessions: config.limits.backend_sessions,
+            parallel_starts: config.limits.starts_at_once(),
             slot_limits: backend::SlotLimits::default(),
             observer: Observer::none(),
             shutdown: cancel.clone(),

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    arguments::{DataArgs, FormatArgs},
+    arguments::FormatArgs,
     failure::CommandFailure,
     process::ProcessContext,
     store::{AdminStore, IfMissing},
@@ -33,8 +33,6 @@ pub struct ListClientsArgs {
     revoked: bool,
     #[command(flatten)]
     form: FormatArgs,
-    #[command(flatten)]
-    data: DataArgs,
 }
 
 /// `clients show`, `clients revoke` and `clients restore`.
@@ -44,8 +42,6 @@ pub struct OneClientArgs {
     id: String,
     #[command(flatten)]
     form: FormatArgs,
-    #[command(flatten)]
-    data: DataArgs,
 }
 
 // === impl ClientsCommand ===
@@ -64,7 +60,7 @@ impl ClientsCommand {
 
 impl ListClientsArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let listed =
             if self.revoked { store.oauth.clients().list_revoked().await } else { store.oauth.clients().list().await };
         store.close().await;
@@ -101,7 +97,7 @@ impl ListClientsArgs {
 
 impl OneClientArgs {
     async fn show(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let found = store.oauth.clients().find(&ClientId::new(self.id.as_str())).await;
         store.close().await;
         let client = found?.ok_or_else(|| self.unknown())?;
@@ -126,7 +122,7 @@ impl OneClientArgs {
     }
 
     async fn revoke(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let revoked = store.oauth.clients().revoke(&ClientId::new(self.id.as_str())).await;
         store.close().await;
         if revoked? {
@@ -141,7 +137,7 @@ impl OneClientArgs {
     }
 
     async fn restore(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let restored = store.oauth.clients().restore(&ClientId::new(self.id.as_str())).await;
         store.close().await;
         if restored? {

@@ -11,12 +11,13 @@ use super::{
     arguments,
     failure::CommandFailure,
     page_viewer::{PageDisplay, PageToShow, PageViewer},
+    pasted_address::PastedLines,
     process::ProcessContext,
     serve::install,
     stdio,
 };
 use crate::{
-    config::{CommandLineOptions, Config, LogFormat, SingleServer, expand::expand, files},
+    config::{CommandLineOptions, Config, SingleServer, expand::expand, files},
     model::{Bearer, TransportSpec},
     oauth_client::{ClientIdentity, LoginFile, LoginTarget, LoopbackUri, OpenBrowser, TokenProvider, is_loopback},
     support::{OsRandom, Secret, SystemClock},
@@ -37,7 +38,9 @@ In a client's configuration, with a full path:
 
 When the server asks for a login, your browser opens. All processes share the
 login of a server; it is kept in the data folder, in a file that only you can
-read. Logs and the URL of the login go to standard error.
+read. Logs and the URL of the login go to standard error. On a machine without
+a browser, run `--login` in a terminal: it takes the address at which a browser
+elsewhere ends.
 
 Exit codes: 0 the client has ended, 1 failed, 2 wrong usage.";
 
@@ -75,15 +78,6 @@ pub struct ConnectArgs {
     /// Shows the URL of the login without opening a browser
     #[arg(long)]
     no_browser: bool,
-    /// The folder of the logins
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// Log filter: a level, or directives such as `info,lockkeeper::backend=debug`
-    #[arg(long, value_name = "FILTER")]
-    log: Option<String>,
-    /// Log format
-    #[arg(long, value_name = "FORMAT", value_enum)]
-    log_format: Option<LogFormat>,
 }
 
 // === impl ConnectArgs ===
@@ -108,7 +102,8 @@ impl ConnectArgs {
         if self.login {
             let url = server.url.clone();
             let login = async { provider.log_in_now().await };
-            let outcome = pages.shown_while(login, &mut process.output).await;
+            // no client is on the terminal
+            let outcome = pages.with_pasted(PastedLines::of_terminal()).shown_while(login, &mut process.output).await;
             outcome.map_err(|error| CommandFailure::failed(format!("not logged in at {url}")).why(error))?;
             process.output.print(&format!("Logged in at {url}"));
             return Ok(());
@@ -130,13 +125,12 @@ impl ConnectArgs {
     }
 
     fn config(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
-        let given = CommandLineOptions {
-            data_dir: self.data_dir.clone(),
-            log: self.log.clone(),
-            log_format: self.log_format,
-            single: Some(SingleServer::Url(self.url.clone())),
-            ..CommandLineOptions::default()
-        };
+        if process.options.config.is_some() {
+            return Err(
+                CommandFailure::usage("`connect` takes no configuration").advise("serve it: `lockkeeper stdio`")
+            );
+        }
+        let given = CommandLineOptions { single: Some(SingleServer::Url(self.url.clone())), ..process.options.given() };
         // the server is the argument, whatever is configured for gateways
         let environment = process.environment.clone().without("LOCKKEEPER_CONFIG");
         arguments::load_with(&given, &environment, process)

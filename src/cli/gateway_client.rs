@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 
 use reqwest::{StatusCode, header, redirect::Policy};
 
-use super::{arguments::DataArgs, failure::CommandFailure, process::ProcessContext};
+use super::{arguments, failure::CommandFailure, process::ProcessContext};
 use crate::app::ControlFile;
 use crate::{config::PublicUrl, model::status::Status, support::Secret};
 
@@ -15,8 +15,6 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The gateway to ask: the one on the local data, or the one at a URL.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct GatewayArgs {
-    #[command(flatten)]
-    data: DataArgs,
     /// Asks the gateway at this URL, with an API key that has admin rights
     #[arg(long, value_name = "URL", value_parser = PublicUrl::parse)]
     url: Option<PublicUrl>,
@@ -38,7 +36,7 @@ pub struct GatewayClient {
 impl GatewayArgs {
     /// The selected gateway.
     pub fn find(&self, process: &ProcessContext) -> Result<GatewayClient, CommandFailure> {
-        let Some(url) = &self.url else { return GatewayClient::local(&self.data, process) };
+        let Some(url) = &self.url else { return GatewayClient::local(process) };
         let key = match &self.api_key_file {
             Some(path) => std::fs::read_to_string(process.folder.join(path))
                 .map_err(|error| CommandFailure::usage(format!("{} cannot be read", path.display())).why(error))?,
@@ -56,8 +54,8 @@ impl GatewayArgs {
 
 impl GatewayClient {
     /// The gateway on the local data.
-    pub fn local(data: &DataArgs, process: &ProcessContext) -> Result<Self, CommandFailure> {
-        let folder = data.folder(process)?;
+    pub fn local(process: &ProcessContext) -> Result<Self, CommandFailure> {
+        let folder = arguments::data_folder(process)?;
         let unknown = |why: String| {
             CommandFailure::failed("no running gateway found")
                 .why(why)

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
-    arguments::{DataArgs, FormatArgs},
+    arguments::FormatArgs,
     failure::CommandFailure,
     process::ProcessContext,
     store::{AdminStore, IfMissing},
@@ -32,8 +32,6 @@ pub struct ListGrantsArgs {
     user: Option<String>,
     #[command(flatten)]
     form: FormatArgs,
-    #[command(flatten)]
-    data: DataArgs,
 }
 
 /// `grants revoke`.
@@ -45,8 +43,6 @@ pub struct RevokeGrantArgs {
     /// Revokes all grants of this user; a key without a user name counts as a user, by its id or name
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    #[command(flatten)]
-    data: DataArgs,
 }
 
 // === impl GrantsCommand ===
@@ -63,7 +59,7 @@ impl GrantsCommand {
 
 impl ListGrantsArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let listed = self.list(&store).await;
         store.close().await;
         let grants = listed?;
@@ -105,7 +101,7 @@ impl ListGrantsArgs {
 
 impl RevokeGrantArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let revoked = self.revoke(&store).await;
         store.close().await;
         process.output.remark(&format!("{}; tokens and streams end within a second", revoked?));

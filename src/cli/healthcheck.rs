@@ -1,18 +1,15 @@
 //! `lockkeeper healthcheck`: asks the gateway on the local data. For containers, whose images have no other HTTP
 //! client.
 
-use super::{arguments::DataArgs, failure::CommandFailure, gateway_client::GatewayClient, process::ProcessContext};
+use super::{failure::CommandFailure, gateway_client::GatewayClient, process::ProcessContext};
 
 /// `healthcheck`.
 #[derive(Debug, clap::Args)]
-pub struct HealthcheckArgs {
-    #[command(flatten)]
-    data: DataArgs,
-}
+pub struct HealthcheckArgs {}
 
 impl HealthcheckArgs {
     /// Requests `/healthz`; prints nothing on success.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        GatewayClient::local(&self.data, process)?.get("/healthz").await.map(drop)
+        GatewayClient::local(process)?.get("/healthz").await.map(drop)
     }
 }

@@ -1,5 +1,6 @@
 //! `lockkeeper keys`: API keys. The running gateway applies changes within a second.
 
+mod known_backends;
 mod print;
 mod rotate;
 mod values;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use super::{
-    arguments::{DataArgs, FormatArgs},
+    arguments::FormatArgs,
     failure::CommandFailure,
     process::ProcessContext,
     store::{self, AdminStore, IfMissing},
@@ -63,8 +64,6 @@ pub struct CreateKeyArgs {
     expires: Option<Duration>,
     #[command(flatten)]
     form: FormatArgs,
-    #[command(flatten)]
-    data: DataArgs,
 }
 
 /// `keys list`.
@@ -75,8 +74,6 @@ pub struct ListKeysArgs {
     all: bool,
     #[command(flatten)]
     form: FormatArgs,
-    #[command(flatten)]
-    data: DataArgs,
 }
 
 /// `keys revoke`.
@@ -84,8 +81,6 @@ pub struct ListKeysArgs {
 pub struct RevokeKeyArgs {
     /// Key id, from `keys list`
     id: String,
-    #[command(flatten)]
-    data: DataArgs,
 }
 
 // === impl KeysCommand ===
@@ -104,7 +99,8 @@ impl KeysCommand {
 
 impl CreateKeyArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(&self.data, process, IfMissing::Create).await?;
+        known_backends::check(self.backends.iter().map(|(backend, _)| backend), process).await?;
+        let store = AdminStore::open(process, IfMissing::Create).await?;
         let mut rights = Rights { admin: self.admin, ..Rights::all_backends() };
         if !self.backends.is_empty() {
             rights.backends = Rights::none().backends;
@@ -125,7 +121,7 @@ impl CreateKeyArgs {
 
 impl ListKeysArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let listed = store.oauth.keys().list().await;
         store.close().await;
         let now = store::now();
@@ -145,7 +141,7 @@ impl ListKeysArgs {
 
 impl RevokeKeyArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let revoked = store.oauth.keys().revoke(&KeyId::new(self.id.as_str())).await;
         store.close().await;
         if revoked? {

@@ -1,11 +1,15 @@
-//! Pages that a command shows to a person: in the browser, with the URL on standard error. Knows nothing of logins.
+//! Pages that a command shows to a person: in the browser, with the URL on standard error. A person whose browser is on
+//! another machine pastes the address of its last page. Knows nothing of logins.
 
 use std::thread;
 
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::output::Output;
+use super::{
+    output::Output,
+    pasted_address::{PastedLines, visit},
+};
 use crate::oauth_client::Attempt;
 
 /// A page of a login.
@@ -22,6 +26,8 @@ pub struct PageToShow {
 pub struct PageViewer {
     pages: mpsc::UnboundedReceiver<PageToShow>,
     display: PageDisplay,
+    /// Lines of the terminal, if it is not the client's.
+    pasted: Option<PastedLines>,
 }
 
 /// Place where pages are shown.
@@ -38,16 +44,32 @@ pub enum PageDisplay {
 impl PageViewer {
     /// Shows these pages.
     pub const fn new(pages: mpsc::UnboundedReceiver<PageToShow>, display: PageDisplay) -> Self {
-        Self { pages, display }
+        Self { pages, display, pasted: None }
+    }
+
+    /// Takes addresses from these lines too.
+    #[must_use]
+    pub fn with_pasted(self, pasted: Option<PastedLines>) -> Self {
+        Self { pasted, ..self }
     }
 
     /// Runs `command`, and shows the pages that it asks for.
     pub async fn shown_while<T>(&mut self, command: impl Future<Output = T>, output: &mut Output) -> T {
-        let mut command = std::pin::pin!(command);
+        let mut command = Box::pin(command);
+        let mut shown = None;
         loop {
             tokio::select! {
                 outcome = &mut command => return outcome,
-                Some(page) = self.pages.recv() => self.show(&page, output),
+                Some(page) = self.pages.recv() => {
+                    self.show(&page, output);
+                    shown = Some(page.url);
+                }
+                line = next_line(&mut self.pasted) => {
+                    let Some(page) = shown.as_ref().filter(|_| !line.trim().is_empty()) else { continue };
+                    if let Err(failure) = visit(&line, page).await {
+                        output.failure(&failure);
+                    }
+                }
             }
         }
     }
@@ -61,6 +83,9 @@ impl PageViewer {
             (Attempt::Resumed, _) => "Waiting for the login that was begun on this page:",
         };
         output.remark(&format!("{text}\n  {}", page.url));
+        if self.pasted.is_some() {
+            output.remark("If that browser is on another machine, paste the address of its last page here.");
+        }
         if (page.attempt, self.display) == (Attempt::New, PageDisplay::Browser) {
             let url = page.url.to_string();
             // a browser in the terminal would block, and its output would be taken for messages
@@ -69,5 +94,12 @@ impl PageViewer {
                 move || drop(webbrowser::open_browser_with_options(webbrowser::Browser::Default, &url, &options));
             let _ = thread::Builder::new().name("browser".to_owned()).spawn(open);
         }
+    }
+}
+
+async fn next_line(pasted: &mut Option<PastedLines>) -> String {
+    match pasted {
+        Some(lines) => lines.next().await,
+        None => std::future::pending().await,
     }
 }

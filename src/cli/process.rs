@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::output::Output;
+use super::{global_args::GlobalArgs, output::Output};
 use crate::config::Environment;
 
 /// Process context of a command, injected so that tests can replace it.
@@ -12,6 +12,8 @@ pub struct ProcessContext {
     pub environment: Environment,
     /// The working directory.
     pub folder: PathBuf,
+    /// Options of every command.
+    pub options: GlobalArgs,
     /// Output.
     pub output: Output,
 }
@@ -23,6 +25,7 @@ impl ProcessContext {
     pub fn system() -> Self {
         let environment = Environment::system();
         let output = Output::system(&environment);
-        Self { environment, folder: std::env::current_dir().unwrap_or_default(), output }
+        let folder = std::env::current_dir().unwrap_or_default();
+        Self { environment, folder, options: GlobalArgs::default(), output }
     }
 }

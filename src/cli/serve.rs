@@ -29,16 +29,14 @@ LOCKKEEPER_PUBLIC_URL, LOCKKEEPER_DATA_DIR, LOCKKEEPER_LOG. Options override
 variables, variables override the file.";
 
 /// Advice if the port is taken.
-const OTHER_PORT: &str = "stop the program that has the port, or choose another one: `--listen 127.0.0.1:8081`";
+const OTHER_PORT: &str = "stop the program that has the port, or choose another one: `--listen 8081`";
 
 /// `serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
-    #[command(flatten)]
-    configuration: arguments::ConfigArgs,
-    /// Listen address [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDR")]
+    /// Listen address, or a port of this machine [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR|PORT")]
     listen: Option<String>,
     /// URL of the gateway for clients; required if other machines connect
     #[arg(long, value_name = "URL")]
@@ -60,6 +58,8 @@ pub struct StartMessage<'a> {
     pub backends: &'a [String],
     /// The folder of the data.
     pub data_dir: &'a std::path::Path,
+    /// Options by which other commands find the same data, each after a space.
+    pub options: &'a str,
 }
 
 // === impl ServeArgs ===
@@ -77,7 +77,7 @@ impl ServeArgs {
     pub fn config(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
         let (listen, public_url) = (self.listen.clone(), self.public_url.clone());
         let single = self.single.given();
-        arguments::load(&CommandLineOptions { listen, public_url, single, ..self.configuration.given() }, process)
+        arguments::load(&CommandLineOptions { listen, public_url, single, ..process.options.given() }, process)
     }
 }
 
@@ -124,6 +124,7 @@ async fn run_app(config: Config, telemetry: Telemetry, process: &mut ProcessCont
         source: &source,
         backends: &backends,
         data_dir: &data_dir,
+        options: &process.options.as_text(),
     };
     message.print(&mut process.output);
     drop(first_key);
@@ -172,7 +173,11 @@ impl StartMessage<'_> {
         ];
         if let Some(key) = self.first_key {
             facts.push(("API key", style.paint(Emphasis::Good, key.expose())));
-            facts.push(("", style.paint(Emphasis::Faint, "Save it now: it is not shown again.")));
+            let purpose = "You log in with it in the browser. Save it now: it is not shown again.";
+            facts.push(("", style.paint(Emphasis::Faint, purpose)));
+        } else {
+            let more = format!("`lockkeeper keys create NAME{}` makes a key to log in with", self.options);
+            facts.push(("API keys", style.paint(Emphasis::Faint, &more)));
         }
         let fact = |(name, value): &(&str, String)| {
             format!("  {} {value}\n", style.paint(Emphasis::Faint, &format!("{name:<8}")))
@@ -215,6 +220,7 @@ mod tests {
             source: &ConfigSource::Demo,
             backends: &backends,
             data_dir: std::path::Path::new("/home/ada/.local/share/lockkeeper"),
+            options: " --config my.toml",
         };
         message.render(Style::Plain)
     }
@@ -229,7 +235,7 @@ mod tests {
         Servers  demo
         Data     /home/ada/.local/share/lockkeeper
         API key  lkk_abc_secret_sum
-                 Save it now: it is not shown again.
+                 You log in with it in the browser. Save it now: it is not shown again.
 
         1. Connect a client   claude mcp add --transport http lockkeeper http://127.0.0.1:8080/mcp
         2. Log in             the client opens your browser: paste the API key there, then approve
@@ -246,6 +252,7 @@ mod tests {
         URL      http://127.0.0.1:8080/mcp
         Servers  demo
         Data     /home/ada/.local/share/lockkeeper
+        API keys `lockkeeper keys create NAME --config my.toml` makes a key to log in with
         "#);
     }
 }

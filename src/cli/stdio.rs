@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     app::StdioApp,
-    config::{self, CommandLineOptions, Config, LogFormat, files},
+    config::{self, CommandLineOptions, Config, files},
     telemetry::Telemetry,
 };
 
@@ -46,17 +46,6 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct StdioArgs {
-    /// The configuration: lockkeeper.toml, or JSON in the `mcpServers` or `servers` form
-    ///
-    /// Default: `lockkeeper.toml` in the working directory, if it exists.
-    #[arg(long, short, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Log filter: a level, or directives such as `info,lockkeeper::backend=debug`
-    #[arg(long, value_name = "FILTER")]
-    log: Option<String>,
-    /// Log format
-    #[arg(long, value_name = "FORMAT", value_enum)]
-    log_format: Option<LogFormat>,
     #[command(flatten)]
     single: arguments::SingleServerArgs,
 }
@@ -77,24 +66,20 @@ impl StdioArgs {
             backends = config.backends.len(),
             "serving one client on standard input and output"
         );
-        let data_dir = config::data_dir(&self.given(), &process.environment, &process.folder);
+        let data_dir = config::data_dir(&self.given(process), &process.environment, &process.folder);
         let records = data_dir.ok().map(|data_dir| files::local_records(&data_dir));
         serve(&config, records, telemetry).await
     }
 
-    fn given(&self) -> CommandLineOptions {
-        CommandLineOptions { config: self.config.clone(), single: self.single.given(), ..CommandLineOptions::default() }
+    fn given(&self, process: &ProcessContext) -> CommandLineOptions {
+        CommandLineOptions { single: self.single.given(), ..process.options.given() }
     }
 
     fn config(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
-        let given = CommandLineOptions {
-            log: self.log.clone(),
-            log_format: self.log_format,
-            // without a home folder there is no other, and it is not needed
-            data_dir: Some(process.folder.clone()),
-            ..self.given()
-        };
-        arguments::load(&given, process)
+        let given = self.given(process);
+        // without a home folder there is no other, and it is not needed
+        let data_dir = given.data_dir.clone().or_else(|| Some(process.folder.clone()));
+        arguments::load(&CommandLineOptions { data_dir, ..given }, process)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use super::{arguments::DataArgs, failure::CommandFailure, process::ProcessContext};
+use super::{arguments, failure::CommandFailure, process::ProcessContext};
 use crate::{
     config::files,
     oauth::{self, MasterKeySource, OAuth, OAuthSettings},
@@ -29,9 +29,9 @@ pub struct AdminStore {
 }
 
 impl AdminStore {
-    /// Opens the database in the folder of `data`.
-    pub async fn open(data: &DataArgs, process: &ProcessContext, absent: IfMissing) -> Result<Self, CommandFailure> {
-        let folder = data.folder(process)?;
+    /// Opens the database in the gateway's data folder.
+    pub async fn open(process: &ProcessContext, absent: IfMissing) -> Result<Self, CommandFailure> {
+        let folder = arguments::data_folder(process)?;
         let database = files::database(&folder);
         if absent == IfMissing::Refuse && !database.exists() {
             return Err(CommandFailure::failed(format!("there is no gateway data in {}", folder.display()))

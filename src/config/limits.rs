@@ -1,6 +1,6 @@
 //! The section `[limits]`: limits and timeouts. Knows nothing of their enforcement.
 
-use std::time::Duration;
+use std::{num::NonZero, thread, time::Duration};
 
 use super::section::Section;
 
@@ -43,6 +43,8 @@ pub struct LimitsConfig {
     pub request_body: usize,
     /// `backend_sessions`: sessions (of a stdio backend: processes) at one backend, 1 to 10,000.
     pub backend_sessions: usize,
+    /// `parallel_starts`: processes that start at once, 1 to 1,000; default: as many as cores, at least 4.
+    pub parallel_starts: Option<usize>,
     /// `connections`: total connections, 16 to 1,000,000, limited by the descriptors of the process; default: as many
     /// as they allow, at most 16,384.
     pub connections: Option<usize>,
@@ -79,6 +81,7 @@ impl Default for LimitsConfig {
             batch: 100,
             request_body: 16 << 20,
             backend_sessions: 64,
+            parallel_starts: None,
             connections: None,
             connections_per_address: 512,
             head_timeout: Duration::from_secs(30),
@@ -90,6 +93,11 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
+    /// The maximum number of processes that start at once: at least four by default, since most of a start is waiting.
+    pub fn starts_at_once(&self) -> usize {
+        self.parallel_starts.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get).max(4))
+    }
+
     /// Reads the section; reports invalid values and uses their defaults.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
@@ -127,6 +135,7 @@ impl LimitsConfig {
             batch: section.count("batch", 1..=10_000).unwrap_or(default.batch),
             request_body: section.size("request_body", 64 << 10..=1 << 30).unwrap_or(default.request_body),
             backend_sessions: section.count("backend_sessions", 1..=10_000).unwrap_or(default.backend_sessions),
+            parallel_starts: section.count("parallel_starts", 1..=1_000),
             connections: section.count("connections", 16..=1_000_000),
             connections_per_address: section
                 .count("connections_per_address", 1..=1_000_000)

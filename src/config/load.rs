@@ -4,7 +4,7 @@
 use std::{
     cell::RefCell,
     fs,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -299,9 +299,10 @@ fn is_json(path: &Path) -> bool {
 }
 
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    let fault = "this must be an address and a port, such as `127.0.0.1:8080`, `[::]:8080` or `0.0.0.0:8080`";
-    let named = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
-    named.as_deref().unwrap_or(text).parse().map_err(|_| fault.to_owned())
+    let fault = "this must be a port, or an address and a port, such as `8080`, `[::]:8080` or `0.0.0.0:8080`";
+    // a port alone is one of this machine
+    let port = text.strip_prefix("localhost:").unwrap_or(text).parse::<u16>();
+    port.map(|port| (Ipv4Addr::LOCALHOST, port).into()).or_else(|_| text.parse()).map_err(|_| fault.to_owned())
 }
 
 /// The user's data folder of the platform, with `lockkeeper` appended.

@@ -120,7 +120,11 @@ impl Catalog {
         let fallback = alike.or_else(|| self.base()?.list(kind).value());
         // with a process for each session, a session has its own cache only after a change
         let is_told = self.share == Share::Session && cache.key.owner != CacheOwner::Base;
-        Lookup { cached: Arc::clone(cache.list(kind)), freshness: self.source.list(&cache, kind), fallback, is_told }
+        let freshness = self.source.list(&cache, kind);
+        if freshness.value.is_none() && context.requester != Requester::Gateway {
+            self.source.server.expect();
+        }
+        Lookup { cached: Arc::clone(cache.list(kind)), freshness, fallback, is_told }
     }
 
     /// The whole list, fetched again because the backend behaved as if it had changed; `None` if it cannot be fetched.

@@ -22,6 +22,9 @@ pub trait Server: Send + Sync {
     /// Serves one call. Nothing is done before the reply is polled, and dropping the reply cancels the call, all the
     /// way to the backend. The reply to a notification ends with an absent payload.
     fn call(&self, call: Call) -> Reply;
+
+    /// Tells the server that a client waits for what it has not said yet.
+    fn expect(&self) {}
 }
 
 /// One self-contained call.

@@ -58,7 +58,7 @@ pub struct BackendSpec {
     pub on_loss: OnLoss,
     /// Time for a start, from the first byte sent to the end of the handshake.
     pub start_timeout: Duration,
-    /// Time for a process to answer the era probe; after it, the server counts as legacy until it answers.
+    /// Time for a process to answer the era probe that goes before or after a handshake without a result.
     pub probe_timeout: Duration,
     /// Time of silence after which a call fails.
     pub call_timeout: Duration,

@@ -149,6 +149,11 @@ impl TransportSpec {
         Some(Digest::sha256(parts.to_string()))
     }
 
+    /// True if each connection starts a process.
+    pub const fn starts_process(&self) -> bool {
+        matches!(self, Self::Stdio(_))
+    }
+
     /// True if its servers can only have sessions: it is older than 2026-07-28.
     pub const fn has_sessions_alone(&self) -> bool {
         matches!(self, Self::Sse(_))

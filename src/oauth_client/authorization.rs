@@ -126,8 +126,12 @@ impl BrowserLogin {
             issuer: source.issuer.clone(),
             returns_issuer: pending.returns_issuer,
         };
-        let late = || LoginError::Unavailable("nobody logged in within ten minutes".to_owned());
-        let code = tokio::time::timeout(LOGIN_TIMEOUT, callback.code(expected)).await.unwrap_or_else(|_| Err(late()));
+        let code = if let Ok(code) = tokio::time::timeout(LOGIN_TIMEOUT, callback.code(expected)).await {
+            code
+        } else {
+            login.forget_unanswered_client();
+            Err(LoginError::Unavailable("nobody logged in within ten minutes".to_owned()))
+        };
         login.pending = None;
         let now = self.clock.now();
         let tokens = match code {
@@ -143,7 +147,11 @@ impl BrowserLogin {
     async fn resume(&self, login: &mut Login) -> Option<ShownRequest> {
         let pending = login.pending.take()?;
         let (source, client) = (login.source.clone()?, login.client.clone()?);
-        if self.clock.now().since(pending.begun) >= LOGIN_TIMEOUT || !self.target.is_for(&client) {
+        if self.clock.now().since(pending.begun) >= LOGIN_TIMEOUT {
+            login.forget_unanswered_client();
+            return None;
+        }
+        if !self.target.is_for(&client) {
             return None;
         }
         let callback = Callback::bind(&LoopbackUri::parse(&client.redirect_uri)?).await.ok()?;
@@ -159,7 +167,17 @@ impl BrowserLogin {
     ) -> Result<ShownRequest, LoginError> {
         let Discovered { resource, scope, server } = discover(&self.http, &self.target.server, challenge).await?;
         let scope = self.target.scope.clone().or(scope);
+        let source = TokenSource {
+            issuer: server.issuer.clone(),
+            authorization_endpoint: server.authorization_endpoint.clone(),
+            token_endpoint: server.token_endpoint.clone(),
+            resource,
+        };
         let kept = login.client.take().filter(|client| client.issuer == server.issuer && self.target.is_for(client));
+        let kept = match kept {
+            Some(client) if self.is_forgotten(&source, &client, scope.as_deref()).await => None,
+            kept => kept,
+        };
         let unusable =
             |error: std::io::Error| LoginError::Unavailable(format!("no port is free for the redirect URI ({error})"));
         // the registered port, unless another program has it
@@ -175,18 +193,23 @@ impl BrowserLogin {
             let redirect_uri = callback.redirect_uri().as_str().to_owned();
             (callback, identify(&self.http, &self.target.identity, &server, (&redirect_uri, scope.as_deref())).await?)
         };
-        let source = TokenSource {
-            issuer: server.issuer,
-            authorization_endpoint: server.authorization_endpoint,
-            token_endpoint: server.token_endpoint,
-            resource,
-        };
         let pending = self.request(&source, &client, scope.as_deref(), server.returns_issuer)?;
         let (server, tokens) = (self.target.server.to_string(), login.tokens.take());
         let (kept_source, kept_client) = (Some(source.clone()), Some(client.clone()));
         *login = Login { server, source: kept_source, client: kept_client, tokens, pending: Some(pending.clone()) };
         self.target.file.write(login, lock)?;
         Ok(ShownRequest { callback, source, client, pending })
+    }
+
+    /// True if the authorization server says that it does not know a client that it registered earlier. Otherwise the
+    /// person would see its error, and no response would ever come.
+    async fn is_forgotten(&self, source: &TokenSource, client: &RegisteredClient, scope: Option<&str>) -> bool {
+        if !matches!(self.target.identity, ClientIdentity::Registered) {
+            return false;
+        }
+        let Ok(request) = self.request(source, client, scope, false) else { return false };
+        let refusal = self.http.refusal(&request.url).await;
+        matches!(refusal.as_deref(), Some("invalid_client" | "unauthorized_client"))
     }
 
     fn request(

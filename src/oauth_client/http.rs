@@ -48,6 +48,16 @@ impl OAuthHttp {
         Ok(serde_json::from_slice(&body).ok())
     }
 
+    /// The OAuth error code with which the server refuses a GET of `url`, if it says one in JSON.
+    pub(super) async fn refusal(&self, url: &Url) -> Option<String> {
+        let response = self.0.get(url.clone()).header("accept", "application/json").send().await.ok()?;
+        if !response.status().is_client_error() {
+            return None;
+        }
+        let answer: Value = serde_json::from_slice(&read(response).await.ok()?).ok()?;
+        answer["error"].as_str().map(str::to_owned)
+    }
+
     /// Posts JSON, and returns whether the status is 2xx with the JSON of the response.
     pub(super) async fn post(&self, url: &Url, body: &Value) -> Result<(reqwest::StatusCode, Value), LoginError> {
         let request = self.0.post(url.clone()).header("content-type", "application/json").body(body.to_string());

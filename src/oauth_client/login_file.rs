@@ -61,6 +61,16 @@ pub(super) struct LoginLock {
     _file: File,
 }
 
+// === impl Login ===
+
+impl Login {
+    /// Gives up a client whose authorization request got no response: the authorization server may not know it any more,
+    /// and have told the person alone.
+    pub(super) fn forget_unanswered_client(&mut self) {
+        self.client = None;
+    }
+}
+
 // === impl LoginFile ===
 
 impl LoginFile {

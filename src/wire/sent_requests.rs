@@ -5,6 +5,9 @@ use std::{
     hash::{BuildHasherDefault, Hasher},
 };
 
+/// The first id: some servers treat a request with the id 0 as one without an id.
+const FIRST_ID: u64 = 1;
+
 /// Open requests to one peer, by ids that are never used twice (design rule 1).
 #[derive(Debug)]
 pub struct SentRequests<T> {
@@ -17,6 +20,16 @@ pub struct SentRequests<T> {
 struct IdHasher(u64);
 
 impl<T> SentRequests<T> {
+    /// No request, with ids from `next`; those below were used.
+    pub fn starting_at(next: u64) -> Self {
+        Self { next: next.max(FIRST_ID), open: HashMap::default() }
+    }
+
+    /// The id of the next request.
+    pub const fn next_id(&self) -> u64 {
+        self.next
+    }
+
     /// Adds a request and returns its id.
     pub fn open(&mut self, request: T) -> u64 {
         let id = self.next;
@@ -68,8 +81,7 @@ impl<T> SentRequests<T> {
 
 impl<T> Default for SentRequests<T> {
     fn default() -> Self {
-        // some servers treat a request with the id 0 as one without an id
-        Self { next: 1, open: HashMap::default() }
+        Self::starting_at(FIRST_ID)
     }
 }
 

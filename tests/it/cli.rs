@@ -42,7 +42,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
     An OAuth-protected gateway for the Model Context Protocol: one URL and one login for all your
     servers
 
-    Usage: lockkeeper <COMMAND>
+    Usage: lockkeeper [OPTIONS] <COMMAND>
 
     Commands:
       serve        Runs the gateway
@@ -57,11 +57,22 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       translate    Shows a message as a client or server of another protocol version gets it
       healthcheck  Exits with 0 if the running gateway answers (for containers)
       version      Shows the version and the supported protocol versions
+      completions  Prints the completions for a shell
+      man          Prints the manual page, or writes those of all commands
       help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
       -V, --version  Print version
+
+    Global options:
+      -c, --config <FILE>        The configuration: lockkeeper.toml, or JSON in the `mcpServers` or
+                                 `servers` form; default: `lockkeeper.toml` in the working directory, if
+                                 it exists
+          --data-dir <DIR>       The folder of the database
+          --log <FILTER>         Log filter: a level, or directives such as
+                                 `info,lockkeeper::backend=debug`
+          --log-format <FORMAT>  Log format: `text` for people, or `json` with one object per line
 
     Examples:
       lockkeeper serve                            a demonstration on 127.0.0.1:8080
@@ -100,12 +111,56 @@ fn every_command_has_help() {
         "grants revoke",
         "healthcheck",
         "version",
+        "completions",
+        "man",
     ] {
         let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let output = lockkeeper(folder.path(), &words, &[]);
         assert_eq!(output.status.code(), Some(0), "{command}");
         assert!(output.stderr.is_empty() && output.stdout.len() > 80, "{command}");
     }
+}
+
+#[test]
+fn global_options_stand_before_or_after_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let create = |words: &[&str]| lockkeeper(folder.path(), words, &[]).status.code();
+    assert_eq!(create(&["--data-dir", "data", "keys", "create", "one"]), Some(0));
+    assert_eq!(create(&["keys", "create", "two", "--data-dir", "data"]), Some(0));
+    let listed = lockkeeper(folder.path(), &["keys", "--data-dir", "data", "list"], &[]);
+    let text = String::from_utf8(listed.stdout).unwrap();
+    assert!(text.contains("one") && text.contains("two"), "{text}");
+}
+
+#[test]
+fn a_key_for_a_server_that_does_not_exist_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[backends.docs]\nurl = \"https://docs.example/mcp\"\n";
+    std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
+    let refused = lockkeeper(folder.path(), &["keys", "create", "guest", "--backend", "dosc:read"], &[]);
+    assert_snapshot!(shown(folder.path(), &refused), @r#"
+    2
+    --- out
+    --- err
+    error: there is no server `dosc`
+    help: the servers are docs
+    "#);
+    let created = lockkeeper(folder.path(), &["keys", "create", "guest", "--backend", "docs:read"], &[]);
+    assert_eq!(created.status.code(), Some(0));
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = lockkeeper(folder.path(), &["completions", shell], &[]).stdout;
+        let script = String::from_utf8(script).unwrap();
+        assert!(script.contains("healthcheck") && script.contains("data-dir"), "{shell}");
+    }
+    let page = String::from_utf8(lockkeeper(folder.path(), &["man"], &[]).stdout).unwrap();
+    assert!(page.contains(".TH lockkeeper") && page.contains("healthcheck"), "{page}");
+    assert_eq!(lockkeeper(folder.path(), &["man", "pages"], &[]).status.code(), Some(0));
+    assert!(folder.path().join("pages/lockkeeper-keys-create.1").exists());
 }
 
 #[test]
@@ -233,7 +288,7 @@ fn a_taken_port_is_reported_with_the_way_to_choose_another() {
     --- err
     error: the gateway cannot run
       cannot listen on ADDRESS: Address already in use (os error 98)
-    help: stop the program that has the port, or choose another one: `--listen 127.0.0.1:8081`
+    help: stop the program that has the port, or choose another one: `--listen 8081`
     ");
 }
 

@@ -221,6 +221,23 @@ async fn a_login_that_was_revoked_begins_again() {
 }
 
 #[tokio::test]
+async fn a_client_whose_page_nobody_answered_is_registered_anew() {
+    // the authorization server may have told the person alone that it does not know the client
+    let mut world = World::new().await;
+    let killed = world.process();
+    let mut waiting = JoinSet::new();
+    waiting.spawn(killed.renew());
+    let (page, _) = world.shown.recv().await.unwrap();
+    drop((killed.provider, waiting));
+    let saved = std::fs::read_to_string(world.path()).unwrap();
+    let id = page.query_pairs().find(|(name, _)| name == "client_id").unwrap().1.into_owned();
+    std::fs::write(world.path(), saved.replace(&id, "forgotten")).unwrap();
+    world.authority.clock.advance(Duration::from_mins(10));
+    let next = world.logged_in().await;
+    assert!(world.authority.oauth.verify(&next.token(), HOME).await.is_ok());
+}
+
+#[tokio::test]
 async fn an_authorization_server_that_cannot_be_reached_ends_no_login() {
     let mut world = World::new().await;
     let process = world.logged_in().await;

@@ -115,9 +115,15 @@ impl OpenCall {
 // === impl Calls ===
 
 impl Calls {
-    /// Creates an empty table.
-    pub(super) fn new(sharing: Sharing) -> Self {
-        Self { open: Mutex::default(), lingering: Mutex::default(), ownership: Mutex::default(), sharing }
+    /// Creates an empty table, with ids from `first_id`.
+    pub(super) fn new(sharing: Sharing, first_id: u64) -> Self {
+        let open = Mutex::new(SentRequests::starting_at(first_id));
+        Self { open, lingering: Mutex::default(), ownership: Mutex::default(), sharing }
+    }
+
+    /// The id of the next call.
+    pub(super) fn next_id(&self) -> u64 {
+        self.open.lock().next_id()
     }
 
     /// Opens a call; returns its id and its events. `over` is the reason if the connection has ended.
@@ -317,7 +323,7 @@ mod tests {
     };
 
     fn calls() -> Calls {
-        Calls::new(Sharing::Ambiguous)
+        Calls::new(Sharing::Ambiguous, 1)
     }
 
     fn call() -> OpenCall {

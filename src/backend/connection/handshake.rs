@@ -10,14 +10,13 @@ use super::{
     call::OutboundCall,
     calls::CallKind,
     discover::{incompatible, supported},
-    receive::begin,
     server_info::{Account, ServerInfo},
-    state::{ConnectionContext, ServerConnection},
+    state::ServerConnection,
 };
 use crate::{
     backend::{
         error::StartError,
-        transport::{Incoming, NotSent, Transport, TransportError},
+        transport::{NotSent, TransportError},
         upgrade::TransportOffer,
     },
     mcp::{ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json::Object},
@@ -55,22 +54,15 @@ pub(crate) enum HandshakeError {
     Start(StartError),
 }
 
-/// A handshake in progress. Dropping it early ends the connection.
-struct Handshake {
-    connection: Arc<ServerConnection>,
-    is_done: bool,
+/// A handshake in progress.
+struct Handshake<'a> {
+    connection: &'a Arc<ServerConnection>,
 }
 
-/// Opens a session over a fresh transport. Nothing else is sent before the server has accepted
+/// Makes the handshake on a connection that has just begun. Nothing else is sent before the server has accepted
 /// `notifications/initialized` (design rule 2).
-pub(crate) async fn open(
-    context: ConnectionContext,
-    offer: &Offer,
-    transport: Arc<dyn Transport>,
-    incoming: Incoming,
-) -> Result<Arc<ServerConnection>, HandshakeError> {
-    let connection = begin(context, transport, incoming);
-    let mut handshake = Handshake { connection: Arc::clone(&connection), is_done: false };
+pub(crate) async fn open(connection: &Arc<ServerConnection>, offer: &Offer) -> Result<(), HandshakeError> {
+    let handshake = Handshake { connection };
     let info = handshake.initialize(offer).await?;
     connection.transport.negotiated(info.revision);
     // stored before `initialized` is sent: the server may send requests right after it
@@ -78,15 +70,14 @@ pub(crate) async fn open(
     handshake.initialized().await?;
     connection.transport.opened();
     handshake.probe_completion().await;
-    handshake.is_done = true;
-    Ok(connection)
+    Ok(())
 }
 
 // === impl Handshake ===
 
-impl Handshake {
+impl Handshake<'_> {
     async fn initialize(&self, offer: &Offer) -> Result<ServerInfo, HandshakeError> {
-        let connection = &self.connection;
+        let connection = self.connection;
         let params = Payload::new(offer.revision, offer.params());
         // `start_timeout` of the caller applies, which covers more than this request
         let never = Duration::from_hours(24);
@@ -157,14 +148,6 @@ impl Handshake {
                 _ => false,
             };
             let _ = server.completes.set(!unknown);
-        }
-    }
-}
-
-impl Drop for Handshake {
-    fn drop(&mut self) {
-        if !self.is_done {
-            self.connection.end("its handshake failed");
         }
     }
 }

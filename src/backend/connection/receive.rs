@@ -1,10 +1,14 @@
 //! Incoming messages: answers go to their call, progress goes by token, the protocol of the server's era attributes the
 //! rest.
 
-use std::{pin::pin, sync::Arc};
+use std::{
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use tokio::sync::oneshot;
 
 use super::{
     ownership::{CallOwner, OwnedId},
@@ -19,35 +23,73 @@ use crate::{
     },
 };
 
-/// Starts a connection over a fresh transport: receives messages until the connection ends, then closes the transport.
-pub(crate) fn begin(
-    context: ConnectionContext,
-    transport: Arc<dyn Transport>,
-    mut incoming: Incoming,
-) -> Arc<ServerConnection> {
-    let connection = ServerConnection::new(context, transport);
+/// A transport without a connection.
+pub(crate) struct OpenTransport {
+    /// The transport.
+    pub(crate) transport: Arc<dyn Transport>,
+    incoming: Incoming,
+    /// The first id for requests: those below were used on it.
+    first_id: u64,
+}
+
+// === impl OpenTransport ===
+
+impl OpenTransport {
+    /// A transport that was just connected.
+    pub(crate) const fn fresh(transport: Arc<dyn Transport>, incoming: Incoming) -> Self {
+        Self { transport, incoming, first_id: 0 }
+    }
+}
+
+/// Starts a connection: receives messages until the connection ends, then closes the transport, unless it is handed
+/// over.
+pub(crate) fn begin(context: ConnectionContext, open: OpenTransport) -> Arc<ServerConnection> {
+    let OpenTransport { transport, mut incoming, first_id } = open;
+    let (successor, handed_over) = oneshot::channel();
+    let connection = ServerConnection::new(context, (transport, first_id), handed_over);
     let received = Arc::clone(&connection);
     connection.context.tasks.spawn(async move {
-        let reason = {
+        let lost = {
             let mut end = pin!(received.end.token().cancelled());
             loop {
                 let arrival = tokio::select! {
                     biased;
                     arrival = incoming.next() => arrival,
-                    () = &mut end => break "the gateway ended the connection".to_owned(),
+                    () = &mut end => break None,
                 };
                 match arrival {
                     Some(ServerInput::Text(text)) => received.take(&text),
-                    Some(ServerInput::Lost(reason)) => break reason,
-                    None => break "the connection ended".to_owned(),
+                    Some(ServerInput::Lost(reason)) => break Some(reason),
+                    None => break Some("the connection ended".to_owned()),
                 }
             }
         };
-        received.end(&reason);
+        if lost.is_none() && received.is_handed_over.load(Ordering::Acquire) {
+            let Err(unclaimed) = successor.send(incoming) else { return };
+            incoming = unclaimed;
+        }
+        received.end(lost.as_deref().unwrap_or("the gateway ended the connection"));
         drop(incoming);
         received.transport.close().await;
     });
     connection
+}
+
+impl ServerConnection {
+    /// Ends the connection without its transport, which another one continues; `None` if it has ended before.
+    pub(crate) async fn hand_over(&self) -> Option<OpenTransport> {
+        let incoming = self.incoming.lock().take()?;
+        self.is_handed_over.store(true, Ordering::Release);
+        self.end("another connection continues its channel");
+        let incoming = incoming.await.ok()?;
+        Some(OpenTransport { transport: Arc::clone(&self.transport), incoming, first_id: self.calls.next_id() })
+    }
+
+    /// Ends the connection, and waits until its transport is closed.
+    pub(crate) async fn close(&self) {
+        self.end("the gateway ended the connection");
+        self.transport.close().await;
+    }
 }
 
 impl ServerConnection {

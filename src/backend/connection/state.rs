@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -15,8 +16,11 @@ use super::{
 };
 use crate::{
     backend::{
-        connection_key::ConnectionKey, listens::Listens, subscriptions::Subscriptions, task_group::TaskGroup,
-        transport::Transport,
+        connection_key::ConnectionKey,
+        listens::Listens,
+        subscriptions::Subscriptions,
+        task_group::TaskGroup,
+        transport::{Incoming, Transport},
     },
     crossing::tasks::ServerTasks,
     mcp::{
@@ -47,6 +51,10 @@ pub(crate) struct ServerConnection {
     level: Mutex<Option<Level>>,
     /// True once it was logged that the server sends requests, which its version forbids.
     pub(super) sent_request: AtomicBool,
+    /// What is received, once another connection is to continue with it.
+    pub(super) incoming: Mutex<Option<oneshot::Receiver<Incoming>>>,
+    /// True if another connection continues with the transport.
+    pub(super) is_handed_over: AtomicBool,
     pub(super) end: End,
 }
 
@@ -152,11 +160,15 @@ pub(crate) trait Protocol: Send + Sync {
 }
 
 impl ServerConnection {
-    /// Creates a connection over a fresh transport, without receiving.
-    pub(super) fn new(context: ConnectionContext, transport: Arc<dyn Transport>) -> Arc<Self> {
+    /// Creates a connection over a transport, without receiving. Its requests have ids from `first_id`.
+    pub(super) fn new(
+        context: ConnectionContext,
+        (transport, first_id): (Arc<dyn Transport>, u64),
+        incoming: oneshot::Receiver<Incoming>,
+    ) -> Arc<Self> {
         let end = End::within(context.tasks.end());
         let sender = BackgroundSender::new(&context.backend, &transport, &context.tasks, end.token());
-        let calls = Arc::new(Calls::new(context.protocol.sharing(&context)));
+        let calls = Arc::new(Calls::new(context.protocol.sharing(&context), first_id));
         let listening = context.protocol.listening().map(Arc::new);
         let requests = ServerRequests::new(RequestContext {
             backend: context.backend.clone(),
@@ -179,6 +191,8 @@ impl ServerConnection {
             tasks: Mutex::new(ServerTasks::NONE),
             level: Mutex::default(),
             sent_request: AtomicBool::new(false),
+            incoming: Mutex::new(Some(incoming)),
+            is_handed_over: AtomicBool::new(false),
             end,
         })
     }

@@ -17,11 +17,15 @@ use crate::{
         pool::LeasedConnection,
     },
     mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply},
+    model::Requester,
 };
 
 impl ExternalBackend {
     /// Serves a call that waits for its server to start; the client gets progress if it asked for it.
     pub(super) fn call_at_start(self: Arc<Self>, call: Call) -> Reply {
+        if call.context.requester != Requester::Gateway {
+            self.demand_start();
+        }
         let (token, context) = (waiting::token(&call), call.context.clone());
         let reply = Arc::clone(&self).begin_call(call);
         match token {
@@ -30,6 +34,13 @@ impl ExternalBackend {
                 waiting::with_progress(reply, token, message, move || self.is_there(&context))
             }
             None => reply,
+        }
+    }
+
+    /// Gives the start of the base connection a turn before those that nobody waits for.
+    pub(super) fn demand_start(&self) {
+        if self.pool.base().connection().is_none() {
+            self.context.starts.demand(&self.opener.demand);
         }
     }
 
@@ -158,7 +169,7 @@ impl ExternalBackend {
                 apply_server_info(connection, info);
             }
             DiscoverOutcome::Legacy(reason) => {
-                self.era.doubt();
+                self.era.doubt(connection.era());
                 connection.end(&format!("the server no longer speaks 2026-07-28: {reason}"));
             }
             DiscoverOutcome::Unusable(error @ StartError::Incompatible { .. }) => connection.end(&error.to_string()),

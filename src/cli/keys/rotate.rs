@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{print, values};
 use crate::{
     cli::{
-        arguments::{DataArgs, FormatArgs},
+        arguments::FormatArgs,
         failure::CommandFailure,
         process::ProcessContext,
         store::{self, AdminStore, IfMissing},
@@ -42,13 +42,11 @@ pub struct RotateKeyArgs {
     user: Option<UserId>,
     #[command(flatten)]
     form: FormatArgs,
-    #[command(flatten)]
-    data: DataArgs,
 }
 
 impl RotateKeyArgs {
     pub(super) async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let store = AdminStore::open(&self.data, process, IfMissing::Refuse).await?;
+        let store = AdminStore::open(process, IfMissing::Refuse).await?;
         let id = KeyId::new(self.id.as_str());
         let rotation = KeyRotation {
             overlap: self.overlap.unwrap_or_default(),

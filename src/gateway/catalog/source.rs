@@ -46,7 +46,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// A backend that is asked for its lists.
 pub(super) struct ListSource {
     pub(super) backend: BackendId,
-    server: Arc<dyn Server>,
+    pub(super) server: Arc<dyn Server>,
     settings: CatalogSettings,
     /// False if the version of its last list mirrors no parameters in headers.
     pub(super) mirrors_params: AtomicBool,

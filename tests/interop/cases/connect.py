@@ -3,6 +3,7 @@ as desktop applications do: started, spoken to at once, killed."""
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -157,10 +158,34 @@ with check("a login that was revoked asks the person again, and nobody else can"
         contains(await anyio.to_thread.run_sync(log_in, page), "You are logged in")
 
     anyio.run(lambda: together(again.use, log_in_again))
+with check("a client that the authorization server has forgotten is registered anew before a person sees a page"):
+    login = json.loads(login_file().read_text())
+    login["client"]["id"], login["tokens"] = "forgotten", None
+    login_file().write_text(json.dumps(login))
+    anew = Bridge()
+
+    async def log_in_anew():
+        page = await anyio.to_thread.run_sync(anew.page)
+        assert "forgotten" not in page, page
+        contains(await anyio.to_thread.run_sync(log_in, page), "You are logged in")
+
+    anyio.run(lambda: together(anew.use, log_in_anew))
 with check("`--logout` forgets the login, `--login` begins one without a client"):
     out = subprocess.run([*command, "--logout"], capture_output=True, text=True, timeout=30)
     contains(out.stdout, "Logged out of")
     equal(list((home / "logins").glob("*.json")), [])
+    # a person at a terminal whose browser is on another machine: its last address is pasted
+    terminal, theirs = pty.openpty()
+    with (home / "login.log").open("w") as said:
+        login = subprocess.Popen([*command, "--login", "--no-browser"], stdin=theirs, stdout=subprocess.PIPE, stderr=said, text=True)
+    read = (home / "login.log").read_text
+    page = until("the page of the login", lambda: (LOGIN.findall(read()) or [None])[0])
+    contains(read(), "paste the address")
+    os.write(terminal, b"nonsense\n")
+    until("advice", lambda: "paste the whole address" in read())
+    os.write(terminal, walk(page).encode() + b"\n")
+    contains(login.communicate(timeout=30)[0], "Logged in at")
+    assert login_file().exists()
 with check("a key in a header needs no login"):
     key = gateway.create_key("direct", "--direct")
     os.environ["LOCKKEEPER_TEST_KEY"] = key

@@ -12,13 +12,13 @@ use super::Running;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.py");
 
-/// A server of both eras and an older one, each with a log of its input.
-fn configure(folder: &Path, both: &str, older: &str) {
+/// A server without sessions and an older one, each with a log of its input.
+fn configure(folder: &Path, modern: &str, older: &str) {
     let server = |name: &str, mode: &str| {
         let log = folder.join(name).display().to_string();
         format!("[backends.{name}]\ncommand = \"python3\"\nargs = {:?}\n", [SCRIPT, log.as_str(), mode])
     };
-    fs::write(folder.join("lockkeeper.toml"), server("both", both) + &server("older", older)).unwrap();
+    fs::write(folder.join("lockkeeper.toml"), server("modern", modern) + &server("older", older)).unwrap();
 }
 
 /// The number of times the server was probed.
@@ -49,7 +49,7 @@ async fn printed(folder: &Path) -> String {
 async fn a_restarted_gateway_knows_the_eras_of_its_servers() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    configure(folder, "dual", "code-32601");
+    configure(folder, "modern", "code-32601");
     let gateway = Running::start(folder).await;
     let first = settled(&gateway, folder).await;
     gateway.stop().await;
@@ -57,7 +57,7 @@ async fn a_restarted_gateway_knows_the_eras_of_its_servers() {
     let expected =
         |found: [EraSource; 2]| ["modern", "legacy"].map(str::to_owned).into_iter().zip(found).collect::<Vec<_>>();
     assert_eq!(told(&first), expected([EraSource::Probed; 2]));
-    assert_eq!((asked(folder, "both"), asked(folder, "older")), (1, 1));
+    assert_eq!((asked(folder, "modern"), asked(folder, "older")), (1, 0));
 
     let gateway = Running::start(folder).await;
     let again = settled(&gateway, folder).await;
@@ -65,17 +65,17 @@ async fn a_restarted_gateway_knows_the_eras_of_its_servers() {
     let since = |eras: &[EraStatus]| eras.iter().map(|era| era.since.clone()).collect::<Vec<_>>();
     assert_eq!(since(&again), since(&first));
     // a server that is known to speak 2026-07-28 is still asked for its server information
-    assert_eq!((asked(folder, "both"), asked(folder, "older")), (2, 1));
+    assert_eq!((asked(folder, "modern"), asked(folder, "older")), (2, 0));
     let printed = printed(folder).await;
     assert!(printed.contains("modern, cached") && printed.contains("legacy, cached"), "{printed}");
     gateway.stop().await;
 
     // other servers under the same names
-    configure(folder, "modern", "exit");
+    configure(folder, "only", "exit");
     let gateway = Running::start(folder).await;
     assert_eq!(told(&settled(&gateway, folder).await), expected([EraSource::Probed; 2]));
     gateway.stop().await;
-    configure(folder, "dual", "code-32601");
+    configure(folder, "modern", "code-32601");
     let gateway = Running::start(folder).await;
     assert_eq!(
         told(&settled(&gateway, folder).await),

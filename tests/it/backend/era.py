@@ -43,23 +43,25 @@ def discover(id):
         unsupported(id, mode[9:].split(","))
     elif mode == "exit":
         sys.exit(1)
+    elif mode == "refuses":
+        send({"id": id, "error": {"code": -32601, "message": "no"}})
     elif mode.startswith("only"):
         send({"id": id, "result": server_info("2026-07-28")})
-    elif mode == "late":
-        held = id
     # else silent
 
 
 def initialize(id, params):
-    if mode == "slow":
-        return unsupported(id, ["2026-07-28"])
     if mode == "only=exit":
         sys.exit(1)
     if mode == "only=silent":
         return None
     if mode.startswith("only-"):
         return send({"id": id, "error": {"code": int(mode[4:]), "message": "no"}})
-    if introduced or mode == "only":
+    if mode.startswith("says="):
+        return unsupported(id, mode[5:].split(","))
+    if mode == "refuses":
+        return send({"id": id, "error": {"code": -32603, "message": "no key"}})
+    if introduced or mode in ("only", "modern"):
         return unsupported(id, ["2026-07-28"])
     send({"id": id, "result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
                                "serverInfo": {"name": "scripted", "version": "7"}}})
@@ -71,10 +73,6 @@ for line in sys.stdin:
     method, id = message.get("method"), message.get("id")
     if method == "server/discover":
         discover(id)
-        if mode == "late":
-            # answers when the test lets it
-            open(sys.argv[3]).read()
-            send({"id": held, "result": server_info("2026-07-28")})
     elif method == "initialize":
         initialize(id, message["params"])
     elif method == "tools/call" and message["params"]["name"] == "exit":

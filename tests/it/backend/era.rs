@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 
 use super::{
     scripted_http_server::{Peer, Seen, greeting, named, open_events, reply, status},
-    scripted_servers::{Scripts, client, failure, gateway, mkfifo, next, started, text, tool, until},
+    scripted_servers::{
+        SOON, Scripts, client, failure, gateway, hold_time, mkfifo, next, pass, start, started, text, tool, until,
+    },
 };
 
 /// Result of a detection.
@@ -152,65 +154,109 @@ async fn silence_over_http_is_an_outage() {
     assert!(peer.seen_of("initialize").is_empty());
 }
 
+/// The numbers of processes, handshakes and probes.
+fn starts(scripts: &Scripts) -> [usize; 3] {
+    let log = scripts.log("era");
+    ["start\n", r#""initialize""#, "server/discover"].map(|what| log.matches(what).count())
+}
+
 #[tokio::test]
-async fn over_stdio_the_answer_of_a_spare_process_decides_the_era() {
-    use Verdict::{Legacy, Modern, Neither};
-    for (mode, expected, processes) in [
-        ("modern", Modern, 1),
-        ("dual", Modern, 1),
-        ("older", Legacy, 2),
-        ("newer", Neither, 1),
-        ("code-32601", Legacy, 2),
-        ("code-32602", Legacy, 2),
-        ("code0", Legacy, 2),
-        ("code-32020", Neither, 1),
-        ("supports=2099-01-01", Neither, 1),
-        ("supports=2025-03-26", Legacy, 2),
-        ("exit", Legacy, 2),
+async fn over_stdio_the_answer_to_the_handshake_decides_the_era() {
+    for (mode, expected, started_and_asked) in [
+        // a server of both eras has sessions, unless `era` says otherwise
+        ("dual", Verdict::Legacy, [1, 1, 0]),
+        ("older", Verdict::Legacy, [1, 1, 0]),
+        ("exit", Verdict::Legacy, [1, 1, 0]),
+        ("silent", Verdict::Legacy, [1, 1, 0]),
+        // one that answers with an error is asked on the same process
+        ("modern", Verdict::Modern, [1, 1, 1]),
+        ("only", Verdict::Modern, [1, 1, 1]),
+        ("only-32020", Verdict::Modern, [1, 1, 1]),
+        ("only-32021", Verdict::Modern, [1, 1, 1]),
+        ("only-32022", Verdict::Modern, [1, 1, 1]),
+        ("only-32601", Verdict::Modern, [1, 1, 1]),
     ] {
         let scripts = Scripts::new();
         let (supervisor, server) = started(spec(&scripts, &[mode])).await;
-        let log = scripts.log("era");
-        assert_eq!(verdict(&supervisor, &log), expected, "{mode}");
-        assert_eq!(log.matches("start\n").count(), processes, "{mode}");
-        if expected == Neither {
-            failure(tool(&server, gateway(), &named("x"))).await;
-        } else {
-            assert_eq!(text(tool(&server, gateway(), &named("x"))).await, mode);
-        }
+        assert_eq!(verdict(&supervisor, &scripts.log("era")), expected, "{mode}");
+        assert_eq!(starts(&scripts), started_and_asked, "{mode}");
+        assert_eq!(text(tool(&server, gateway(), &named("x"))).await, mode);
     }
 }
 
 #[tokio::test]
-async fn a_silent_process_counts_as_legacy() {
+async fn a_request_on_a_process_that_refused_the_handshake_has_an_id_of_its_own() {
     let scripts = Scripts::new();
-    let spec = BackendSpec { probe_timeout: Duration::from_millis(50), ..spec(&scripts, &["silent"]) };
-    let (supervisor, server) = started(spec).await;
-    assert_eq!(verdict(&supervisor, ""), Verdict::Legacy);
-    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "silent");
-    // the probed process may be the last to start
-    until("both processes", || (scripts.log("era").matches("start\n").count() == 2).then_some(())).await;
+    let (_supervisor, _) = started(spec(&scripts, &["only"])).await;
+    let log = scripts.log("era");
+    let ids: Vec<Value> = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter_map(|message| message.get("id").cloned())
+        .collect();
+    assert!(ids.len() >= 2, "{log}");
+    assert!(ids.iter().enumerate().all(|(place, id)| !ids[..place].contains(id)), "{ids:?}");
 }
 
 #[tokio::test]
-async fn a_late_answer_to_the_probe_counts() {
+async fn a_server_of_no_known_version_or_that_refuses_both_is_given_up_with_one_process() {
+    for (mode, reason, started_and_asked) in [
+        ("says=2099-01-01", "the server speaks protocol 2099-01-01 only", [1, 1, 0]),
+        ("refuses", "the server refused `initialize`: no key", [1, 1, 1]),
+    ] {
+        let scripts = Scripts::new();
+        let (supervisor, server) = started(spec(&scripts, &[mode])).await;
+        let (BackendState::Failed { reason: told } | BackendState::Restarting { reason: told, .. }) =
+            supervisor.status().remove(0).state
+        else {
+            panic!("it cannot be used")
+        };
+        assert!(told.contains(reason), "{told}");
+        assert_eq!(starts(&scripts), started_and_asked, "{mode}");
+        failure(tool(&server, gateway(), &named("x"))).await;
+    }
+}
+
+/// Neither silence nor an exit proves anything: the next start asks in the other order.
+#[tokio::test]
+async fn a_process_without_an_answer_to_the_handshake_is_probed_at_its_next_start() {
+    for mode in ["only=exit", "only=silent"] {
+        let scripts = Scripts::new();
+        let start_timeout = Duration::from_secs(8);
+        let spec = BackendSpec { start_timeout, probe_timeout: SOON, ..spec(&scripts, &[mode]) };
+        let (supervisor, server) = started(spec).await;
+        assert_eq!(starts(&scripts), [1, 1, 0], "{mode}");
+        let ready = || Some(supervisor.status().remove(0).state).filter(|state| *state == BackendState::Ready);
+        until(&format!("`{mode}`"), ready).await;
+        assert_eq!(verdict(&supervisor, ""), Verdict::Modern);
+        assert_eq!(text(tool(&server, gateway(), &named("x"))).await, mode);
+        assert_eq!(starts(&scripts), [2, 1, 1], "{mode}");
+    }
+}
+
+/// The time is held: only the handshake's own answer can end the wait.
+#[tokio::test]
+async fn a_slow_start_is_not_started_a_second_time_beside_the_first() {
     let scripts = Scripts::new();
     let gate = scripts.path("gate");
     mkfifo(&gate);
-    let spec = spec(&scripts, &["late", gate.to_str().unwrap()]);
-    let (supervisor, server) = started(BackendSpec { probe_timeout: Duration::from_millis(50), ..spec }).await;
-    assert_eq!(verdict(&supervisor, ""), Verdict::Legacy);
-    // the probed process, and the one that serves after its answer
-    for asked in 1..=2 {
-        until("the question", || (scripts.log("era").matches("server/discover").count() == asked).then_some(())).await;
-        let gate = gate.clone();
-        tokio::task::spawn_blocking(move || std::fs::write(gate, "go").unwrap()).await.unwrap();
-    }
-    let turned = || supervisor.status().remove(0).era.filter(|era| era.era == "modern");
-    until("the late answer", turned).await;
-    let ready = || Some(supervisor.status().remove(0).state).filter(|state| *state == BackendState::Ready);
-    until("the new connection", ready).await;
-    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "late");
+    let spec = BackendSpec {
+        era: EraChoice::Auto,
+        start_timeout: Duration::from_mins(5),
+        ..scripts.spec("slow", &[&format!("gate={}", gate.display())])
+    };
+    let supervisor = start(vec![spec]);
+    let log = scripts.logged("slow", "initialize").await;
+    assert!(!log.contains("server/discover"), "{log}");
+    let held = hold_time();
+    // far beyond `probe_timeout`
+    pass(Duration::from_mins(1)).await;
+    drop(held);
+    tokio::task::spawn_blocking(move || std::fs::write(gate, "go").unwrap()).await.unwrap();
+    assert!(supervisor.ready(SOON).await);
+    assert_eq!(supervisor.status()[0].state, BackendState::Ready);
+    assert_eq!(scripts.log("slow").matches("started").count(), 1);
+    assert!(!scripts.log("slow").contains("server/discover"));
 }
 
 #[tokio::test]

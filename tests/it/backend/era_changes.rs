@@ -15,7 +15,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use super::{
     era::{answered, server_info, spec},
     scripted_http_server::{Peer, Seen, event, named, text_of},
-    scripted_servers::{Scripts, client, failure, gateway, mkfifo, started, started_and_lost, text, tool, until},
+    scripted_servers::{Scripts, client, failure, gateway, started, started_and_lost, text, tool, until},
 };
 
 fn unsupported() -> Value {
@@ -108,41 +108,17 @@ async fn a_process_that_exits_at_its_start_proves_nothing_about_the_others() {
 }
 
 #[tokio::test]
-async fn a_program_that_changes_its_era_at_each_start_is_used_eventually() {
-    let scripts = Scripts::new();
-    let (supervisor, server) = started(spec(&scripts, &["turns"])).await;
-    assert_eq!(answered_in_the_end(&server, &gateway()).await, "only");
-    assert_eq!(era(&supervisor).as_deref(), Some("modern"));
-    assert!(scripts.log("era").matches("start\n").count() <= 6, "it is not started without end");
-}
-
-#[tokio::test]
-async fn a_process_with_an_unanswered_probe_ends_with_the_session() {
-    let scripts = Scripts::new();
-    let spec = BackendSpec { probe_timeout: Duration::from_millis(50), ..spec(&scripts, &["silent"]) };
-    let (_supervisor, server) = started(spec).await;
-    assert!(!scripts.logged("era", "server/discover").await.contains("end\n"));
-    failure(tool(&server, gateway(), &named("exit"))).await;
-    scripts.logged("era", "end\n").await;
-}
-
-#[tokio::test]
 async fn client_sessions_end_if_their_server_with_state_changes_its_era() {
     let scripts = Scripts::new();
-    let gate = scripts.path("gate");
-    mkfifo(&gate);
-    let spec = BackendSpec {
-        probe_timeout: Duration::from_millis(50),
-        share: Share::All,
-        on_loss: OnLoss::End,
-        ..spec(&scripts, &["late", gate.to_str().unwrap()])
-    };
-    let (_supervisor, server, mut lost) = started_and_lost(spec).await;
-    assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "late");
-    until("the question", || scripts.log("era").contains("server/discover").then_some(())).await;
-    let opened = gate.clone();
-    tokio::task::spawn_blocking(move || fs::write(opened, "go").unwrap()).await.unwrap();
+    let file = scripts.path("mode");
+    fs::write(&file, "code-32601").unwrap();
+    let spec =
+        BackendSpec { share: Share::All, on_loss: OnLoss::End, ..spec(&scripts, &["as", file.to_str().unwrap()]) };
+    let (supervisor, server, mut lost) = started_and_lost(spec).await;
+    assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "code-32601");
+    fs::write(&file, "only").unwrap();
+    // the process of another client shows the change
+    tool(&server, client("two", r#"{"elicitation":{}}"#), &named("x")).outcome().await;
     assert_eq!(lost.recv().await.unwrap(), SessionId::new("one"));
-    // the process that waits at the gate must not outlive the test
-    fs::remove_file(gate).unwrap();
+    until("the new era", || era(&supervisor).filter(|era| era == "modern")).await;
 }

@@ -149,6 +149,28 @@ async fn a_stream_that_is_closed_early_is_resumed_where_it_stopped() {
 }
 
 #[tokio::test]
+async fn the_standalone_stream_is_resumed_where_it_was_cut() {
+    let updated =
+        |uri: &str| json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri } });
+    let script = move |seen: &Seen| {
+        let theirs = seen.verb == Verb::GET && seen.header("mcp-session-id") == Some("s2");
+        theirs.then(|| match seen.header("last-event-id") {
+            None => events(format!("id: e1\nretry: 5\n{}id: e2\ndata: {{\"jsonrpc\"", event(&updated("a:1")))),
+            Some("e1") => open_events(format!("id: e2\n{}", event(&updated("a:2")))),
+            Some(other) => panic!("{other} is no event that was received whole"),
+        })
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let mut listen = call(&server, client("c", "{}"), Method::Listen, &Value::Null);
+    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s2");
+    for uri in ["a:1", "a:2"] {
+        let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
+        assert_eq!(told.params.string("uri").as_deref(), Some(uri));
+    }
+}
+
+#[tokio::test]
 async fn a_stream_without_ids_that_is_closed_early_is_a_retryable_error() {
     let peer = Peer::start(|seen: &Seen| seen.is_tool("x").then(|| events(": bye\n\n".to_owned()))).await;
     let (_supervisor, server) = started(peer.spec()).await;

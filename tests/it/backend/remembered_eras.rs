@@ -110,6 +110,10 @@ async fn a_program_with_a_changed_era_is_detected_again() {
         ("code-32601", Era::Modern, Era::Legacy),
         ("exit", Era::Modern, Era::Legacy),
         ("silent", Era::Modern, Era::Legacy),
+        ("older", Era::Modern, Era::Legacy),
+        ("code-32602", Era::Modern, Era::Legacy),
+        ("code0", Era::Modern, Era::Legacy),
+        ("supports=2025-03-26", Era::Modern, Era::Legacy),
         ("only", Era::Legacy, Era::Modern),
         ("only-32601", Era::Legacy, Era::Modern),
         ("only-32602", Era::Legacy, Era::Modern),
@@ -117,10 +121,9 @@ async fn a_program_with_a_changed_era_is_detected_again() {
         ("only=silent", Era::Legacy, Era::Modern),
     ] {
         let scripts = Scripts::new();
-        let (probe_timeout, silent) = (Duration::from_millis(50), mode.ends_with("silent"));
         // a silent process is given up, and started once more
-        let start_timeout = if silent { Duration::from_secs(8) } else { SOON };
-        let spec = BackendSpec { probe_timeout, start_timeout, ..spec(&scripts, &[mode]) };
+        let start_timeout = if mode.ends_with("silent") { Duration::from_secs(8) } else { SOON };
+        let spec = BackendSpec { start_timeout, ..spec(&scripts, &[mode]) };
         let (supervisor, server) = knowing(spec, before, HOUR).await;
         let ready = || Some(supervisor.status().remove(0).state).filter(|state| *state == BackendState::Ready);
         until(&format!("`{mode}`"), ready).await;
@@ -129,6 +132,26 @@ async fn a_program_with_a_changed_era_is_detected_again() {
         assert_eq!(known(&supervisor), [(now, ManualClock::default().now())], "{mode}");
         assert_eq!(text(tool(&server, gateway(), &named("x"))).await, mode);
     }
+}
+
+#[tokio::test]
+async fn a_known_program_that_answers_the_probe_as_a_modern_one_gets_no_handshake() {
+    for mode in ["newer", "code-32020", "supports=2099-01-01"] {
+        let scripts = Scripts::new();
+        let (supervisor, server) = knowing(spec(&scripts, &[mode]), Era::Modern, HOUR).await;
+        assert_eq!(supervisor.status().remove(0).era, None);
+        failure(tool(&server, gateway(), &named("x"))).await;
+        assert_eq!(starts(&scripts), [1, 1, 0], "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_changes_its_era_at_each_start_is_used() {
+    let scripts = Scripts::new();
+    let (supervisor, server) = knowing(spec(&scripts, &["turns"]), Era::Modern, HOUR).await;
+    assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "only");
+    assert_eq!(era(&supervisor).0, "modern");
+    assert_eq!(starts(&scripts), [2, 2, 1], "it is not started without end");
 }
 
 #[tokio::test]
@@ -195,7 +218,7 @@ async fn known_eras_are_reported_and_those_of_other_servers_are_dropped() {
     let before = vec![known(stranger), known(configured.transport.server().unwrap()), known(server)];
     let supervisor = start_knowing(vec![asked, configured], before, Arc::new(clock));
     assert!(supervisor.ready(SOON).await);
-    assert_eq!(supervisor.eras(), [KnownEra { server, era: Era::Modern, found: now }]);
+    assert_eq!(supervisor.eras(), [KnownEra { server, era: Era::Legacy, found: now }]);
 }
 
 /// A server of both eras.

@@ -151,27 +151,38 @@ pub(crate) fn start_knowing(specs: Vec<BackendSpec>, eras: Vec<KnownEra>, clock:
     start_observed(specs, eras, clock, Observer::none())
 }
 
-#[expect(clippy::disallowed_methods, reason = "the test stands for `config` here")]
+/// Like [`start`], with this many processes that start at once.
+pub(crate) fn start_in_turns(specs: Vec<BackendSpec>, parallel_starts: usize) -> Supervisor {
+    start_with(specs, |deps| BackendDeps { parallel_starts, ..deps })
+}
+
 fn start_observed(
     specs: Vec<BackendSpec>,
     eras: Vec<KnownEra>,
     clock: Arc<dyn Clock>,
     observer: Observer,
 ) -> Supervisor {
+    start_with(specs, |deps| BackendDeps { eras, clock, observer, ..deps })
+}
+
+/// Starts backends with dependencies that differ from the usual ones.
+#[expect(clippy::disallowed_methods, reason = "the test stands for `config` here")]
+pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDeps) -> BackendDeps) -> Supervisor {
     let path = std::env::var("PATH").unwrap_or_default();
     // the proxy does not exist: loopback addresses must be reached without it
     let proxy = "http://127.0.0.1:1";
     let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x"), ("http_proxy", proxy)];
     let deps = BackendDeps {
         sessions: 64,
+        parallel_starts: 64,
         slot_limits: SlotLimits::default(),
-        clock,
-        eras,
-        observer,
+        clock: Arc::new(ManualClock::default()),
+        eras: Vec::new(),
+        observer: Observer::none(),
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         shutdown: CancellationToken::new(),
     };
-    Supervisor::start(specs, deps).unwrap()
+    Supervisor::start(specs, change(deps)).unwrap()
 }
 
 /// One started backend, ready or not.

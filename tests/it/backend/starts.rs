@@ -1,17 +1,20 @@
 //! Starts, handshakes and their failures.
 
-use std::{fs, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use futures_util::FutureExt as _;
 use lockkeeper::{
     mcp::{Method, Outcome},
-    model::{TransportSpec, status::BackendState},
+    model::{BackendSpec, Share, TransportSpec, status::BackendState},
 };
 use serde_json::{Value, json};
 
 use super::{
     scripted_http_server::{Peer, Seen, reply},
-    scripted_servers::{PROXY_ADVICE, Scripts, call, failure, gateway, mkfifo, result, start, started, text, tool},
+    scripted_servers::{
+        PROXY_ADVICE, SOON, Scripts, call, client, failure, gateway, hold_time, mkfifo, pass, result, start,
+        start_in_turns, started, text, tool,
+    },
 };
 
 fn echo() -> Value {
@@ -186,4 +189,51 @@ async fn completion_is_probed_if_the_servers_version_has_no_capability_for_it() 
         let shown = discovered["capabilities"].get("completions").is_some();
         assert_eq!(shown, completes, "{version} {declared}: {discovered}");
     }
+}
+
+/// A server whose handshake waits at a gate, and the gate.
+fn gated(scripts: &Scripts, name: &str) -> (BackendSpec, PathBuf) {
+    let gate = scripts.path(&format!("gate of {name}"));
+    mkfifo(&gate);
+    let spec = scripts.spec(name, &[&format!("gate={}", gate.display())]);
+    (BackendSpec { share: Share::All, ..spec }, gate)
+}
+
+async fn open(gate: PathBuf) {
+    tokio::task::spawn_blocking(move || fs::write(gate, "go").unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn processes_start_a_few_at_a_time_and_those_that_a_client_waits_for_first() {
+    let scripts = Scripts::new();
+    let (first, opens_first) = gated(&scripts, "first");
+    let (wanted, opens_wanted) = gated(&scripts, "wanted");
+    let nobodys = scripts.spec("nobodys", &[]);
+    let supervisor = start_in_turns(vec![first, nobodys, wanted], 1);
+    scripts.logged("first", "initialize").await;
+    let server = supervisor.servers().remove(2).1;
+    let mut call = Box::pin(text(tool(&server, client("one", "{}"), &echo())));
+    assert!(call.as_mut().now_or_never().is_none());
+    assert_eq!((scripts.log("nobodys"), scripts.log("wanted")), (String::new(), String::new()));
+    open(opens_first).await;
+    scripts.logged("wanted", "initialize").await;
+    assert_eq!(scripts.log("nobodys"), "", "nobody waits for it");
+    open(opens_wanted).await;
+    assert_eq!(call.await, "hi");
+    assert!(supervisor.ready(SOON).await);
+    assert!(supervisor.status().iter().all(|status| status.state == BackendState::Ready));
+}
+
+#[tokio::test]
+async fn a_start_that_hangs_does_not_hold_up_the_others() {
+    let scripts = Scripts::new();
+    let (hanging, _gate) = gated(&scripts, "hanging");
+    let supervisor = start_in_turns(vec![hanging, scripts.spec("next", &[])], 1);
+    scripts.logged("hanging", "initialize").await;
+    assert_eq!(scripts.log("next"), "");
+    let held = hold_time();
+    pass(Duration::from_secs(10)).await;
+    drop(held);
+    assert_eq!(text(tool(&supervisor.servers()[1].1, gateway(), &echo())).await, "hi");
+    assert_eq!(supervisor.status()[0].state, BackendState::Starting);
 }

@@ -13,18 +13,22 @@ use nix::{sys::signal, unistd::Pid};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// A server that writes its process id into a file, and what it gets into another.
+/// A server that writes its process id into a file, and the methods of its requests into another. With the argument
+/// `modern` it has no handshake.
 const SERVER: &str = r#"
 import json, os, sys
+modern = sys.argv[1:] == ["modern"]
 open("pid", "w").write(str(os.getpid()))
-open("starts", "a").write("start\n")
 print("a word to standard error", file=sys.stderr, flush=True)
 for line in sys.stdin:
     message = json.loads(line)
     if message.get("id") is None:
         continue
     method, params = message["method"], message.get("params") or {}
-    if method == "initialize":
+    open("methods", "a").write(method + "\n")
+    if method == "server/discover" and modern:
+        result = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}
+    elif method == "initialize" and not modern:
         result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
     elif method == "tools/list":
         result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}, {"name": "hang", "inputSchema": {"type": "object"}}]}
@@ -36,7 +40,8 @@ for line in sys.stdin:
     else:
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": method}}), flush=True)
         continue
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+    kind = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if modern else {}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {**kind, **result}}), flush=True)
 "#;
 
 /// The program with its pipes. Dropping it kills it.
@@ -150,23 +155,24 @@ fn a_client_calls_tools_and_closing_the_input_ends_program_and_server() {
     server_is_gone(folder.path());
     let mut files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     files.sort();
-    assert_eq!(files, ["data", "pid", "server.py", "starts"], "the gateway writes into its folder alone");
+    assert_eq!(files, ["data", "methods", "pid", "server.py"], "the gateway writes into its folder alone");
 }
 
 #[test]
 fn a_server_that_is_remembered_is_not_asked_for_its_era_again() {
     let folder = tempfile::tempdir().unwrap();
-    let mut starts = Vec::new();
-    for _ in 0..2 {
-        let mut program = Program::with_server(folder.path());
+    let methods = folder.path().join("methods");
+    fs::write(folder.path().join("server.py"), SERVER).unwrap();
+    for is_asked in [true, false] {
+        let mut program = Program::start(folder.path(), &["--", "python3", "server.py", "modern"]);
         program.open();
         assert_eq!(program.ask(1, "tools/call", json!({ "name": "echo" }))["result"]["content"][0]["text"], "echoed");
         program.input = None;
         assert_eq!(program.end().0, Some(0));
-        starts.push(fs::read_to_string(folder.path().join("starts")).unwrap().lines().count());
-        fs::remove_file(folder.path().join("starts")).unwrap();
+        let asked = fs::read_to_string(&methods).unwrap();
+        assert_eq!(asked.lines().any(|method| method == "initialize"), is_asked, "{asked}");
+        fs::remove_file(&methods).unwrap();
     }
-    assert_eq!(starts[0] - starts[1], 1, "{starts:?}");
     // without a folder it serves as well
     fs::remove_dir_all(folder.path().join("data")).unwrap();
     fs::write(folder.path().join("data"), "no folder").unwrap();

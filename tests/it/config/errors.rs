@@ -6,7 +6,7 @@ use super::{errors, load};
 
 #[test]
 fn all_errors_are_reported_together_each_with_its_place() {
-    let text = r#"listen = "8080"
+    let text = r#"listen = "80800"
 public_url = "http://gw.example"
 lissten = "x"
 
@@ -32,7 +32,7 @@ url = "ftp://docs.example.com"
 headers = { Host = "x", "Bad Name" = "y" }
 "#;
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
-    lockkeeper.toml:1:10: listen: this must be an address and a port, such as `127.0.0.1:8080`, `[::]:8080` or `0.0.0.0:8080`
+    lockkeeper.toml:1:10: listen: this must be a port, or an address and a port, such as `8080`, `[::]:8080` or `0.0.0.0:8080`
     lockkeeper.toml:2:14: public_url: `http` is allowed for loopback addresses only; use `https`
     lockkeeper.toml:3:1: lissten: unknown option
         did you mean `listen`?

@@ -56,6 +56,8 @@ struct Probe {
     /// True if it answers this way only once.
     once: bool,
     asked: Arc<AtomicBool>,
+    /// True if it got `initialize`.
+    greeted: Arc<AtomicBool>,
 }
 
 impl Plan {
@@ -200,6 +202,8 @@ impl Plan {
     pub(super) fn respond(&self, message: &Value) -> Said {
         let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else { return Said::Nothing };
         let answer = match method {
+            // on a channel, a server is probed after a handshake without an answer
+            "initialize" if self.probe.as_ref().is_some_and(Probe::ends_before_it) => return Said::Ends,
             "initialize" if self.is_modern() => {
                 let data = json!({ "supported": [MODERN], "requested": message["params"]["protocolVersion"] });
                 json!({ "error": { "code": -32022, "message": "Unsupported protocol version", "data": data } })
@@ -277,7 +281,12 @@ impl Probe {
         let message = given.get("body").unwrap_or(given);
         let status = given["http"]["status"].as_u64().and_then(|status| status.try_into().ok());
         let answer = answer(message).map(|answer| (status.unwrap_or(200), answer.to_string()));
-        Self { answer, once, asked: Arc::default() }
+        Self { answer, once, asked: Arc::default(), greeted: Arc::default() }
+    }
+
+    /// True for a first `initialize` before the probe, to a server that ends instead of an answer to the probe.
+    fn ends_before_it(&self) -> bool {
+        self.answer.is_none() && !self.asked.load(Ordering::Relaxed) && !self.greeted.swap(true, Ordering::Relaxed)
     }
 
     /// The answer, unless it was given before.

@@ -12,7 +12,9 @@ use crate::{
     wire::events::events,
 };
 
-/// Minimum delay between two attempts; each doubles it, until a stream was useful.
+/// Minimum delay after a stream that brought a message; the server asks for more by `retry`.
+const SHORTEST_RETRY: Duration = Duration::from_millis(10);
+/// Minimum delay after any other attempt; each doubles it, until a stream was useful.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// Maximum delay between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
@@ -50,6 +52,10 @@ pub(super) fn incoming(endpoint: Arc<HttpEndpoint>) -> Incoming {
                     }
                     if fruitful || began.elapsed() >= LONG_LIFE {
                         wait = SHORTEST_WAIT;
+                    }
+                    if fruitful {
+                        sleep(cursor.retry.max(SHORTEST_RETRY)).await;
+                        continue;
                     }
                 }
                 // before the first stream, 404 may mean that the server has no GET; the next call decides

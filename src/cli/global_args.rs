@@ -1,0 +1,50 @@
+//! Options of every command, before or after its name. Knows no command.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::config::{CommandLineOptions, LogFormat};
+
+/// Configuration file, and options that override it: before or after every command.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalArgs {
+    /// The configuration: lockkeeper.toml, or JSON in the `mcpServers` or `servers` form; default: `lockkeeper.toml` in
+    /// the working directory, if it exists
+    #[arg(long, short, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// The folder of the database
+    #[arg(long, value_name = "DIR", global = true)]
+    pub data_dir: Option<PathBuf>,
+    /// Log filter: a level, or directives such as `info,lockkeeper::backend=debug`
+    #[arg(long, value_name = "FILTER", global = true)]
+    pub log: Option<String>,
+    /// Log format: `text` for people, or `json` with one object per line
+    #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true, global = true)]
+    pub log_format: Option<LogFormat>,
+}
+
+// === impl GlobalArgs ===
+
+impl GlobalArgs {
+    /// These options of the command line; the others stay open.
+    pub fn given(&self) -> CommandLineOptions {
+        let (config, data_dir) = (self.config.clone(), self.data_dir.clone());
+        CommandLineOptions {
+            config,
+            data_dir,
+            log: self.log.clone(),
+            log_format: self.log_format,
+            ..CommandLineOptions::default()
+        }
+    }
+
+    /// The options that find the data, as they are typed: each after a space.
+    pub fn as_text(&self) -> String {
+        let option = |name: &str, path: &Option<PathBuf>| {
+            path.as_ref().map(|path| format!(" --{name} {}", path.display())).unwrap_or_default()
+        };
+        option("config", &self.config) + &option("data-dir", &self.data_dir)
+    }
+}
