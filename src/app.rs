@@ -244,6 +244,7 @@ impl Foundation<'_> {
         let gate = Gate::new(self.oauth.clone(), module_settings::gate(self.config));
         let machine = Machine {
             supervisor: Arc::clone(&path.supervisor),
+            gateway: Arc::clone(&path.gateway),
             status: Arc::clone(&status),
             telemetry: world.telemetry.clone(),
             gate: gate.clone(),
@@ -288,9 +289,11 @@ impl Foundation<'_> {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 started: started.clone(),
                 url: url.clone(),
+                summary: String::new(),
                 backends,
                 sessions: frontend.status(),
             }
+            .in_order()
         })
     }
 }

@@ -18,6 +18,7 @@ mod external_backend;
 mod health;
 mod listens;
 mod opener;
+mod output_tail;
 mod pool;
 mod server;
 mod server_transport;

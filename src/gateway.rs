@@ -93,6 +93,11 @@ impl Gateway {
         }
     }
 
+    /// True if every list of every backend is there, or could not be fetched.
+    pub fn is_listed(&self) -> bool {
+        self.shared.backends.load().entries.iter().all(|entry| entry.catalog.is_listed())
+    }
+
     /// List entries that are hidden from clients, with the reasons; at most 100.
     pub fn left_out(&self, id: &BackendId) -> Vec<OmittedEntry> {
         let backends = self.shared.backends.load();

@@ -14,6 +14,7 @@ use tower::ServiceExt as _;
 
 use crate::{
     backend::Supervisor,
+    gateway::Gateway,
     model::ClientIp,
     resource::{Gate, protect_administration},
     support::Digest,
@@ -25,6 +26,7 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct Machine {
     pub(super) supervisor: Arc<Supervisor>,
+    pub(super) gateway: Arc<Gateway>,
     pub(super) status: StatusSource,
     pub(super) telemetry: Telemetry,
     pub(super) gate: Gate,
@@ -53,10 +55,10 @@ pub(super) fn router(machine: Machine) -> Router {
         .merge(gated.route_layer(from_fn_with_state(door, side_door)))
 }
 
-/// Ready once the first start of every backend has ended, well or not: a failed backend does not take the others out of
+/// Ready once every backend has started and been listed, or failed: a failed backend does not take the others out of
 /// service.
 async fn readiness(State(machine): State<Machine>) -> Response {
-    if machine.supervisor.ready(Duration::ZERO).await {
+    if machine.supervisor.ready(Duration::ZERO).await && machine.gateway.is_listed() {
         "ready\n".into_response()
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "starting: some backends have not answered yet\n").into_response()

@@ -32,8 +32,9 @@ impl ExternalBackend {
                 Ok(connection) => backend.run_in(&slot, &key, connection).await,
                 // waiting calls start over
                 Err(_) if backend.era.now() != era => slot.set(SlotState::Gone),
-                Err(Failure { error, stderr_tail }) => {
-                    tracing::warn!(backend = %backend.spec.id, %error, stderr = ?stderr_tail, "no session could be opened");
+                Err(Failure { error, output }) => {
+                    let output: Vec<String> = output.iter().map(ToString::to_string).collect();
+                    tracing::warn!(backend = %backend.spec.id, %error, ?output, "no session could be opened");
                     slot.set(SlotState::Failed(error.clone()));
                     backend.contradicted(era, &error);
                 }

@@ -199,8 +199,8 @@ impl Detection<'_> {
         }
         match failure {
             // perhaps the server is being replaced at this moment
-            Failure { error: StartError::OtherEra(contrary), stderr_tail } => {
-                Err(Failure { error: StartError::Refused(contrary), stderr_tail })
+            Failure { error: StartError::OtherEra(contrary), output } => {
+                Err(Failure { error: StartError::Refused(contrary), output })
             }
             failure => Err(failure),
         }
@@ -241,7 +241,7 @@ impl Detection<'_> {
                 Ok(self.detected(self.greet(client).await?))
             }
             DiscoverOutcome::Unusable(error) | DiscoverOutcome::Nothing(error) => {
-                Err(Failure { error, stderr_tail: spare.connection().stderr_tail() })
+                Err(Failure { error, output: spare.connection().output() })
             }
         }
     }

@@ -48,6 +48,9 @@ pub enum StartError {
     /// The answer is no handshake (`translation` 6.3).
     #[error("the server answered `initialize` wrongly: {0}")]
     Malformed(String),
+    /// The start failed, and the server printed text on its standard output, which may be why.
+    #[error("it prints text on its standard output, where only messages belong; {0}")]
+    PrintsText(Box<Self>),
     /// The handshake timed out.
     #[error("the server did not complete its handshake within {} s; raise `start_timeout` if it needs longer", .0.as_secs())]
     TimedOut(Duration),
@@ -65,6 +68,15 @@ pub(crate) enum DispatchError {
 }
 
 impl StartError {
+    /// This failure of a server that printed text (`has_stray`) before it ended or fell silent.
+    #[must_use]
+    pub(crate) fn printing_text(self, has_stray: bool) -> Self {
+        match self {
+            Self::TimedOut(_) | Self::Unreachable(_) if has_stray => Self::PrintsText(Box::new(self)),
+            other => other,
+        }
+    }
+
     /// True if an early retry is useless.
     pub const fn is_lasting(&self) -> bool {
         matches!(self, Self::NoCommand(_) | Self::Incompatible { .. } | Self::OtherEra(_) | Self::UpgradeRefused { .. })

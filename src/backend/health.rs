@@ -2,30 +2,54 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
-use super::{connection::ServerSummary, error::StartError};
+use super::{connection::ServerSummary, error::StartError, opener::Failure, output_tail::OutputTail};
 use crate::{
     mcp::Revision,
     model::{
         BackendId,
-        status::{BackendState, BackendStatus, EraStatus, OfferCounts},
+        status::{BackendState, BackendStatus, EraStatus, OfferCounts, OutputLine},
     },
 };
+
+/// The warning of a server that prints more than messages.
+const STRAY_OUTPUT: &str = "it prints text on its standard output, where only messages belong: the text is passed over";
 
 /// Health of one backend, with change notification.
 pub(crate) struct Health(watch::Sender<Condition>);
 
 #[derive(Debug, Clone)]
 struct Condition {
-    state: BackendState,
+    phase: Phase,
     revision: Option<Revision>,
     notices: Vec<String>,
     server: Option<String>,
     restarts: u64,
-    stderr: Vec<String>,
-    /// The permanent failure, if any.
-    failure: Option<StartError>,
+}
+
+/// The part of a base connection's life.
+#[derive(Debug, Clone)]
+enum Phase {
+    /// The first start, since this time.
+    Starting(Instant),
+    Ready,
+    /// The connection was lost, for this reason, and is opened again.
+    Lost {
+        reason: String,
+        output: Vec<OutputLine>,
+    },
+    /// The last start failed.
+    Failed(FailedStart),
+}
+
+/// A start that failed, until one succeeds.
+#[derive(Debug, Clone)]
+struct FailedStart {
+    error: StartError,
+    next_try: Instant,
+    output: Vec<OutputLine>,
+    advice: Option<String>,
 }
 
 // === impl Health ===
@@ -33,51 +57,47 @@ struct Condition {
 impl Health {
     /// A backend before its first start.
     pub(crate) fn starting() -> Self {
-        let state = BackendState::Starting;
         Self(watch::Sender::new(Condition {
-            state,
+            phase: Phase::Starting(Instant::now()),
             revision: None,
             notices: Vec::new(),
             server: None,
             restarts: 0,
-            stderr: Vec::new(),
-            failure: None,
         }))
     }
 
     /// Marks the backend as ready.
     pub(crate) fn ready(&self, ServerSummary { revision, notices, server }: ServerSummary) {
         self.0.send_modify(|condition| {
-            condition.state = BackendState::Ready;
+            condition.phase = Phase::Ready;
             condition.revision = Some(revision);
             condition.notices = notices;
             condition.server = server;
-            condition.stderr = Vec::new();
         });
     }
 
-    /// Marks the backend as failed, to be restarted in `retry_in`.
-    pub(crate) fn restarting(&self, reason: &str, retry_in: Duration, stderr_tail: Vec<String>) {
+    /// Marks the connection as lost; it is opened again at once.
+    pub(crate) fn lost(&self, reason: String, output: Vec<OutputLine>) {
         self.0.send_modify(|condition| {
-            condition.state = BackendState::Restarting { reason: reason.to_owned(), retry_in: retry_in.as_secs() };
+            condition.phase = Phase::Lost { reason, output };
             condition.restarts += 1;
-            condition.stderr = stderr_tail;
         });
     }
 
-    /// Marks the backend as unusable.
-    pub(crate) fn failed(&self, error: &StartError, stderr_tail: Vec<String>) {
+    /// Marks the backend as failed, to be started again in `retry_in`.
+    pub(crate) fn failed(&self, failure: Failure, advice: Option<String>, retry_in: Duration) {
+        let Failure { error, output } = failure;
+        let next_try = Instant::now() + retry_in;
         self.0.send_modify(|condition| {
-            condition.state = BackendState::Failed { reason: error.to_string() };
-            condition.failure = Some(error.clone());
-            condition.stderr = stderr_tail;
+            condition.phase = Phase::Failed(FailedStart { error, next_try, output, advice });
+            condition.restarts += 1;
         });
     }
 
     /// Waits until the first start has ended, well or not.
     pub(crate) async fn settled(&self) {
         let mut changes = self.0.subscribe();
-        let _ = changes.wait_for(|condition| condition.state != BackendState::Starting).await;
+        let _ = changes.wait_for(|condition| !matches!(condition.phase, Phase::Starting(_))).await;
     }
 
     /// True if it has failed before.
@@ -87,14 +107,9 @@ impl Health {
 
     /// The reason why it cannot be used now; `None` if a call may try.
     pub(crate) fn trouble(&self) -> Option<StartError> {
-        let condition = self.0.borrow();
-        match &condition.state {
-            // without a wait, the connection was just lost and is being reopened
-            BackendState::Starting | BackendState::Ready | BackendState::Restarting { retry_in: 0, .. } => None,
-            BackendState::Restarting { reason, .. } => Some(StartError::Unreachable(reason.clone())),
-            BackendState::Failed { reason } => {
-                Some(condition.failure.clone().unwrap_or_else(|| StartError::Unreachable(reason.clone())))
-            }
+        match &self.0.borrow().phase {
+            Phase::Starting(_) | Phase::Ready | Phase::Lost { .. } => None,
+            Phase::Failed(failed) => Some(failed.error.clone()),
         }
     }
 
@@ -103,9 +118,11 @@ impl Health {
         &self,
         (id, transport): (&BackendId, &'static str),
         era: Option<EraStatus>,
-        sessions: usize,
+        (sessions, printed): (usize, &OutputTail),
     ) -> BackendStatus {
         let condition = self.0.borrow().clone();
+        let (state, output, advice) = condition.phase.shown(printed);
+        let is_noisy = state == BackendState::Ready && printed.has_stray();
         BackendStatus {
             id: id.to_string(),
             transport: transport.to_owned(),
@@ -114,12 +131,35 @@ impl Health {
             lacks: condition.revision.map(lacks).unwrap_or_default(),
             notices: condition.notices,
             server: condition.server,
-            state: condition.state,
+            state,
             counts: OfferCounts::default(),
             left_out: Vec::new(),
             sessions,
             restarts: condition.restarts,
-            stderr: condition.stderr,
+            output,
+            advice,
+            warnings: is_noisy.then(|| STRAY_OUTPUT.to_owned()).into_iter().collect(),
+        }
+    }
+}
+
+// === impl Phase ===
+
+impl Phase {
+    /// The state for people, the lines and the advice that belong to it; `printed` is what the running start printed.
+    fn shown(self, printed: &OutputTail) -> (BackendState, Vec<OutputLine>, Option<String>) {
+        match self {
+            Self::Starting(began) => {
+                (BackendState::Starting { seconds: began.elapsed().as_secs() }, printed.lines(), None)
+            }
+            Self::Ready => (BackendState::Ready, Vec::new(), None),
+            Self::Lost { reason, output } => (BackendState::Restarting { reason }, output, None),
+            Self::Failed(FailedStart { error, next_try, output, advice }) => {
+                let left = next_try.saturating_duration_since(Instant::now());
+                // a part of a second is one
+                let retry_in = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+                (BackendState::Failed { reason: error.to_string(), retry_in: Some(retry_in) }, output, advice)
+            }
         }
     }
 }

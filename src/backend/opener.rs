@@ -18,6 +18,7 @@ use super::{
     context::BackendContext,
     error::StartError,
     listens::Listens,
+    output_tail::OutputTail,
     server_transport::ServerTransport,
     start_turns::{Demand, StartTurn},
     subscriptions::Subscriptions,
@@ -27,7 +28,7 @@ use super::{
 };
 use crate::{
     mcp::{Capabilities, ClientInfo, Era, Feature, Revision},
-    model::{BackendSpec, TransportSpec},
+    model::{BackendSpec, TransportSpec, status::OutputLine},
 };
 
 /// Opens the connections of one backend.
@@ -40,14 +41,16 @@ pub(crate) struct Opener {
     pub(super) transport: ServerTransport,
     /// Demand for the base connection.
     pub(super) demand: Demand,
+    /// The last lines of the base connection's process.
+    pub(super) output: OutputTail,
 }
 
-/// A failed start, and the last lines of the server's standard error.
+/// A failed start, and the last lines that the server printed.
 pub(crate) struct Failure {
     /// The reason.
     pub(crate) error: StartError,
-    /// The last lines of standard error.
-    pub(crate) stderr_tail: Vec<String>,
+    /// The last lines beside its messages.
+    pub(crate) output: Vec<OutputLine>,
 }
 
 /// A failed handshake.
@@ -93,6 +96,7 @@ impl Opener {
             late_streams: LateStreams::default(),
             transport: ServerTransport::new(spec),
             demand: Demand::default(),
+            output: OutputTail::default(),
         }
     }
 
@@ -136,7 +140,7 @@ impl Opener {
         loop {
             let turn = self.turn(&choice.current, key).await?;
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.spec.start_timeout);
-            let open = self.connect(&choice.current)?;
+            let open = self.connect(&choice.current, key)?;
             let may_be_http_sse = Arc::clone(&open.transport);
             let context = ConnectionContext {
                 capabilities: offer.client.capabilities.clone(),
@@ -171,7 +175,7 @@ impl Opener {
                 Ok(Err(HandshakeError::Start(error))) => error,
                 Err(_) => StartError::TimedOut(self.spec.start_timeout),
             };
-            let failure = Failure { error: choice.failed(error), stderr_tail: session.connection().stderr_tail() };
+            let failure = Failure { error: choice.failed(error), output: session.connection().output() };
             let is_answered =
                 matches!(failure.error, StartError::OtherEra(_) | StartError::Refused(_) | StartError::Malformed(_));
             return Err(Refusal { failure, answered: is_answered.then_some(session) });
@@ -208,7 +212,7 @@ impl Opener {
             DiscoverOutcome::Ended(reason) => StartError::Unreachable(reason),
             DiscoverOutcome::Unusable(error) | DiscoverOutcome::Nothing(error) => error,
         };
-        Err(Failure { error, stderr_tail: connection.connection().stderr_tail() })
+        Err(Failure { error, output: connection.connection().output() })
     }
 
     /// Follows the server to another transport, for all connections from now on.
@@ -231,7 +235,7 @@ impl Opener {
     ) -> Result<UnsettledConnection, Failure> {
         let current = self.transport.current();
         let turn = self.turn(&current, key).await?;
-        let open = self.connect(&current)?;
+        let open = self.connect(&current, key)?;
         open.transport.negotiated(RequestProtocol.newest());
         Ok(UnsettledConnection::new(receive::begin(self.context(&RequestProtocol, (key, succession)), open), turn))
     }
@@ -248,9 +252,13 @@ impl Opener {
         }
     }
 
-    fn connect(&self, to: &TransportSpec) -> Result<OpenTransport, Failure> {
+    fn connect(&self, to: &TransportSpec, key: &ConnectionKey) -> Result<OpenTransport, Failure> {
         let BackendContext { environment, client, tasks, .. } = &self.context;
-        let with = Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams };
+        // the status shows the base connection alone
+        let output = if key.is_base() { self.output.clone() } else { OutputTail::default() };
+        output.clear();
+        let with =
+            Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams, output: &output };
         let (transport, incoming) = transport::connect(to, &with)?;
         Ok(OpenTransport::fresh(transport, incoming))
     }
@@ -325,7 +333,7 @@ fn is_misread(session: &ServerConnection, client: &ClientInfo) -> bool {
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
-        Self { error, stderr_tail: Vec::new() }
+        Self { error, output: Vec::new() }
     }
 }
 

@@ -67,22 +67,9 @@ impl Supervision {
                     turned = Some(Instant::now());
                     0
                 }
-                SessionEnded::Failed(Failure { error, stderr_tail }) if error.is_lasting() => {
-                    tracing::error!(backend = %self.0.spec.id, %error, stderr = ?stderr_tail, "the backend cannot be used");
-                    self.0.health.failed(&error, stderr_tail);
-                    self.0.pool.base().set(SlotState::Failed(error));
-                    sleep(LASTING_DELAY).await;
-                    failures + 1
-                }
-                SessionEnded::Failed(Failure { error, stderr_tail }) => {
-                    let stderr_tail = self.advised(stderr_tail);
-                    let wait = delay_after(failures);
-                    tracing::warn!(
-                        backend = %self.0.spec.id, %error, retry_in = wait.as_secs(), stderr = ?stderr_tail,
-                        "the backend failed and is started again"
-                    );
-                    self.0.health.restarting(&error.to_string(), wait, stderr_tail);
-                    self.0.pool.base().set(SlotState::Failed(error));
+                SessionEnded::Failed(failure) => {
+                    let wait = if failure.error.is_lasting() { LASTING_DELAY } else { delay_after(failures) };
+                    self.failed(failure, wait);
                     sleep(wait).await;
                     failures + 1
                 }
@@ -92,10 +79,18 @@ impl Supervision {
         }
     }
 
-    /// The last lines of standard error of a server that did not start, and advice if it lacks a network setting.
-    fn advised(&self, mut stderr_tail: Vec<String>) -> Vec<String> {
-        stderr_tail.extend(transport::advice(&self.0.spec, &self.0.context.environment));
-        stderr_tail
+    /// Records and logs a failed start.
+    fn failed(&self, failure: Failure, retry_in: Duration) {
+        let error = failure.error.clone().printing_text(self.0.opener.output.has_stray());
+        // it may lack a network setting
+        let advice = transport::advice(&self.0.spec, &self.0.context.environment).filter(|_| !error.is_lasting());
+        let output: Vec<String> = failure.output.iter().map(ToString::to_string).collect();
+        tracing::warn!(
+            backend = %self.0.spec.id, %error, retry_in = retry_in.as_secs(), ?output, advice,
+            "the backend failed to start"
+        );
+        self.0.health.failed(Failure { error: error.clone(), output: failure.output }, advice, retry_in);
+        self.0.pool.base().set(SlotState::Failed(error));
     }
 
     /// Runs the base connection from its start to its end.
@@ -122,17 +117,18 @@ impl Supervision {
         let began = Instant::now();
         let reason = connection.over().await;
         self.0.lost(base);
-        let stderr_tail = connection.stderr_tail();
+        let output = connection.output();
         if self.0.era.doubted().is_some() {
             tracing::info!(backend = %self.0.spec.id, reason, "the server's protocol era is detected again");
-            return SessionEnded::EraChanged(Failure { error: StartError::Unreachable(reason), stderr_tail });
+            return SessionEnded::EraChanged(Failure { error: StartError::Unreachable(reason), output });
         }
         if began.elapsed() < SHORT_LIFE {
             let error = StartError::Unreachable(reason);
-            return SessionEnded::Failed(Failure { error, stderr_tail });
+            return SessionEnded::Failed(Failure { error, output });
         }
-        tracing::warn!(backend = %self.0.spec.id, reason, stderr = ?stderr_tail, "the connection to the backend was lost");
-        self.0.health.restarting(&reason, Duration::ZERO, stderr_tail);
+        let lines: Vec<String> = output.iter().map(ToString::to_string).collect();
+        tracing::warn!(backend = %self.0.spec.id, reason, output = ?lines, "the connection to the backend was lost");
+        self.0.health.lost(reason, output);
         SessionEnded::Lived
     }
 }

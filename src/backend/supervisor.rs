@@ -111,7 +111,8 @@ impl Supervisor {
         let status = |member: &SupervisedBackend| match member {
             SupervisedBackend::Remote(backend) => {
                 let server = (&backend.spec.id, backend.opener.transport.name());
-                backend.health.status(server, backend.era.status(), backend.pool.count())
+                let printed = &backend.opener.output;
+                backend.health.status(server, backend.era.status(), (backend.pool.count(), printed))
             }
             SupervisedBackend::Demo(spec, _) => BackendStatus {
                 id: spec.id.to_string(),
@@ -126,7 +127,9 @@ impl Supervisor {
                 left_out: Vec::new(),
                 sessions: 0,
                 restarts: 0,
-                stderr: Vec::new(),
+                output: Vec::new(),
+                advice: None,
+                warnings: Vec::new(),
             },
         };
         self.members.iter().map(status).collect()

@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 pub(crate) use interface::{Exchange, Incoming, NotSent, ServerInput, Transport, TransportError, well_formed};
 
-use super::{error::StartError, task_group::TaskGroup};
+use super::{error::StartError, output_tail::OutputTail, task_group::TaskGroup};
 use crate::model::{BackendId, BackendSpec, TransportSpec};
 
 /// Dependencies of connections.
@@ -31,12 +31,14 @@ pub(crate) struct Connector<'a> {
     pub(crate) tasks: &'a TaskGroup,
     /// Shared by all connections to this server.
     pub(crate) late: &'a http::LateStreams,
+    /// Keeps what a process prints beside its messages.
+    pub(crate) output: &'a OutputTail,
 }
 
 /// Makes one connection. Over Streamable HTTP nothing is sent before the first request.
 pub(crate) fn connect(to: &TransportSpec, with: &Connector<'_>) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     match to {
-        TransportSpec::Stdio(stdio) => stdio::connect(with.backend, stdio, with.environment, with.tasks),
+        TransportSpec::Stdio(stdio) => stdio::connect((with.backend, with.output), stdio, with.environment, with.tasks),
         TransportSpec::Http(http) => http::connect(with.client, http, with.late),
         TransportSpec::Sse(http) => sse::connect(with.client, http, with.tasks),
         TransportSpec::WebSocket(http) => websocket::connect(with.client, http, with.tasks),

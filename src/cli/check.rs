@@ -192,12 +192,14 @@ impl Probe {
 /// Final state after the check: a backend that is not ready has failed.
 fn judge(state: BackendState, failed: Option<String>) -> BackendState {
     match (state, failed) {
-        (_, Some(reason)) | (BackendState::Restarting { reason, .. }, None) => BackendState::Failed { reason },
-        (BackendState::Starting, None) => {
-            let reason = "it did not start in time; raise `start_timeout` if it needs longer".to_owned();
-            BackendState::Failed { reason }
+        (_, Some(reason)) | (BackendState::Restarting { reason } | BackendState::Failed { reason, .. }, None) => {
+            BackendState::Failed { reason, retry_in: None }
         }
-        (state, None) => state,
+        (BackendState::Starting { .. }, None) => {
+            let reason = "it did not start in time; raise `start_timeout` if it needs longer".to_owned();
+            BackendState::Failed { reason, retry_in: None }
+        }
+        (BackendState::Ready, None) => BackendState::Ready,
     }
 }
 

@@ -9,13 +9,19 @@ use super::{
     table::{Cell, TextTable},
 };
 use crate::{
-    model::status::{BackendState, BackendStatus, EraSource, EraStatus, OmittedEntry, SessionStatus, Status},
+    model::status::{BackendState, BackendStatus, EraSource, EraStatus, OmittedEntry, SessionStatus, Status, summary},
     support::printable,
 };
+
+/// Lines of a server's output that are shown.
+const SHOWN_LINES: usize = 10;
 
 /// `status`.
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
+    /// Also prints notices about protocol versions, for the authors of servers
+    #[arg(short, long)]
+    verbose: bool,
     #[command(flatten)]
     form: FormatArgs,
     #[command(flatten)]
@@ -29,7 +35,10 @@ impl StatusArgs {
         if self.form.json {
             process.output.json(&document);
         } else {
-            let text = render(&status, process.output.out);
+            let mut text = render(&status, process.output.out);
+            if self.verbose {
+                text.push_str(&versions(&status.backends, process.output.out));
+            }
             process.output.print(&text);
         }
         Ok(())
@@ -38,15 +47,16 @@ impl StatusArgs {
 
 /// The whole status as text.
 pub fn render(status: &Status, style: Style) -> String {
+    let summary = summary(status.backends.iter().map(|backend| &backend.state));
     let title = style.paint(Emphasis::Strong, &format!("Lockkeeper {}", status.version));
-    let mut text = format!("{title}  {}  since {}\n\n", status.url, status.started);
+    let mut text = format!("{title}  {}  since {}\n{}\n\n", status.url, status.started, summary);
     text.push_str(&backends(&status.backends, style));
     text.push('\n');
     text.push_str(&sessions(&status.sessions, style));
     text
 }
 
-/// The backends as a table, with the last output of failed ones below.
+/// The backends as a table, with reasons and last output below.
 pub fn backends(backends: &[BackendStatus], style: Style) -> String {
     let heading =
         ["BACKEND", "TRANSPORT", "VERSION", "ERA", "TOOLS", "PROMPTS", "RESOURCES", "SESSIONS", "RESTARTS", "STATE"];
@@ -64,7 +74,7 @@ pub fn backends(backends: &[BackendStatus], style: Style) -> String {
         let cells = named.map(Cell::from).into_iter().chain(numbers.map(Cell::from));
         table.row(cells.chain([state(backend)]));
     }
-    table.render(style) + &notes(backends, style) + &left_out(backends, style) + &versions(backends, style)
+    table.render(style) + &notes(backends, style) + &left_out(backends, style)
 }
 
 /// Hidden list entries, with the reasons.
@@ -121,25 +131,32 @@ fn era(backend: &BackendStatus) -> String {
 
 /// State of a backend, as a coloured word.
 pub(super) fn state(backend: &BackendStatus) -> Cell {
-    match &backend.state {
-        BackendState::Starting => Cell::from("starting").emphasis(Emphasis::Waiting),
-        BackendState::Ready => Cell::from("ready").emphasis(Emphasis::Good),
-        BackendState::Restarting { retry_in, .. } => {
-            Cell::from(format!("restarting in {retry_in}s")).emphasis(Emphasis::Waiting)
-        }
-        BackendState::Failed { .. } => Cell::from("failed").emphasis(Emphasis::Bad),
-    }
+    let emphasis = match &backend.state {
+        BackendState::Ready => Emphasis::Good,
+        BackendState::Starting { .. } | BackendState::Restarting { .. } => Emphasis::Waiting,
+        BackendState::Failed { .. } => Emphasis::Bad,
+    };
+    Cell::from(backend.state.to_string()).emphasis(emphasis)
 }
 
-/// Reasons and last output of failed backends.
+/// The reason, the advice, the warnings and the last output of each backend that has any.
 pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
-    let note = |backend: &BackendStatus| match &backend.state {
-        BackendState::Restarting { reason, .. } | BackendState::Failed { reason } => {
-            Some(note(&backend.id, reason, &backend.stderr, style))
-        }
-        BackendState::Starting | BackendState::Ready => None,
-    };
-    backends.iter().filter_map(note).collect()
+    backends.iter().map(|backend| note(backend, style)).collect()
+}
+
+fn note(backend: &BackendStatus, style: Style) -> String {
+    let said = backend.state.reason().into_iter().chain(backend.advice.as_deref());
+    let said: Vec<String> = said.chain(backend.warnings.iter().map(String::as_str)).map(printable).collect();
+    let output = &backend.output[backend.output.len().saturating_sub(SHOWN_LINES)..];
+    if said.is_empty() && output.is_empty() {
+        return String::new();
+    }
+    let said = if said.is_empty() { backend.state.to_string() } else { said.join("\n  ") };
+    let mut text = format!("\n{}: {said}\n", style.paint(Emphasis::Strong, &backend.id));
+    for line in output {
+        text.extend(["  ", &style.paint(Emphasis::Faint, &printable(&line.to_string())), "\n"]);
+    }
+    text
 }
 
 /// The clients as a table; those of the newest version have no session.
@@ -157,19 +174,10 @@ pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
     table.render(style)
 }
 
-/// Reason and last output of a failed backend.
-fn note(backend: &str, reason: &str, stderr: &[String], style: Style) -> String {
-    let mut text = format!("\n{}: {}\n", style.paint(Emphasis::Strong, backend), printable(reason));
-    for line in stderr.iter().skip(stderr.len().saturating_sub(10)) {
-        text.extend(["  ", &style.paint(Emphasis::Faint, "|"), " ", &printable(line), "\n"]);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::status::OfferCounts;
+    use crate::model::status::{OfferCounts, OutputLine, OutputStream};
 
     fn backend(id: &str, state: BackendState) -> BackendStatus {
         BackendStatus {
@@ -184,12 +192,25 @@ mod tests {
             lacks: vec!["icons".to_owned(), "cache hints".to_owned()],
             notices: vec!["MCP 2025-06-18 is final".to_owned()],
             server: None,
-            state,
             counts: OfferCounts { tools: 3, prompts: 0, resources: 12 },
             left_out: Vec::new(),
             sessions: 1,
             restarts: 0,
-            stderr: vec!["Traceback\u{1b}[31m".to_owned(), "ImportError: mcp".to_owned()],
+            output: output(&state),
+            advice: None,
+            warnings: Vec::new(),
+            state,
+        }
+    }
+
+    fn output(state: &BackendState) -> Vec<OutputLine> {
+        let line = |stream, text: &str| OutputLine { stream, text: text.to_owned() };
+        match state {
+            BackendState::Ready => Vec::new(),
+            BackendState::Starting { .. } => vec![line(OutputStream::Stdout, "Downloading 3 packages")],
+            _ => {
+                vec![line(OutputStream::Stderr, "Traceback\u{1b}[31m"), line(OutputStream::Stderr, "ImportError: mcp")]
+            }
         }
     }
 
@@ -201,10 +222,11 @@ mod tests {
             url: "https://mcp.example.com/mcp".to_owned(),
             backends: vec![
                 backend("git", BackendState::Ready),
-                backend("slow", BackendState::Starting),
-                backend("flaky", BackendState::Restarting { reason: "it exited with code 1".to_owned(), retry_in: 8 }),
-                backend("gone", BackendState::Failed { reason: "`nope` was not found in PATH".to_owned() }),
+                backend("slow", BackendState::Starting { seconds: 12 }),
+                backend("lost", BackendState::Restarting { reason: "it exited with code 1".to_owned() }),
+                backend("gone", BackendState::Failed { reason: "it has no key".to_owned(), retry_in: Some(8) }),
             ],
+            summary: String::new(),
             sessions: vec![SessionStatus {
                 id: Some("0123abcd".to_owned()),
                 rights: None,
@@ -215,26 +237,26 @@ mod tests {
                 idle_seconds: 12,
             }],
         };
-        insta::assert_snapshot!(render(&status, Style::Plain), @r#"
+        insta::assert_snapshot!(render(&status.in_order(), Style::Plain), @r#"
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
+        1 ready, 2 starting, 1 failing
 
         BACKEND  TRANSPORT  VERSION     ERA             TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
+        gone     stdio      -           -               3      0        12         1         0         failed, next try in 8 s
+        lost     stdio      -           -               3      0        12         1         0         restarting
+        slow     stdio      -           -               3      0        12         1         0         starting (12 s)
         git      stdio      2025-06-18  legacy, probed  3      0        12         1         0         ready
-        slow     stdio      -           -               3      0        12         1         0         starting
-        flaky    stdio      -           -               3      0        12         1         0         restarting in 8s
-        gone     stdio      -           -               3      0        12         1         0         failed
 
-        flaky: it exited with code 1
-          | Traceback?[31m
-          | ImportError: mcp
+        gone: it has no key
+          stderr | Traceback?[31m
+          stderr | ImportError: mcp
 
-        gone: `nope` was not found in PATH
-          | Traceback?[31m
-          | ImportError: mcp
+        lost: it exited with code 1
+          stderr | Traceback?[31m
+          stderr | ImportError: mcp
 
-        git, slow, flaky, gone: protocol version (for its authors)
-          MCP 2025-06-18 is final
-          without: icons, cache hints
+        slow: starting (12 s)
+          stdout | Downloading 3 packages
 
         SESSION   USER   CLIENT           ENDPOINT  VERSION     IDLE
         0123abcd  owner  claude-code 2.1  /mcp      2025-11-25  12s

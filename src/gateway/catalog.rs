@@ -209,6 +209,16 @@ impl Catalog {
         }
     }
 
+    /// True if each list that the gateway itself sees is there, or could not be fetched.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.base().is_some_and(|base| {
+            ListKind::ALL.into_iter().all(|kind| {
+                let known = base.list(kind).look(Duration::MAX);
+                known.value.is_some() || known.failure.is_some()
+            })
+        })
+    }
+
     /// Number of entries that the gateway itself sees.
     pub(crate) fn count(&self, kind: ListKind) -> usize {
         self.base().and_then(|base| base.list(kind).value()).map_or(0, |list| list.len())

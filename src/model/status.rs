@@ -1,7 +1,12 @@
-//! The state of the gateway for people and machines (`lockkeeper status`, `GET /api/status`, the start page).
+//! The state of the gateway for people and machines (`lockkeeper status`, `GET /api/status`, the pages).
+
+mod backend;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::backend::{
+    BackendState, BackendStatus, EraSource, EraStatus, OfferCounts, OmittedEntry, OutputLine, OutputStream,
+};
 use super::Rights;
 
 /// The document of `/api/status`.
@@ -13,117 +18,13 @@ pub struct Status {
     pub started: String,
     /// The URL to give to clients.
     pub url: String,
-    /// The backends in configured order.
+    /// All backends in a few words: `31 ready, 8 failing`.
+    #[serde(default)]
+    pub summary: String,
+    /// The backends: those that fail first, then those that start, each in configured order.
     pub backends: Vec<BackendStatus>,
     /// Clients: open sessions, and clients without sessions that were active recently.
     pub sessions: Vec<SessionStatus>,
-}
-
-/// One backend.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct BackendStatus {
-    /// Its name.
-    pub id: String,
-    /// Its transport: `stdio`, `streamable-http`, `http+sse`, `websocket`, `unix`, `tcp`, `built-in`.
-    pub transport: String,
-    /// The negotiated protocol version, if known.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub protocol_version: Option<String>,
-    /// Protocol era and its source.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub era: Option<EraStatus>,
-    /// Features that its version lacks against the newest one, for people.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub lacks: Vec<String>,
-    /// Notices about its version: age, features that the specification may remove, with the dates.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub notices: Vec<String>,
-    /// Name and version that the server reports.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub server: Option<String>,
-    /// State.
-    #[serde(flatten)]
-    pub state: BackendState,
-    /// Numbers of listed tools, prompts and resources (templates included).
-    pub counts: OfferCounts,
-    /// List entries hidden from clients because they violate the schema; at most 100.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub left_out: Vec<OmittedEntry>,
-    /// Open sessions of the gateway at it.
-    pub sessions: usize,
-    /// Number of restarts.
-    pub restarts: u64,
-    /// Last lines of its standard error, oldest first, if it failed.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub stderr: Vec<String>,
-}
-
-/// Protocol era of a backend and its source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EraStatus {
-    /// `modern`: stateless requests; `legacy`: sessions.
-    pub era: String,
-    /// Source of the era.
-    pub found: EraSource,
-    /// Time of detection, RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub since: Option<String>,
-}
-
-/// Source of a backend's era.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EraSource {
-    /// Set in the configuration.
-    Configured,
-    /// Probed at the last start.
-    Probed,
-    /// Probed at an earlier start.
-    Cached,
-}
-
-/// State of a backend.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "kebab-case")]
-pub enum BackendState {
-    /// The first handshake is running.
-    Starting,
-    /// It answers.
-    Ready,
-    /// It failed; a restart is scheduled.
-    Restarting {
-        /// Reason.
-        reason: String,
-        /// Seconds until the next try.
-        retry_in: u64,
-    },
-    /// Unusable until the configuration or the server changes.
-    Failed {
-        /// Reason and advice.
-        reason: String,
-    },
-}
-
-/// A list entry that is hidden from clients.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OmittedEntry {
-    /// The method of the list, such as `tools/list`.
-    pub list: String,
-    /// Name or URI of the entry; empty if it has none.
-    pub name: String,
-    /// The member that violates the schema, and how.
-    pub reason: String,
-}
-
-/// Numbers of what a backend offers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OfferCounts {
-    /// Tools.
-    pub tools: usize,
-    /// Prompts.
-    pub prompts: usize,
-    /// Resources and resource templates.
-    pub resources: usize,
 }
 
 /// One client, with or without a session.
@@ -145,4 +46,30 @@ pub struct SessionStatus {
     /// Rights, for the gateway's own use; not part of the document.
     #[serde(skip)]
     pub rights: Option<Rights>,
+}
+
+// === impl Status ===
+
+impl Status {
+    /// Puts the backends that need attention first, and sums them up.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.backends.sort_by_key(|backend| backend.state.urgency());
+        self.summary = summary(self.backends.iter().map(|backend| &backend.state));
+        self
+    }
+}
+
+/// The number of backends in each condition, in words: `31 ready, 8 failing`.
+pub fn summary<'a>(states: impl Iterator<Item = &'a BackendState>) -> String {
+    let (mut ready, mut starting, mut failing) = (0, 0, 0);
+    for state in states {
+        match state {
+            BackendState::Ready => ready += 1,
+            BackendState::Starting { .. } | BackendState::Restarting { .. } => starting += 1,
+            BackendState::Failed { .. } => failing += 1,
+        }
+    }
+    let others = [(starting, "starting"), (failing, "failing")].into_iter().filter(|(number, _)| *number > 0);
+    others.fold(format!("{ready} ready"), |told, (number, word)| format!("{told}, {number} {word}"))
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::{
     forms::Purpose,
     login::ButtonForm,
-    pages::{self, BackendHealth, PageResponse},
+    pages::{self, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
     state::WebState,
@@ -23,11 +23,14 @@ use super::{
 use crate::{
     model::{
         BackendId, GrantId,
-        status::{BackendState, BackendStatus, SessionStatus, Status},
+        status::{BackendState, BackendStatus, SessionStatus, Status, summary},
     },
     oauth::{GrantView, KeyHolder},
     support::Timestamp,
 };
+
+/// Lines of a server's output that are shown.
+const SHOWN_LINES: usize = 10;
 
 /// Result of an action, shown once on the next page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -35,6 +38,15 @@ use crate::{
 enum AccountNotice {
     Revoked,
     NothingToRevoke,
+}
+
+/// The part of a backend's status that a visitor may see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// Everything.
+    Whole,
+    /// No reasons and no output.
+    StateAlone,
 }
 
 /// The query of the account page.
@@ -109,37 +121,44 @@ pub(super) async fn revoke_all(
     Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
 }
 
-/// Backends that this key opens, with their states. Only administrators see error details, which may name files and
-/// hosts.
-pub(super) fn backends(status: &Status, holder: &KeyHolder) -> Vec<pages::BackendItem> {
+/// Backends that this key opens, with their states, and their number in each state. Only administrators see reasons and
+/// output, which may name files and hosts.
+pub(super) fn backends(status: &Status, holder: &KeyHolder) -> pages::BackendList {
     let reaches = |backend: &&BackendStatus| {
         holder.rights.admin
             || BackendId::parse(&backend.id).is_ok_and(|id| holder.rights.backends.access(&id).is_some())
     };
-    status.backends.iter().filter(reaches).map(|backend| backend_row(backend, holder)).collect()
+    let own: Vec<&BackendStatus> = status.backends.iter().filter(reaches).collect();
+    let detail = if holder.rights.admin { Detail::Whole } else { Detail::StateAlone };
+    pages::BackendList {
+        summary: summary(own.iter().map(|backend| &backend.state)),
+        items: own.into_iter().map(|backend| backend_row(backend, detail)).collect(),
+    }
 }
 
-fn backend_row(backend: &BackendStatus, holder: &KeyHolder) -> pages::BackendItem {
-    let told =
-        |reason: &str, otherwise: &str| if holder.rights.admin { reason.to_owned() } else { otherwise.to_owned() };
-    let (health, detail) = match &backend.state {
+fn backend_row(backend: &BackendStatus, detail: Detail) -> pages::BackendItem {
+    let mut said: Vec<String> = Vec::new();
+    match &backend.state {
         BackendState::Ready => {
             let counts = backend.counts;
             let offers = [(counts.tools, "tool"), (counts.prompts, "prompt"), (counts.resources, "resource")];
-            let offers =
-                offers.iter().filter(|(number, _)| *number > 0).map(|(number, thing)| texts::count(*number, thing));
-            (BackendHealth::Ready, offers.collect::<Vec<_>>().join(", "))
+            let offers = offers.into_iter().filter(|(number, _)| *number > 0);
+            said.push(offers.map(|(number, thing)| texts::count(number, thing)).collect::<Vec<_>>().join(", "));
         }
-        BackendState::Starting => (BackendHealth::Starting, "is starting".to_owned()),
-        BackendState::Restarting { reason, retry_in } => {
-            let detail = told(reason, "does not answer");
-            (BackendHealth::Starting, format!("{detail}; next try in {retry_in} s"))
-        }
-        BackendState::Failed { reason } => {
-            (BackendHealth::Down, told(reason, "is not available; the operator can see why"))
-        }
-    };
-    pages::BackendItem { id: backend.id.clone(), health, detail }
+        BackendState::Starting { seconds } => said.push(format!("for {seconds} s")),
+        BackendState::Restarting { .. } => said.push("the connection was lost".to_owned()),
+        BackendState::Failed { retry_in: Some(0), .. } => said.push("trying again".to_owned()),
+        BackendState::Failed { retry_in: Some(seconds), .. } => said.push(format!("next try in {seconds} s")),
+        BackendState::Failed { retry_in: None, .. } => {}
+    }
+    let mut output = Vec::new();
+    if detail == Detail::Whole {
+        said.extend(backend.state.reason().into_iter().chain(backend.advice.as_deref()).map(str::to_owned));
+        said.extend(backend.warnings.iter().cloned());
+        let hidden = backend.output.len().saturating_sub(SHOWN_LINES);
+        output.extend(backend.output.iter().skip(hidden).map(ToString::to_string));
+    }
+    pages::BackendItem { id: backend.id.clone(), state: backend.state.word(), detail: said.join("; "), output }
 }
 
 fn grant_row(view: &GrantView, now: Timestamp) -> pages::GrantItem {

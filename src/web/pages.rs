@@ -33,7 +33,7 @@ pub(super) struct StartPage<'a> {
     /// The public URL, without a slash at its end.
     pub(super) root: &'a str,
     /// Backends, if somebody is logged in.
-    pub(super) backends: Option<Vec<BackendItem>>,
+    pub(super) backends: Option<BackendList>,
     pub(super) version: &'static str,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct AccountPage<'a> {
     pub(super) notice: Option<&'static str>,
     pub(super) grants: Vec<GrantItem>,
     pub(super) clients: Vec<ClientItem>,
-    pub(super) backends: Vec<BackendItem>,
+    pub(super) backends: BackendList,
 }
 
 /// The error page.
@@ -137,20 +137,20 @@ pub(super) struct ClientItem {
 #[derive(Debug)]
 pub(super) struct BackendItem {
     pub(super) id: String,
-    pub(super) health: BackendHealth,
-    /// Offers, or the reason why it is down.
+    /// Its state in a word, which is also a CSS class.
+    pub(super) state: &'static str,
+    /// Offers, or the reason why it does not answer.
     pub(super) detail: String,
+    /// For administrators: its last lines beside its messages.
+    pub(super) output: Vec<String>,
 }
 
-/// Health of a backend, in a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BackendHealth {
-    /// It answers.
-    Ready,
-    /// It will answer soon.
-    Starting,
-    /// It does not answer.
-    Down,
+/// The backends that a visitor may use.
+pub(super) struct BackendList {
+    /// All of them in a few words.
+    pub(super) summary: String,
+    /// Those that need attention first.
+    pub(super) items: Vec<BackendItem>,
 }
 
 /// A page with its HTTP status.
@@ -167,19 +167,6 @@ impl Layout {
             host: settings.host(),
             style: assets::style_path(),
             mark: assets::mark_path(),
-        }
-    }
-}
-
-// === impl BackendHealth ===
-
-impl BackendHealth {
-    /// The word, which is also a CSS class.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Starting => "starting",
-            Self::Down => "down",
         }
     }
 }

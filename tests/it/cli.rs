@@ -445,6 +445,7 @@ mod asked {
         0
         --- out
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
+        1 ready
 
         BACKEND  TRANSPORT  VERSION     ERA  TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
         git      stdio      2025-06-18  -    12     0        0          1         0         ready

@@ -102,7 +102,12 @@ impl ServerConnection {
         };
         match Frame::parse(text) {
             Ok(Frame::Single(message)) => take(message),
-            several => well_formed(several, text).into_iter().for_each(take),
+            several => {
+                if several.is_err() {
+                    self.transport.passed_over(text);
+                }
+                well_formed(several, text).into_iter().for_each(take);
+            }
         }
     }
 

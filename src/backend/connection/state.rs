@@ -29,7 +29,7 @@ use crate::{
         deferred_requests::DeferredRequests,
         error::{Retry, Unavailable},
     },
-    model::{BackendId, Requester, TransportAbilities},
+    model::{BackendId, Requester, TransportAbilities, status::OutputLine},
 };
 
 /// One connection to one server; with a legacy server, a session.
@@ -271,9 +271,9 @@ impl ServerConnection {
         &self.requests
     }
 
-    /// The last lines of the server's standard error.
-    pub(crate) fn stderr_tail(&self) -> Vec<String> {
-        self.transport.stderr_tail()
+    /// The last lines that the server printed beside its messages.
+    pub(crate) fn output(&self) -> Vec<OutputLine> {
+        self.transport.output()
     }
 
     /// True if the connection has ended.

@@ -16,7 +16,7 @@ use crate::{
         jsonrpc::{Frame, Malformed},
         mirrored_params::Mirror,
     },
-    model::BackendId,
+    model::{BackendId, status::OutputLine},
 };
 
 /// One connection to one server. The default methods are those of a channel, where all answers arrive on one stream.
@@ -51,8 +51,11 @@ pub(crate) trait Transport: Send + Sync {
     /// Ends the connection, within seconds.
     fn close(&self) -> BoxFuture<'static, ()>;
 
-    /// The last lines of the server's standard error, oldest first.
-    fn stderr_tail(&self) -> Vec<String> {
+    /// Keeps a text that was no message, for the status.
+    fn passed_over(&self, _: &Bytes) {}
+
+    /// The last lines that the server printed beside its messages, oldest first.
+    fn output(&self) -> Vec<OutputLine> {
         Vec::new()
     }
 }

@@ -6,12 +6,16 @@ use tokio::io::AsyncRead;
 use tokio_util::codec::FramedRead;
 
 use super::interface::{Incoming, ServerInput};
-use crate::{model::BackendId, wire::lines::Lines};
+use crate::{
+    backend::output_tail::OutputTail,
+    model::{BackendId, status::OutputStream},
+    wire::lines::Lines,
+};
 
-/// The messages in `input`, then the reason of its end. Other lines are logged and passed over.
+/// The messages in `input`, then the reason of its end. Other lines are logged, kept in `output`, and passed over.
 pub(super) fn server_input(
     input: impl AsyncRead + Send + Unpin + 'static,
-    backend: BackendId,
+    (backend, output): (BackendId, OutputTail),
     ended: impl Future<Output = String> + Send + 'static,
 ) -> Incoming {
     let mut lines = FramedRead::new(input, Lines::default());
@@ -24,7 +28,7 @@ pub(super) fn server_input(
                     if std::mem::take(&mut is_first) {
                         tracing::warn!(%backend, "the server writes something else than messages among them");
                     }
-                    let text: String = String::from_utf8_lossy(&line).chars().take(200).collect();
+                    let text = output.push(OutputStream::Stdout, &line);
                     tracing::debug!(%backend, text, "passed over");
                 }
                 Err(error) => yield ServerInput::Lost(format!("what the server writes cannot be read: {error}")),

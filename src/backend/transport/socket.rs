@@ -17,7 +17,7 @@ use super::{
     queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
 };
 use crate::{
-    backend::task_group::TaskGroup,
+    backend::{output_tail::OutputTail, task_group::TaskGroup},
     model::{BackendId, SocketAddress},
     wire::lines::line,
 };
@@ -60,7 +60,7 @@ fn begin(
     backend: BackendId,
 ) -> Incoming {
     tasks.spawn(run(outgoing, write));
-    server_input(read, backend, async { "the server closed the connection".to_owned() })
+    server_input(read, (backend, OutputTail::default()), async { "the server closed the connection".to_owned() })
 }
 
 fn lost(reason: String) -> Incoming {

@@ -20,15 +20,18 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::process::{Process, Tail};
+use self::process::Process;
 use super::{
     interface::{Exchange, Incoming, Transport, TransportError},
     line_input::server_input,
 };
 use crate::{
-    backend::{error::StartError, task_group::TaskGroup},
+    backend::{error::StartError, output_tail::OutputTail, task_group::TaskGroup},
     mcp::{Message, mirrored_params::Mirror},
-    model::{BackendId, StdioSpec},
+    model::{
+        BackendId, StdioSpec,
+        status::{OutputLine, OutputStream},
+    },
     wire::lines::line,
 };
 
@@ -40,7 +43,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The connection to one child process.
 pub(crate) struct StdioTransport {
     input: Input,
-    tail: Tail,
+    output: OutputTail,
     stop: CancellationToken,
     exit: watch::Receiver<Option<String>>,
 }
@@ -76,21 +79,20 @@ struct Writer {
 
 /// Starts the child process.
 pub(crate) fn connect(
-    backend: &BackendId,
+    (backend, output): (&BackendId, &OutputTail),
     spec: &StdioSpec,
     environment: &BTreeMap<String, String>,
     tasks: &TaskGroup,
 ) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let environment = environment::of_child(environment, &spec.env);
-    let (process, stdin, stdout) = Process::start(backend, spec, &environment)?;
+    let (process, stdin, stdout) = Process::start((backend, output), spec, &environment)?;
     let no_pipe = |error: io::Error| StartError::Unreachable(format!("the child has no pipes ({error})"));
     let (input, writer) = Input::new(stdin_pipe(stdin).map_err(no_pipe)?);
     let (exited, exit) = watch::channel(None);
     let stop = tasks.end().child_token();
-    let tail = process.tail();
     tasks.spawn(process.run(writer.run(), stop.clone(), exited));
-    let transport = StdioTransport { input, tail, stop, exit: exit.clone() };
-    Ok((Arc::new(transport), server_input(stdout, backend.clone(), ended(exit))))
+    let incoming = server_input(stdout, (backend.clone(), output.clone()), ended(exit.clone()));
+    Ok((Arc::new(StdioTransport { input, output: output.clone(), stop, exit }), incoming))
 }
 
 /// A child's standard input as a pipe to which a line can be written without waiting.
@@ -136,8 +138,12 @@ impl Transport for StdioTransport {
         .boxed()
     }
 
-    fn stderr_tail(&self) -> Vec<String> {
-        self.tail.lines()
+    fn passed_over(&self, text: &Bytes) {
+        self.output.push(OutputStream::Stdout, text);
+    }
+
+    fn output(&self) -> Vec<OutputLine> {
+        self.output.lines()
     }
 }
 

@@ -27,12 +27,12 @@ fn every_page() -> Vec<(&'static str, String)> {
         ("consent-app", consent("Cursor", &RedirectTarget::App("cursor".to_owned()))),
         ("handover", handover()),
         ("account", account(vec![grant("Cursor"), grant(HOSTILE)], backends())),
-        ("account-empty", account(Vec::new(), Vec::new())),
+        ("account-empty", account(Vec::new(), backend_list(Vec::new()))),
         ("problem", problem()),
     ]
 }
 
-fn start(backends: Option<Vec<BackendItem>>) -> String {
+fn start(backends: Option<BackendList>) -> String {
     StartPage { layout: layout(), root: "https://mcp.example.com", backends, version: "0.1.0" }.render().unwrap()
 }
 
@@ -67,7 +67,7 @@ fn handover() -> String {
     page.render().unwrap()
 }
 
-fn account(grants: Vec<GrantItem>, backends: Vec<BackendItem>) -> String {
+fn account(grants: Vec<GrantItem>, backends: BackendList) -> String {
     let client = ClientItem {
         name: "claude-code 2.1.251".to_owned(),
         endpoint: "/mcp".to_owned(),
@@ -113,13 +113,27 @@ fn permissions() -> Vec<Permission> {
     texts::permissions(&Scopes::parse("mcp:use mcp:git:read mcp:admin").unwrap())
 }
 
-fn backends() -> Vec<BackendItem> {
-    let backend = |id: &str, health, detail: &str| BackendItem { id: id.to_owned(), health, detail: detail.to_owned() };
-    vec![
-        backend("files", BackendHealth::Ready, "11 tools, 1 resource"),
-        backend("git", BackendHealth::Starting, "is starting"),
-        backend("search", BackendHealth::Down, "the command `uvx` was not found; install it or give its full path"),
-    ]
+fn backends() -> BackendList {
+    let backend = |(state, id): (&'static str, &str), detail: &str, output: &[&str]| BackendItem {
+        id: id.to_owned(),
+        state,
+        detail: detail.to_owned(),
+        output: output.iter().map(|line| (*line).to_owned()).collect(),
+    };
+    backend_list(vec![
+        backend(
+            ("failed", "search"),
+            "next try in 8 s; the process exited (exit status: 1)",
+            &["stdout | Welcome to my server", "stderr | Error: SEARCH_KEY is missing"],
+        ),
+        backend(("restarting", "notes"), "the connection was lost", &[]),
+        backend(("starting", "git"), "for 12 s", &["stderr | Downloading <b>3</b> packages"]),
+        backend(("ready", "files"), "11 tools, 1 resource", &[]),
+    ])
+}
+
+fn backend_list(items: Vec<BackendItem>) -> BackendList {
+    BackendList { summary: "1 ready, 2 starting, 1 failing".to_owned(), items }
 }
 
 fn grant(client: &str) -> GrantItem {

@@ -75,6 +75,10 @@ for line in sys.stdin:
         discover(id)
     elif method == "initialize":
         initialize(id, message["params"])
+    elif method == "tools/list":
+        modern = "io.modelcontextprotocol/protocolVersion" in (message.get("params") or {}).get("_meta", {})
+        kind = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if modern else {}
+        send({"id": id, "result": {"tools": [], **kind}})
     elif method == "tools/call" and message["params"]["name"] == "exit":
         sys.exit(1)
     elif mode == "modern" and method == "notifications/cancelled":

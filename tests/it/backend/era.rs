@@ -206,7 +206,7 @@ async fn a_server_of_no_known_version_or_that_refuses_both_is_given_up_with_one_
     ] {
         let scripts = Scripts::new();
         let (supervisor, server) = started(spec(&scripts, &[mode])).await;
-        let (BackendState::Failed { reason: told } | BackendState::Restarting { reason: told, .. }) =
+        let (BackendState::Failed { reason: told, .. } | BackendState::Restarting { reason: told }) =
             supervisor.status().remove(0).state
         else {
             panic!("it cannot be used")
@@ -294,7 +294,7 @@ async fn a_configured_era_is_not_probed() {
     assert!(!scripts.log("era").contains("server/discover"));
     let scripts = Scripts::new();
     let (supervisor, _) = started(BackendSpec { era: EraChoice::Modern, ..spec(&scripts, &["code-32601"]) }).await;
-    let BackendState::Failed { reason } = supervisor.status().remove(0).state else { panic!("it cannot be used") };
+    let BackendState::Failed { reason, .. } = supervisor.status().remove(0).state else { panic!("it cannot be used") };
     assert!(reason.contains("era"), "{reason}");
     assert!(!scripts.log("era").contains("initialize"));
 }

@@ -208,7 +208,7 @@ async fn a_rejected_start_reports_the_remedy() {
         };
         let peer = Peer::start(script).await;
         let (supervisor, _) = started(peer.spec()).await;
-        let BackendState::Restarting { reason, .. } = supervisor.status().remove(0).state else { panic!("a retry") };
+        let BackendState::Failed { reason, .. } = supervisor.status().remove(0).state else { panic!("a retry") };
         assert!(reason.contains(expected), "{reason}");
         supervisor.shutdown().await;
         assert!(peer.seen().iter().all(|seen| seen.header("mcp-session-id").is_none()));
@@ -222,7 +222,7 @@ async fn an_unreachable_server_is_reported() {
     let TransportSpec::Http(http) = &mut spec.transport else { panic!("an endpoint") };
     http.url = "http://127.0.0.1:1/mcp?key=secret".parse().unwrap();
     let (supervisor, _) = started(spec).await;
-    let BackendState::Restarting { reason, .. } = supervisor.status().remove(0).state else { panic!("a retry") };
+    let BackendState::Failed { reason, .. } = supervisor.status().remove(0).state else { panic!("a retry") };
     assert!(reason.starts_with("the server cannot be reached (") && !reason.contains("secret"), "{reason}");
 }
 

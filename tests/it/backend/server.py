@@ -25,6 +25,8 @@ def text(of):
 def initialize(id, params):
     if "stderr" in options:
         print(options["stderr"], file=sys.stderr, flush=True)
+    if "banner" in options:
+        print(options["banner"] + '\n{"level":"info"}', flush=True)
     if "exit" in options:
         sys.exit(int(options["exit"]))
     if "gate" in options:

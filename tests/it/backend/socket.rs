@@ -144,6 +144,6 @@ async fn a_socket_that_is_not_there_is_named() {
     let address = SocketAddress::Unix(folder.path().join("none.sock"));
     let spec = BackendSpec::new(BackendId::parse("docs").unwrap(), TransportSpec::Socket(address));
     let (supervisor, _server) = started(spec).await;
-    let BackendState::Restarting { reason, .. } = supervisor.status()[0].state.clone() else { panic!("no socket") };
+    let BackendState::Failed { reason, .. } = supervisor.status()[0].state.clone() else { panic!("no socket") };
     assert!(reason.contains("none.sock cannot be connected to"), "{reason}");
 }

@@ -212,7 +212,7 @@ async fn credentials_and_load_are_no_reason_to_try_a_stream() {
     for refusal in [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS] {
         let peer = Server::start(ENDPOINT, refusal).await;
         let (supervisor, _server) = started(peer.spec(TransportSpec::Http)).await;
-        assert!(matches!(supervisor.status()[0].state, BackendState::Restarting { .. }), "{refusal}");
+        assert!(matches!(supervisor.status()[0].state, BackendState::Failed { .. }), "{refusal}");
         assert_eq!(peer.count(&Verb::GET, "/sse"), 0, "{refusal}");
         supervisor.shutdown().await;
     }
@@ -227,7 +227,7 @@ async fn messages_are_sent_to_no_other_origin() {
     ] {
         let peer = Server::start(greeting, StatusCode::NOT_FOUND).await;
         let (supervisor, _server) = started(peer.spec(TransportSpec::Sse)).await;
-        let BackendState::Restarting { reason: told, .. } = supervisor.status()[0].state.clone() else {
+        let BackendState::Failed { reason: told, .. } = supervisor.status()[0].state.clone() else {
             panic!("{greeting}: {:?}", supervisor.status()[0].state)
         };
         let expected = if reason.is_empty() { "without an `endpoint` event" } else { reason };

@@ -13,7 +13,7 @@ use super::{
     scripted_http_server::{Peer, Seen, reply},
     scripted_servers::{
         PROXY_ADVICE, SOON, Scripts, call, client, failure, gateway, hold_time, mkfifo, pass, result, start,
-        start_in_turns, started, text, tool,
+        start_in_turns, started, text, tool, until,
     },
 };
 
@@ -49,7 +49,7 @@ async fn nothing_is_sent_before_the_end_of_the_handshake() {
     assert_eq!(text(tool(&servers[1].1, gateway(), &echo())).await, "hi");
     assert!(waiting.as_mut().now_or_never().is_none());
     assert!(!supervisor.ready(Duration::ZERO).await);
-    assert_eq!(supervisor.status()[0].state, BackendState::Starting);
+    assert!(matches!(supervisor.status()[0].state, BackendState::Starting { .. }));
     fs::write(&gate, "go").unwrap();
     assert_eq!(waiting.await, "hi");
     let log = scripts.log("slow");
@@ -79,7 +79,7 @@ async fn an_unknown_version_is_answered_by_a_lower_offer_on_a_fresh_connection()
 async fn a_server_without_a_known_version_fails_with_a_reason() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(scripts.spec("odd", &["speaks=none", "instead=2026-01-01"])).await;
-    let BackendState::Failed { reason } = supervisor.status().remove(0).state else { panic!("a failure") };
+    let BackendState::Failed { reason, .. } = supervisor.status().remove(0).state else { panic!("a failure") };
     insta::assert_snapshot!(reason, @"the server speaks no protocol version that this gateway knows: offered 2024-11-05, it answered with `2026-01-01`; update one of the two");
     let error = failure(tool(&server, gateway(), &echo())).await;
     assert_eq!(error.code(), -32603);
@@ -94,7 +94,7 @@ async fn a_server_without_a_known_version_fails_with_a_reason() {
 async fn a_server_that_lists_its_versions_gets_an_offer_of_one_of_them() {
     let scripts = Scripts::new();
     let (supervisor, _) = started(scripts.spec("modern", &["refuse=2026-07-28"])).await;
-    let BackendState::Failed { reason } = supervisor.status().remove(0).state else { panic!("a failure") };
+    let BackendState::Failed { reason, .. } = supervisor.status().remove(0).state else { panic!("a failure") };
     assert!(reason.starts_with("the server speaks protocol 2026-07-28 and opens no session"), "{reason}");
     let (_supervisor, _) = started(scripts.spec("named", &["refuse=2024-11-05"])).await;
     assert_eq!(scripts.log("named").matches(r#""protocolVersion":"2024-11-05""#).count(), 1);
@@ -105,7 +105,7 @@ async fn an_invalid_answer_to_the_handshake_fails_the_start() {
     let scripts = Scripts::new();
     for missing in ["protocolVersion", "capabilities"] {
         let (supervisor, _) = started(scripts.spec("wrong", &[&format!("without={missing}")])).await;
-        let BackendState::Restarting { reason, retry_in: 1 } = supervisor.status().remove(0).state else {
+        let BackendState::Failed { reason, retry_in: Some(0 | 1) } = supervisor.status().remove(0).state else {
             panic!("a retry")
         };
         assert_eq!(reason, format!("the server answered `initialize` wrongly: `{missing}` is missing"));
@@ -128,8 +128,10 @@ async fn a_server_that_exits_is_reported_with_its_last_output_and_affects_no_oth
     let error = failure(tool(&servers[0].1, gateway(), &echo())).await;
     insta::assert_snapshot!(error, @"Backend `bad` is not available: the process exited (exit status: 5) (-32603)");
     let status = supervisor.status().remove(0);
-    assert!(matches!(status.state, BackendState::Restarting { retry_in: 1, .. }), "{:?}", status.state);
-    assert_eq!(status.stderr, ["no key, no start", PROXY_ADVICE]);
+    assert!(matches!(status.state, BackendState::Failed { retry_in: Some(0 | 1), .. }), "{:?}", status.state);
+    let output: Vec<String> = status.output.iter().map(ToString::to_string).collect();
+    assert_eq!(output, ["stderr | no key, no start"]);
+    assert_eq!(status.advice.as_deref(), Some(PROXY_ADVICE));
 }
 
 #[tokio::test]
@@ -139,7 +141,7 @@ async fn a_missing_command_is_reported_with_the_remedy() {
     let TransportSpec::Stdio(stdio) = &mut spec.transport else { panic!("a command") };
     stdio.command = "no-such-command".to_owned();
     let (supervisor, _) = started(spec).await;
-    let BackendState::Failed { reason } = supervisor.status().remove(0).state else { panic!("a failure") };
+    let BackendState::Failed { reason, .. } = supervisor.status().remove(0).state else { panic!("a failure") };
     insta::assert_snapshot!(reason, @"the command `no-such-command` was not found: install it, or give its full path in `command`");
 }
 
@@ -151,15 +153,38 @@ async fn a_start_times_out() {
     let mut spec = scripts.spec("slow", &[&format!("gate={}", gate.display())]);
     spec.start_timeout = Duration::from_millis(300);
     let (supervisor, _) = started(spec).await;
-    let BackendState::Restarting { reason, .. } = supervisor.status().remove(0).state else { panic!("a retry") };
+    let BackendState::Failed { reason, .. } = supervisor.status().remove(0).state else { panic!("a retry") };
     assert!(reason.contains("raise `start_timeout`"), "{reason}");
 }
 
 #[tokio::test]
 async fn invalid_lines_on_standard_output_are_ignored() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("noisy", &["garbage=1"])).await;
+    let (supervisor, server) = started(scripts.spec("noisy", &["garbage=1"])).await;
     assert_eq!(text(tool(&server, gateway(), &echo())).await, "hi");
+    let warnings = supervisor.status().remove(0).warnings;
+    insta::assert_snapshot!(warnings.join("\n"), @"it prints text on its standard output, where only messages belong: the text is passed over");
+}
+
+#[tokio::test]
+async fn text_on_standard_output_is_shown_while_a_server_starts_and_is_a_reason_when_it_does_not() {
+    let scripts = Scripts::new();
+    let gate = scripts.path("gate");
+    mkfifo(&gate);
+    let mut spec = scripts.spec("banner", &["banner=Welcome", &format!("gate={}", gate.display())]);
+    spec.start_timeout = Duration::from_secs(2);
+    let supervisor = start(vec![spec]);
+    let shown = until("the banner", || {
+        let status = supervisor.status().remove(0);
+        let output: Vec<String> = status.output.iter().map(ToString::to_string).collect();
+        (!output.is_empty()).then_some((status.state, output))
+    });
+    let (state, output) = shown.await;
+    assert!(matches!(state, BackendState::Starting { .. }), "{state:?}");
+    assert_eq!(output, ["stdout | Welcome", r#"stdout | {"level":"info"}"#]);
+    supervisor.ready(Duration::from_secs(30)).await;
+    let reason = supervisor.status().remove(0).state.reason().unwrap().to_owned();
+    insta::assert_snapshot!(reason, @"it prints text on its standard output, where only messages belong; the server did not complete its handshake within 2 s; raise `start_timeout` if it needs longer");
 }
 
 #[tokio::test]
@@ -235,5 +260,5 @@ async fn a_start_that_hangs_does_not_hold_up_the_others() {
     pass(Duration::from_secs(10)).await;
     drop(held);
     assert_eq!(text(tool(&supervisor.servers()[1].1, gateway(), &echo())).await, "hi");
-    assert_eq!(supervisor.status()[0].state, BackendState::Starting);
+    assert!(matches!(supervisor.status()[0].state, BackendState::Starting { .. }));
 }

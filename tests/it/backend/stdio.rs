@@ -94,7 +94,9 @@ async fn a_base_connection_that_ends_soon_is_restarted_after_a_delay() {
         Some(supervisor.status().remove(0)).filter(|status| status.state != BackendState::Ready)
     })
     .await;
-    assert_eq!(status.stderr, ["last words", PROXY_ADVICE]);
+    let output: Vec<String> = status.output.iter().map(ToString::to_string).collect();
+    assert_eq!(output, ["stderr | last words"]);
+    assert_eq!(status.advice.as_deref(), Some(PROXY_ADVICE));
     let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
     assert_eq!(told.method, Method::ToolsListChanged);
     assert_eq!(supervisor.status()[0].state, BackendState::Ready);

@@ -203,6 +203,6 @@ async fn a_server_that_is_no_websocket_is_named() {
     let socket = HttpSpec::new(url.parse().unwrap());
     let spec = BackendSpec::new(BackendId::parse("docs").unwrap(), TransportSpec::WebSocket(socket));
     let (supervisor, _server) = started(spec).await;
-    let BackendState::Restarting { reason, .. } = supervisor.status()[0].state.clone() else { panic!("no socket") };
+    let BackendState::Failed { reason, .. } = supervisor.status()[0].state.clone() else { panic!("no socket") };
     assert!(reason.contains("404 Not Found instead of a WebSocket"), "{reason}");
 }

@@ -254,7 +254,9 @@ fn status() -> Status {
         left_out: Vec::new(),
         sessions: 1,
         restarts: 0,
-        stderr: Vec::new(),
+        output: Vec::new(),
+        advice: None,
+        warnings: Vec::new(),
     };
     let session = |user: &str, client: &str| SessionStatus {
         id: Some("01234567".to_owned()),
@@ -270,7 +272,11 @@ fn status() -> Status {
         version: "0.1.0".to_owned(),
         started: "2026-01-01T00:00:00Z".to_owned(),
         url: format!("{ROOT}/mcp"),
-        backends: vec![backend("files", BackendState::Ready), backend("search", BackendState::Failed { reason })],
+        summary: String::new(),
+        backends: vec![
+            backend("files", BackendState::Ready),
+            backend("search", BackendState::Failed { reason, retry_in: Some(8) }),
+        ],
         sessions: vec![
             session("owner", "claude-code 2.1"),
             session("somebody", "cursor 1.0"),

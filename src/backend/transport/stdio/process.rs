@@ -1,10 +1,9 @@
-//! One child process: its birth, its group, the end of its standard error, its death. Knows nothing of messages.
+//! One child process: its birth, its group, its standard error, its death. Knows nothing of messages.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     io,
     process::{ExitStatus, Stdio},
-    sync::Arc,
     time::Duration,
 };
 
@@ -12,7 +11,6 @@ use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
 };
-use parking_lot::Mutex;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
@@ -22,15 +20,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    backend::error::StartError,
-    model::{BackendId, StdioSpec},
-    support::{Secret, printable},
+    backend::{
+        error::StartError,
+        output_tail::{MAX_LINE, OutputTail},
+    },
+    model::{BackendId, StdioSpec, status::OutputStream},
+    support::Secret,
 };
 
-/// Maximum number of lines of standard error that are kept.
-const TAIL_LINES: usize = 100;
-/// Maximum length of each, in bytes.
-const TAIL_LINE: usize = 1024;
 /// Time for a child to end by itself, first after its standard input was closed, then after `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -40,22 +37,18 @@ pub(super) struct Process {
     child: Child,
     stderr: ChildStderr,
     group: Group,
-    tail: Tail,
+    output: OutputTail,
 }
 
 /// The process group of a child, so that trees such as `npx -> sh -> node` die whole. Killed when dropped.
 struct Group(Option<Pid>);
-
-/// The last lines that a child wrote on standard error.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Tail(Arc<Mutex<VecDeque<String>>>);
 
 // === impl Process ===
 
 impl Process {
     /// Starts the program in a process group of its own.
     pub(super) fn start(
-        backend: &BackendId,
+        (backend, output): (&BackendId, &OutputTail),
         spec: &StdioSpec,
         environment: &BTreeMap<String, Secret>,
     ) -> Result<(Self, ChildStdin, ChildStdout), StartError> {
@@ -79,13 +72,8 @@ impl Process {
             return Err(StartError::Unreachable("the child has no pipes".to_owned()));
         };
         tracing::info!(%backend, command = spec.command, pid = pid.map(Pid::as_raw), "process started");
-        let process = Self { backend: backend.clone(), child, stderr, group, tail: Tail::default() };
+        let process = Self { backend: backend.clone(), child, stderr, group, output: output.clone() };
         Ok((process, stdin, stdout))
-    }
-
-    /// Its last words, now and later.
-    pub(super) fn tail(&self) -> Tail {
-        self.tail.clone()
     }
 
     /// Runs `writer`, which holds the child's standard input, until the child exits or `stop` is cancelled; ends what is left
@@ -96,7 +84,7 @@ impl Process {
         stop: CancellationToken,
         exited: watch::Sender<Option<String>>,
     ) {
-        let Self { backend, mut child, stderr, mut group, tail } = self;
+        let Self { backend, mut child, stderr, mut group, output } = self;
         let over = CancellationToken::new();
         let live = async {
             let status = tokio::select! {
@@ -120,9 +108,27 @@ impl Process {
             text
         };
         // what it wrote last is still in the pipe when it has exited
-        let reading = until_late(&over, tail.read(stderr, &backend));
+        let reading = until_late(&over, keep(&output, stderr, &backend));
         let (text, _, ()) = tokio::join!(live, over.run_until_cancelled(writer), reading);
         exited.send_replace(Some(text));
+    }
+}
+
+/// Keeps the lines of standard error until the other side is closed.
+async fn keep(output: &OutputTail, stderr: ChildStderr, backend: &BackendId) {
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        // a line without an end is taken in pieces, so that it cannot fill the memory
+        let piece = (&mut reader).take(MAX_LINE as u64).read_until(b'\n', &mut line).await;
+        if matches!(piece, Ok(0) | Err(_)) {
+            return;
+        }
+        let text = output.push(OutputStream::Stderr, &line);
+        if !text.is_empty() {
+            tracing::debug!(%backend, text, "standard error");
+        }
     }
 }
 
@@ -193,41 +199,5 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
-    }
-}
-
-// === impl Tail ===
-
-impl Tail {
-    /// The lines, oldest first.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        self.0.lock().iter().cloned().collect()
-    }
-
-    /// Keeps what comes until the other side is closed.
-    async fn read(&self, stderr: ChildStderr, backend: &BackendId) {
-        let mut reader = BufReader::new(stderr);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            // a line without an end is taken in pieces, so that it cannot fill the memory
-            let piece = (&mut reader).take(TAIL_LINE as u64).read_until(b'\n', &mut line).await;
-            if matches!(piece, Ok(0) | Err(_)) {
-                return;
-            }
-            let text = printable(&String::from_utf8_lossy(line.trim_ascii_end()));
-            if !text.is_empty() {
-                tracing::debug!(%backend, text, "standard error");
-                self.push(text);
-            }
-        }
-    }
-
-    fn push(&self, text: String) {
-        let mut lines = self.0.lock();
-        if lines.len() == TAIL_LINES {
-            lines.pop_front();
-        }
-        lines.push_back(text);
     }
 }

@@ -1,0 +1,197 @@
+//! The state of one backend, and its words.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One backend.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BackendStatus {
+    /// Its name.
+    pub id: String,
+    /// Its transport: `stdio`, `streamable-http`, `http+sse`, `websocket`, `unix`, `tcp`, `built-in`.
+    pub transport: String,
+    /// The negotiated protocol version, if known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub protocol_version: Option<String>,
+    /// Protocol era and its source.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub era: Option<EraStatus>,
+    /// Features that its version lacks against the newest one, for people.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub lacks: Vec<String>,
+    /// Notices about its version: age, features that the specification may remove, with the dates.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub notices: Vec<String>,
+    /// Name and version that the server reports.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server: Option<String>,
+    /// State.
+    #[serde(flatten)]
+    pub state: BackendState,
+    /// Numbers of listed tools, prompts and resources (templates included).
+    pub counts: OfferCounts,
+    /// List entries hidden from clients because they violate the schema; at most 100.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub left_out: Vec<OmittedEntry>,
+    /// Open sessions of the gateway at it.
+    pub sessions: usize,
+    /// Number of restarts.
+    pub restarts: u64,
+    /// Its last output that was no message, oldest first: of the running start, or of the last failure.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub output: Vec<OutputLine>,
+    /// Advice for a server that failed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub advice: Option<String>,
+    /// Faults of the server that do its clients no harm.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<String>,
+}
+
+/// A line that a server printed beside its messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputLine {
+    /// The stream that it came on.
+    pub stream: OutputStream,
+    /// The line, printable, at most 1 KiB.
+    pub text: String,
+}
+
+/// A stream of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputStream {
+    /// Standard output, where only messages belong.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Protocol era of a backend and its source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EraStatus {
+    /// `modern`: stateless requests; `legacy`: sessions.
+    pub era: String,
+    /// Source of the era.
+    pub found: EraSource,
+    /// Time of detection, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub since: Option<String>,
+}
+
+/// Source of a backend's era.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EraSource {
+    /// Set in the configuration.
+    Configured,
+    /// Probed at the last start.
+    Probed,
+    /// Probed at an earlier start.
+    Cached,
+}
+
+/// State of a backend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum BackendState {
+    /// The first start has not ended yet.
+    Starting {
+        /// Seconds since its begin.
+        seconds: u64,
+    },
+    /// It answers.
+    Ready,
+    /// The connection was lost and is opened again.
+    Restarting {
+        /// Reason of the loss.
+        reason: String,
+    },
+    /// The last start failed.
+    Failed {
+        /// Reason and advice.
+        reason: String,
+        /// Seconds until the next try; 0 while it runs, `None` if there is none.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        retry_in: Option<u64>,
+    },
+}
+
+/// A list entry that is hidden from clients.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OmittedEntry {
+    /// The method of the list, such as `tools/list`.
+    pub list: String,
+    /// Name or URI of the entry; empty if it has none.
+    pub name: String,
+    /// The member that violates the schema, and how.
+    pub reason: String,
+}
+
+/// Numbers of what a backend offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfferCounts {
+    /// Tools.
+    pub tools: usize,
+    /// Prompts.
+    pub prompts: usize,
+    /// Resources and resource templates.
+    pub resources: usize,
+}
+
+// === impl BackendState ===
+
+impl BackendState {
+    /// The reason why it does not answer, if there is one.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Restarting { reason } | Self::Failed { reason, .. } => Some(reason),
+            Self::Starting { .. } | Self::Ready => None,
+        }
+    }
+
+    /// The state in a word, as in the document.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Starting { .. } => "starting",
+            Self::Ready => "ready",
+            Self::Restarting { .. } => "restarting",
+            Self::Failed { .. } => "failed",
+        }
+    }
+
+    /// The place in a list that begins with what needs attention.
+    pub(super) const fn urgency(&self) -> u8 {
+        match self {
+            Self::Failed { .. } => 0,
+            Self::Restarting { .. } => 1,
+            Self::Starting { .. } => 2,
+            Self::Ready => 3,
+        }
+    }
+}
+
+impl fmt::Display for BackendState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())?;
+        match self {
+            Self::Starting { seconds } => write!(f, " ({seconds} s)"),
+            Self::Failed { retry_in: Some(0), .. } => f.write_str(", trying again"),
+            Self::Failed { retry_in: Some(seconds), .. } => write!(f, ", next try in {seconds} s"),
+            Self::Ready | Self::Restarting { .. } | Self::Failed { retry_in: None, .. } => Ok(()),
+        }
+    }
+}
+
+// === impl OutputLine ===
+
+impl fmt::Display for OutputLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stream = match self.stream {
+            OutputStream::Stdout => "stdout",
+            OutputStream::Stderr => "stderr",
+        };
+        write!(f, "{stream} | {}", self.text)
+    }
+}
