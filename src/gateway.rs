@@ -22,7 +22,9 @@ mod listen;
 mod lists;
 mod names;
 mod paths;
+mod result_size;
 mod rewrite;
+
 mod route;
 mod shared;
 mod uri_owner;

@@ -131,6 +131,7 @@ impl CallPathDeps<'_> {
             server,
             share: spec.share,
             read_only_tools: spec.read_only_tools.clone(),
+            result_size: spec.result_size,
         };
         let backends = supervisor.servers().into_iter().zip(&self.config.backends).map(configured).collect();
         let deps = gateway::GatewayDeps {

@@ -108,6 +108,7 @@ impl Probe {
                 server,
                 share: spec.share,
                 read_only_tools: spec.read_only_tools.clone(),
+                result_size: None,
                 last_server_info: None,
             }
         };

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     catalog::{Catalog, CatalogBackend, CatalogSettings},
     configured_backend::ConfiguredBackend,
+    result_size::BoundedResults,
     rewrite::Rewriter,
 };
 use crate::{
@@ -41,6 +42,9 @@ pub(crate) struct BackendEntry {
     title: Arc<str>,
     /// The backend itself.
     pub(crate) server: Arc<dyn Server>,
+    /// The same without a bound on its results.
+    configured_server: Arc<dyn Server>,
+    result_size: Option<usize>,
     read_only_tools: HashSet<String>,
     share: Share,
     /// Its lists.
@@ -128,9 +132,14 @@ impl BackendEntry {
             last_server_info: configured.last_server_info,
         };
         Self {
-            id: configured.id,
+            id: configured.id.clone(),
             title: configured.title.into(),
-            server: configured.server,
+            server: match configured.result_size {
+                Some(max) => Arc::new(BoundedResults::new((&configured.id, &configured.server), max)),
+                None => Arc::clone(&configured.server),
+            },
+            configured_server: configured.server,
+            result_size: configured.result_size,
             read_only_tools: configured.read_only_tools.into_iter().collect(),
             catalog: Catalog::new(backend, settings),
             share: configured.share,
@@ -141,7 +150,8 @@ impl BackendEntry {
     /// True if the entry was made of this configuration and server.
     pub(crate) fn is(&self, configured: &ConfiguredBackend) -> bool {
         self.id == configured.id
-            && Arc::ptr_eq(&self.server, &configured.server)
+            && Arc::ptr_eq(&self.configured_server, &configured.server)
+            && self.result_size == configured.result_size
             && *self.title == *configured.title
             && self.share == configured.share
             && self.read_only_tools == configured.read_only_tools.iter().cloned().collect()

@@ -20,6 +20,8 @@ pub struct ConfiguredBackend {
     pub share: Share,
     /// The tools that a read-only right reaches.
     pub read_only_tools: Vec<String>,
+    /// The most text in a result of a tool, in bytes; `None`: any.
+    pub result_size: Option<usize>,
     /// Last server information, perhaps from an earlier process of the gateway: given to clients until the backend
     /// answers (`translation` 6.7).
     pub last_server_info: Option<Payload>,

@@ -72,6 +72,8 @@ pub struct BackendSpec {
     pub parallel: usize,
     /// The names of the tools that `mcp:<backend>:read` may call.
     pub read_only_tools: Vec<String>,
+    /// The most text in a result of a tool, in bytes; `None`: any.
+    pub result_size: Option<usize>,
     /// The endpoints to which the server may move, with everything below their paths (`translation` 6.8).
     pub upgrade_to: Vec<Url>,
 }
@@ -95,6 +97,7 @@ impl BackendSpec {
             assume_version: None,
             parallel: 4,
             read_only_tools: Vec::new(),
+            result_size: None,
             upgrade_to: Vec::new(),
         }
     }

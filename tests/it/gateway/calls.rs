@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::stream;
 use insta::assert_snapshot;
 use lockkeeper::{
-    gateway::Gateway,
+    gateway::{ConfiguredBackend, Gateway},
     mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Reply, ServerRequest, Step},
     model::{Access, Rights},
 };
@@ -245,4 +245,20 @@ async fn a_task_id_leads_to_its_backend_in_every_message() {
         assert_eq!(answer, format!("error -32602 Unknown task: {unknown}"));
     }
     assert!(client.ask(Method::TasksList, "{}").await.starts_with("error -32601"));
+}
+
+#[tokio::test]
+async fn a_long_result_is_cut_with_a_note_and_other_messages_pass() {
+    let backend = Backend::with_tools(&["look"]);
+    let long = format!(r#"{{"content":[{{"type":"text","text":"{}"}}],"isError":false}}"#, "x".repeat(4_000));
+    let answered = long.clone();
+    *backend.answer.lock() = Some(Box::new(move |_: &Call| Reply::complete(payload(&answered))));
+    let bounded = ConfiguredBackend { result_size: Some(1_024), ..mount("b1", &backend) };
+    let gateway = gateway(vec![bounded, mount("b2", &backend)]);
+    let client = Client::new(gateway.merged());
+    let cut = client.ask(Method::ToolsCall, r#"{"name":"b1__look"}"#).await;
+    assert!(cut.starts_with(&long[..r#"{"content":[{"type":"text","text":""#.len() + 1_024]), "{cut}");
+    assert!(cut.contains("1024 of 4000 bytes of text are shown. To see more,"), "{cut}");
+    assert!(cut.ends_with(r#"],"isError":false}"#), "{cut}");
+    assert_eq!(client.ask(Method::ToolsCall, r#"{"name":"b2__look"}"#).await, long);
 }

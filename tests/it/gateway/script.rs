@@ -293,6 +293,7 @@ pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> ConfiguredBackend {
         server: Arc::new(Shared(Arc::clone(backend))),
         share: Share::Session,
         read_only_tools: vec!["look".to_owned()],
+        result_size: None,
         last_server_info: None,
     }
 }
