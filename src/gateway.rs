@@ -9,6 +9,7 @@
 
 mod backend_call;
 mod backends;
+mod call_bound;
 mod catalog;
 mod configured_backend;
 mod cursor;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 
 use self::{catalog::ListKind, endpoint::EndpointServer, shared::GatewayState};
 pub use self::{
-    configured_backend::ConfiguredBackend,
+    configured_backend::{BackendBounds, ConfiguredBackend},
     gateway_settings::{GatewayDeps, GatewaySettings},
 };
 use crate::{

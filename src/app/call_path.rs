@@ -16,7 +16,7 @@ use crate::{
     config::Config,
     crossing::{self, Crossing},
     frontend::{self, EndpointServers, Frontend, Routes},
-    gateway::{self, ConfiguredBackend, Gateway, GatewaySettings},
+    gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::Server,
     model::{BackendId, BackendSpec, SessionId, Target},
     storage::Storage,
@@ -131,7 +131,7 @@ impl CallPathDeps<'_> {
             server,
             share: spec.share,
             read_only_tools: spec.read_only_tools.clone(),
-            result_size: spec.result_size,
+            bounds: BackendBounds { calls: spec.calls, result_size: spec.result_size },
         };
         let backends = supervisor.servers().into_iter().zip(&self.config.backends).map(configured).collect();
         let deps = gateway::GatewayDeps {

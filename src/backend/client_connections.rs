@@ -15,7 +15,7 @@ use crate::mcp::{ClientInfo, Era, Method, Notification, Payload, Revision, obser
 impl ExternalBackend {
     /// Opens the connection of `slot`, in one task that all waiting calls share.
     pub(super) fn open(self: &Arc<Self>, slot: &Arc<Slot>, key: &ConnectionKey, client: &Arc<ClientInfo>) {
-        if let Some(trouble) = self.health.trouble() {
+        if let Some(trouble) = self.health.trouble().or_else(|| slot.circuit.admit().err()) {
             slot.set(SlotState::Failed(trouble));
             return;
         }
@@ -29,12 +29,16 @@ impl ExternalBackend {
                 backend.crossing.set_server_tasks(connection.tasks());
             }
             match opened {
-                Ok(connection) => backend.run_in(&slot, &key, connection).await,
+                Ok(connection) => {
+                    slot.circuit.succeeded();
+                    backend.run_in(&slot, &key, connection).await;
+                }
                 // waiting calls start over
                 Err(_) if backend.era.now() != era => slot.set(SlotState::Gone),
                 Err(Failure { error, output }) => {
                     let output: Vec<String> = output.iter().map(ToString::to_string).collect();
                     tracing::warn!(backend = %backend.spec.id, %error, ?output, "no session could be opened");
+                    slot.circuit.failed(&error);
                     slot.set(SlotState::Failed(error.clone()));
                     backend.contradicted(era, &error);
                 }

@@ -51,6 +51,14 @@ pub enum StartError {
     /// The start failed, and the server printed text on its standard output, which may be why.
     #[error("it prints text on its standard output, where only messages belong; {0}")]
     PrintsText(Box<Self>),
+    /// The last start failed, and the next one is due in this time; zero: it runs.
+    #[error("{error}; {}", next_try(*.retry_in))]
+    Postponed {
+        /// The failure.
+        error: Box<Self>,
+        /// Time until the next start.
+        retry_in: Duration,
+    },
     /// The handshake timed out.
     #[error("the server did not complete its handshake within {} s; raise `start_timeout` if it needs longer", .0.as_secs())]
     TimedOut(Duration),
@@ -77,21 +85,45 @@ impl StartError {
         }
     }
 
+    /// This failure, with the time until the next start.
+    #[must_use]
+    pub(crate) fn postponed(self, retry_in: Duration) -> Self {
+        Self::Postponed { error: Box::new(self), retry_in }
+    }
+
     /// True if an early retry is useless.
-    pub const fn is_lasting(&self) -> bool {
-        matches!(self, Self::NoCommand(_) | Self::Incompatible { .. } | Self::OtherEra(_) | Self::UpgradeRefused { .. })
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::Postponed { error, .. } | Self::PrintsText(error) => error.is_lasting(),
+            Self::NoCommand(_) | Self::Incompatible { .. } | Self::OtherEra(_) | Self::UpgradeRefused { .. } => true,
+            _ => false,
+        }
     }
 
     /// The error of a call to this backend.
     pub fn of_call(&self, backend: &BackendId) -> ErrorObject {
         let reason = self.to_string();
         let retry = if self.is_lasting() { Retry::Useless } else { Retry::Possible };
-        let supported = match self {
-            Self::Incompatible { supported, .. } => supported.as_slice(),
-            _ => &[],
-        };
+        let supported = self.supported();
         let unavailable = Unavailable { backend, reason: &reason, retry, supported };
         ErrorObject::unavailable(&format!("Backend `{backend}` is not available: {reason}"), &unavailable)
+    }
+
+    /// The versions that the server listed, if none of them is known here.
+    fn supported(&self) -> &[String] {
+        match self {
+            Self::Incompatible { supported, .. } => supported,
+            Self::Postponed { error, .. } | Self::PrintsText(error) => error.supported(),
+            _ => &[],
+        }
+    }
+}
+
+/// The time of the next start, for people; a part of a second counts as one.
+fn next_try(retry_in: Duration) -> String {
+    match retry_in.as_secs() + u64::from(retry_in.subsec_nanos() > 0) {
+        0 => "it is being tried again".to_owned(),
+        seconds => format!("next try in {seconds} s"),
     }
 }
 

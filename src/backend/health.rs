@@ -105,11 +105,14 @@ impl Health {
         self.0.borrow().restarts > 0
     }
 
-    /// The reason why it cannot be used now; `None` if a call may try.
+    /// The reason why it cannot be used now, and the time of the next try; `None` if a call may try.
     pub(crate) fn trouble(&self) -> Option<StartError> {
         match &self.0.borrow().phase {
             Phase::Starting(_) | Phase::Ready | Phase::Lost { .. } => None,
-            Phase::Failed(failed) => Some(failed.error.clone()),
+            Phase::Failed(failed) => {
+                let left = failed.next_try.saturating_duration_since(Instant::now());
+                Some(failed.error.clone().postponed(left))
+            }
         }
     }
 

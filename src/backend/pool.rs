@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
+    circuit::Circuit,
     connection::{ServerConnection, calls::LINGER, closed_requests::FINISH_TIMEOUT},
     connection_key::{ConnectionKey, SharingScope},
     error::StartError,
@@ -40,6 +41,8 @@ pub(crate) struct Slot {
     running: AtomicUsize,
     lives: AtomicUsize,
     bound: Mutex<HashSet<SessionId>>,
+    /// The failures to open a connection for this client, which are no other client's.
+    pub(crate) circuit: Circuit,
 }
 
 /// State of a slot.
@@ -59,7 +62,7 @@ pub(crate) enum SlotState {
 
 /// All slots hold connections in use.
 #[derive(Debug, thiserror::Error)]
-#[error("all {0} sessions that it may have are in use; try again later")]
+#[error("all {0} sessions that it may have are in use; try again later, or raise `backend_sessions` in `[limits]`")]
 pub(crate) struct Full(usize);
 
 /// The right to use a slot. The connection is not idle while a lease is held.
@@ -187,6 +190,13 @@ impl Pool {
         });
     }
 
+    /// The sentence for the status if connections for clients cannot be opened.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let reasons: Vec<String> = self.slots.lock().values().filter_map(|slot| slot.circuit.warning()).collect();
+        let first = reasons.first()?;
+        Some(format!("no session could be opened for {} of its clients: {first}", reasons.len()))
+    }
+
     /// The number of connections, with the base connection.
     pub(crate) fn count(&self) -> usize {
         let slots = self.slots.lock();
@@ -235,7 +245,14 @@ impl Slot {
     fn new() -> Self {
         let state = watch::Sender::new(SlotState::New);
         let used = Mutex::new(Instant::now());
-        Self { state, used, running: AtomicUsize::new(0), lives: AtomicUsize::new(0), bound: Mutex::default() }
+        Self {
+            state,
+            used,
+            running: AtomicUsize::new(0),
+            lives: AtomicUsize::new(0),
+            bound: Mutex::default(),
+            circuit: Circuit::default(),
+        }
     }
 
     /// Replaces the state.

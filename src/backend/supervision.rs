@@ -5,13 +5,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, interval, sleep};
 
 use super::{
-    connection_key::ConnectionKey, detection::Detection, error::StartError, external_backend::ExternalBackend,
-    opener::Failure, pool::SlotState, transport,
+    circuit::delay_after, connection_key::ConnectionKey, detection::Detection, error::StartError,
+    external_backend::ExternalBackend, opener::Failure, pool::SlotState, transport,
 };
 use crate::model::OnLoss;
 
-/// Maximum delay between two starts.
-const MAX_DELAY: Duration = Duration::from_mins(1);
 /// Delay before a start that is unlikely to succeed.
 const LASTING_DELAY: Duration = Duration::from_mins(5);
 /// A connection that ends sooner counts as another failure in a row.
@@ -90,7 +88,7 @@ impl Supervision {
             "the backend failed to start"
         );
         self.0.health.failed(Failure { error: error.clone(), output: failure.output }, advice, retry_in);
-        self.0.pool.base().set(SlotState::Failed(error));
+        self.0.pool.base().set(SlotState::Failed(error.postponed(retry_in)));
     }
 
     /// Runs the base connection from its start to its end.
@@ -105,14 +103,15 @@ impl Supervision {
         self.0.crossing.set_server_tasks(connection.tasks());
         self.0.settings.restore(&ConnectionKey::base(), &connection).await;
         let lived = base.has_lived();
+        // first, since a call of a client is refused while the server counts as failed
+        if let Some(summary) = connection.summary() {
+            self.0.health.ready(summary);
+        }
         base.set(SlotState::Ready(Arc::clone(&connection)));
         self.0.opener.demand.met();
         // listeners know an earlier connection, or were notified in vain during the start
         if lived || self.0.health.has_failed() {
             self.0.listens.notify_lists_changed(&ConnectionKey::base());
-        }
-        if let Some(summary) = connection.summary() {
-            self.0.health.ready(summary);
         }
         let began = Instant::now();
         let reason = connection.over().await;
@@ -141,20 +140,4 @@ enum SessionEnded {
     EraChanged(Failure),
     /// It did not start, or ended soon.
     Failed(Failure),
-}
-
-/// 1, 2, 4 … 60 seconds (`translation` 6.4).
-fn delay_after(failures: u32) -> Duration {
-    Duration::from_secs(1 << failures.min(6)).min(MAX_DELAY)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn delays_grow_to_a_minute() {
-        let waits: Vec<u64> = [0, 1, 2, 5, 6, 100].map(|failures| delay_after(failures).as_secs()).into();
-        assert_eq!(waits, [1, 2, 4, 32, 60, 60]);
-    }
 }

@@ -112,7 +112,9 @@ impl Supervisor {
             SupervisedBackend::Remote(backend) => {
                 let server = (&backend.spec.id, backend.opener.transport.name());
                 let printed = &backend.opener.output;
-                backend.health.status(server, backend.era.status(), (backend.pool.count(), printed))
+                let mut status = backend.health.status(server, backend.era.status(), (backend.pool.count(), printed));
+                status.warnings.extend(backend.pool.warning());
+                status
             }
             SupervisedBackend::Demo(spec, _) => BackendStatus {
                 id: spec.id.to_string(),

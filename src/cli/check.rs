@@ -16,7 +16,7 @@ use super::{
 use crate::{
     backend::{self, Supervisor},
     config::{CommandLineOptions, Config},
-    gateway::{self, ConfiguredBackend, Gateway},
+    gateway::{self, BackendBounds, ConfiguredBackend, Gateway},
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Revision, Step,
         observer::Observer, translate::Profile,
@@ -108,7 +108,7 @@ impl Probe {
                 server,
                 share: spec.share,
                 read_only_tools: spec.read_only_tools.clone(),
-                result_size: None,
+                bounds: BackendBounds::default(),
                 last_server_info: None,
             }
         };

@@ -116,6 +116,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     let assume_version = section.choice("assume_version", &LEGACY_VERSIONS.map(|version| (version, version)));
     let parallel = section.count("parallel", 1..=1_000);
     let read_only_tools = section.texts("read_only_tools");
+    let calls = section.count("calls", 1..=1_000_000);
     let result_size = section.size("result_size", 1 << 10..=1 << 30);
     let upgrade_to = section.parsed_list("upgrade_to", upgrade_url);
     let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
@@ -135,6 +136,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
         assume_version,
         parallel: parallel.unwrap_or(default.parallel),
         read_only_tools: read_only_tools.unwrap_or_default(),
+        calls,
         result_size,
         upgrade_to: upgrade_to.unwrap_or_default(),
         ..default

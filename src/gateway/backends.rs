@@ -8,8 +8,9 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    call_bound::BoundedCalls,
     catalog::{Catalog, CatalogBackend, CatalogSettings},
-    configured_backend::ConfiguredBackend,
+    configured_backend::{BackendBounds, ConfiguredBackend},
     result_size::BoundedResults,
     rewrite::Rewriter,
 };
@@ -42,9 +43,9 @@ pub(crate) struct BackendEntry {
     title: Arc<str>,
     /// The backend itself.
     pub(crate) server: Arc<dyn Server>,
-    /// The same without a bound on its results.
+    /// The same without bounds.
     configured_server: Arc<dyn Server>,
-    result_size: Option<usize>,
+    bounds: BackendBounds,
     read_only_tools: HashSet<String>,
     share: Share,
     /// Its lists.
@@ -129,17 +130,15 @@ impl BackendEntry {
             id: configured.id.clone(),
             server: Arc::clone(&configured.server),
             share: configured.share,
-            last_server_info: configured.last_server_info,
+            last_server_info: configured.last_server_info.clone(),
         };
+        let server = bounded(&configured);
         Self {
             id: configured.id.clone(),
             title: configured.title.into(),
-            server: match configured.result_size {
-                Some(max) => Arc::new(BoundedResults::new((&configured.id, &configured.server), max)),
-                None => Arc::clone(&configured.server),
-            },
+            server,
             configured_server: configured.server,
-            result_size: configured.result_size,
+            bounds: configured.bounds,
             read_only_tools: configured.read_only_tools.into_iter().collect(),
             catalog: Catalog::new(backend, settings),
             share: configured.share,
@@ -151,11 +150,24 @@ impl BackendEntry {
     pub(crate) fn is(&self, configured: &ConfiguredBackend) -> bool {
         self.id == configured.id
             && Arc::ptr_eq(&self.configured_server, &configured.server)
-            && self.result_size == configured.result_size
+            && self.bounds == configured.bounds
             && *self.title == *configured.title
             && self.share == configured.share
             && self.read_only_tools == configured.read_only_tools.iter().cloned().collect()
     }
+}
+
+/// The server of a backend within its bounds; itself if it has none.
+fn bounded(configured: &ConfiguredBackend) -> Arc<dyn Server> {
+    let id = &configured.id;
+    let mut server = Arc::clone(&configured.server);
+    if let Some(max) = configured.bounds.calls {
+        server = Arc::new(BoundedCalls::new((id, server), max));
+    }
+    if let Some(max) = configured.bounds.result_size {
+        server = Arc::new(BoundedResults::new((id, server), max));
+    }
+    server
 }
 
 // === impl VisibleBackend ===

@@ -7,6 +7,15 @@ use crate::{
     model::{BackendId, Share},
 };
 
+/// What a backend may do at most.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BackendBounds {
+    /// Calls of clients that run at once; `None`: any number.
+    pub calls: Option<usize>,
+    /// Text in a result of a tool, in bytes; `None`: any.
+    pub result_size: Option<usize>,
+}
+
 /// One backend and the operator's settings for it.
 #[derive(Clone)]
 pub struct ConfiguredBackend {
@@ -20,8 +29,8 @@ pub struct ConfiguredBackend {
     pub share: Share,
     /// The tools that a read-only right reaches.
     pub read_only_tools: Vec<String>,
-    /// The most text in a result of a tool, in bytes; `None`: any.
-    pub result_size: Option<usize>,
+    /// The bounds that the operator sets.
+    pub bounds: BackendBounds,
     /// Last server information, perhaps from an earlier process of the gateway: given to clients until the backend
     /// answers (`translation` 6.7).
     pub last_server_info: Option<Payload>,

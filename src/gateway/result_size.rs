@@ -41,9 +41,9 @@ struct Cut {
 
 impl BoundedResults {
     /// Bounds the text of each result of a backend to `max` bytes.
-    pub(crate) fn new((backend, server): (&BackendId, &Arc<dyn Server>), max: usize) -> Self {
+    pub(crate) fn new((backend, server): (&BackendId, Arc<dyn Server>), max: usize) -> Self {
         let cuts = metrics::counter!("lockkeeper_gateway_results_cut_total", "backend" => backend.to_string());
-        Self { server: Arc::clone(server), cuts, max }
+        Self { server, cuts, max }
     }
 }
 

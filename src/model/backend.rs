@@ -72,6 +72,8 @@ pub struct BackendSpec {
     pub parallel: usize,
     /// The names of the tools that `mcp:<backend>:read` may call.
     pub read_only_tools: Vec<String>,
+    /// The most calls of clients that run at it at once; `None`: any number.
+    pub calls: Option<usize>,
     /// The most text in a result of a tool, in bytes; `None`: any.
     pub result_size: Option<usize>,
     /// The endpoints to which the server may move, with everything below their paths (`translation` 6.8).
@@ -97,6 +99,7 @@ impl BackendSpec {
             assume_version: None,
             parallel: 4,
             read_only_tools: Vec::new(),
+            calls: None,
             result_size: None,
             upgrade_to: Vec::new(),
         }

@@ -70,6 +70,9 @@ impl ExternalBackend {
         if *method == Method::Listen {
             return Ok(self.era.wait().await);
         }
+        if let Some(trouble) = self.health.trouble() {
+            return Err(trouble.of_call(&self.spec.id));
+        }
         let failed = async {
             loop {
                 if let Err(error) = self.pool.base().wait().await {
@@ -97,6 +100,9 @@ impl ExternalBackend {
         context: &Context,
     ) -> Result<LeasedConnection, DispatchError> {
         let unavailable = |reason: &str| DispatchError::Unavailable(self.unavailable(reason));
+        if let Some(trouble) = self.health.trouble().filter(|_| key.is_base()) {
+            return Err(DispatchError::Unavailable(trouble.of_call(&self.spec.id)));
+        }
         let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;
         let found = async {
             loop {

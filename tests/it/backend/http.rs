@@ -324,7 +324,7 @@ async fn sessions_are_limited_and_idle_ones_are_ended() {
     assert_eq!(ended.header("mcp-session-id"), Some("s2"));
     assert_eq!(supervisor.status()[0].sessions, 65);
     let error = failure(tool(&server, client("more", "{}"), &named("x"))).await;
-    insta::assert_snapshot!(error, @"Backend `docs` is not available: all 64 sessions that it may have are in use; try again later (-32603)");
+    insta::assert_snapshot!(error, @"Backend `docs` is not available: all 64 sessions that it may have are in use; try again later, or raise `backend_sessions` in `[limits]` (-32603)");
 }
 
 #[tokio::test]

@@ -29,6 +29,8 @@ def initialize(id, params):
         print(options["banner"] + '\n{"level":"info"}', flush=True)
     if "exit" in options:
         sys.exit(int(options["exit"]))
+    if "works" in options and open(sys.argv[1]).read().count("started") > int(options["works"]) and not os.path.exists(sys.argv[1] + ".mended"):
+        return
     if "gate" in options:
         open(options["gate"]).read()
     if "garbage" in options:

@@ -126,7 +126,10 @@ async fn a_server_that_exits_is_reported_with_its_last_output_and_affects_no_oth
     let servers = supervisor.servers();
     assert_eq!(text(tool(&servers[1].1, gateway(), &echo())).await, "hi");
     let error = failure(tool(&servers[0].1, gateway(), &echo())).await;
-    insta::assert_snapshot!(error, @"Backend `bad` is not available: the process exited (exit status: 5) (-32603)");
+    let message = error.message().clone();
+    let told = message.strip_prefix("Backend `bad` is not available: the process exited (exit status: 5); ");
+    // at once, and whenever it comes
+    assert!(matches!(told, Some("next try in 1 s" | "it is being tried again")), "{error}");
     let status = supervisor.status().remove(0);
     assert!(matches!(status.state, BackendState::Failed { retry_in: Some(0 | 1), .. }), "{:?}", status.state);
     let output: Vec<String> = status.output.iter().map(ToString::to_string).collect();
@@ -261,4 +264,40 @@ async fn a_start_that_hangs_does_not_hold_up_the_others() {
     drop(held);
     assert_eq!(text(tool(&supervisor.servers()[1].1, gateway(), &echo())).await, "hi");
     assert!(matches!(supervisor.status()[0].state, BackendState::Starting { .. }));
+}
+
+#[tokio::test]
+async fn a_server_that_fails_again_and_again_answers_calls_at_once_until_one_works() {
+    let scripts = Scripts::new();
+    // the base connection works, and later processes say nothing
+    let mut spec = scripts.spec("busy", &["works=1"]);
+    spec.start_timeout = Duration::from_secs(1);
+    let (supervisor, server) = started(spec).await;
+    let started = || scripts.log("busy").matches("started").count();
+    let mut errors = Vec::new();
+    let told = loop {
+        let error = failure(tool(&server, client("one", "{}"), &echo())).await;
+        if error.message().contains("next try") {
+            break error;
+        }
+        errors.push(error);
+    };
+    assert!(errors.len() >= 3, "the first calls find out for themselves: {errors:?}");
+    assert_eq!((told.code(), started()), (-32603, 4));
+    assert!(told.message().ends_with("; next try in 1 s"), "{told}");
+    failure(tool(&server, client("one", "{}"), &echo())).await;
+    assert_eq!(started(), 4, "no process is started for it");
+    let warning = supervisor.status().remove(0).warnings.concat();
+    assert!(warning.starts_with("no session could be opened for 1 of its clients: "), "{warning}");
+    // another client finds out for itself
+    let error = failure(tool(&server, client("two", "{}"), &echo())).await;
+    assert!(!error.message().contains("next try"), "{error}");
+    fs::write(scripts.path("busy.mended"), "").unwrap();
+    let deadline = tokio::time::Instant::now() + SOON;
+    while let Outcome::Failed(error) = tool(&server, client("one", "{}"), &echo()).outcome().await {
+        assert!(tokio::time::Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // one call succeeded, and closed it
+    assert_eq!(text(tool(&server, client("one", "{}"), &echo())).await, "hi");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::stream;
 use insta::assert_snapshot;
 use lockkeeper::{
-    gateway::{ConfiguredBackend, Gateway},
+    gateway::{BackendBounds, ConfiguredBackend, Gateway},
     mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Reply, ServerRequest, Step},
     model::{Access, Rights},
 };
@@ -253,7 +253,10 @@ async fn a_long_result_is_cut_with_a_note_and_other_messages_pass() {
     let long = format!(r#"{{"content":[{{"type":"text","text":"{}"}}],"isError":false}}"#, "x".repeat(4_000));
     let answered = long.clone();
     *backend.answer.lock() = Some(Box::new(move |_: &Call| Reply::complete(payload(&answered))));
-    let bounded = ConfiguredBackend { result_size: Some(1_024), ..mount("b1", &backend) };
+    let bounded = ConfiguredBackend {
+        bounds: BackendBounds { result_size: Some(1_024), ..BackendBounds::default() },
+        ..mount("b1", &backend)
+    };
     let gateway = gateway(vec![bounded, mount("b2", &backend)]);
     let client = Client::new(gateway.merged());
     let cut = client.ask(Method::ToolsCall, r#"{"name":"b1__look"}"#).await;
@@ -261,4 +264,25 @@ async fn a_long_result_is_cut_with_a_note_and_other_messages_pass() {
     assert!(cut.contains("1024 of 4000 bytes of text are shown. To see more,"), "{cut}");
     assert!(cut.ends_with(r#"],"isError":false}"#), "{cut}");
     assert_eq!(client.ask(Method::ToolsCall, r#"{"name":"b2__look"}"#).await, long);
+}
+
+#[tokio::test]
+async fn a_server_with_enough_calls_refuses_one_more_until_one_ends() {
+    let backend = Backend::with_tools(&["look"]);
+    *backend.answer.lock() = Some(Box::new(|_: &Call| Reply::later(std::future::pending())));
+    let bounded = ConfiguredBackend {
+        bounds: BackendBounds { calls: Some(1), ..BackendBounds::default() },
+        ..mount("b1", &backend)
+    };
+    let gateway = gateway(vec![bounded]);
+    let client = Client::new(gateway.merged());
+    let call = || client.ask(Method::ToolsCall, r#"{"name":"b1__look"}"#);
+    let mut first = Box::pin(call());
+    assert!(futures_util::poll!(&mut first).is_pending());
+    let refused = call().await;
+    assert_snapshot!(refused, @r#"error -32603 Backend `b1` is busy: as many calls run at it as may at once (1); try again later, or raise `calls` {"backend":"b1","reason":"as many calls run at it as may at once (1); try again later, or raise `calls`","retryable":true}"#);
+    assert_eq!(client.tools().await, "b1__look", "lists do not count");
+    drop(first);
+    *backend.answer.lock() = None;
+    assert!(call().await.starts_with(r#"{"got":"#));
 }

@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use lockkeeper::{
-    gateway::{ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings},
+    gateway::{BackendBounds, ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings},
     mcp::{
         Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
         Payload, Reply, Revision, Server, Step,
@@ -293,7 +293,7 @@ pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> ConfiguredBackend {
         server: Arc::new(Shared(Arc::clone(backend))),
         share: Share::Session,
         read_only_tools: vec!["look".to_owned()],
-        result_size: None,
+        bounds: BackendBounds::default(),
         last_server_info: None,
     }
 }
