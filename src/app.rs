@@ -5,6 +5,7 @@
 
 mod call_path;
 mod control;
+mod data_lock;
 mod events;
 mod http_service;
 mod known_servers;
@@ -21,10 +22,11 @@ use url::Url;
 
 use self::{
     call_path::{CallPath, CallPathDeps, World, end_lost},
+    data_lock::DataLock,
     known_servers::{KnownServers, ServerRecords},
     machine::Machine,
 };
-pub use self::{control::ControlFile, http_service::HttpService, stdio::StdioApp};
+pub use self::{control::ControlFile, data_lock::DataLockError, http_service::HttpService, stdio::StdioApp};
 use crate::{
     config::{self, Config, PublicUrl},
     http::Guard,
@@ -47,6 +49,7 @@ pub struct App {
     first_key: Option<Secret>,
     control: ControlFile,
     data_dir: PathBuf,
+    lock: DataLock,
     parts: Parts,
     background: Background,
     shutdown: Duration,
@@ -97,6 +100,7 @@ impl App {
         let world = World::new(telemetry);
         config::files::create(&config.data_dir)
             .with_context(|| format!("the data folder {} cannot be used", config.data_dir.display()))?;
+        let lock = DataLock::take(&config.data_dir)?;
         let storage = Storage::open(&config::files::database(&config.data_dir)).await?;
         let oauth_settings = module_settings::oauth(&config, &public_url);
         let master = master_key::master_key(&oauth_settings.master_key, &*world.random)?;
@@ -133,6 +137,7 @@ impl App {
             first_key,
             control,
             data_dir,
+            lock,
             parts,
             background,
             shutdown,
@@ -158,7 +163,7 @@ impl App {
     /// configured time, and all parts are ended in the reverse order of their creation. A panic of a thread ends it
     /// too.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, service, connections, control, data_dir, parts, background, shutdown, .. } = self;
+        let Self { listener, service, connections, control, data_dir, lock, parts, background, shutdown, .. } = self;
         let threads = listener::WorkerThreads::start(module_settings::workers())?;
         parts.watch(background);
         let drain = CancellationToken::new();
@@ -184,6 +189,7 @@ impl App {
         control.remove(&data_dir);
         parts.end().await;
         drop(threads);
+        drop(lock);
         outcome
     }
 }

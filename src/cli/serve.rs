@@ -9,7 +9,7 @@ use super::{
     process::ProcessContext,
 };
 use crate::{
-    app::App,
+    app::{App, DataLockError},
     config::{CommandLineOptions, Config, ConfigSource, LogConfig, LogFormat},
     model::Naming,
     support::Secret,
@@ -30,6 +30,9 @@ variables, variables override the file.";
 
 /// Advice if the port is taken.
 const OTHER_PORT: &str = "stop the program that has the port, or choose another one: `--listen 8081`";
+
+/// Advice if another gateway has the data folder.
+const OTHER_FOLDER: &str = "stop the other one, or give this one a folder of its own: `--data-dir DIR`";
 
 /// `serve`.
 #[derive(Debug, clap::Args)]
@@ -112,9 +115,14 @@ async fn run_app(config: Config, telemetry: Telemetry, process: &mut ProcessCont
     let (source, data_dir) = (config.source.clone(), config.data_dir.clone());
     let backends: Vec<String> = config.backends.iter().map(|spec| spec.id.to_string()).collect();
     let cannot = |error: anyhow::Error| {
-        let taken = error.chain().any(is_address_in_use);
         let failure = CommandFailure::failed("the gateway cannot run").why(format!("{error:#}"));
-        if taken { failure.advise(OTHER_PORT) } else { failure }
+        if error.chain().any(is_address_in_use) {
+            failure.advise(OTHER_PORT)
+        } else if let Some(DataLockError::InUse { .. }) = error.downcast_ref() {
+            failure.advise(OTHER_FOLDER)
+        } else {
+            failure
+        }
     };
     let mut app = App::build(config, telemetry).await.map_err(cannot)?;
     let first_key = app.take_first_key();

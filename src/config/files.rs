@@ -21,6 +21,11 @@ pub fn control(data_dir: &Path) -> PathBuf {
     data_dir.join("control.json")
 }
 
+/// Lock file: held by the gateway that uses the folder.
+pub fn lock(data_dir: &Path) -> PathBuf {
+    data_dir.join("gateway.lock")
+}
+
 /// The folder of a person's logins at other servers.
 pub fn logins(data_dir: &Path) -> PathBuf {
     data_dir.join("logins")

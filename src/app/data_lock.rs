@@ -1,0 +1,103 @@
+//! The lock of the data folder: one gateway at a time uses it. Held by the process, so that the kernel frees it however
+//! the process ends. Commands that read or administer do not take it.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    process,
+};
+
+use crate::config::files;
+
+/// The lock of a data folder. Dropping it frees the folder.
+#[derive(Debug)]
+pub(super) struct DataLock {
+    _file: File,
+}
+
+/// A data folder that cannot be locked.
+#[derive(Debug, thiserror::Error)]
+pub enum DataLockError {
+    /// Another gateway has it.
+    #[error("another gateway uses the data folder {}{}", .folder.display(), holder(.process.as_deref()))]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+        /// The number of its process, if it is known.
+        process: Option<String>,
+    },
+    /// The lock file cannot be used.
+    #[error("the lock file {} cannot be used", .0.display())]
+    Unusable(PathBuf, #[source] io::Error),
+}
+
+/// Longest process number in a lock file, in bytes.
+const MAX_NUMBER: u64 = 20;
+
+// === impl DataLock ===
+
+impl DataLock {
+    /// Locks a folder.
+    ///
+    /// # Errors
+    ///
+    /// [`DataLockError`].
+    pub(super) fn take(folder: &Path) -> Result<Self, DataLockError> {
+        let path = files::lock(folder);
+        let unusable = |error| DataLockError::Unusable(path.clone(), error);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&path).map_err(unusable)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let process = number(&mut file);
+                return Err(DataLockError::InUse { folder: folder.to_owned(), process });
+            }
+            Err(TryLockError::Error(error)) => return Err(unusable(error)),
+        }
+        // for the message of another gateway alone
+        file.set_len(0).and_then(|()| write!(file, "{}", process::id())).map_err(unusable)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// The process number in a lock file.
+fn number(file: &mut File) -> Option<String> {
+    let mut text = String::new();
+    file.take(MAX_NUMBER).read_to_string(&mut text).ok()?;
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
+}
+
+fn holder(process: Option<&str>) -> String {
+    process.map(|process| format!(" (process {process})")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_locked_once_and_freed_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = DataLock::take(folder.path()).unwrap();
+        let error = DataLock::take(folder.path()).unwrap_err().to_string();
+        let expected =
+            format!("another gateway uses the data folder {} (process {})", folder.path().display(), process::id());
+        assert_eq!(error, expected);
+        drop(lock);
+        DataLock::take(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_lock_file_with_other_content_names_no_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let _lock = DataLock::take(folder.path()).unwrap();
+        std::fs::write(files::lock(folder.path()), "1; rm").unwrap();
+        let error = DataLock::take(folder.path()).unwrap_err().to_string();
+        assert_eq!(error, format!("another gateway uses the data folder {}", folder.path().display()));
+    }
+}
