@@ -18,6 +18,7 @@ mod endpoint;
 mod fanout;
 mod gateway_settings;
 mod gather;
+mod heartbeat;
 mod hints;
 mod listen;
 mod lists;

@@ -118,6 +118,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     let read_only_tools = section.texts("read_only_tools");
     let calls = section.count("calls", 1..=1_000_000);
     let result_size = section.size("result_size", 1 << 10..=1 << 30);
+    let heartbeat = section.duration("heartbeat", Duration::ZERO..=hour);
     let upgrade_to = section.parsed_list("upgrade_to", upgrade_url);
     let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
     let era = section.choice("era", &eras);
@@ -138,6 +139,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
         read_only_tools: read_only_tools.unwrap_or_default(),
         calls,
         result_size,
+        heartbeat: heartbeat.map_or(default.heartbeat, |interval| (!interval.is_zero()).then(|| interval.max(second))),
         upgrade_to: upgrade_to.unwrap_or_default(),
         ..default
     })

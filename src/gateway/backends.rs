@@ -11,6 +11,7 @@ use super::{
     call_bound::BoundedCalls,
     catalog::{Catalog, CatalogBackend, CatalogSettings},
     configured_backend::{BackendBounds, ConfiguredBackend},
+    heartbeat::Heartbeats,
     result_size::BoundedResults,
     rewrite::Rewriter,
 };
@@ -166,6 +167,9 @@ fn bounded(configured: &ConfiguredBackend) -> Arc<dyn Server> {
     }
     if let Some(max) = configured.bounds.result_size {
         server = Arc::new(BoundedResults::new((id, server), max));
+    }
+    if let Some(interval) = configured.bounds.heartbeat {
+        server = Arc::new(Heartbeats::new((id, server), interval));
     }
     server
 }

@@ -1,19 +1,21 @@
 //! A backend as the operator configured it, given to the gateway. Knows nothing of lists and calls.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     mcp::{Payload, Server},
     model::{BackendId, Share},
 };
 
-/// What a backend may do at most.
+/// What a backend may do at most, and for how long it may be silent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BackendBounds {
     /// Calls of clients that run at once; `None`: any number.
     pub calls: Option<usize>,
     /// Text in a result of a tool, in bytes; `None`: any.
     pub result_size: Option<usize>,
+    /// Silence in a call before the gateway reports progress for it; `None`: it never does.
+    pub heartbeat: Option<Duration>,
 }
 
 /// One backend and the operator's settings for it.

@@ -76,6 +76,8 @@ pub struct BackendSpec {
     pub calls: Option<usize>,
     /// The most text in a result of a tool, in bytes; `None`: any.
     pub result_size: Option<usize>,
+    /// Silence in a call before the gateway reports progress for the server; `None`: it never does.
+    pub heartbeat: Option<Duration>,
     /// The endpoints to which the server may move, with everything below their paths (`translation` 6.8).
     pub upgrade_to: Vec<Url>,
 }
@@ -101,6 +103,7 @@ impl BackendSpec {
             read_only_tools: Vec::new(),
             calls: None,
             result_size: None,
+            heartbeat: Some(Duration::from_secs(20)),
             upgrade_to: Vec::new(),
         }
     }

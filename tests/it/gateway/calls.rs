@@ -1,6 +1,6 @@
 //! Calls: routed, refused, rewritten.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::stream;
 use insta::assert_snapshot;
@@ -285,4 +285,28 @@ async fn a_server_with_enough_calls_refuses_one_more_until_one_ends() {
     drop(first);
     *backend.answer.lock() = None;
     assert!(call().await.starts_with(r#"{"got":"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_bridged_for_clients_that_asked_for_progress() {
+    let backend = Backend::with_tools(&["look"]);
+    *backend.answer.lock() = Some(Box::new(|_: &Call| {
+        Reply::later(async {
+            tokio::time::sleep(Duration::from_secs(50)).await;
+            Reply::complete(payload(r#"{"content":[]}"#))
+        })
+    }));
+    let heartbeat = Some(Duration::from_secs(20));
+    let patient =
+        ConfiguredBackend { bounds: BackendBounds { heartbeat, ..BackendBounds::default() }, ..mount("b1", &backend) };
+    let client = Client::new(gateway(vec![patient]).merged());
+    let mut values = Vec::new();
+    let mut reply = client.call(Method::ToolsCall, r#"{"name":"b1__look","_meta":{"progressToken":7}}"#);
+    while let Some(Event::Notified(told)) = reply.next_event().await {
+        assert_eq!((told.method.clone(), told.params.member("progressToken")), (Method::Progress, Some("7")));
+        values.push(told.params.member("progress").unwrap().to_owned());
+    }
+    assert_eq!(values, ["-1.000", "-0.999"]);
+    let outcome = client.call(Method::ToolsCall, r#"{"name":"b1__look"}"#).next().await;
+    assert!(matches!(outcome, Step::Done(_)), "without a token there is none");
 }
