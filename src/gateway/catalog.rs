@@ -12,6 +12,7 @@
 
 mod cache;
 mod cached;
+mod fetched_cursors;
 mod kind;
 mod list;
 mod omissions;

@@ -44,6 +44,8 @@ pub(crate) struct List {
     wrapped: HashSet<String>,
     /// The entries that no client is shown, and those that clients of some versions are not shown.
     left_out: Vec<LeftOut>,
+    /// The names or URIs of all entries, once there is a second page.
+    keys: HashSet<String>,
 }
 
 /// The entries of one list in the list's order; `None` for one that the version has no form for.
@@ -104,7 +106,15 @@ impl List {
         if fit == PageFit::Cut {
             self.whole = None;
         }
+        let is_further = !self.entries.is_empty();
+        if is_further && self.keys.is_empty() {
+            self.keys = self.entries.iter().map(|entry| entry.key.clone()).collect();
+        }
         for entry in entries {
+            // a server may repeat a page, or move an entry to a later one while the list is read
+            if is_further && !self.keys.insert(entry.key.clone()) {
+                continue;
+            }
             if matches!(kind, ListKind::Tools | ListKind::Prompts) {
                 let shown = names::merged_name(backend, &entry.key);
                 if names::split_name(&shown).is_some_and(|(_, rest)| rest != entry.key) {
@@ -122,6 +132,12 @@ impl List {
             self.entries.push(entry);
         }
         fit
+    }
+
+    /// Notes that the list ends here because its server repeats a cursor.
+    pub(crate) fn ends_in_loop(&mut self) {
+        let reason = "its server repeats a `nextCursor`: the list ends at the page that did so".to_owned();
+        self.left_out.push(LeftOut { name: String::new(), reason });
     }
 
     /// The entries with the names of the merged endpoint, for a client of `revision`. A merged list has one version and

@@ -19,6 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     cache::{Change, ListCache},
     cached::Freshness,
+    fetched_cursors::{FetchedCursors, NextPage},
     kind::ListKind,
     list::{List, MAX_ENTRIES, PageFit},
     omissions::Omissions,
@@ -221,7 +222,7 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
         return Ok(List::empty());
     }
     let mut list = List::empty();
-    let (mut pages, mut bytes) = (0, 0);
+    let (mut pages, mut bytes, mut cursors) = (0, 0, FetchedCursors::default());
     let mut cursor: Option<String> = None;
     loop {
         let params = match &cursor {
@@ -238,19 +239,21 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
         bytes += page.json().len();
         pages += 1;
         let fit = list.add(kind, &source.backend, &page);
-        let next = page.string("nextCursor");
-        // a server that repeats a cursor would be asked forever
-        let is_last = next.is_none() || next == cursor;
+        let next = cursors.after(&page);
         let is_full = pages >= MAX_PAGES || list.len() >= MAX_ENTRIES || bytes >= MAX_BYTES;
-        if fit == PageFit::Cut || (is_full && !is_last) {
-            let entries = list.len();
-            tracing::warn!(backend = %source.backend, method = %kind.method(), entries, "a list is too long; it was cut");
-            break;
+        match next {
+            next if fit == PageFit::Cut || (is_full && matches!(next, NextPage::At(_))) => {
+                let entries = list.len();
+                tracing::warn!(backend = %source.backend, method = %kind.method(), entries, "a list is too long; it was cut");
+                break;
+            }
+            NextPage::At(next) => cursor = Some(next),
+            NextPage::End => break,
+            NextPage::Loop => {
+                list.ends_in_loop();
+                break;
+            }
         }
-        if is_last {
-            break;
-        }
-        cursor = next;
     }
     Ok(list)
 }

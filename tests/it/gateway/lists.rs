@@ -288,7 +288,7 @@ async fn a_list_without_end_is_cut() {
     same.set("tools/list", &[r#"{"tools":[{"name":"x"}],"nextCursor":"0"}"#]);
     let gateway = gateway(vec![mount("b1", &backend), mount("b2", &same)]);
     Client::new(gateway.merged()).tools().await;
-    assert_eq!((gateway.counts(&id("b1")).tools, gateway.counts(&id("b2")).tools), (1000, 2));
+    assert_eq!((gateway.counts(&id("b1")).tools, gateway.counts(&id("b2")).tools), (1000, 1), "each entry once");
 }
 
 #[tokio::test(start_paused = true)]
