@@ -15,7 +15,7 @@ mod reclaimed_slots;
 mod remembered_eras;
 mod renewed_tokens;
 mod scripted_http_server;
-mod scripted_servers;
+pub(crate) mod scripted_servers;
 mod socket;
 mod sse;
 mod standalone;

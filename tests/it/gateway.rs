@@ -5,7 +5,7 @@ mod listens;
 mod lists;
 mod mirrors;
 mod modern;
-mod script;
+pub(crate) mod script;
 mod task_listens;
 mod tasks_extension;
 mod versions;

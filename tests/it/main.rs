@@ -5,6 +5,7 @@ mod app;
 mod backend;
 mod cli;
 mod config;
+mod faults;
 mod frontend;
 mod gateway;
 mod matrix;

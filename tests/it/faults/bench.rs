@@ -1,0 +1,206 @@
+//! A sick server and a fine one behind a gateway, with what a client and an operator see of them. Knows nothing of
+//! faults.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use lockkeeper::{
+    backend::Supervisor,
+    gateway::{BackendBounds, ConfiguredBackend, Gateway},
+    mcp::{Method, Outcome, Server},
+    model::{
+        BackendId, BackendSpec, EraChoice, HttpSpec, Requester, SessionId, Share, SocketAddress, StdioSpec,
+        TransportSpec, status::BackendStatus,
+    },
+};
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    backend::scripted_servers::{SOON, hold_time, pass, start, until},
+    gateway::script::{Client, gateway},
+};
+
+/// Silence in a call after which it fails.
+pub(super) const SILENCE: Duration = Duration::from_secs(50);
+const SICK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults/sick.py");
+/// Puts a server on stdio behind another transport.
+const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge.py");
+
+/// The way to the sick server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Stdio,
+    Sse,
+    WebSocket,
+    Unix,
+}
+
+/// A gateway with the servers `sick` and `fine`.
+pub(super) struct Bench {
+    pub(super) supervisor: Supervisor,
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) folder: TempDir,
+    metrics: PrometheusHandle,
+    _bridge: Option<Bridge>,
+}
+
+/// A process that ends with the test.
+struct Bridge(Child);
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+// === impl Way ===
+
+impl Way {
+    /// A server with this mode that is reached this way, and the process that has to live for it.
+    fn to_script(self, folder: &TempDir, mode: &str) -> (TransportSpec, Option<Bridge>) {
+        let args = vec![SICK.to_owned(), folder.path().display().to_string(), mode.to_owned()];
+        if self == Self::Stdio {
+            let stdio = StdioSpec { command: "python3".to_owned(), args, env: BTreeMap::new(), cwd: None };
+            return (TransportSpec::Stdio(stdio), None);
+        }
+        let socket = folder.path().join("socket").display().to_string();
+        let (kind, address) = match self {
+            Self::Unix => ("unix", socket.as_str()),
+            Self::WebSocket => ("ws", "0"),
+            Self::Stdio | Self::Sse => ("sse", "0"),
+        };
+        let mut bridge = Command::new("python3");
+        bridge.args([BRIDGE, kind, address, "python3"]).args(args).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = bridge.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let at = |url: String| HttpSpec::new(url.parse().unwrap());
+        let port = line.trim();
+        let transport = match self {
+            Self::Unix => TransportSpec::Socket(SocketAddress::Unix(PathBuf::from(port))),
+            Self::WebSocket => TransportSpec::WebSocket(at(format!("ws://127.0.0.1:{port}/mcp"))),
+            Self::Stdio | Self::Sse => TransportSpec::Sse(at(format!("http://127.0.0.1:{port}/sse"))),
+        };
+        (transport, Some(Bridge(child)))
+    }
+}
+
+// === impl Bench ===
+
+impl Bench {
+    /// Starts both servers.
+    pub(super) async fn start(way: Way, mode: &str, metrics: PrometheusHandle) -> Self {
+        let folder = TempDir::new().unwrap();
+        let (transport, bridge) = way.to_script(&folder, mode);
+        // in this mode alone it passes
+        let start_timeout = if mode == "never answers the handshake" { Duration::from_secs(1) } else { SOON };
+        let bench = Self::start_with(transport, start_timeout, (folder, metrics));
+        let bench = Self { _bridge: bridge, ..bench };
+        bench.settle().await;
+        bench
+    }
+
+    /// Starts both servers, and does not wait for them.
+    pub(super) fn start_with(
+        transport: TransportSpec,
+        start_timeout: Duration,
+        (folder, metrics): (TempDir, PrometheusHandle),
+    ) -> Self {
+        let named = |name: &str, transport| {
+            let spec = BackendSpec::new(BackendId::parse(name).unwrap(), transport);
+            BackendSpec { era: EraChoice::Legacy, start_timeout, call_timeout: SILENCE, ..spec }
+        };
+        let sick = named("sick", transport);
+        let (fine, _) = Way::Stdio.to_script(&folder, "none");
+        let fine = BackendSpec { start_timeout: SOON, ..named("fine", fine) };
+        let supervisor = start(vec![sick, fine]);
+        let mounts = supervisor.servers().into_iter().map(|(id, server)| mount(id, server)).collect();
+        Self { gateway: gateway(mounts), supervisor, folder, metrics, _bridge: None }
+    }
+
+    /// Waits until both servers have started and been listed, or failed.
+    pub(super) async fn settle(&self) {
+        assert!(self.supervisor.ready(SOON).await, "a server has not settled");
+        until("the lists", || self.gateway.is_listed().then_some(())).await;
+    }
+
+    /// A client session with this name.
+    pub(super) fn client(&self, session: &str) -> Client {
+        let mut client = Client::new(self.gateway.merged());
+        client.context.requester = Requester::Session(SessionId::new(session));
+        client
+    }
+
+    /// The text of the result of a tool, or the error.
+    pub(super) async fn call(&self, session: &str, tool: &str) -> Result<String, String> {
+        let reply = self.client(session).call(Method::ToolsCall, &format!(r#"{{"name":"{tool}"}}"#));
+        match tokio::time::timeout(SOON * 2, reply.outcome()).await.map_err(|_| "no answer")? {
+            Outcome::Complete(result) => {
+                let result: Value = serde_json::from_slice(result.json()).unwrap();
+                Ok(result["content"][0]["text"].as_str().unwrap_or_default().to_owned())
+            }
+            Outcome::Failed(error) => Err(format!("{} {}", error.code(), error.message())),
+            Outcome::InputRequired(_) => Err("a question".to_owned()),
+        }
+    }
+
+    /// Like [`Bench::call`], of a tool that stays silent, with a clock that is advanced until the call is given up.
+    pub(super) async fn call_silent(&self, session: &str, tool: &str) -> Result<String, String> {
+        let held = hold_time();
+        let call = std::pin::pin!(self.call(session, tool));
+        let passing = async {
+            loop {
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+                pass(SILENCE).await;
+            }
+        };
+        let ended = tokio::select! {
+            ended = call => ended,
+            () = passing => Err("time passes".to_owned()),
+        };
+        drop(held);
+        ended
+    }
+
+    /// The status of the sick server.
+    pub(super) fn status(&self) -> BackendStatus {
+        self.supervisor.status().remove(0)
+    }
+
+    /// The value of a metric with these labels of the sick server; 0 if there is none.
+    pub(super) fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let rendered = self.metrics.render();
+        let is_it = |line: &&str| line.starts_with(name) && labels.iter().all(|label| line.contains(label));
+        rendered.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// The number in a file that the sick server wrote.
+    pub(super) async fn number(&self, file: &str) -> i32 {
+        let path = self.folder.path().join(file);
+        until(file, || fs::read_to_string(&path).ok()?.lines().last()?.parse().ok()).await
+    }
+}
+
+fn mount(id: BackendId, server: Arc<dyn Server>) -> ConfiguredBackend {
+    ConfiguredBackend {
+        title: id.to_string(),
+        id,
+        server,
+        share: Share::Session,
+        read_only_tools: Vec::new(),
+        bounds: BackendBounds::default(),
+        last_server_info: None,
+    }
+}

@@ -1,0 +1,313 @@
+//! Faults of a server on a channel: a process, or the same process behind HTTP+SSE, a WebSocket or a socket.
+
+use metrics_exporter_prometheus::PrometheusBuilder;
+
+use super::bench::{
+    Bench,
+    Way::{self, Sse, Stdio, Unix, WebSocket},
+};
+use crate::backend::scripted_servers::SOON;
+
+/// Every way on which one channel carries all messages.
+const CHANNELS: &[Way] = &[Stdio, Sse, WebSocket, Unix];
+
+/// The tools of both servers.
+const BOTH: &str = "sick__look sick__trouble fine__look fine__trouble";
+/// The tools of the fine server.
+const FINE: &str = "fine__look fine__trouble";
+
+/// A row of the table.
+struct Fault {
+    /// The mode of the server.
+    mode: &'static str,
+    over: &'static [Way],
+    /// The call that meets the fault.
+    call: End,
+    /// Another call of the same client, right after it.
+    next: End,
+    /// The list of tools.
+    tools: &'static str,
+    /// The state in the status, and a part of its reason or of its warning.
+    state: (&'static str, &'static str),
+    /// The outcome under which the metrics count the call that meets the fault.
+    counted: &'static str,
+}
+
+/// End of a call.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// The server's text.
+    Answered(&'static str),
+    /// `-32603` with this in its message.
+    Failed(&'static str),
+    /// Given up after the configured silence.
+    Silent,
+}
+use End::{Answered, Failed, Silent};
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        mode: "exits at start",
+        over: CHANNELS,
+        call: Failed("`sick` is not available"),
+        next: Failed("`sick` is not available"),
+        tools: FINE,
+        state: ("failed", ""),
+        counted: "unavailable",
+    },
+    Fault {
+        mode: "exits in the handshake",
+        over: CHANNELS,
+        call: Failed("`sick` is not available"),
+        next: Failed("`sick` is not available"),
+        tools: FINE,
+        state: ("failed", ""),
+        counted: "unavailable",
+    },
+    Fault {
+        mode: "never answers the handshake",
+        over: CHANNELS,
+        call: Failed("the server did not complete its handshake within 1 s"),
+        next: Failed("the server did not complete its handshake within 1 s"),
+        tools: FINE,
+        state: ("failed", "raise `start_timeout`"),
+        counted: "unavailable",
+    },
+    Fault {
+        mode: "exits in a call",
+        over: CHANNELS,
+        call: Failed("The connection to backend `sick` was lost"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "error",
+    },
+    Fault {
+        mode: "never answers",
+        over: CHANNELS,
+        call: Silent,
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "error",
+    },
+    Fault {
+        mode: "floods",
+        over: &[Stdio, Unix],
+        call: Failed("a line is longer than 16777216 bytes"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "error",
+    },
+    Fault {
+        mode: "prints text",
+        over: &[Stdio],
+        call: Answered("well"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", "it prints text on its standard output"),
+        counted: "ok",
+    },
+    Fault {
+        mode: "prints text",
+        over: &[Sse, WebSocket, Unix],
+        call: Answered("well"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "ok",
+    },
+    Fault {
+        mode: "writes null",
+        over: CHANNELS,
+        call: Answered("well"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "ok",
+    },
+    Fault {
+        mode: "stops reading",
+        over: CHANNELS,
+        call: Silent,
+        next: Silent,
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "error",
+    },
+    Fault {
+        mode: "closes its output",
+        over: CHANNELS,
+        call: Failed("The connection to backend `sick` was lost"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "error",
+    },
+    Fault {
+        mode: "ignores TERM",
+        over: CHANNELS,
+        call: Answered("well"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "ok",
+    },
+    Fault {
+        mode: "answers twice",
+        over: CHANNELS,
+        call: Answered("first"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "ok",
+    },
+    Fault {
+        mode: "answers an unknown id",
+        over: CHANNELS,
+        call: Answered("first"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "ok",
+    },
+    Fault {
+        mode: "answers with a text",
+        over: CHANNELS,
+        call: Failed("Backend `sick` broke the protocol: the result is not an object"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "error",
+    },
+    Fault {
+        mode: "answers with neither",
+        over: CHANNELS,
+        call: Silent,
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "error",
+    },
+    Fault {
+        mode: "repeats its cursor",
+        over: &[Stdio],
+        call: Answered("well"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "ok",
+    },
+    Fault {
+        mode: "loops its cursor",
+        over: &[Stdio],
+        call: Answered("well"),
+        next: Answered("looked"),
+        tools: "sick__look sick__trouble sick__page_b sick__page_a fine__look fine__trouble",
+        state: ("ready", ""),
+        counted: "ok",
+    },
+    Fault {
+        mode: "lists no list",
+        over: &[Stdio],
+        call: Answered("well"),
+        next: Answered("looked"),
+        tools: FINE,
+        state: ("ready", ""),
+        counted: "ok",
+    },
+    Fault {
+        mode: "fails to list",
+        over: &[Stdio],
+        call: Answered("well"),
+        next: Answered("looked"),
+        tools: FINE,
+        state: ("ready", ""),
+        counted: "ok",
+    },
+];
+
+/// Runs all rows over one way, one after another.
+async fn run(way: Way) {
+    let mut wrong = Vec::new();
+    for fault in FAULTS.iter().filter(|fault| fault.over.contains(&way)) {
+        if let Err(what) = fault.run(way).await {
+            wrong.push(format!("{} over {way:?}: {what}", fault.mode));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+impl End {
+    fn check(self, what: &str, ended: &Result<String, String>) -> Result<(), String> {
+        let is_so = match (self, ended) {
+            (Answered(text), Ok(answered)) => answered == text,
+            (Failed(text), Err(error)) => error.starts_with("-32603 ") && error.contains(text),
+            (Silent, Err(error)) => {
+                error == "-32603 Backend `sick` gave no sign of life for 50 s, so the call was cancelled"
+            }
+            _ => false,
+        };
+        if is_so { Ok(()) } else { Err(format!("{what}: {ended:?}, not {self:?}")) }
+    }
+}
+
+impl Fault {
+    async fn run(&self, way: Way) -> Result<(), String> {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let _recording = metrics::set_default_local_recorder(&recorder);
+        let bench = Bench::start(way, self.mode, recorder.handle()).await;
+        if let Silent = self.call {
+            // both have to be there before time passes
+            Answered("looked").check("the call before", &bench.call("one", "sick__look").await)?;
+            self.call.check("the call", &bench.call_silent("one", "sick__trouble").await)?;
+        } else {
+            let (ended, fine) = tokio::join!(bench.call("one", "sick__trouble"), bench.call("one", "fine__look"));
+            self.call.check("the call", &ended)?;
+            Answered("looked").check("another server meanwhile", &fine)?;
+        }
+        let next = match self.next {
+            Silent => bench.call_silent("one", "sick__look").await,
+            _ => bench.call("one", "sick__look").await,
+        };
+        self.next.check("the next call", &next)?;
+        Answered("looked").check("another server", &bench.call("one", "fine__look").await)?;
+        let healthy = if self.state.0 == "ready" { Answered("looked") } else { self.next };
+        healthy.check("a call of another client", &bench.call("two", "sick__look").await)?;
+        let tools = bench.client("one").tools().await;
+        if tools != self.tools {
+            return Err(format!("the list: {tools}"));
+        }
+        let status = bench.status();
+        let told = format!("{} {}", status.state.reason().unwrap_or_default(), status.warnings.join(" "));
+        if status.state.word() != self.state.0 || !told.contains(self.state.1) {
+            return Err(format!("the status: {} {told}", status.state.word()));
+        }
+        let labels = ["backend=\"sick\"", "method=\"tools/call\"", &format!("outcome=\"{}\"", self.counted)];
+        if bench.metric("lockkeeper_backend_calls_total", &labels) < 1.0 {
+            return Err(format!("not counted as {}", self.counted));
+        }
+        tokio::time::timeout(SOON, bench.supervisor.shutdown()).await.map_err(|_| "the gateway does not end".to_owned())
+    }
+}
+
+#[tokio::test]
+async fn faults_of_a_process_have_their_defined_effect() {
+    run(Stdio).await;
+}
+
+#[tokio::test]
+async fn faults_over_http_sse_have_their_defined_effect() {
+    run(Sse).await;
+}
+
+#[tokio::test]
+async fn faults_over_a_websocket_have_their_defined_effect() {
+    run(WebSocket).await;
+}
+
+#[tokio::test]
+async fn faults_over_a_socket_have_their_defined_effect() {
+    run(Unix).await;
+}
