@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
+use memchr::memmem;
 use sse_stream::SseByteStream;
 
 /// Maximum size of an event in bytes.
@@ -49,13 +50,25 @@ where
     let counter = Arc::clone(&unread);
     let bounded = bytes.map(move |chunk| {
         let chunk = chunk.map_err(|error| EventsError::Broken(error.to_string()))?;
-        let size = counter.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len();
+        let size = match last_blank_line(&chunk) {
+            // comments alone end with one too: a stream may bring no more than those for months
+            Some(at) => {
+                counter.store(chunk.len() - at, Ordering::Relaxed);
+                chunk.len() - at
+            }
+            None => counter.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len(),
+        };
         if size > MAX_EVENT { Err(EventsError::TooLarge) } else { Ok(chunk) }
     });
     SseByteStream::new(bounded).map(move |event| {
         unread.store(0, Ordering::Relaxed);
         event.map(SseEvent::from).map_err(EventsError::from)
     })
+}
+
+/// The place of the last blank line that lies in this chunk as a whole.
+fn last_blank_line(chunk: &[u8]) -> Option<usize> {
+    [&b"\n\n"[..], b"\n\r\n", b"\r\r"].into_iter().find_map(|line| memmem::rfind(chunk, line))
 }
 
 // === impl SseEvent ===
@@ -120,5 +133,16 @@ mod tests {
         let chunk = Bytes::from(format!("data: {}\n", "x".repeat(1 << 20)));
         let read = read(vec![chunk; 20]).await;
         assert!(matches!(read.as_slice(), [Err(EventsError::TooLarge)]));
+    }
+
+    #[tokio::test]
+    async fn comments_are_not_counted() {
+        for end in ["\n\n", "\r\n\r\n", "\r\r"] {
+            let comments = Bytes::from(format!(": still here{end}").repeat(1 << 16));
+            let mut chunks = vec![comments; 20];
+            chunks.push(Bytes::from(format!("data: x{end}")));
+            let read = read(chunks).await;
+            assert!(matches!(read.as_slice(), [Ok(event)] if event.data == "x"), "{end:?}: {read:?}");
+        }
     }
 }
