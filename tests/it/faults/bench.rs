@@ -116,13 +116,21 @@ impl Bench {
         start_timeout: Duration,
         (folder, metrics): (TempDir, PrometheusHandle),
     ) -> Self {
-        let named = |name: &str, transport| {
-            let spec = BackendSpec::new(BackendId::parse(name).unwrap(), transport);
-            BackendSpec { era: EraChoice::Legacy, start_timeout, call_timeout: SILENCE, ..spec }
-        };
-        let sick = named("sick", transport);
+        let sick = BackendSpec { start_timeout, call_timeout: SILENCE, ..legacy("sick", transport) };
+        Self::beside(sick, (folder, metrics))
+    }
+
+    /// Starts both servers, and does not wait for them. A call fails after this silence.
+    pub(super) fn start_silent_for(
+        (transport, call_timeout): (TransportSpec, Duration),
+        of: (TempDir, PrometheusHandle),
+    ) -> Self {
+        Self::beside(BackendSpec { call_timeout, ..legacy("sick", transport) }, of)
+    }
+
+    fn beside(sick: BackendSpec, (folder, metrics): (TempDir, PrometheusHandle)) -> Self {
         let (fine, _) = Way::Stdio.to_script(&folder, "none");
-        let fine = BackendSpec { start_timeout: SOON, ..named("fine", fine) };
+        let fine = legacy("fine", fine);
         let supervisor = start(vec![sick, fine]);
         let mounts = supervisor.servers().into_iter().map(|(id, server)| mount(id, server)).collect();
         Self { gateway: gateway(mounts), supervisor, folder, metrics, _bridge: None }
@@ -144,7 +152,7 @@ impl Bench {
     /// The text of the result of a tool, or the error.
     pub(super) async fn call(&self, session: &str, tool: &str) -> Result<String, String> {
         let reply = self.client(session).call(Method::ToolsCall, &format!(r#"{{"name":"{tool}"}}"#));
-        match tokio::time::timeout(SOON * 2, reply.outcome()).await.map_err(|_| "no answer")? {
+        match tokio::time::timeout(SOON * 5, reply.outcome()).await.map_err(|_| "no answer")? {
             Outcome::Complete(result) => {
                 let result: Value = serde_json::from_slice(result.json()).unwrap();
                 Ok(result["content"][0]["text"].as_str().unwrap_or_default().to_owned())
@@ -191,6 +199,10 @@ impl Bench {
         let path = self.folder.path().join(file);
         until(file, || fs::read_to_string(&path).ok()?.lines().last()?.parse().ok()).await
     }
+}
+
+fn legacy(name: &str, transport: TransportSpec) -> BackendSpec {
+    BackendSpec { era: EraChoice::Legacy, ..BackendSpec::new(BackendId::parse(name).unwrap(), transport) }
 }
 
 fn mount(id: BackendId, server: Arc<dyn Server>) -> ConfiguredBackend {

@@ -6,6 +6,7 @@ use super::bench::{
     Bench,
     Way::{self, Sse, Stdio, Unix, WebSocket},
 };
+use super::end::End::{self, Answered, Failed, Silent};
 use crate::backend::scripted_servers::SOON;
 
 /// Every way on which one channel carries all messages.
@@ -32,18 +33,6 @@ struct Fault {
     /// The outcome under which the metrics count the call that meets the fault.
     counted: &'static str,
 }
-
-/// End of a call.
-#[derive(Debug, Clone, Copy)]
-enum End {
-    /// The server's text.
-    Answered(&'static str),
-    /// `-32603` with this in its message.
-    Failed(&'static str),
-    /// Given up after the configured silence.
-    Silent,
-}
-use End::{Answered, Failed, Silent};
 
 const FAULTS: &[Fault] = &[
     Fault {
@@ -237,20 +226,6 @@ async fn run(way: Way) {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-impl End {
-    fn check(self, what: &str, ended: &Result<String, String>) -> Result<(), String> {
-        let is_so = match (self, ended) {
-            (Answered(text), Ok(answered)) => answered == text,
-            (Failed(text), Err(error)) => error.starts_with("-32603 ") && error.contains(text),
-            (Silent, Err(error)) => {
-                error == "-32603 Backend `sick` gave no sign of life for 50 s, so the call was cancelled"
-            }
-            _ => false,
-        };
-        if is_so { Ok(()) } else { Err(format!("{what}: {ended:?}, not {self:?}")) }
-    }
 }
 
 impl Fault {

@@ -1,0 +1,218 @@
+//! Faults of a server over Streamable HTTP, in its answer to a call.
+
+use metrics_exporter_prometheus::PrometheusBuilder;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{
+    bench::Bench,
+    end::End::{self, Answered, Failed, Silent},
+    raw_http::{
+        RawHttp, Script, Step,
+        Step::{Close, Drip, Reset, Silence, Write},
+        answer, stream, text,
+    },
+};
+use crate::backend::scripted_servers::SOON;
+
+/// A row of the table. After each, the server answers its next call, its tools stay listed, and it is ready.
+struct HttpFault {
+    mode: &'static str,
+    answer: Script,
+    call: End,
+    counted: &'static str,
+}
+
+/// An event with the answer to this request.
+fn event(id: &Value, end: &str) -> Vec<u8> {
+    [b"data: ", text(id, "well").as_slice(), end.as_bytes()].concat()
+}
+
+fn status(status: &str, headers: &str) -> Vec<Step> {
+    vec![Write(answer(status, headers, b""))]
+}
+
+const FAULTS: &[HttpFault] = &[
+    HttpFault {
+        mode: "500",
+        answer: |_, _| status("500 Internal Server Error", ""),
+        call: Failed("the server failed (500"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "429 with Retry-After",
+        answer: |_, _| status("429 Too Many Requests", "Retry-After: 7\r\n"),
+        call: Failed("the server is overloaded (429"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "404 once",
+        answer: |id, before| match before {
+            0 => status("404 Not Found", ""),
+            _ => vec![Write(answer("200 OK", "", &text(id, "well")))],
+        },
+        call: Answered("well"),
+        counted: "ok",
+    },
+    HttpFault {
+        mode: "404 always",
+        answer: |_, _| status("404 Not Found", ""),
+        call: Failed("the server has forgotten the session (404)"),
+        counted: "lost",
+    },
+    HttpFault {
+        mode: "401",
+        answer: |_, _| status("401 Unauthorized", "WWW-Authenticate: Bearer\r\n"),
+        call: Failed("the server turned the gateway away (401"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "redirect",
+        answer: |_, _| status("307 Temporary Redirect", "Location: https://elsewhere.example/mcp\r\n"),
+        call: Failed("to https://elsewhere.example/mcp: put the right address into `url`"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "reset before the answer",
+        answer: |_, _| vec![Reset],
+        call: Failed("The connection to backend `sick` was lost"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "reset in the stream",
+        answer: |_, _| vec![Write(stream(b": begun\n\n")), Reset],
+        call: Failed("The connection to backend `sick` was lost"),
+        counted: "error",
+    },
+    HttpFault { mode: "half-open in a call", answer: |_, _| vec![Silence], call: Silent, counted: "error" },
+    HttpFault {
+        mode: "half-open in the stream",
+        answer: |_, _| vec![Write(stream(b": begun\n\n")), Silence],
+        call: Silent,
+        counted: "error",
+    },
+    HttpFault {
+        mode: "64 KiB header",
+        answer: |id, _| {
+            let header = format!("X-Long: {}\r\n", "x".repeat(64 << 10));
+            vec![Write(answer("200 OK", &header, &text(id, "well")))]
+        },
+        call: Answered("well"),
+        counted: "ok",
+    },
+    HttpFault {
+        mode: "header without end",
+        answer: |_, _| vec![Write(format!("HTTP/1.1 200 OK\r\nX-Long: {}", "x".repeat(1 << 20)).into_bytes()), Silence],
+        call: Failed("The connection to backend `sick` was lost"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "slow drip",
+        answer: |id, _| vec![Drip(answer("200 OK", "", &text(id, "well")))],
+        call: Answered("well"),
+        counted: "ok",
+    },
+    HttpFault {
+        mode: "body cut short",
+        answer: |_, _| {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+            vec![Write(head.as_bytes().to_vec()), Close]
+        },
+        call: Failed("The connection to backend `sick` was lost"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "stream without final blank line",
+        answer: |id, _| vec![Write(stream(&event(id, "\n"))), Close],
+        call: Failed("the server closed the stream before its answer"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "stream with CR",
+        answer: |id, _| vec![Write(stream(&event(id, "\r\r"))), Close],
+        call: Answered("well"),
+        counted: "ok",
+    },
+    HttpFault {
+        mode: "stream with BOM",
+        answer: |id, _| vec![Write(stream(&[b"\xef\xbb\xbf", event(id, "\n\n").as_slice()].concat())), Close],
+        call: Answered("well"),
+        counted: "ok",
+    },
+    HttpFault {
+        mode: "10 MB event",
+        answer: |id, _| {
+            let log = format!(
+                "data: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{{\"level\":\"info\",\"data\":\"{}\"}}}}\n\n",
+                "x".repeat(10 << 20)
+            );
+            vec![Write(stream(&[log.as_bytes(), &event(id, "\n\n")].concat())), Close]
+        },
+        call: Answered("well"),
+        counted: "ok",
+    },
+    HttpFault {
+        mode: "20 MB event",
+        answer: |_, _| vec![Write(stream(b"data: ")), Write(vec![b'x'; 20 << 20]), Silence],
+        call: Failed("`sick`"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "stream with comments before the answer",
+        answer: |id, _| {
+            let comments = ": still here\n\n".repeat((17 << 20) / 14);
+            vec![Write(stream(&[comments.as_bytes(), &event(id, "\n\n")].concat())), Close]
+        },
+        call: Answered("well"),
+        counted: "ok",
+    },
+    HttpFault {
+        mode: "stream with comments only",
+        answer: |_, _| vec![Write(stream(": still here\n\n".repeat(100).as_bytes())), Close],
+        call: Failed("the server closed the stream before its answer"),
+        counted: "error",
+    },
+];
+
+impl HttpFault {
+    async fn run(&self) -> Result<(), String> {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let _recording = metrics::set_default_local_recorder(&recorder);
+        let server = RawHttp::start(self.answer).await;
+        let bench = Bench::start_with(server.transport(), SOON, (TempDir::new().unwrap(), recorder.handle()));
+        bench.settle().await;
+        Answered("looked").check("the call before", &bench.call("one", "sick__look").await)?;
+        let ended = match self.call {
+            Silent => bench.call_silent("one", "sick__trouble").await,
+            _ => bench.call("one", "sick__trouble").await,
+        };
+        self.call.check("the call", &ended)?;
+        for (session, tool) in [("one", "sick__look"), ("two", "sick__look"), ("one", "fine__look")] {
+            Answered("looked").check(tool, &bench.call(session, tool).await)?;
+        }
+        let tools = bench.client("one").tools().await;
+        if tools != "sick__look sick__trouble fine__look fine__trouble" {
+            return Err(format!("the list: {tools}"));
+        }
+        let state = bench.status().state;
+        if state.word() != "ready" {
+            return Err(format!("the status: {state:?}"));
+        }
+        let labels = ["backend=\"sick\"", "method=\"tools/call\"", &format!("outcome=\"{}\"", self.counted)];
+        if bench.metric("lockkeeper_backend_calls_total", &labels) < 1.0 {
+            return Err(format!("not counted as {}", self.counted));
+        }
+        tokio::time::timeout(SOON, bench.supervisor.shutdown()).await.map_err(|_| "the gateway does not end".to_owned())
+    }
+}
+
+#[tokio::test]
+async fn faults_over_streamable_http_have_their_defined_effect() {
+    let mut wrong = Vec::new();
+    for fault in FAULTS {
+        if let Err(what) = fault.run().await {
+            wrong.push(format!("{}: {what}", fault.mode));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
