@@ -180,6 +180,15 @@ const FAULTS: &[Fault] = &[
         counted: "error",
     },
     Fault {
+        mode: "breaks its output schema",
+        over: CHANNELS,
+        call: Answered("broken"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "ok",
+    },
+    Fault {
         mode: "repeats its cursor",
         over: &[Stdio],
         call: Answered("well"),

@@ -23,6 +23,16 @@ async fn a_list_that_loops_ends_once_and_the_status_says_so() {
 }
 
 #[tokio::test]
+async fn a_result_that_breaks_its_output_schema_is_passed_on_unchanged() {
+    let handle = PrometheusBuilder::new().build_recorder().handle();
+    let bench = Bench::start(Stdio, "breaks its output schema", handle).await;
+    let result = bench.client("one").ask(Method::ToolsCall, r#"{"name":"sick__trouble"}"#).await;
+    let result: Value = serde_json::from_str(&result).unwrap();
+    assert_eq!(result["structuredContent"], json!({ "sum": "seven" }));
+    assert_eq!(bench.client("one").tools().await, "sick__look sick__trouble fine__look fine__trouble");
+}
+
+#[tokio::test]
 async fn ten_thousand_tools_are_listed_and_called() {
     let bench = Bench::start(Stdio, "lists many", PrometheusBuilder::new().build_recorder().handle()).await;
     let (mut tools, mut params) = (0, json!({}));
