@@ -27,6 +27,7 @@ pub mod problem;
 pub mod public_url;
 pub mod section;
 pub mod stdio;
+mod tool_rules;
 mod transport;
 pub mod tree;
 pub mod units;

@@ -29,6 +29,7 @@ mod rewrite;
 
 mod route;
 mod shared;
+mod tool_view;
 mod uri_owner;
 mod watch;
 

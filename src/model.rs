@@ -16,6 +16,7 @@ pub mod requester;
 pub mod rights;
 pub mod scope;
 pub mod status;
+pub mod tool_rules;
 pub mod transport;
 
 pub use api_key::{ApiKey, Direct, KeyRotation, NewKey, Rotated, RotatedUser};
@@ -33,6 +34,7 @@ pub use policy::{AdvertiseIss, AuthPolicy, ConcealBackends, Naming, QueryKey, Re
 pub use requester::{RequestNumber, Requester};
 pub use rights::{Access, AllowedBackends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};
+pub use tool_rules::{ToolRules, WritingTools};
 pub use transport::{
     Delivery, Descriptors, HeaderParams, HttpSpec, SocketAddress, StdioSpec, TransportAbilities, TransportSpec,
 };

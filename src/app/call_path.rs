@@ -131,6 +131,7 @@ impl CallPathDeps<'_> {
             server,
             share: spec.share,
             read_only_tools: spec.read_only_tools.clone(),
+            tools: spec.tools.clone(),
             bounds: BackendBounds { calls: spec.calls, result_size: spec.result_size, heartbeat: spec.heartbeat },
         };
         let backends = supervisor.servers().into_iter().zip(&self.config.backends).map(configured).collect();

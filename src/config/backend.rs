@@ -8,6 +8,7 @@ use super::{
     dialect::Dialect,
     problem::{ConfigPlace, ConfigProblem},
     section::Section,
+    tool_rules,
     transport::{self, ServerUrl},
 };
 use crate::model::{BackendId, BackendSpec, EraChoice, OnLoss, Scope, Share, StdioSpec, TransportSpec};
@@ -116,6 +117,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     let assume_version = section.choice("assume_version", &LEGACY_VERSIONS.map(|version| (version, version)));
     let parallel = section.count("parallel", 1..=1_000);
     let read_only_tools = section.texts("read_only_tools");
+    let tools = tool_rules::read(section.table("tools"));
     let calls = section.count("calls", 1..=1_000_000);
     let result_size = section.size("result_size", 1 << 10..=1 << 30);
     let heartbeat = section.duration("heartbeat", Duration::ZERO..=hour);
@@ -137,6 +139,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
         assume_version,
         parallel: parallel.unwrap_or(default.parallel),
         read_only_tools: read_only_tools.unwrap_or_default(),
+        tools,
         calls,
         result_size,
         heartbeat: heartbeat.map_or(default.heartbeat, |interval| (!interval.is_zero()).then(|| interval.max(second))),

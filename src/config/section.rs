@@ -2,6 +2,8 @@
 
 use std::{cell::RefCell, collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
+use serde_json::Value;
+
 use super::{
     environment::Environment,
     expand::expand,
@@ -80,6 +82,24 @@ impl<'a> SectionReader<'a> {
             self.note_with(node.at, path, fault.to_string(), Some(fault.advice()));
         }
         None
+    }
+
+    /// A value of any kind.
+    fn json(&self, node: &ConfigNode, path: &str) -> Option<Value> {
+        Some(match &node.value {
+            ConfigValue::Text(_) => Value::String(self.text(node, path)?),
+            ConfigValue::Integer(number) => Value::from(*number),
+            ConfigValue::Flag(flag) => Value::Bool(*flag),
+            ConfigValue::List(nodes) => nodes.iter().map(|node| self.json(node, path)).collect::<Option<_>>()?,
+            ConfigValue::Table(entries) => {
+                let member = |entry: &ConfigEntry| Some((entry.key.clone(), self.json(&entry.value, path)?));
+                Value::Object(entries.iter().map(member).collect::<Option<_>>()?)
+            }
+            ConfigValue::Other(kind) => {
+                self.note(node.at, path, format!("this cannot be {kind}"));
+                return None;
+            }
+        })
     }
 }
 
@@ -212,6 +232,17 @@ impl<'a> Section<'a> {
             let names = || choices.iter().map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             chosen.map(|(_, choice)| *choice).ok_or_else(|| format!("this must be one of {}", names()))
         })
+    }
+
+    /// A table with any names and values, as JSON.
+    pub fn values(&mut self, key: &'static str) -> Vec<(String, Value)> {
+        let Some(entries) = self.take(key).and_then(|entry| self.entries_of(entry)) else { return Vec::new() };
+        let path = self.path(key);
+        let value = |entry: &ConfigEntry| {
+            let path = format!("{path}.{}", entry.key);
+            Some((entry.key.clone(), self.reader.json(&entry.value, &path)?))
+        };
+        entries.iter().filter_map(value).collect()
     }
 
     /// A table as a section; empty if it is absent.

@@ -14,10 +14,11 @@ use super::{
     heartbeat::Heartbeats,
     result_size::BoundedResults,
     rewrite::Rewriter,
+    tool_view::ToolView,
 };
 use crate::{
     mcp::{Context, Server},
-    model::{Access, BackendId, Caller, Naming, Share, Target},
+    model::{Access, BackendId, Caller, Naming, Share, Target, ToolRules},
 };
 
 /// The backends of one moment, in configured order. It never changes; another takes its place.
@@ -44,9 +45,10 @@ pub(crate) struct BackendEntry {
     title: Arc<str>,
     /// The backend itself.
     pub(crate) server: Arc<dyn Server>,
-    /// The same without bounds.
+    /// The same without rules and bounds.
     configured_server: Arc<dyn Server>,
     bounds: BackendBounds,
+    tools: Option<Arc<ToolRules>>,
     read_only_tools: HashSet<String>,
     share: Share,
     /// Its lists.
@@ -127,19 +129,21 @@ impl BackendEntry {
     pub(crate) fn new(configured: ConfiguredBackend, settings: CatalogSettings) -> Self {
         let stop = settings.cancel.child_token();
         let settings = CatalogSettings { cancel: stop.clone(), ..settings };
+        let own = with_rules(&configured);
         let backend = CatalogBackend {
             id: configured.id.clone(),
-            server: Arc::clone(&configured.server),
+            server: Arc::clone(&own),
             share: configured.share,
             last_server_info: configured.last_server_info.clone(),
         };
-        let server = bounded(&configured);
+        let server = bounded(own, &configured);
         Self {
             id: configured.id.clone(),
             title: configured.title.into(),
             server,
             configured_server: configured.server,
             bounds: configured.bounds,
+            tools: configured.tools,
             read_only_tools: configured.read_only_tools.into_iter().collect(),
             catalog: Catalog::new(backend, settings),
             share: configured.share,
@@ -147,21 +151,35 @@ impl BackendEntry {
         }
     }
 
+    /// True if the operator's rules leave a tool of this name, as far as names decide.
+    fn has_tool(&self, name: &str) -> bool {
+        self.tools.as_ref().is_none_or(|rules| rules.own(name).is_some_and(|own| rules.offers(&own)))
+    }
+
     /// True if the entry was made of this configuration and server.
     pub(crate) fn is(&self, configured: &ConfiguredBackend) -> bool {
         self.id == configured.id
             && Arc::ptr_eq(&self.configured_server, &configured.server)
             && self.bounds == configured.bounds
+            && self.tools.as_ref().map(Arc::as_ptr) == configured.tools.as_ref().map(Arc::as_ptr)
             && *self.title == *configured.title
             && self.share == configured.share
             && self.read_only_tools == configured.read_only_tools.iter().cloned().collect()
     }
 }
 
-/// The server of a backend within its bounds; itself if it has none.
-fn bounded(configured: &ConfiguredBackend) -> Arc<dyn Server> {
+/// The server of a backend under the rules for its tools; itself if there are none.
+fn with_rules(configured: &ConfiguredBackend) -> Arc<dyn Server> {
+    let server = Arc::clone(&configured.server);
+    match &configured.tools {
+        Some(rules) => Arc::new(ToolView::new(server, Arc::clone(rules))),
+        None => server,
+    }
+}
+
+/// The server within the bounds of a backend; itself if it has none.
+fn bounded(mut server: Arc<dyn Server>, configured: &ConfiguredBackend) -> Arc<dyn Server> {
     let id = &configured.id;
-    let mut server = Arc::clone(&configured.server);
     if let Some(max) = configured.bounds.calls {
         server = Arc::new(BoundedCalls::new((id, server), max));
     }
@@ -179,6 +197,9 @@ fn bounded(configured: &ConfiguredBackend) -> Arc<dyn Server> {
 impl VisibleBackend {
     /// True if the caller may see and call the tool of this (own) name.
     pub(crate) fn allows_tool(&self, name: &str) -> bool {
+        if !self.entry.has_tool(name) {
+            return false;
+        }
         match self.access {
             Access::Full => true,
             Access::ReadOnly => self.entry.read_only_tools.contains(name),
@@ -192,7 +213,9 @@ impl VisibleBackend {
 
     /// Returns `true` if every client may call every tool.
     pub(crate) fn offers_all_tools(&self) -> bool {
-        self.access == Access::Full && (self.has_plain_calls() || !self.entry.catalog.leaves_out_tools())
+        self.access == Access::Full
+            && self.entry.tools.is_none()
+            && (self.has_plain_calls() || !self.entry.catalog.leaves_out_tools())
     }
 
     /// The server itself, if a call needs nothing that only the lists know.

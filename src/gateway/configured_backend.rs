@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     mcp::{Payload, Server},
-    model::{BackendId, Share},
+    model::{BackendId, Share, ToolRules},
 };
 
 /// What a backend may do at most, and for how long it may be silent.
@@ -31,6 +31,8 @@ pub struct ConfiguredBackend {
     pub share: Share,
     /// The tools that a read-only right reaches.
     pub read_only_tools: Vec<String>,
+    /// The rules for its tools; `None`: it offers them as they are.
+    pub tools: Option<Arc<ToolRules>>,
     /// The bounds that the operator sets.
     pub bounds: BackendBounds,
     /// Last server information, perhaps from an earlier process of the gateway: given to clients until the backend

@@ -1,11 +1,11 @@
 //! Configuration of one backend. Knows nothing of files and of running processes.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{BackendId, Delivery, TransportSpec};
+use super::{BackendId, Delivery, ToolRules, TransportSpec};
 
 /// Sharing of backend sessions between users (`design`: isolation between people).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -72,6 +72,8 @@ pub struct BackendSpec {
     pub parallel: usize,
     /// The names of the tools that `mcp:<backend>:read` may call.
     pub read_only_tools: Vec<String>,
+    /// The rules for its tools; `None`: it offers them as they are.
+    pub tools: Option<Arc<ToolRules>>,
     /// The most calls of clients that run at it at once; `None`: any number.
     pub calls: Option<usize>,
     /// The most text in a result of a tool, in bytes; `None`: any.
@@ -101,6 +103,7 @@ impl BackendSpec {
             assume_version: None,
             parallel: 4,
             read_only_tools: Vec::new(),
+            tools: None,
             calls: None,
             result_size: None,
             heartbeat: Some(Duration::from_secs(20)),

@@ -8,4 +8,5 @@ mod modern;
 pub(crate) mod script;
 mod task_listens;
 mod tasks_extension;
+mod tool_rules;
 mod versions;

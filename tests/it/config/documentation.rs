@@ -30,6 +30,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("`[log]`", "log", "/properties/log/properties"),
     ("`[clients.<name>]`", "clients.x", "/$defs/client/properties"),
     ("`[backends.<name>]`", "backends.x", "/$defs/backend/properties"),
+    ("`[backends.<name>.tools]`", "backends.x.tools", "/$defs/tools/properties"),
 ];
 
 #[test]
@@ -201,7 +202,7 @@ fn is_known(table: &str, name: &str) -> bool {
 /// The configuration with the key at `value`, or without it; else the error.
 fn loaded(key: &Key, value: Option<&str>) -> Result<String, String> {
     let Key { table, name, .. } = key;
-    let is_backend = table.starts_with("backends");
+    let is_backend = *table == "backends.x";
     let reached = match (name.as_str(), value.unwrap_or_default()) {
         (name, _) if !is_backend || ["command", "url", "builtin"].contains(&name) => "",
         ("args" | "env" | "cwd", _) | ("type" | "transport", "\"stdio\"") => "command = \"run\"",
@@ -210,7 +211,11 @@ fn loaded(key: &Key, value: Option<&str>) -> Result<String, String> {
         _ => "builtin = \"demo\"",
     };
     let line = value.map(|value| format!("{name} = {value}\n")).unwrap_or_default();
-    let heading = if table.is_empty() { String::new() } else { format!("[{table}]\n") };
+    let heading = match *table {
+        "" => String::new(),
+        "backends.x.tools" => "[backends.x]\nbuiltin = \"demo\"\n[backends.x.tools]\n".to_owned(),
+        table => format!("[{table}]\n"),
+    };
     let config = load("lockkeeper.toml", &format!("{heading}{reached}\n{line}"), &[]);
     config.map(|config| format!("{config:?}")).map_err(|problems| problems.to_string())
 }

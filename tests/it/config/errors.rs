@@ -232,3 +232,18 @@ fn a_missing_file_is_reported() {
         check its name and its permissions
     "#);
 }
+
+#[test]
+fn rules_for_tools_that_cannot_be_followed_are_reported() {
+    let text = "[backends.x]\nbuiltin = \"demo\"\n[backends.x.tools]\nallow = [\"[a\"]\nrename = { \"a*\" = \"b\", c = 1 }\n\
+                arguments = { d = 2 }\nallowed = []\n";
+    let problems = load("lockkeeper.toml", text, &[]).unwrap_err().to_string();
+    assert_snapshot!(problems, @"
+    lockkeeper.toml:3:13: backends.x.tools: `allow`: error parsing glob '[a': unclosed character class; missing ']'
+        patterns have `*`, `?`, `[ab]` and `{a,b}`
+    lockkeeper.toml:3:13: backends.x.tools: `rename` of `c` must be a string
+    lockkeeper.toml:3:13: backends.x.tools: `rename` of `a*` to `b`: both names need a `*`, or none
+    lockkeeper.toml:3:13: backends.x.tools: `arguments` of `d` must be a table
+    lockkeeper.toml:7:1: backends.x.tools.allowed: unknown option
+    ");
+}

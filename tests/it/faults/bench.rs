@@ -212,6 +212,7 @@ fn mount(id: BackendId, server: Arc<dyn Server>) -> ConfiguredBackend {
         server,
         share: Share::Session,
         read_only_tools: Vec::new(),
+        tools: None,
         bounds: BackendBounds::default(),
         last_server_info: None,
     }

@@ -293,6 +293,7 @@ pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> ConfiguredBackend {
         server: Arc::new(Shared(Arc::clone(backend))),
         share: Share::Session,
         read_only_tools: vec!["look".to_owned()],
+        tools: None,
         bounds: BackendBounds::default(),
         last_server_info: None,
     }

@@ -1,0 +1,61 @@
+//! The table `[backends.<name>.tools]`: rules for the tools of a server. Knows nothing of their meaning.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::section::Section;
+use crate::model::{
+    ToolRules, WritingTools,
+    tool_rules::{Renaming, ToolNames},
+};
+
+/// Reads the table; `None` if it sets nothing.
+pub(super) fn read(mut section: Section<'_>) -> Option<Arc<ToolRules>> {
+    let allow = names(&mut section, "allow");
+    let deny = names(&mut section, "deny").unwrap_or_default();
+    let writing = match section.flag("read_only") {
+        Some(true) => WritingTools::LeftOut,
+        Some(false) | None => WritingTools::Offered,
+    };
+    let mut rename = Vec::new();
+    for (from, to) in texts(&mut section, "rename") {
+        match Renaming::parse(&from, &to) {
+            Ok(renaming) => rename.push(renaming),
+            Err(what) => section.fault(format!("`rename` of `{from}` to `{to}`: {what}"), None),
+        }
+    }
+    let descriptions = texts(&mut section, "descriptions").into_iter().collect();
+    let mut arguments = std::collections::BTreeMap::new();
+    for (tool, values) in section.values("arguments") {
+        match values {
+            Value::Object(values) => drop(arguments.insert(tool, values)),
+            _ => section.fault(format!("`arguments` of `{tool}` must be a table"), None),
+        }
+    }
+    section.finish();
+    let rules = ToolRules { allow, deny, writing, rename, descriptions, arguments };
+    (!rules.is_empty()).then(|| Arc::new(rules))
+}
+
+fn names(section: &mut Section<'_>, key: &'static str) -> Option<ToolNames> {
+    match ToolNames::parse(section.texts(key)?) {
+        Ok(names) => Some(names),
+        Err(what) => {
+            section.fault(format!("`{key}`: {what}"), Some("patterns have `*`, `?`, `[ab]` and `{a,b}`"));
+            None
+        }
+    }
+}
+
+/// A table of strings.
+fn texts(section: &mut Section<'_>, key: &'static str) -> Vec<(String, String)> {
+    let mut texts = Vec::new();
+    for (name, value) in section.values(key) {
+        match value {
+            Value::String(text) => texts.push((name, text)),
+            _ => section.fault(format!("`{key}` of `{name}` must be a string"), None),
+        }
+    }
+    texts
+}

@@ -1,0 +1,198 @@
+//! An operator's rules for the tools of one server: which there are, their names, descriptions and default arguments. Knows
+//! nothing of messages.
+
+use std::{collections::BTreeMap, fmt};
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use serde_json::{Map, Value};
+
+/// The rules for the tools of one server. Patterns and keys are the server's own names.
+#[derive(Debug, Clone, Default)]
+pub struct ToolRules {
+    /// The tools that there are; `None`: all.
+    pub allow: Option<ToolNames>,
+    /// The tools that there are not, though allowed.
+    pub deny: ToolNames,
+    /// The tools that may change something.
+    pub writing: WritingTools,
+    /// Other names; the first that fits counts.
+    pub rename: Vec<Renaming>,
+    /// Other descriptions.
+    pub descriptions: BTreeMap<String, String>,
+    /// Arguments of calls that give none of these names.
+    pub arguments: BTreeMap<String, Map<String, Value>>,
+}
+
+/// Treatment of tools without the annotation `readOnlyHint: true`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WritingTools {
+    /// Offered as the others.
+    #[default]
+    Offered,
+    /// Left out.
+    LeftOut,
+}
+
+/// A set of tool names, as patterns: `*` is any text, `?` a character, `[ab]` one of these, `{a,b}` one of these texts.
+#[derive(Clone, Default)]
+pub struct ToolNames {
+    patterns: Vec<String>,
+    set: GlobSet,
+}
+
+/// A renaming of tools. With a `*`, the text at its place is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renaming {
+    from: NamePattern,
+    to: NamePattern,
+}
+
+/// A name, or the texts before and after a `*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum NamePattern {
+    Whole(String),
+    Around(String, String),
+}
+
+// === impl ToolRules ===
+
+impl ToolRules {
+    /// True if nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        let Self { allow, deny, writing, rename, descriptions, arguments } = self;
+        allow.is_none()
+            && deny.patterns.is_empty()
+            && *writing == WritingTools::Offered
+            && rename.is_empty()
+            && descriptions.is_empty()
+            && arguments.is_empty()
+    }
+
+    /// True if there is a tool of this own name, as far as names decide.
+    pub fn offers(&self, own: &str) -> bool {
+        self.allow.as_ref().is_none_or(|allow| allow.contains(own)) && !self.deny.contains(own)
+    }
+
+    /// The name that clients see.
+    pub fn shown(&self, own: &str) -> String {
+        self.rename.iter().find_map(|one| one.from.moved(own, &one.to)).unwrap_or_else(|| own.to_owned())
+    }
+
+    /// The own name of the tool that clients see under this name; `None` if no tool can have it.
+    pub fn own(&self, shown: &str) -> Option<String> {
+        let renamed = self.rename.iter().filter_map(|one| one.to.moved(shown, &one.from));
+        renamed.chain([shown.to_owned()]).find(|own| self.shown(own) == shown)
+    }
+}
+
+// === impl ToolNames ===
+
+impl ToolNames {
+    /// Parses patterns.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the first that is none.
+    pub fn parse(patterns: Vec<String>) -> Result<Self, String> {
+        let mut set = GlobSetBuilder::new();
+        for pattern in &patterns {
+            set.add(Glob::new(pattern).map_err(|error| error.to_string())?);
+        }
+        let set = set.build().map_err(|error| error.to_string())?;
+        Ok(Self { patterns, set })
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.set.is_match(name)
+    }
+}
+
+impl fmt::Debug for ToolNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.patterns.fmt(f)
+    }
+}
+
+// === impl Renaming ===
+
+impl Renaming {
+    /// A renaming of `from` to `to`.
+    ///
+    /// # Errors
+    ///
+    /// If the number of `*` differs, or is above one.
+    pub fn parse(from: &str, to: &str) -> Result<Self, String> {
+        let (from, to) = (NamePattern::parse(from)?, NamePattern::parse(to)?);
+        match (&from, &to) {
+            (NamePattern::Whole(_), NamePattern::Whole(_)) | (NamePattern::Around(..), NamePattern::Around(..)) => {
+                Ok(Self { from, to })
+            }
+            _ => Err("both names need a `*`, or none".to_owned()),
+        }
+    }
+}
+
+// === impl NamePattern ===
+
+impl NamePattern {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once('*') {
+            _ if text.is_empty() => Err("a name cannot be empty".to_owned()),
+            None => Ok(Self::Whole(text.to_owned())),
+            Some((_, after)) if after.contains('*') => Err("a name has one `*` at most".to_owned()),
+            Some((before, after)) => Ok(Self::Around(before.to_owned(), after.to_owned())),
+        }
+    }
+
+    /// The name that fits this pattern, as a name of the other; `None` if it does not fit.
+    fn moved(&self, name: &str, other: &Self) -> Option<String> {
+        match (self, other) {
+            (Self::Whole(whole), Self::Whole(other)) => (whole == name).then(|| other.clone()),
+            (Self::Around(before, after), Self::Around(start, end)) => {
+                let kept = name.strip_prefix(before.as_str())?.strip_suffix(after.as_str())?;
+                (!kept.is_empty()).then(|| format!("{start}{kept}{end}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(patterns: &[&str]) -> ToolNames {
+        ToolNames::parse(patterns.iter().map(|&pattern| pattern.to_owned()).collect()).unwrap()
+    }
+
+    #[test]
+    fn tools_are_allowed_and_denied_by_pattern() {
+        let rules =
+            ToolRules { allow: Some(names(&["read_*", "list"])), deny: names(&["*_secret"]), ..ToolRules::default() };
+        let offered = ["read_file", "read_secret", "list", "lists", "write"].map(|name| rules.offers(name));
+        assert_eq!(offered, [true, false, true, false, false]);
+        assert!(ToolRules::default().offers("anything") && ToolRules::default().is_empty());
+        assert!(!rules.is_empty());
+    }
+
+    #[test]
+    fn a_name_is_changed_and_found_again() {
+        let rename = [("browser_*", "web_*"), ("get", "fetch"), ("web_x", "other")];
+        let rename = rename.iter().map(|(from, to)| Renaming::parse(from, to).unwrap()).collect();
+        let rules = ToolRules { rename, ..ToolRules::default() };
+        for (own, shown) in [("browser_click", "web_click"), ("get", "fetch"), ("put", "put"), ("web_x", "other")] {
+            assert_eq!((rules.shown(own).as_str(), rules.own(shown).as_deref()), (shown, Some(own)));
+        }
+        for gone in ["browser_click", "get"] {
+            assert_eq!(rules.own(gone), None, "it has another name");
+        }
+    }
+
+    #[test]
+    fn patterns_that_cannot_be_followed_are_refused() {
+        assert!(ToolNames::parse(vec!["[a".to_owned()]).is_err());
+        for (from, to) in [("a*", "b"), ("a", "b*"), ("a**", "b*"), ("", "b")] {
+            assert!(Renaming::parse(from, to).is_err(), "{from} {to}");
+        }
+    }
+}

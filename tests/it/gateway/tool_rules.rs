@@ -1,0 +1,98 @@
+//! An operator's rules for the tools of a server.
+
+use std::sync::Arc;
+
+use lockkeeper::{
+    gateway::{ConfiguredBackend, Gateway},
+    mcp::Method,
+    model::{
+        ToolRules, WritingTools,
+        tool_rules::{Renaming, ToolNames},
+    },
+};
+use serde_json::{Value, json};
+
+use super::script::{Backend, Client, gateway, id, mount};
+
+fn names(patterns: &[&str]) -> ToolNames {
+    ToolNames::parse(patterns.iter().map(|&pattern| pattern.to_owned()).collect()).unwrap()
+}
+
+/// A server under rules as `b1`, and another as `b2`.
+fn ruled(backend: &Arc<Backend>, rules: ToolRules) -> Arc<Gateway> {
+    let first = ConfiguredBackend { tools: Some(Arc::new(rules)), ..mount("b1", backend) };
+    gateway(vec![first, mount("b2", &Backend::with_tools(&["look"]))])
+}
+
+async fn call(client: &Client, params: Value) -> String {
+    client.ask(Method::ToolsCall, &params.to_string()).await
+}
+
+#[tokio::test]
+async fn a_tool_that_is_left_out_is_neither_listed_nor_called() {
+    let backend = Backend::with_tools(&["read_file", "read_secret", "write_file"]);
+    let rules = ToolRules { allow: Some(names(&["read_*"])), deny: names(&["*secret"]), ..ToolRules::default() };
+    let gateway = ruled(&backend, rules);
+    let (merged, own) = (Client::new(gateway.merged()), Client::new(gateway.single(&id("b1")).unwrap()));
+    assert_eq!((merged.tools().await.as_str(), own.tools().await.as_str()), ("b1__read_file b2__look", "read_file"));
+    for denied in ["read_secret", "write_file", "no_such_tool"] {
+        assert_eq!(call(&own, json!({ "name": denied })).await, format!("error -32602 Unknown tool: {denied}"));
+        let shown = format!("b1__{denied}");
+        assert_eq!(call(&merged, json!({ "name": shown })).await, format!("error -32602 Unknown tool: {shown}"));
+    }
+    assert!(backend.asked("tools/call").is_empty(), "nothing of it reaches the server");
+    call(&merged, json!({ "name": "b1__read_file" })).await;
+    call(&own, json!({ "name": "read_file" })).await;
+    assert_eq!(backend.asked("tools/call"), [r#"{"name":"read_file"}"#; 2]);
+}
+
+#[tokio::test]
+async fn read_only_leaves_the_tools_that_say_that_they_change_nothing() {
+    let backend = Backend::with_tools(&[]);
+    let tools = r#"{"tools":[{"name":"look","annotations":{"readOnlyHint":true}},{"name":"write"},{"name":"odd","annotations":{"readOnlyHint":"true"}}]}"#;
+    backend.set("tools/list", &[tools]);
+    let gateway = ruled(&backend, ToolRules { writing: WritingTools::LeftOut, ..ToolRules::default() });
+    let client = Client::new(gateway.single(&id("b1")).unwrap());
+    // before anybody has listed them
+    assert_eq!(call(&client, json!({ "name": "write" })).await, "error -32602 Unknown tool: write");
+    assert!(call(&client, json!({ "name": "look" })).await.starts_with(r#"{"got":"#));
+    assert_eq!(client.tools().await, "look");
+    for refused in ["write", "odd", "no_such_tool"] {
+        assert_eq!(call(&client, json!({ "name": refused })).await, format!("error -32602 Unknown tool: {refused}"));
+    }
+    assert_eq!(backend.asked("tools/call"), [r#"{"name":"look"}"#]);
+}
+
+#[tokio::test]
+async fn names_descriptions_and_default_arguments_are_the_operators() {
+    let backend = Backend::with_tools(&[]);
+    let tools = r#"{"tools":[{"name":"browser_click","description":"old", "x":1.0},{"name":"look"}]}"#;
+    backend.set("tools/list", &[tools]);
+    let arguments = json!({ "limit": 10, "deep": { "a": [1] } }).as_object().unwrap().clone();
+    let rules = ToolRules {
+        rename: vec![Renaming::parse("browser_*", "web_*").unwrap()],
+        descriptions: [("browser_click".to_owned(), "Clicks \"it\".".to_owned())].into(),
+        arguments: [("browser_click".to_owned(), arguments)].into(),
+        ..ToolRules::default()
+    };
+    let gateway = ruled(&backend, rules);
+    let (merged, own) = (Client::new(gateway.merged()), Client::new(gateway.single(&id("b1")).unwrap()));
+    assert_eq!(merged.tools().await, "b1__web_click b1__look b2__look");
+    let listed = own.ask(Method::ToolsList, "{}").await;
+    assert!(listed.contains(r#"{"name":"web_click","description":"Clicks \"it\".", "x":1.0,"#), "{listed}");
+    call(&merged, json!({ "name": "b1__web_click", "arguments": { "limit": 3 } })).await;
+    call(&own, json!({ "name": "web_click" })).await;
+    call(&own, json!({ "name": "look", "arguments": {} })).await;
+    assert_eq!(call(&own, json!({ "name": "browser_click" })).await, "error -32602 Unknown tool: browser_click");
+    let called: Vec<Value> =
+        backend.asked("tools/call").iter().map(|params| serde_json::from_str(params).unwrap()).collect();
+    let deep = json!({ "a": [1] });
+    assert_eq!(
+        called,
+        [
+            json!({ "name": "browser_click", "arguments": { "limit": 3, "deep": deep } }),
+            json!({ "name": "browser_click", "arguments": { "limit": 10, "deep": deep } }),
+            json!({ "name": "look", "arguments": {} }),
+        ]
+    );
+}
