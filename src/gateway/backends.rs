@@ -48,7 +48,7 @@ pub(crate) struct BackendEntry {
     /// The same without rules and bounds.
     configured_server: Arc<dyn Server>,
     bounds: BackendBounds,
-    tools: Option<Arc<ToolRules>>,
+    tools: Option<ToolView>,
     read_only_tools: HashSet<String>,
     share: Share,
     /// Its lists.
@@ -129,7 +129,12 @@ impl BackendEntry {
     pub(crate) fn new(configured: ConfiguredBackend, settings: CatalogSettings) -> Self {
         let stop = settings.cancel.child_token();
         let settings = CatalogSettings { cancel: stop.clone(), ..settings };
-        let own = with_rules(&configured);
+        let rules = configured.tools.clone();
+        let tools = rules.map(|rules| ToolView::new(Arc::clone(&configured.server), rules));
+        let own: Arc<dyn Server> = match &tools {
+            Some(view) => Arc::new(view.clone()),
+            None => Arc::clone(&configured.server),
+        };
         let backend = CatalogBackend {
             id: configured.id.clone(),
             server: Arc::clone(&own),
@@ -143,7 +148,7 @@ impl BackendEntry {
             server,
             configured_server: configured.server,
             bounds: configured.bounds,
-            tools: configured.tools,
+            tools,
             read_only_tools: configured.read_only_tools.into_iter().collect(),
             catalog: Catalog::new(backend, settings),
             share: configured.share,
@@ -153,7 +158,15 @@ impl BackendEntry {
 
     /// True if the operator's rules leave a tool of this name, as far as names decide.
     fn has_tool(&self, name: &str) -> bool {
-        self.tools.as_ref().is_none_or(|rules| rules.own(name).is_some_and(|own| rules.offers(&own)))
+        self.tools.as_ref().is_none_or(|view| view.may_offer(name))
+    }
+
+    fn has_rules(&self, rules: Option<&ToolRules>) -> bool {
+        match (&self.tools, rules) {
+            (Some(view), Some(rules)) => view.follows(rules),
+            (None, None) => true,
+            _ => false,
+        }
     }
 
     /// True if the entry was made of this configuration and server.
@@ -161,19 +174,10 @@ impl BackendEntry {
         self.id == configured.id
             && Arc::ptr_eq(&self.configured_server, &configured.server)
             && self.bounds == configured.bounds
-            && self.tools.as_ref().map(Arc::as_ptr) == configured.tools.as_ref().map(Arc::as_ptr)
+            && self.has_rules(configured.tools.as_deref())
             && *self.title == *configured.title
             && self.share == configured.share
             && self.read_only_tools == configured.read_only_tools.iter().cloned().collect()
-    }
-}
-
-/// The server of a backend under the rules for its tools; itself if there are none.
-fn with_rules(configured: &ConfiguredBackend) -> Arc<dyn Server> {
-    let server = Arc::clone(&configured.server);
-    match &configured.tools {
-        Some(rules) => Arc::new(ToolView::new(server, Arc::clone(rules))),
-        None => server,
     }
 }
 

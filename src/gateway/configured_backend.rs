@@ -14,7 +14,7 @@ pub struct BackendBounds {
     pub calls: Option<usize>,
     /// Text in a result of a tool, in bytes; `None`: any.
     pub result_size: Option<usize>,
-    /// Silence in a call before the gateway reports progress for it; `None`: it never does.
+    /// Time without progress in a call before the gateway reports progress for it; `None`: it never does.
     pub heartbeat: Option<Duration>,
 }
 

@@ -78,7 +78,7 @@ pub struct BackendSpec {
     pub calls: Option<usize>,
     /// The most text in a result of a tool, in bytes; `None`: any.
     pub result_size: Option<usize>,
-    /// Silence in a call before the gateway reports progress for the server; `None`: it never does.
+    /// Time without progress in a call before the gateway reports progress for the server; `None`: it never does.
     pub heartbeat: Option<Duration>,
     /// The endpoints to which the server may move, with everything below their paths (`translation` 6.8).
     pub upgrade_to: Vec<Url>,

@@ -7,7 +7,7 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde_json::{Map, Value};
 
 /// The rules for the tools of one server. Patterns and keys are the server's own names.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolRules {
     /// The tools that there are; `None`: all.
     pub allow: Option<ToolNames>,
@@ -104,6 +104,12 @@ impl ToolNames {
 
     fn contains(&self, name: &str) -> bool {
         self.set.is_match(name)
+    }
+}
+
+impl PartialEq for ToolNames {
+    fn eq(&self, other: &Self) -> bool {
+        self.patterns == other.patterns
     }
 }
 

@@ -61,6 +61,40 @@ async fn read_only_leaves_the_tools_that_say_that_they_change_nothing() {
         assert_eq!(call(&client, json!({ "name": refused })).await, format!("error -32602 Unknown tool: {refused}"));
     }
     assert_eq!(backend.asked("tools/call"), [r#"{"name":"look"}"#]);
+    // the same at the merged endpoint, under its name there
+    let merged = Client::new(gateway.merged());
+    assert_eq!(call(&merged, json!({ "name": "b1__write" })).await, "error -32602 Unknown tool: b1__write");
+    let lists = backend.asked("tools/list").len();
+    for number in 0..20 {
+        call(&client, json!({ "name": format!("no_such_tool_{number}") })).await;
+    }
+    assert_eq!(backend.asked("tools/list").len(), lists, "names that are not there cost the server nothing");
+}
+
+#[tokio::test]
+async fn a_name_that_two_tools_would_have_is_that_of_the_one_that_is_called() {
+    let backend = Backend::with_tools(&["a", "b"]);
+    let rename = vec![Renaming::parse("a", "b").unwrap()];
+    let gateway = ruled(&backend, ToolRules { rename, ..ToolRules::default() });
+    let client = Client::new(gateway.single(&id("b1")).unwrap());
+    assert_eq!(client.tools().await, "b");
+    call(&client, json!({ "name": "b" })).await;
+    assert_eq!(backend.asked("tools/call"), [r#"{"name":"a"}"#]);
+}
+
+#[tokio::test]
+async fn an_argument_with_a_default_is_not_required_and_null_is_no_argument() {
+    let backend = Backend::with_tools(&[]);
+    let tools = r#"{"tools":[{"name":"find","inputSchema":{"type":"object","required":["limit","text"]}}]}"#;
+    backend.set("tools/list", &[tools]);
+    let arguments = [("find".to_owned(), json!({ "limit": 10 }).as_object().unwrap().clone())].into();
+    let gateway = ruled(&backend, ToolRules { arguments, ..ToolRules::default() });
+    let client = Client::new(gateway.single(&id("b1")).unwrap());
+    let listed = client.ask(Method::ToolsList, "{}").await;
+    assert!(listed.contains(r#""required":["text"]"#), "{listed}");
+    call(&client, json!({ "name": "find", "arguments": null })).await;
+    let called: Value = serde_json::from_str(&backend.asked("tools/call").concat()).unwrap();
+    assert_eq!(called["arguments"], json!({ "limit": 10 }));
 }
 
 #[tokio::test]
