@@ -138,6 +138,12 @@ pub(super) fn backends(status: &Status, holder: &KeyHolder) -> pages::BackendLis
 
 fn backend_row(backend: &BackendStatus, detail: Detail) -> pages::BackendItem {
     let mut said: Vec<String> = Vec::new();
+    let mut output = Vec::new();
+    if detail == Detail::Whole {
+        said.extend(backend.state.reason().into_iter().chain(backend.advice.as_deref()).map(str::to_owned));
+        let hidden = backend.output.len().saturating_sub(SHOWN_LINES);
+        output.extend(backend.output.iter().skip(hidden).map(ToString::to_string));
+    }
     match &backend.state {
         BackendState::Ready => {
             let counts = backend.counts;
@@ -146,17 +152,13 @@ fn backend_row(backend: &BackendStatus, detail: Detail) -> pages::BackendItem {
             said.push(offers.map(|(number, thing)| texts::count(number, thing)).collect::<Vec<_>>().join(", "));
         }
         BackendState::Starting { seconds } => said.push(format!("for {seconds} s")),
-        BackendState::Restarting { .. } => said.push("the connection was lost".to_owned()),
-        BackendState::Failed { retry_in: Some(0), .. } => said.push("trying again".to_owned()),
+        BackendState::Restarting { .. } => said.push("the connection was lost and is opened again".to_owned()),
+        BackendState::Failed { retry_in: Some(0), .. } => said.push("it is being tried again".to_owned()),
         BackendState::Failed { retry_in: Some(seconds), .. } => said.push(format!("next try in {seconds} s")),
         BackendState::Failed { retry_in: None, .. } => {}
     }
-    let mut output = Vec::new();
     if detail == Detail::Whole {
-        said.extend(backend.state.reason().into_iter().chain(backend.advice.as_deref()).map(str::to_owned));
         said.extend(backend.warnings.iter().cloned());
-        let hidden = backend.output.len().saturating_sub(SHOWN_LINES);
-        output.extend(backend.output.iter().skip(hidden).map(ToString::to_string));
     }
     pages::BackendItem { id: backend.id.clone(), state: backend.state.word(), detail: said.join("; "), output }
 }

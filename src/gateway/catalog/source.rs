@@ -145,7 +145,7 @@ async fn fetch_server_info(source: Arc<ListSource>, cache: Arc<ListCache>) {
         let params = Payload::absent(Revision::NEWEST_LEGACY);
         let asked = bounded(&source, ask(&source, &cache, Method::Discover, params)).await;
         let known = cache.server_info.look(Duration::MAX).failure;
-        note(&source, &Method::Discover, asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
+        note(&source, &Method::Discover, asked.as_ref().err().filter(|_| known.is_none()));
         let settled = cache.server_info.finish(asked.map(DiscoverInfo::new));
         if let (true, Some(info)) = (cache.is_own(), cache.server_info.value()) {
             source.note_server_info(&info);
@@ -164,7 +164,7 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
         // a failure of the backend was already reported
         let known =
             cache.server_info.look(Duration::MAX).failure.or_else(|| cache.list(kind).look(Duration::MAX).failure);
-        note(&source, &kind.method(), asked.as_ref().err().filter(|error| known.as_ref() != Some(error)));
+        note(&source, &kind.method(), asked.as_ref().err().filter(|_| known.is_none()));
         // before the change is reported, so that readers that follow it count
         let wanted = cache.take_wanted(kind);
         if let Ok(list) = &asked {
