@@ -76,6 +76,13 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
             Dialect::Shared => None,
         };
         let spec = spec.map(|spec| pinned(&mut section, spec, version));
+        let spec = match dialect {
+            Dialect::Own => spec,
+            Dialect::Shared => {
+                let tools = tool_rules::read_shared(&mut section);
+                spec.map(|spec| BackendSpec { tools: spec.tools.or(tools), ..spec })
+            }
+        };
         if dialect == Dialect::Shared {
             section.pass_over(&FOREIGN);
         }

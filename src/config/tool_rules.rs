@@ -38,6 +38,24 @@ pub(super) fn read(mut section: Section<'_>) -> Option<Arc<ToolRules>> {
     (!rules.is_empty()).then(|| Arc::new(rules))
 }
 
+/// Reads the lists of names that other programs have in the entry of a server; `None` if there are none.
+pub(super) fn read_shared(section: &mut Section<'_>) -> Option<Arc<ToolRules>> {
+    let [include, allowed, exclude, disabled] =
+        ["includeTools", "allowedTools", "excludeTools", "disabledTools"].map(|key| section.texts(key));
+    // those are names, and no patterns
+    let literal = |lists: [Option<Vec<String>>; 2]| -> Option<ToolNames> {
+        let given: Vec<Vec<String>> = lists.into_iter().flatten().collect();
+        let names = given.concat().iter().map(|name| globset::escape(name)).collect();
+        ToolNames::parse(names).ok().filter(|_| !given.is_empty())
+    };
+    let rules = ToolRules {
+        allow: literal([include, allowed]),
+        deny: literal([exclude, disabled]).unwrap_or_default(),
+        ..ToolRules::default()
+    };
+    (!rules.is_empty()).then(|| Arc::new(rules))
+}
+
 fn names(section: &mut Section<'_>, key: &'static str) -> Option<ToolNames> {
     match ToolNames::parse(section.texts(key)?) {
         Ok(names) => Some(names),

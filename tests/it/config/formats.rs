@@ -187,3 +187,21 @@ fn client_tables_set_the_profile_of_single_clients() {
     let problem = super::errors("lockkeeper.toml", text, &[]);
     assert!(problem.contains("clients.old.profile") && problem.contains("strict"), "{problem}");
 }
+
+#[test]
+fn the_lists_of_tools_of_other_programs_are_followed() {
+    let text = r#"{ "mcpServers": {
+        "gemini": { "url": "https://a.test/mcp", "includeTools": ["read", "a*"], "excludeTools": ["read_all"] },
+        "windsurf": { "command": "x", "disabledTools": ["write"] },
+        "plain": { "command": "y" }
+    } }"#;
+    let config = load("servers.json", text, &[]).unwrap();
+    let offers =
+        |index: usize, name: &str| config.backends[index].tools.as_ref().is_none_or(|rules| rules.offers(name));
+    assert_eq!(
+        ["read", "read_all", "a*", "ab", "write"].map(|name| offers(0, name)),
+        [true, false, true, false, false]
+    );
+    assert_eq!(["read", "write"].map(|name| offers(1, name)), [true, false]);
+    assert!(config.backends[2].tools.is_none());
+}
