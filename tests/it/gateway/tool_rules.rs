@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper::{
     gateway::{ConfiguredBackend, Gateway},
-    mcp::Method,
+    mcp::{Method, Revision},
     model::{
         ToolRules, WritingTools,
         tool_rules::{Renaming, ToolNames},
@@ -14,6 +14,10 @@ use serde_json::{Value, json};
 
 use super::script::{Backend, Client, gateway, id, mount};
 
+/// The versions of both eras.
+const VERSIONS: [Revision; 5] =
+    [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28];
+
 fn names(patterns: &[&str]) -> ToolNames {
     ToolNames::parse(patterns.iter().map(|&pattern| pattern.to_owned()).collect()).unwrap()
 }
@@ -22,6 +26,15 @@ fn names(patterns: &[&str]) -> ToolNames {
 fn ruled(backend: &Arc<Backend>, rules: ToolRules) -> Arc<Gateway> {
     let first = ConfiguredBackend { tools: Some(Arc::new(rules)), ..mount("b1", backend) };
     gateway(vec![first, mount("b2", &Backend::with_tools(&["look"]))])
+}
+
+/// A client of each version, at the merged endpoint and at the server's own, with the prefix of the names there.
+fn clients(gateway: &Gateway) -> Vec<(Client, &'static str)> {
+    let at = |revision| {
+        [(gateway.merged(), "b1__"), (gateway.single(&id("b1")).unwrap(), "")]
+            .map(|(server, prefix)| (Client::new(server).speaking(revision), prefix))
+    };
+    VERSIONS.into_iter().flat_map(at).collect()
 }
 
 async fn call(client: &Client, params: Value) -> String {
@@ -129,4 +142,29 @@ async fn names_descriptions_and_default_arguments_are_the_operators() {
             json!({ "name": "look", "arguments": {} }),
         ]
     );
+}
+
+#[tokio::test]
+async fn the_rules_hold_for_clients_of_each_version() {
+    let backend = Backend::with_tools(&["read_a", "read_all", "write"]);
+    let rules = || ToolRules {
+        allow: Some(names(&["read_*"])),
+        deny: names(&["*_all"]),
+        rename: vec![Renaming::parse("read_*", "get_*").unwrap()],
+        ..ToolRules::default()
+    };
+    // each client is the first of its gateway: no list is there yet
+    for at in 0..VERSIONS.len() * 2 {
+        let (client, prefix) = clients(&ruled(&backend, rules())).swap_remove(at);
+        for denied in ["get_all", "read_all", "read_a", "write", "gone"] {
+            let name = format!("{prefix}{denied}");
+            assert_eq!(call(&client, json!({ "name": name })).await, format!("error -32602 Unknown tool: {name}"));
+        }
+        // the name that was checked is the one that the server reads
+        client.ask(Method::ToolsCall, &format!(r#"{{"name":"write","name":"{prefix}get_a"}}"#)).await;
+        call(&client, json!({ "name": format!("{prefix}get_a") })).await;
+        assert!(client.tools().await.starts_with(&format!("{prefix}get_a")));
+    }
+    let called = backend.asked("tools/call");
+    assert!(called.len() >= VERSIONS.len() * 2 && called.iter().all(|params| !params.contains("write")), "{called:?}");
 }
