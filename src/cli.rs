@@ -16,6 +16,7 @@ pub mod global_args;
 pub mod grants;
 pub mod healthcheck;
 pub mod keys;
+mod long_names;
 pub mod output;
 pub mod page_viewer;
 mod pasted_address;

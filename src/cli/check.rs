@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     arguments::{self, FormatArgs},
     failure::CommandFailure,
+    long_names,
     output::Style,
     process::ProcessContext,
     serve, status,
@@ -18,7 +20,7 @@ use crate::{
     config::{CommandLineOptions, Config},
     gateway::{self, BackendBounds, ConfiguredBackend, Gateway},
     mcp::{
-        Call, CancelReason, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Revision, Step,
+        Call, CancelReason, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Reply, Revision, Server, Step,
         observer::Observer, translate::Profile,
     },
     model::{
@@ -38,6 +40,12 @@ pub struct CheckArgs {
     form: FormatArgs,
     #[command(flatten)]
     single: arguments::SingleServerArgs,
+}
+
+/// A page of a list of tools.
+#[derive(Deserialize)]
+struct ToolsPage {
+    tools: Vec<Value>,
 }
 
 /// The backends under test.
@@ -69,6 +77,11 @@ impl CheckArgs {
             backends = probe.look(&config.backends) => Some(backends),
             _ = tokio::signal::ctrl_c() => None,
         };
+        if looked.is_some()
+            && let Some(warning) = long_names::warning(&probe.tool_names().await)
+        {
+            process.output.remark(&format!("warning: {warning}"));
+        }
         probe.end().await;
         let backends = looked.ok_or_else(|| CommandFailure::failed("the check was interrupted"))?;
         if self.form.json {
@@ -161,19 +174,24 @@ impl Probe {
         (id.clone(), Ok(()))
     }
 
+    /// The names of the tools at the merged endpoint, as far as they are there.
+    async fn tool_names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut params = json!({});
+        while let Outcome::Complete(page) = call(&*self.gateway.merged(), Method::ToolsList, &params).outcome().await {
+            let tools: Vec<Value> = page.view::<ToolsPage>().map(|page| page.tools).unwrap_or_default();
+            names.extend(tools.iter().filter_map(|tool| tool["name"].as_str()).map(str::to_owned));
+            match page.string("nextCursor") {
+                Some(cursor) if !tools.is_empty() => params = json!({ "cursor": cursor }),
+                _ => break,
+            }
+        }
+        names
+    }
+
     async fn ask(&self, id: &BackendId, method: Method) -> Result<(), String> {
-        let context = Context {
-            caller: Arc::new(Caller::gateway()),
-            requester: Requester::Gateway,
-            mirror: None,
-            client: Arc::new(ClientInfo::gateway()),
-            profile: Profile::default(),
-            cancel_reason: CancelReason::default(),
-            revoked: None,
-        };
         let Some(server) = self.gateway.single(id) else { return Ok(()) };
-        let params = Payload::of(Revision::NEWEST_LEGACY, &json!({}));
-        let mut reply = server.call(Call { method, params, context });
+        let mut reply = call(&*server, method, &json!({}));
         loop {
             match reply.next().await {
                 Step::Notified(_, rest) | Step::Asked(_, rest) => reply = rest,
@@ -189,6 +207,20 @@ impl Probe {
         self.cancel.cancel();
         self.supervisor.shutdown().await;
     }
+}
+
+/// A call of the gateway's own.
+fn call(server: &dyn Server, method: Method, params: &Value) -> Reply {
+    let context = Context {
+        caller: Arc::new(Caller::gateway()),
+        requester: Requester::Gateway,
+        mirror: None,
+        client: Arc::new(ClientInfo::gateway()),
+        profile: Profile::default(),
+        cancel_reason: CancelReason::default(),
+        revoked: None,
+    };
+    server.call(Call { method, params: Payload::of(Revision::NEWEST_LEGACY, params), context })
 }
 
 /// Final state after the check: a backend that is not ready has failed.

@@ -404,6 +404,7 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
     }
 }
 
+mod check;
 mod data_folder;
 mod stdio;
 mod users;

@@ -1,0 +1,44 @@
+//! Names of tools that some clients refuse, since they put a prefix of their own before them. Knows nothing of servers.
+
+/// The longest name of a tool that the APIs of models accept, in characters.
+const MAX_WITH_PREFIX: usize = 64;
+/// The prefix of Claude Code and others, for a gateway that was added as `lockkeeper`.
+const PREFIX: &str = "mcp__lockkeeper__";
+/// Names that a warning shows.
+const SHOWN: usize = 5;
+
+/// The warning about the names that are too long; `None` if none is.
+pub(super) fn warning(names: &[String]) -> Option<String> {
+    let most = MAX_WITH_PREFIX - PREFIX.len();
+    let long: Vec<&str> = names.iter().map(String::as_str).filter(|name| name.chars().count() > most).collect();
+    let (first, rest) = long.split_at(long.len().min(SHOWN));
+    if first.is_empty() {
+        return None;
+    }
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    Some(format!(
+        "tool names above {most} characters are refused by clients that write `{PREFIX}` before them: {}{more}; shorten \
+         them with `rename` in `[backends.<name>.tools]`",
+        first.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_too_long_with_a_prefix_are_told() {
+        assert_eq!(warning(&["a".repeat(47)]), None);
+        let names: Vec<String> = ('a'..='g').map(|letter| letter.to_string().repeat(48)).collect();
+        let told = warning(&names).unwrap();
+        assert!(
+            told.starts_with("tool names above 47 characters are refused by clients that write `mcp__lockkeeper__`"),
+            "{told}"
+        );
+        assert!(
+            told.contains(&"e".repeat(48)) && !told.contains(&"f".repeat(48)) && told.contains(" and 2 more;"),
+            "{told}"
+        );
+    }
+}

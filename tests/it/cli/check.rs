@@ -1,0 +1,38 @@
+//! `lockkeeper check` in front of a server with odd tools.
+
+use std::fs;
+
+use super::lockkeeper;
+
+const SERVER: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("id") is None:
+        continue
+    result = {}
+    if message["method"] == "initialize":
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+    elif message["method"] == "tools/list":
+        result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("a" * 60, "short")]}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
+#[test]
+fn names_that_clients_with_a_prefix_refuse_are_told_and_can_be_shortened() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("server.py"), SERVER).unwrap();
+    let config = "[backends.one]\ncommand = \"python3\"\nargs = [\"server.py\"]\n".to_owned();
+    let check = |config: &str| {
+        fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
+        let output = lockkeeper(folder.path(), &["check"], &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = check(&config);
+    assert!(said.contains("warning: tool names above 47 characters are refused by clients"), "{said}");
+    assert!(said.contains("one__aaaa") && !said.contains("short,"), "{said}");
+    let half = "a".repeat(20);
+    let shorter = format!("{config}[backends.one.tools]\nrename = {{ \"{half}*\" = \"b*\" }}\n");
+    assert!(!check(&shorter).contains("tool names above"));
+}
