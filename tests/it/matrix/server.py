@@ -261,7 +261,8 @@ class Call:
         self.told["who"] = self.session.name
 
     async def grow(self, kind):
-        self.session.names[kind].append("another")
+        names = self.session.names[kind]
+        names.append(f"another-{len(names)}")
         await self.session.write({"method": f"notifications/{kind}/list_changed"})
 
     async def hold(self):
