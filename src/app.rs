@@ -11,6 +11,7 @@ mod http_service;
 mod known_servers;
 mod machine;
 mod module_settings;
+mod reload;
 mod stdio;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -26,7 +27,13 @@ use self::{
     known_servers::{KnownServers, ServerRecords},
     machine::Machine,
 };
-pub use self::{control::ControlFile, data_lock::DataLockError, http_service::HttpService, stdio::StdioApp};
+pub use self::{
+    control::ControlFile,
+    data_lock::DataLockError,
+    http_service::HttpService,
+    reload::{ReloadReport, Reloader},
+    stdio::StdioApp,
+};
 use crate::{
     config::{self, Config, PublicUrl},
     http::Guard,
@@ -52,6 +59,7 @@ pub struct App {
     lock: DataLock,
     parts: Parts,
     background: Background,
+    reloader: Arc<Reloader>,
     shutdown: Duration,
 }
 
@@ -124,7 +132,7 @@ impl App {
             known,
             connections: connections.connections,
         };
-        let (service, parts, background) = foundation.assemble(world)?;
+        let (service, parts, background, reloader) = foundation.assemble(world)?;
         tell_shared_users(&parts.oauth).await?;
         // last, since a new key must be shown: nothing may fail between its creation and its display
         let first_key = parts.oauth.keys().first().await?;
@@ -140,6 +148,7 @@ impl App {
             lock,
             parts,
             background,
+            reloader,
             shutdown,
         })
     }
@@ -157,6 +166,11 @@ impl App {
     /// The operator's key, if this start created it. It is returned once.
     pub fn take_first_key(&mut self) -> Option<Secret> {
         self.first_key.take()
+    }
+
+    /// Gives the running gateway other servers.
+    pub fn reloader(&self) -> Arc<Reloader> {
+        Arc::clone(&self.reloader)
     }
 
     /// Serves on a thread for each core until `stop`; then no new connection is accepted, running calls get the
@@ -236,7 +250,7 @@ async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::OAuthError> {
 
 impl Foundation<'_> {
     /// Builds the backends, the gateway, the frontends, and the service around them.
-    fn assemble(self, world: World) -> anyhow::Result<(HttpService, Parts, Background)> {
+    fn assemble(self, world: World) -> anyhow::Result<(HttpService, Parts, Background, Arc<Reloader>)> {
         let deps = CallPathDeps {
             config: self.config,
             storage: &self.storage,
@@ -246,7 +260,9 @@ impl Foundation<'_> {
             gateway: module_settings::gateway(self.config),
         };
         let path = deps.build(&world)?;
-        let status = self.status(&path, &*world.clock);
+        let reloader =
+            Arc::new(Reloader::new(self.config.clone(), &path, self.oauth.clone(), Arc::clone(&world.clock)));
+        let status = self.status(&path, &reloader, &*world.clock);
         let gate = Gate::new(self.oauth.clone(), module_settings::gate(self.config));
         let machine = Machine {
             supervisor: Arc::clone(&path.supervisor),
@@ -270,16 +286,17 @@ impl Foundation<'_> {
         let guard = Guard::new(&module_settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
         let service = HttpService::new((guard, gate), (path.frontend.streamable(), path.frontend.router()), others);
         let World { telemetry, inbox, tracker, cancel, .. } = world;
-        let Self { config, storage, oauth, known, .. } = self;
-        let known_servers = KnownServers::new(storage.clone(), &config.backends, inbox.known, known.eras);
+        let Self { storage, oauth, known, .. } = self;
+        let known_servers = KnownServers::new(storage.clone(), Arc::clone(&path.supervisor), inbox.known, known.eras);
         let background = Background { known_servers, lost: inbox.lost };
         let ended = CancellationToken::new();
         let parts = Parts { storage, oauth, path, telemetry, tracker, cancel, ended };
-        Ok((service, parts, background))
+        Ok((service, parts, background, reloader))
     }
 
     /// Returns the status of the gateway, computed on each request.
-    fn status(&self, path: &CallPath, clock: &dyn Clock) -> StatusSource {
+    fn status(&self, path: &CallPath, reloader: &Arc<Reloader>, clock: &dyn Clock) -> StatusSource {
+        let reloader = Arc::clone(reloader);
         let CallPath { supervisor, gateway, frontend, crossing: _ } = path;
         let (supervisor, gateway, frontend) = (Arc::clone(supervisor), Arc::clone(gateway), frontend.clone());
         let (started, url) = (clock.now().to_string(), format!("{}/mcp", self.public_url));
@@ -296,6 +313,7 @@ impl Foundation<'_> {
                 started: started.clone(),
                 url: url.clone(),
                 summary: String::new(),
+                configuration: reloader.differences(),
                 backends,
                 sessions: frontend.status(),
             }

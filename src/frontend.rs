@@ -75,9 +75,19 @@ impl Frontend {
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin,
     ) {
-        let Some(servers) = self.0.routes.at(&target).map(Arc::clone) else { return };
+        let Some(servers) = self.0.servers_at(&target) else { return };
         let endpoint = Endpoint { binding: Binding::Stdio, target };
         binding::stdio::serve(Arc::clone(&self.0), Sender { admission, endpoint, servers }, input, output).await;
+    }
+
+    /// The servers at the endpoints.
+    pub fn routes(&self) -> Arc<Routes> {
+        self.0.routes.load_full()
+    }
+
+    /// Replaces the servers at the endpoints. A client at an endpoint that is gone gets 404 from now on.
+    pub fn replace_routes(&self, routes: Routes) {
+        self.0.routes.store(Arc::new(routes));
     }
 
     /// The sessions in memory, oldest first, then the recent clients without sessions.

@@ -80,6 +80,11 @@ impl Gateway {
         Arc::new(EndpointServer { shared: Arc::clone(&self.shared), target: Target::Merged })
     }
 
+    /// The names of the backends, in configured order.
+    pub fn ids(&self) -> Vec<BackendId> {
+        self.shared.backends.load().entries.iter().map(|entry| entry.id.clone()).collect()
+    }
+
     /// One backend with its own names; `None` if there is no such backend.
     pub fn single(&self, id: &BackendId) -> Option<Arc<dyn Server>> {
         self.shared.backends.load().find(id.as_str())?;

@@ -7,6 +7,7 @@
 pub mod access_token;
 pub mod api_keys;
 pub mod authorize;
+mod backend_names;
 mod client_auth;
 mod clients;
 pub mod cors;

@@ -1,7 +1,7 @@
 //! The way of a call, built in order: backends, gateway, crossing, client side. Knows nothing of listeners, users and
 //! pages.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -17,7 +17,7 @@ use crate::{
     crossing::{self, Crossing},
     frontend::{self, EndpointServers, Frontend, Routes},
     gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
-    mcp::Server,
+    mcp::{Payload, Server},
     model::{BackendId, BackendSpec, SessionId, Target},
     storage::Storage,
     support::{Clock, OsRandom, Random, SealingKey, SystemClock},
@@ -106,7 +106,7 @@ impl CallPathDeps<'_> {
         let gateway = self.gateway(&supervisor, world);
         world.events.set_holders(&supervisor, &gateway);
         let crossing = self.crossing(world);
-        let frontend = self.frontend(self.routes(&gateway, &crossing), world);
+        let frontend = self.frontend(routes((&gateway, &crossing), None), world);
         Ok(CallPath { supervisor, gateway, crossing, frontend })
     }
 
@@ -118,29 +118,20 @@ impl CallPathDeps<'_> {
             sessions: self.config.limits.backend_sessions,
             parallel_starts: self.config.limits.starts_at_once(),
             slot_limits: module_settings::slots(self.config),
+            grace: self.config.limits.shutdown,
             observer: world.events.observer(),
             shutdown: world.cancel.child_token(),
         }
     }
 
     fn gateway(&self, supervisor: &Supervisor, world: &World) -> Arc<Gateway> {
-        let configured = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| ConfiguredBackend {
-            title: id.to_string(),
-            last_server_info: self.known.descriptions.get(&id).cloned(),
-            id,
-            server,
-            share: spec.share,
-            read_only_tools: spec.read_only_tools.clone(),
-            tools: spec.tools.clone(),
-            bounds: BackendBounds { calls: spec.calls, result_size: spec.result_size, heartbeat: spec.heartbeat },
-        };
-        let backends = supervisor.servers().into_iter().zip(&self.config.backends).map(configured).collect();
         let deps = gateway::GatewayDeps {
             observer: world.events.observer(),
             random: Arc::clone(&world.random),
             tracker: world.tracker.clone(),
             cancel: world.cancel.child_token(),
         };
+        let backends = configured_backends(&self.config.backends, supervisor, &self.known.descriptions);
         Gateway::new(backends, self.gateway.clone(), deps)
     }
 
@@ -148,22 +139,6 @@ impl CallPathDeps<'_> {
         let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
         let deps = crossing::SuspensionDeps { clock, random, state_key: self.state_key.clone() };
         Crossing::new(&module_settings::crossing(self.config), deps)
-    }
-
-    /// The server of each endpoint.
-    fn routes(&self, gateway: &Arc<Gateway>, crossing: &Crossing) -> Routes {
-        let around = |target, server: Arc<dyn Server>| {
-            let requests = crossing.around_endpoint(target, Arc::clone(&server));
-            Arc::new(EndpointServers { sessions: server, requests })
-        };
-        let single = |spec: &BackendSpec| {
-            let target = Target::Backend(spec.id.clone());
-            Some((spec.id.clone(), around(target, gateway.single(&spec.id)?)))
-        };
-        Routes {
-            merged: around(Target::Merged, gateway.merged()),
-            backends: self.config.backends.iter().filter_map(single).collect(),
-        }
     }
 
     fn frontend(&self, routes: Routes, world: &World) -> Frontend {
@@ -174,5 +149,43 @@ impl CallPathDeps<'_> {
             observer: world.events.observer(),
         };
         Frontend::new(routes, module_settings::frontend(self.config, self.connections), deps)
+    }
+}
+
+/// The backends as the gateway is given them, with what is known of their servers.
+pub(super) fn configured_backends(
+    specs: &[BackendSpec],
+    supervisor: &Supervisor,
+    described: &HashMap<BackendId, Payload>,
+) -> Vec<ConfiguredBackend> {
+    let configured = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| ConfiguredBackend {
+        title: id.to_string(),
+        last_server_info: described.get(&id).cloned(),
+        id,
+        server,
+        share: spec.share,
+        read_only_tools: spec.read_only_tools.clone(),
+        tools: spec.tools.clone(),
+        bounds: BackendBounds { calls: spec.calls, result_size: spec.result_size, heartbeat: spec.heartbeat },
+    };
+    supervisor.servers().into_iter().zip(specs).map(configured).collect()
+}
+
+/// The server of each endpoint. Those of an endpoint that was there `before` stay: they have state of its clients.
+pub(super) fn routes((gateway, crossing): (&Arc<Gateway>, &Crossing), before: Option<&Routes>) -> Routes {
+    let around = |target: Target, server: Arc<dyn Server>| {
+        if let Some(servers) = before.and_then(|before| before.at(&target)) {
+            return Arc::clone(servers);
+        }
+        let requests = crossing.around_endpoint(target, Arc::clone(&server));
+        Arc::new(EndpointServers { sessions: server, requests })
+    };
+    let single = |id: BackendId| {
+        let server = gateway.single(&id)?;
+        Some((id.clone(), around(Target::Backend(id), server)))
+    };
+    Routes {
+        merged: around(Target::Merged, gateway.merged()),
+        backends: gateway.ids().into_iter().filter_map(single).collect(),
     }
 }

@@ -2,12 +2,13 @@
 //! server information, so that clients need not wait for a slow server (`translation` 6.7). Knows nothing of their
 //! meaning.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    backend::Supervisor,
     mcp::{Payload, Revision},
     model::{BackendId, BackendSpec, KnownEra},
     storage::{ServerInfoRow, Storage},
@@ -29,7 +30,7 @@ pub(super) struct ServerRecords {
 /// Stores the records of the servers.
 pub(super) struct KnownServers {
     storage: Storage,
-    servers: HashMap<BackendId, Digest>,
+    supervisor: Arc<Supervisor>,
     news: watch::Receiver<ServerRecords>,
     /// The rows in the store.
     stored: ServerRecords,
@@ -85,12 +86,12 @@ impl KnownServers {
     /// Creates the writer for these backends; the store has these eras.
     pub(super) fn new(
         storage: Storage,
-        specs: &[BackendSpec],
+        supervisor: Arc<Supervisor>,
         news: watch::Receiver<ServerRecords>,
         eras: Vec<KnownEra>,
     ) -> Self {
         let stored = ServerRecords { eras, descriptions: HashMap::new() };
-        Self { storage, servers: servers(specs), news, stored }
+        Self { storage, supervisor, news, stored }
     }
 
     /// Stores every change until `end`, including those before it. A failed write is repeated with the next change.
@@ -123,10 +124,10 @@ impl KnownServers {
     async fn write_descriptions(&mut self, mut news: HashMap<BackendId, Payload>) {
         news.retain(|backend, result| self.stored.descriptions.get(backend) != Some(result));
         for (backend, result) in news {
-            let server = self.servers.get(&backend).filter(|_| result.json().len() <= MAX_DESCRIPTION);
+            let server = self.supervisor.server_of(&backend).filter(|_| result.json().len() <= MAX_DESCRIPTION);
             let Some(server) = server else { continue };
             let revision = result.revision.as_str().to_owned();
-            let row = ServerInfoRow { server: *server, revision, result: result.json().to_vec(), backend };
+            let row = ServerInfoRow { server, revision, result: result.json().to_vec(), backend };
             match self.storage.server_info().set(&row).await {
                 Ok(()) => drop(self.stored.descriptions.insert(row.backend, result)),
                 Err(error) => {

@@ -108,7 +108,7 @@ impl LocalServers {
         };
         let path = deps.build(&world)?;
         let news = world.inbox.known.clone();
-        let records = stored.map(|stored| KnownServers::new(stored, &config.backends, news, known.eras));
+        let records = stored.map(|stored| KnownServers::new(stored, Arc::clone(&path.supervisor), news, known.eras));
         Ok(Self { path, storage, records, world, target: target(config) })
     }
 

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{mcp::observer::Observer, support::Clock};
 
-/// Dependencies that all backends share.
+/// Dependencies that all backends share, and the tasks of one.
 #[derive(Clone)]
 pub(crate) struct BackendContext {
     /// Maximum number of connections of each backend, without the base connection.
@@ -20,7 +20,7 @@ pub(crate) struct BackendContext {
     pub(super) environment: Arc<BTreeMap<String, String>>,
     /// The client for HTTP.
     pub(super) client: Client,
-    /// Task group of the backends.
+    /// Task group of the backend.
     pub(super) tasks: TaskGroup,
     /// Wall-clock time.
     pub(super) clock: Arc<dyn Clock>,

@@ -175,8 +175,7 @@ impl Verdict {
 impl KnownEras {
     /// Stored eras of those `specs` whose era has to be detected.
     pub(crate) fn of(specs: &[BackendSpec], mut known: Vec<KnownEra>, observer: Observer) -> Self {
-        let asked = specs.iter().filter(|spec| spec.era == EraChoice::Auto);
-        let servers: Vec<Digest> = asked.filter_map(|spec| spec.transport.server()).collect();
+        let servers = detected(specs);
         known.retain(|known| servers.contains(&known.server));
         Self { known: Arc::new(Mutex::new(known)), observer }
     }
@@ -196,8 +195,19 @@ impl KnownEras {
         self.observer.notify(LifecycleEvent::EraDetected(&news));
     }
 
+    /// Forgets the servers that are not among `specs`.
+    pub(crate) fn retain(&self, specs: &[BackendSpec]) {
+        let servers = detected(specs);
+        self.known.lock().retain(|known| servers.contains(&known.server));
+    }
+
     /// All detected eras.
     pub(crate) fn all(&self) -> Vec<KnownEra> {
         self.known.lock().clone()
     }
+}
+
+/// The servers whose era has to be detected.
+fn detected(specs: &[BackendSpec]) -> Vec<Digest> {
+    specs.iter().filter(|spec| spec.era == EraChoice::Auto).filter_map(|spec| spec.transport.server()).collect()
 }

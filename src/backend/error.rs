@@ -62,8 +62,8 @@ pub enum StartError {
     /// The handshake timed out.
     #[error("the server did not complete its handshake within {} s; raise `start_timeout` if it needs longer", .0.as_secs())]
     TimedOut(Duration),
-    /// The gateway is stopping.
-    #[error("the gateway is stopping")]
+    /// The gateway is stopping, or runs with another configuration of this server.
+    #[error("its configuration has changed, or the gateway is stopping; try again")]
     Stopping,
 }
 

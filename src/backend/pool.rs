@@ -197,6 +197,11 @@ impl Pool {
         Some(format!("no session could be opened for {} of its clients: {first}", reasons.len()))
     }
 
+    /// True if a call runs on a connection, or waits for one.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.slots.lock().values().chain([&self.base]).any(|slot| slot.running.load(Ordering::Acquire) > 0)
+    }
+
     /// The number of connections, with the base connection.
     pub(crate) fn count(&self) -> usize {
         let slots = self.slots.lock();

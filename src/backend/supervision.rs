@@ -23,7 +23,7 @@ pub(super) struct Supervision(pub(super) Arc<ExternalBackend>);
 // === impl Supervision ===
 
 impl Supervision {
-    /// Keeps the base connection open until the gateway stops.
+    /// Keeps the base connection open until the backend is ended.
     pub(super) async fn supervise(self) {
         let end = self.0.context.tasks.end().clone();
         tokio::select! {
@@ -31,9 +31,11 @@ impl Supervision {
             () = end.cancelled() => {}
             () = self.hold_base() => {}
         }
+        // calls may wait for it
+        self.0.pool.base().set(SlotState::Failed(StartError::Stopping));
     }
 
-    /// Ends idle connections until the gateway stops, unless the loss of one ends the client's session.
+    /// Ends idle connections until the backend is ended, unless the loss of one ends the client's session.
     pub(super) async fn sweep(self) {
         if self.0.spec.on_loss == OnLoss::End {
             return;

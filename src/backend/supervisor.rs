@@ -2,29 +2,25 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Demo,
     context::BackendContext,
     era::KnownEras,
-    external_backend::ExternalBackend,
-    server::BackendServer,
     slots::SlotLimits,
     start_turns::StartTurns,
-    supervision::Supervision,
+    supervised_backend::SupervisedBackend,
     task_group::TaskGroup,
     transport::{self, http::ClientError},
 };
 use crate::{
     mcp::{Server, observer::Observer},
-    model::{
-        BackendId, BackendSpec, KnownEra, Requester,
-        status::{BackendState, BackendStatus, OfferCounts},
-    },
-    support::Clock,
+    model::{BackendId, BackendSpec, KnownEra, Requester, status::BackendStatus},
+    support::{Clock, Digest},
 };
 
 /// Dependencies of the backends.
@@ -41,6 +37,8 @@ pub struct BackendDeps {
     pub parallel_starts: usize,
     /// Limits of question slots.
     pub slot_limits: SlotLimits,
+    /// Time for running calls at a backend that is replaced or removed.
+    pub grace: Duration,
     /// The observer of lost sessions and of detected eras.
     pub observer: Observer,
     /// Cancelled when the gateway stops: then every connection and process ends.
@@ -49,121 +47,138 @@ pub struct BackendDeps {
 
 /// All backends. Dropping it stops them.
 pub struct Supervisor {
-    members: Vec<SupervisedBackend>,
-    tasks: TaskGroup,
-    memory: KnownEras,
+    /// In configured order.
+    members: ArcSwap<Vec<Arc<SupervisedBackend>>>,
+    /// One replacement at a time.
+    replacing: Mutex<()>,
+    context: BackendContext,
+    grace: Duration,
     _end: DropGuard,
 }
 
-enum SupervisedBackend {
-    Remote(Arc<ExternalBackend>),
-    Demo(Box<BackendSpec>, Arc<Demo>),
+/// The difference between two sets of backends.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BackendChanges {
+    /// The backends that were not there.
+    pub added: Vec<BackendId>,
+    /// Those that are gone.
+    pub removed: Vec<BackendId>,
+    /// Those that were started anew, since their configuration is another.
+    pub replaced: Vec<BackendId>,
 }
 
+// === impl Supervisor ===
+
 impl Supervisor {
-    /// Starts all backends concurrently, processes in turns, without waiting for any. Must be called on a tokio runtime. Fails only if no
-    /// HTTP client can be created: certificates are missing, or a proxy variable of the environment is no URL.
+    /// Starts all backends concurrently, processes in turns, without waiting for any. Must be called on a tokio
+    /// runtime. Fails only if no HTTP client can be created: certificates are missing, or a proxy variable of the
+    /// environment is no URL.
     pub fn start(specs: Vec<BackendSpec>, deps: BackendDeps) -> Result<Self, ClientError> {
         let end = deps.shutdown.child_token();
-        let tasks = TaskGroup::new(end.clone());
-        let memory = KnownEras::of(&specs, deps.eras, deps.observer.clone());
         let context = BackendContext {
             sessions: deps.sessions,
             starts: StartTurns::new(deps.parallel_starts),
             slot_limits: deps.slot_limits,
             client: transport::http::Client::new(&deps.environment)?,
             environment: Arc::new(deps.environment),
-            tasks: tasks.clone(),
-            clock: Arc::clone(&deps.clock),
+            tasks: TaskGroup::new(end.clone()),
+            clock: deps.clock,
+            memory: KnownEras::of(&specs, deps.eras, deps.observer.clone()),
             observer: deps.observer,
-            memory: memory.clone(),
         };
-        let member = |spec: BackendSpec| {
-            if spec.is_built_in() {
-                return SupervisedBackend::Demo(Box::new(spec), Arc::new(Demo::new(Arc::clone(&deps.clock))));
-            }
-            let backend = Arc::new(ExternalBackend::new(spec, context.clone()));
-            tasks.spawn(Supervision(Arc::clone(&backend)).supervise());
-            tasks.spawn(Supervision(Arc::clone(&backend)).sweep());
-            SupervisedBackend::Remote(backend)
-        };
-        let members = specs.into_iter().map(member).collect();
-        Ok(Self { members, tasks, memory, _end: end.drop_guard() })
+        let start = |spec: BackendSpec| Arc::new(SupervisedBackend::start(spec, context.clone()));
+        let members = specs.into_iter().map(start).collect();
+        Ok(Self {
+            members: ArcSwap::from_pointee(members),
+            replacing: Mutex::default(),
+            context,
+            grace: deps.grace,
+            _end: end.drop_guard(),
+        })
     }
 
-    /// All backends as servers, in configured order.
-    pub fn servers(&self) -> Vec<(BackendId, Arc<dyn Server>)> {
-        let server = |member: &SupervisedBackend| match member {
-            SupervisedBackend::Remote(backend) => {
-                let server: Arc<dyn Server> = Arc::new(BackendServer(Arc::clone(backend)));
-                (backend.spec.id.clone(), server)
+    /// Replaces the backends. One whose configuration asks nothing else of its server stays as it is; another is
+    /// started beside the one that it replaces. The caller directs new calls to [`Supervisor::servers`]; the servers that
+    /// are gone end by [`RetiredBackends::end`]. Must be called on a tokio runtime.
+    pub fn replace(&self, specs: &[BackendSpec]) -> (BackendChanges, RetiredBackends) {
+        let _replacing = self.replacing.lock();
+        let old = self.members.load_full();
+        let mut changes = BackendChanges::default();
+        let member = |spec: &BackendSpec| {
+            let before = old.iter().find(|member| *member.id() == spec.id);
+            match before {
+                Some(kept) if spec.is_served_as(kept.spec()) => return Arc::clone(kept),
+                Some(_) => changes.replaced.push(spec.id.clone()),
+                None => changes.added.push(spec.id.clone()),
             }
-            SupervisedBackend::Demo(spec, demo) => {
-                let server: Arc<dyn Server> = Arc::<Demo>::clone(demo);
-                (spec.id.clone(), server)
-            }
+            Arc::new(SupervisedBackend::start(spec.clone(), self.context.clone()))
         };
-        self.members.iter().map(server).collect()
+        let new: Vec<Arc<SupervisedBackend>> = specs.iter().map(member).collect();
+        let is_gone = |member: &&Arc<SupervisedBackend>| !new.iter().any(|kept| Arc::ptr_eq(kept, member));
+        let retired: Vec<Arc<SupervisedBackend>> = old.iter().filter(is_gone).cloned().collect();
+        let is_removed = |id: &&BackendId| specs.iter().all(|spec| spec.id != **id);
+        changes.removed = retired.iter().map(|member| member.id()).filter(is_removed).cloned().collect();
+        self.context.memory.retain(specs);
+        self.members.store(Arc::new(new));
+        (changes, RetiredBackends { members: retired, tasks: self.context.tasks.clone(), grace: self.grace })
+    }
+
+    /// All backends as servers, in configured order; the same object for a backend as long as it is not replaced.
+    pub fn servers(&self) -> Vec<(BackendId, Arc<dyn Server>)> {
+        self.members.load().iter().map(|member| (member.id().clone(), Arc::clone(member.server()))).collect()
+    }
+
+    /// The digest of a backend's server; `None` without such a backend, or if it has none.
+    pub fn server_of(&self, id: &BackendId) -> Option<Digest> {
+        self.members.load().iter().find(|member| member.id() == id)?.spec().transport.server()
     }
 
     /// The status of all backends, in configured order. The catalog fills in the counts.
     pub fn status(&self) -> Vec<BackendStatus> {
-        let status = |member: &SupervisedBackend| match member {
-            SupervisedBackend::Remote(backend) => {
-                let server = (&backend.spec.id, backend.opener.transport.name());
-                let printed = &backend.opener.output;
-                let mut status = backend.health.status(server, backend.era.status(), (backend.pool.count(), printed));
-                status.warnings.extend(backend.pool.warning());
-                status
-            }
-            SupervisedBackend::Demo(spec, _) => BackendStatus {
-                id: spec.id.to_string(),
-                transport: spec.transport.name().to_owned(),
-                protocol_version: Some(Demo::REVISION.to_string()),
-                era: None,
-                lacks: super::health::lacks(Demo::REVISION),
-                notices: Vec::new(),
-                server: Some(format!("lockkeeper-demo {}", env!("CARGO_PKG_VERSION"))),
-                state: BackendState::Ready,
-                counts: OfferCounts::default(),
-                left_out: Vec::new(),
-                sessions: 0,
-                restarts: 0,
-                output: Vec::new(),
-                advice: None,
-                warnings: Vec::new(),
-            },
-        };
-        self.members.iter().map(status).collect()
+        self.members.load().iter().map(|member| member.status()).collect()
     }
 
     /// Waits at most `patience` until the first start of every backend has ended, well or not. Returns true if all
     /// have.
     pub async fn ready(&self, patience: Duration) -> bool {
-        let remote = self.members.iter().filter_map(|member| match member {
-            SupervisedBackend::Remote(backend) => Some(backend.health.settled()),
-            SupervisedBackend::Demo(..) => None,
-        });
-        timeout(patience, join_all(remote)).await.is_ok()
+        let members = self.members.load_full();
+        timeout(patience, join_all(members.iter().map(|member| member.settled()))).await.is_ok()
     }
 
     /// Drops the state of a client session, or of a request without one, that is gone.
     pub fn ended(&self, requester: &Requester) {
-        for member in &self.members {
-            match member {
-                SupervisedBackend::Remote(backend) => backend.ended(requester),
-                SupervisedBackend::Demo(_, demo) => demo.ended(requester),
-            }
+        for member in self.members.load().iter() {
+            member.ended(requester);
         }
     }
 
     /// Detected eras of the servers whose era is not configured.
     pub fn eras(&self) -> Vec<KnownEra> {
-        self.memory.all()
+        self.context.memory.all()
     }
 
     /// Ends all connections and processes, and waits for them: a few seconds at most.
     pub async fn shutdown(&self) {
-        self.tasks.finish().await;
+        self.context.tasks.finish().await;
+        join_all(self.members.load_full().iter().map(|member| member.end())).await;
+    }
+}
+
+/// Backends that no new call may reach.
+pub struct RetiredBackends {
+    members: Vec<Arc<SupervisedBackend>>,
+    tasks: TaskGroup,
+    grace: Duration,
+}
+
+// === impl RetiredBackends ===
+
+impl RetiredBackends {
+    /// Ends each once no call runs at it, after the time for running calls at the latest. Does not wait for that.
+    pub fn end(self) {
+        for member in self.members {
+            let grace = self.grace;
+            self.tasks.spawn(async move { member.retire(grace).await });
+        }
     }
 }

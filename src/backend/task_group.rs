@@ -1,9 +1,9 @@
-//! Background tasks of the backends, and their common end.
+//! Background tasks of a backend, and their common end.
 
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Background tasks of all backends.
+/// Background tasks with a common end.
 #[derive(Debug, Clone)]
 pub(crate) struct TaskGroup {
     tracker: TaskTracker,

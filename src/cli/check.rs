@@ -108,6 +108,7 @@ impl Probe {
             sessions: config.limits.backend_sessions,
             parallel_starts: config.limits.starts_at_once(),
             slot_limits: backend::SlotLimits::default(),
+            grace: Duration::ZERO,
             observer: Observer::none(),
             shutdown: cancel.clone(),
         };

@@ -1,5 +1,8 @@
 //! `lockkeeper serve`: builds and runs the gateway, and prints the start message.
 
+mod config_watch;
+mod reload;
+
 use std::io;
 
 use super::{
@@ -23,6 +26,9 @@ Examples:
   lockkeeper serve -- npx -y @modelcontextprotocol/server-filesystem ~/notes
   lockkeeper serve --url https://docs.example.com/mcp
   lockkeeper serve --listen 0.0.0.0:8080 --public-url https://mcp.example.com
+
+A changed configuration file is read again, and at SIGHUP unless on a terminal:
+servers come, change and go while clients stay connected.
 
 Environment variables: LOCKKEEPER_CONFIG, LOCKKEEPER_LISTEN,
 LOCKKEEPER_PUBLIC_URL, LOCKKEEPER_DATA_DIR, LOCKKEEPER_LOG. Options override
@@ -70,17 +76,21 @@ pub struct StartMessage<'a> {
 impl ServeArgs {
     /// Runs the gateway until SIGTERM or SIGINT.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let config = self.config(process)?;
+        let given = self.given(process);
+        let config = arguments::load(&given, process)?;
         let telemetry = install(&config.log, process)?;
         log_start(&config);
-        run_app(config, telemetry, process).await
+        run_app((config, given), telemetry, process).await
     }
 
     /// The configuration for these arguments.
     pub fn config(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
+        arguments::load(&self.given(process), process)
+    }
+
+    fn given(&self, process: &ProcessContext) -> CommandLineOptions {
         let (listen, public_url) = (self.listen.clone(), self.public_url.clone());
-        let single = self.single.given();
-        arguments::load(&CommandLineOptions { listen, public_url, single, ..process.options.given() }, process)
+        CommandLineOptions { listen, public_url, single: self.single.given(), ..process.options.given() }
     }
 }
 
@@ -111,7 +121,11 @@ fn log_start(config: &Config) {
 }
 
 /// Builds the application and runs it until SIGTERM or SIGINT.
-async fn run_app(config: Config, telemetry: Telemetry, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+async fn run_app(
+    (config, given): (Config, CommandLineOptions),
+    telemetry: Telemetry,
+    process: &mut ProcessContext,
+) -> Result<(), CommandFailure> {
     let (source, data_dir) = (config.source.clone(), config.data_dir.clone());
     let backends: Vec<String> = config.backends.iter().map(|spec| spec.id.to_string()).collect();
     let cannot = |error: anyhow::Error| {
@@ -136,7 +150,11 @@ async fn run_app(config: Config, telemetry: Telemetry, process: &mut ProcessCont
     };
     message.print(&mut process.output);
     drop(first_key);
-    app.serve(shutdown_signal()).await.map_err(cannot)
+    let reloader = app.reloader();
+    tokio::select! {
+        served = app.serve(shutdown_signal()) => served.map_err(cannot),
+        never = reload::follow((&source, &given), process, reloader) => match never {},
+    }
 }
 
 fn is_address_in_use(cause: &(dyn std::error::Error + 'static)) -> bool {
@@ -197,7 +215,9 @@ impl StartMessage<'_> {
 
     fn next_steps(&self, url: &str, style: Style) -> String {
         let own = match self.source {
-            ConfigSource::Demo => "write lockkeeper.toml (see lockkeeper.example.toml), then restart".to_owned(),
+            ConfigSource::Demo => {
+                "write lockkeeper.toml here (see lockkeeper.example.toml): it is read at once".to_owned()
+            }
             ConfigSource::Named(file) => {
                 format!("`lockkeeper check --config {}` tests them, `lockkeeper status` shows them", file.display())
             }
@@ -247,7 +267,7 @@ mod tests {
 
         1. Connect a client   claude mcp add --transport http lockkeeper http://127.0.0.1:8080/mcp
         2. Log in             the client opens your browser: paste the API key there, then approve
-        3. Your servers       write lockkeeper.toml (see lockkeeper.example.toml), then restart
+        3. Your servers       write lockkeeper.toml here (see lockkeeper.example.toml): it is read at once
         "#);
     }
 

@@ -49,7 +49,11 @@ impl StatusArgs {
 pub fn render(status: &Status, style: Style) -> String {
     let summary = summary(status.backends.iter().map(|backend| &backend.state));
     let title = style.paint(Emphasis::Strong, &format!("Lockkeeper {}", status.version));
-    let mut text = format!("{title}  {}  since {}\n{}\n\n", status.url, status.started, summary);
+    let mut text = format!("{title}  {}  since {}\n{}\n", status.url, status.started, summary);
+    for difference in &status.configuration {
+        text.extend([&style.paint(Emphasis::Bad, "configuration"), " ", &printable(difference), "\n"]);
+    }
+    text.push('\n');
     text.push_str(&backends(&status.backends, style));
     text.push('\n');
     text.push_str(&sessions(&status.sessions, style));
@@ -217,6 +221,7 @@ mod tests {
     #[test]
     fn the_status_shows_each_state_and_the_reason_of_failures() {
         let status = Status {
+            configuration: vec!["changed, and taken at the next start: [limits]".to_owned()],
             version: "0.1.0".to_owned(),
             started: "2026-01-01T00:00:00Z".to_owned(),
             url: "https://mcp.example.com/mcp".to_owned(),
@@ -240,6 +245,7 @@ mod tests {
         insta::assert_snapshot!(render(&status.in_order(), Style::Plain), @r#"
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
         1 ready, 2 starting, 1 failing
+        configuration changed, and taken at the next start: [limits]
 
         BACKEND  TRANSPORT  VERSION     ERA             TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
         gone     stdio      -           -               3      0        12         1         0         failed, next try in 8 s

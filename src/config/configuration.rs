@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use super::{
@@ -13,6 +13,9 @@ use crate::model::{AuthPolicy, BackendSpec, Naming};
 
 /// The default listen address.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
+
+/// The file to read if none is named.
+pub(super) const ADJACENT: &str = "lockkeeper.toml";
 
 /// The checked configuration.
 #[derive(Debug, Clone)]
@@ -82,6 +85,18 @@ impl Config {
 }
 
 // === impl ConfigSource ===
+
+impl ConfigSource {
+    /// The file that is read, relative to the working directory: for the demonstration, the one that would replace it;
+    /// `None` for a backend from the command line.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Named(file) | Self::Adjacent(file) => Some(file),
+            Self::Demo => Some(Path::new(ADJACENT)),
+            Self::CommandLine => None,
+        }
+    }
+}
 
 impl std::fmt::Display for ConfigSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

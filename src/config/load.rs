@@ -11,7 +11,7 @@ use std::{
 use super::{
     auth, backend,
     clients::ClientsConfig,
-    configuration::{Config, ConfigSource, DEFAULT_LISTEN},
+    configuration::{ADJACENT, Config, ConfigSource, DEFAULT_LISTEN},
     dialect::Dialect,
     environment::Environment,
     from_json, from_toml,
@@ -25,9 +25,6 @@ use super::{
     tree::Document,
 };
 use crate::model::{AuthPolicy, BackendSpec, Naming};
-
-/// The file to read if none is named.
-const ADJACENT: &str = "lockkeeper.toml";
 
 /// Maximum size of a configuration file, in bytes.
 const LONGEST: u64 = 4 << 20;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use arc_swap::ArcSwap;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -19,7 +20,7 @@ use crate::{
 /// State of the client side.
 pub(crate) struct FrontendState {
     /// Servers at the endpoints.
-    pub(crate) routes: Routes,
+    pub(crate) routes: ArcSwap<Routes>,
     /// Settings.
     pub(crate) settings: FrontendSettings,
     /// Sessions of legacy clients.
@@ -69,7 +70,7 @@ impl FrontendState {
     pub(crate) fn new(routes: Routes, settings: FrontendSettings, deps: Deps) -> Self {
         let tracker = TaskTracker::new();
         Self {
-            routes,
+            routes: ArcSwap::from_pointee(routes),
             requests: StatelessRequests::new(&settings, deps.observer.clone()),
             clock: Arc::clone(&deps.clock),
             sessions: Sessions::new(deps, settings.clone(), tracker.clone()),
@@ -80,11 +81,18 @@ impl FrontendState {
     }
 }
 
+impl FrontendState {
+    /// The servers at an endpoint; `None` if there is no such endpoint.
+    pub(crate) fn servers_at(&self, target: &Target) -> Option<Arc<EndpointServers>> {
+        self.routes.load().at(target).map(Arc::clone)
+    }
+}
+
 // === impl Routes ===
 
 impl Routes {
     /// The servers at an endpoint.
-    pub(crate) fn at(&self, target: &Target) -> Option<&Arc<EndpointServers>> {
+    pub fn at(&self, target: &Target) -> Option<&Arc<EndpointServers>> {
         match target {
             Target::Merged => Some(&self.merged),
             Target::Backend(backend) => self.backends.get(backend),

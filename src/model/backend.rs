@@ -42,7 +42,7 @@ pub enum EraChoice {
 }
 
 /// One configured backend, checked.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BackendSpec {
     /// Its name on this gateway.
     pub id: BackendId,
@@ -118,6 +118,13 @@ impl BackendSpec {
     /// True if one channel carries all messages of a connection.
     pub const fn is_channel(&self) -> bool {
         matches!(self.transport.abilities().delivery, Delivery::Channel)
+    }
+
+    /// True if a server that was started for `other` serves this one too: they differ at most in what the gateway does
+    /// with its tools and its calls.
+    pub fn is_served_as(&self, other: &Self) -> bool {
+        let Self { read_only_tools, tools, calls, result_size, heartbeat, .. } = self.clone();
+        *self == Self { read_only_tools, tools, calls, result_size, heartbeat, ..other.clone() }
     }
 
     /// True for the built-in backend, which runs in this process.

@@ -62,6 +62,15 @@ impl Bearer {
     }
 }
 
+/// Two are equal if they share their token.
+impl PartialEq for Bearer {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.current, &other.current)
+    }
+}
+
+impl Eq for Bearer {}
+
 impl fmt::Debug for Bearer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Bearer(…)")

@@ -21,6 +21,9 @@ pub struct Status {
     /// All backends in a few words: `31 ready, 8 failing`.
     #[serde(default)]
     pub summary: String,
+    /// Differences between the running gateway and its configuration file, and their reasons.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub configuration: Vec<String>,
     /// The backends: those that fail first, then those that start, each in configured order.
     pub backends: Vec<BackendStatus>,
     /// Clients: open sessions, and clients without sessions that were active recently.

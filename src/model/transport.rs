@@ -9,7 +9,7 @@ use super::Bearer;
 use crate::support::{Digest, Secret};
 
 /// Transport of a backend, with its configuration.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportSpec {
     /// A child process, over its standard input and output.
     Stdio(StdioSpec),
@@ -40,7 +40,7 @@ pub enum SocketAddress {
 }
 
 /// A child process.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StdioSpec {
     /// Program; looked up in `PATH` if it has no slash.
     pub command: String,
@@ -53,7 +53,7 @@ pub struct StdioSpec {
 }
 
 /// A server at a URL: Streamable HTTP, HTTP+SSE or WebSocket.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpSpec {
     /// Its URL.
     pub url: Url,

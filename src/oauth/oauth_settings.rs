@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::{
-    model::{AuthPolicy, BackendId},
-    support::Secret,
-};
+use super::backend_names::BackendNames;
+use crate::{model::AuthPolicy, support::Secret};
 
 /// Settings of the authorization server. [`OAuthSettings::new`] has the defaults.
 #[derive(Debug, Clone)]
@@ -15,7 +13,7 @@ pub struct OAuthSettings {
     /// Policy.
     pub policy: AuthPolicy,
     /// Existing backends.
-    pub backends: Vec<BackendId>,
+    pub backends: BackendNames,
     /// Source of the master key.
     pub master_key: MasterKeySource,
 }
@@ -36,6 +34,11 @@ impl OAuthSettings {
     pub fn new(issuer: impl Into<String>) -> Self {
         let mut issuer = issuer.into();
         issuer.truncate(issuer.trim_end_matches('/').len());
-        Self { issuer, policy: AuthPolicy::default(), backends: Vec::new(), master_key: MasterKeySource::Ephemeral }
+        Self {
+            issuer,
+            policy: AuthPolicy::default(),
+            backends: BackendNames::default(),
+            master_key: MasterKeySource::Ephemeral,
+        }
     }
 }

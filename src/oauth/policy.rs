@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn settings(issuer: &str) -> OAuthSettings {
-        let backends = ["git", "time"].map(|id| BackendId::parse(id).unwrap()).to_vec();
+        let backends = ["git", "time"].into_iter().map(|id| BackendId::parse(id).unwrap()).collect();
         OAuthSettings { backends, ..OAuthSettings::new(issuer) }
     }
 

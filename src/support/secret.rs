@@ -28,6 +28,15 @@ impl Secret {
     }
 }
 
+/// Compares digests, so that the time it takes tells nothing of the texts.
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest() == other.digest()
+    }
+}
+
+impl Eq for Secret {}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")

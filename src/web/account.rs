@@ -131,6 +131,7 @@ pub(super) fn backends(status: &Status, holder: &KeyHolder) -> pages::BackendLis
     let own: Vec<&BackendStatus> = status.backends.iter().filter(reaches).collect();
     let detail = if holder.rights.admin { Detail::Whole } else { Detail::StateAlone };
     pages::BackendList {
+        configuration: if holder.rights.admin { status.configuration.clone() } else { Vec::new() },
         summary: summary(own.iter().map(|backend| &backend.state)),
         items: own.into_iter().map(|backend| backend_row(backend, detail)).collect(),
     }

@@ -147,6 +147,8 @@ pub(super) struct BackendItem {
 
 /// The backends that a visitor may use.
 pub(super) struct BackendList {
+    /// Differences between the gateway and its configuration file; only for administrators.
+    pub(super) configuration: Vec<String>,
     /// All of them in a few words.
     pub(super) summary: String,
     /// Those that need attention first.

@@ -6,6 +6,7 @@ mod connections;
 mod eras;
 mod hostile;
 mod profile;
+mod reload;
 mod server_info;
 mod websocket;
 

@@ -102,7 +102,7 @@ impl RequestHead {
             path => Endpoint::from_path(path),
         };
         let found = endpoint
-            .and_then(|endpoint| Some((Arc::clone(state.routes.at(&endpoint.target)?), endpoint)))
+            .and_then(|endpoint| Some((state.servers_at(&endpoint.target)?, endpoint)))
             .ok_or_else(|| RequestRefusal::no_endpoint().toward(revision));
         let (servers, endpoint) = found?;
         Ok(Self {

@@ -91,8 +91,8 @@ async fn receive(
     let body = read(state, body).await.map_err(refuse)?;
     let frame = look_into(body, parse).await;
     let frame = frame.map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
-    let servers = state.routes.at(&session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
-    let sender = Sender { servers: Arc::clone(servers), ..head.sender.clone() };
+    let servers = state.servers_at(&session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
+    let sender = Sender { servers, ..head.sender.clone() };
     let inbound = Inbound { state, session: &session, sender: &sender };
     match frame {
         Frame::Single(message) => {

@@ -133,7 +133,7 @@ fn backends() -> BackendList {
 }
 
 fn backend_list(items: Vec<BackendItem>) -> BackendList {
-    BackendList { summary: "1 ready, 2 starting, 1 failing".to_owned(), items }
+    BackendList { configuration: Vec::new(), summary: "1 ready, 2 starting, 1 failing".to_owned(), items }
 }
 
 fn grant(client: &str) -> GrantItem {

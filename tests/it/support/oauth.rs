@@ -52,7 +52,7 @@ impl Authority {
     }
 
     pub(crate) fn settings() -> OAuthSettings {
-        let backends = ["git", "time"].map(|id| BackendId::parse(id).unwrap()).to_vec();
+        let backends = ["git", "time"].into_iter().map(|id| BackendId::parse(id).unwrap()).collect();
         OAuthSettings { backends, ..OAuthSettings::new(ISSUER) }
     }
 

@@ -269,6 +269,7 @@ fn status() -> Status {
     };
     let reason = "the file /etc/secret was not found".to_owned();
     Status {
+        configuration: Vec::new(),
         version: "0.1.0".to_owned(),
         started: "2026-01-01T00:00:00Z".to_owned(),
         url: format!("{ROOT}/mcp"),

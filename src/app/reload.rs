@@ -1,0 +1,129 @@
+//! Another configuration for a running gateway: its servers are added, replaced and removed, and what needs a restart is
+//! named. Knows nothing of files and of signals.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
+
+use super::call_path::{self, CallPath};
+use crate::{
+    backend::{BackendChanges, Supervisor},
+    config::Config,
+    crossing::Crossing,
+    frontend::Frontend,
+    gateway::Gateway,
+    model::BackendSpec,
+    oauth::OAuth,
+    support::Clock,
+};
+
+/// Gives a running gateway other servers.
+pub struct Reloader {
+    supervisor: Arc<Supervisor>,
+    gateway: Arc<Gateway>,
+    crossing: Crossing,
+    frontend: Frontend,
+    oauth: OAuth,
+    clock: Arc<dyn Clock>,
+    /// Also makes one reload wait for another.
+    state: Mutex<ReloadState>,
+}
+
+struct ReloadState {
+    /// The configuration at the start, with the servers that run.
+    running: Config,
+    /// The settings of the file that differ from those that run.
+    pending: Vec<&'static str>,
+    /// The time and the reason of the last refusal, if none was accepted since.
+    refused: Option<String>,
+}
+
+/// The effect of a configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReloadReport {
+    /// The servers that were started and ended.
+    pub changes: BackendChanges,
+    /// Settings that have changed and count from the next start on, as a configuration file names them.
+    pub pending: Vec<&'static str>,
+}
+
+// === impl Reloader ===
+
+impl Reloader {
+    /// For the parts of a gateway that runs with this configuration.
+    pub(super) fn new(running: Config, path: &CallPath, oauth: OAuth, clock: Arc<dyn Clock>) -> Self {
+        let CallPath { supervisor, gateway, crossing, frontend } = path;
+        Self {
+            supervisor: Arc::clone(supervisor),
+            gateway: Arc::clone(gateway),
+            crossing: crossing.clone(),
+            frontend: frontend.clone(),
+            oauth,
+            clock,
+            state: Mutex::new(ReloadState { running, pending: Vec::new(), refused: None }),
+        }
+    }
+
+    /// Serves the backends of `config` from now on. Sessions of clients stay, and so do backends whose section asks
+    /// nothing else of their server. Calls that run at a backend that is gone have the shutdown time to finish. Must be
+    /// called on a tokio runtime.
+    pub fn apply(&self, config: &Config) -> ReloadReport {
+        let mut state = self.state.lock();
+        let changes = self.replace(&config.backends);
+        state.running.backends.clone_from(&config.backends);
+        state.pending = pending(&state.running, config);
+        state.refused = None;
+        ReloadReport { changes, pending: state.pending.clone() }
+    }
+
+    /// Notes that another configuration was refused: the running one stays.
+    pub fn refuse(&self, reason: &str) {
+        let at = self.clock.now();
+        let reason = reason.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+        self.state.lock().refused = Some(format!("not taken at {at}, the gateway runs on as before: {reason}"));
+    }
+
+    /// Differences between the running gateway and its configuration, for the status.
+    pub fn differences(&self) -> Vec<String> {
+        let state = self.state.lock();
+        let pending = (!state.pending.is_empty())
+            .then(|| format!("changed, and taken at the next start: {}", state.pending.join(", ")));
+        state.refused.iter().cloned().chain(pending).collect()
+    }
+
+    fn replace(&self, specs: &[BackendSpec]) -> BackendChanges {
+        let before = self.frontend.routes();
+        let (changes, retired) = self.supervisor.replace(specs);
+        // from the inside out, so that nobody is sent to what is not there yet
+        self.gateway.replace(call_path::configured_backends(specs, &self.supervisor, &HashMap::new()));
+        self.frontend.replace_routes(call_path::routes((&self.gateway, &self.crossing), Some(&before)));
+        self.oauth.settings().backends.replace(self.gateway.ids());
+        retired.end();
+        changes
+    }
+}
+
+/// The settings in which the two differ, beside the backends, as a configuration file names them.
+fn pending(running: &Config, other: &Config) -> Vec<&'static str> {
+    let settings = [
+        ("listen", running.listen == other.listen),
+        ("public_url", running.public_url == other.public_url),
+        ("data_dir", running.data_dir == other.data_dir),
+        ("[limits]", running.limits == other.limits),
+        ("[auth]", running.auth == other.auth),
+        ("[http]", running.http == other.http),
+        ("[stdio]", running.stdio == other.stdio),
+        ("[clients]", running.clients == other.clients),
+        ("[log]", running.log == other.log),
+    ];
+    settings.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name).collect()
+}
+
+// === impl ReloadReport ===
+
+impl ReloadReport {
+    /// True if nothing has changed.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,55 @@
+//! Reload of the running gateway's configuration: it is read again when its file asks for it. Knows nothing of what a
+//! configuration changes.
+
+use std::{convert::Infallible, io::IsTerminal as _, sync::Arc};
+
+use super::config_watch::{ConfigWatch, Hangups};
+use crate::{
+    app::{ReloadReport, Reloader},
+    cli::{arguments, process::ProcessContext},
+    config::{self, CommandLineOptions, ConfigSource},
+    model::BackendId,
+};
+
+/// Reads the configuration again at each change of its file and at each SIGHUP, and gives it to the gateway. A
+/// configuration with errors changes nothing. Never ends by itself.
+pub(super) async fn follow(
+    (source, given): (&ConfigSource, &CommandLineOptions),
+    process: &ProcessContext,
+    reloader: Arc<Reloader>,
+) -> Infallible {
+    // a terminal that is closed sends SIGHUP, and the person means the end of the gateway
+    let hangups = if std::io::stderr().is_terminal() { Hangups::None } else { Hangups::of_process() };
+    let file = source.file().map(|file| process.folder.join(file));
+    let mut watch = ConfigWatch::new(file, hangups);
+    loop {
+        watch.changed().await;
+        match config::load(given, &process.environment, &process.folder) {
+            Ok(config) => {
+                let report = reloader.apply(&config);
+                tell(&report);
+                if !report.is_empty() {
+                    for warning in arguments::warnings(&config) {
+                        tracing::warn!("{warning}");
+                    }
+                }
+            }
+            Err(problems) => {
+                reloader.refuse(&problems.to_string());
+                tracing::error!("the configuration has errors, so the gateway runs on as before: {problems}");
+            }
+        }
+    }
+}
+
+/// Logs the effect of a configuration.
+fn tell(report: &ReloadReport) {
+    let ReloadReport { changes, pending } = report;
+    let names = |ids: &[BackendId]| ids.iter().map(BackendId::as_str).collect::<Vec<_>>().join(" ");
+    let (added, replaced, removed) = (names(&changes.added), names(&changes.replaced), names(&changes.removed));
+    tracing::info!(added, replaced, removed, "the configuration was read again");
+    if !pending.is_empty() {
+        let pending = pending.join(", ");
+        tracing::warn!("{pending}: changed, which counts from the next start on");
+    }
+}

@@ -1,0 +1,235 @@
+//! Another configuration for a gateway that runs: the program, its configuration file, and a client that stays connected.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use lockkeeper::model::status::Status;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Events, client, direct_key};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
+
+/// A gateway as a process. Dropping it kills it.
+struct Program {
+    child: Child,
+    url: String,
+}
+
+/// A client of 2024-11-05, which stays connected.
+struct Connected {
+    events: Events,
+    address: String,
+    last_id: u64,
+}
+
+/// The section of a scripted server, with further lines.
+fn server(folder: &Path, name: &str, lines: &str) -> String {
+    let log = folder.join(name).display().to_string();
+    format!(
+        "[backends.{name}]\ncommand = \"python3\"\nera = \"legacy\"\nargs = {:?}\n{lines}\n",
+        [SCRIPT, log.as_str()]
+    )
+}
+
+fn write(folder: &Path, text: &str) {
+    fs::write(folder.join("lockkeeper.toml"), text).unwrap();
+}
+
+// === impl Program ===
+
+impl Program {
+    /// Starts it, and waits until it listens.
+    fn start(folder: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"])
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("/mcp") {
+            assert!(output.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+        }
+        let url = said.split_whitespace().find_map(|word| word.strip_suffix("/mcp")).unwrap().to_owned();
+        Self { child, url }
+    }
+
+    fn hang_up(&self) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGHUP).unwrap();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The differences between the gateway and its file, once they are as `wanted`.
+async fn differences(folder: &Path, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
+    loop {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        command.args(["status", "--json", "--data-dir", "data"]).current_dir(folder);
+        // the file in this folder may be broken
+        command.args(["--config", "/dev/null"]);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let status: Status = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        if wanted(&status.configuration) {
+            return status.configuration;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+// === impl Connected ===
+
+impl Connected {
+    async fn open(program: &Program, key: &str) -> Self {
+        let response = client().get(format!("{}/sse", program.url)).bearer_auth(key).send().await.unwrap();
+        let mut events = Events { response, text: String::new() };
+        let path = events.next("endpoint").await;
+        let mut connected = Self { events, address: format!("{}{path}", program.url), last_id: 0 };
+        let about = json!({ "name": "t", "version": "1" });
+        connected
+            .ask(key, "initialize", json!({ "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": about }))
+            .await;
+        connected.post(key, json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        connected
+    }
+
+    async fn post(&self, key: &str, message: Value) {
+        let request = client()
+            .post(&self.address)
+            .bearer_auth(key)
+            .header("content-type", "application/json")
+            .body(message.to_string());
+        assert_eq!(request.send().await.unwrap().status(), StatusCode::ACCEPTED);
+    }
+
+    async fn message(&mut self) -> Value {
+        serde_json::from_str(&self.events.next("message").await).unwrap()
+    }
+
+    async fn ask(&mut self, key: &str, method: &str, params: Value) -> Value {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.post(key, json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+        loop {
+            let message = self.message().await;
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    /// The process id that a server tells of itself, or the code of the error.
+    async fn process(&mut self, key: &str, server: &str) -> Result<u64, i64> {
+        let answer = self.ask(key, "tools/call", json!({ "name": format!("{server}__about"), "arguments": {} })).await;
+        if let Some(code) = answer["error"]["code"].as_i64() {
+            return Err(code);
+        }
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        Ok(serde_json::from_str::<Value>(text).unwrap()["pid"].as_u64().unwrap())
+    }
+
+    /// The servers whose tools are listed.
+    async fn servers(&mut self, key: &str) -> Vec<String> {
+        let answer = self.ask(key, "tools/list", json!({})).await;
+        let name = |tool: &Value| tool["name"].as_str().unwrap().split_once("__").unwrap().0.to_owned();
+        let mut names: Vec<String> = answer["result"]["tools"].as_array().unwrap().iter().map(name).collect();
+        names.dedup();
+        names
+    }
+
+    /// Waits for changes of the list until it is of these servers.
+    async fn until(&mut self, key: &str, servers: &[&str]) {
+        while self.servers(key).await != servers {
+            while self.message().await["method"] != "notifications/tools/list_changed" {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_come_change_and_go_while_clients_and_the_other_servers_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let kept = server(folder, "kept", "");
+    write(folder, &(kept.clone() + &server(folder, "other", "")));
+    let program = Program::start(folder);
+    let key = &direct_key(&folder.join("data"));
+    let mut client = Connected::open(&program, key).await;
+    client.until(key, &["kept", "other"]).await;
+    let (first, replaced) = (client.process(key, "kept").await, client.process(key, "other").await);
+    assert!(first.is_ok() && replaced.is_ok(), "{first:?} {replaced:?}");
+
+    // the change of the file is enough
+    write(folder, &(kept.clone() + &server(folder, "other", "env = { X = \"1\" }") + &server(folder, "new", "")));
+    client.until(key, &["kept", "other", "new"]).await;
+    assert_eq!(client.process(key, "kept").await, first);
+    let now = client.process(key, "other").await;
+    assert!(now.is_ok() && now != replaced, "{now:?}");
+    assert!(client.process(key, "new").await.is_ok());
+
+    // what only the gateway does with a server touches no process
+    write(
+        folder,
+        &(kept.clone()
+            + &server(folder, "other", "env = { X = \"1\" }\ntools = { deny = [\"echo\"] }")
+            + &server(folder, "new", "")),
+    );
+    program.hang_up();
+    while client.ask(key, "tools/call", json!({ "name": "other__echo", "arguments": {} })).await["error"].is_null() {}
+    assert_eq!(client.process(key, "other").await, now);
+
+    write(folder, &kept);
+    program.hang_up();
+    client.until(key, &["kept"]).await;
+    assert_eq!(client.process(key, "kept").await, first);
+    assert_eq!(client.process(key, "new").await, Err(-32602));
+    let request = super::client().post(format!("{}/mcp/new", program.url)).bearer_auth(key);
+    assert_eq!(request.send().await.unwrap().status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_file_changes_nothing_and_the_status_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let kept = server(folder, "kept", "");
+    write(folder, &kept);
+    let program = Program::start(folder);
+    let key = &direct_key(&folder.join("data"));
+    let mut client = Connected::open(&program, key).await;
+    client.until(key, &["kept"]).await;
+    let process = client.process(key, "kept").await;
+
+    write(folder, &(kept.clone() + "nonsense = 1\n"));
+    program.hang_up();
+    let told = differences(folder, |told| !told.is_empty()).await;
+    let [only] = &told[..] else { panic!("{told:?}") };
+    assert!(only.contains("lockkeeper.toml:6") && only.contains("nonsense"), "{only}");
+    assert_eq!(client.process(key, "kept").await, process);
+
+    write(folder, &(kept.clone() + "[limits]\nsessions = 7\n"));
+    program.hang_up();
+    let told = differences(folder, |told| told.iter().all(|line| !line.contains("nonsense"))).await;
+    assert_eq!(told, ["changed, and taken at the next start: [limits]"]);
+
+    write(folder, &kept);
+    program.hang_up();
+    differences(folder, <[String]>::is_empty).await;
+    assert_eq!(client.process(key, "kept").await, process);
+}
