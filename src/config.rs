@@ -19,6 +19,7 @@ pub mod expand;
 pub mod files;
 pub mod from_json;
 pub mod from_toml;
+mod groups;
 pub mod http;
 pub mod limits;
 pub mod load;

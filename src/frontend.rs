@@ -38,7 +38,7 @@ pub use self::{
     binding::{StreamableHttp, UpgradeOffer},
     frontend_settings::FrontendSettings,
     sessions::Deps,
-    state::{EndpointServers, Routes},
+    state::{BehindEndpoint, EndpointServers, Routes},
 };
 use crate::{
     model::{Binding, Endpoint, SessionId, Target, status::SessionStatus},

@@ -43,7 +43,7 @@ pub use self::{
 use crate::{
     mcp::{Server, translate},
     model::{
-        BackendId, SessionId, Target,
+        BackendId, Groups, SessionId, Target,
         status::{OfferCounts, OmittedEntry},
     },
 };
@@ -59,18 +59,23 @@ pub struct Gateway {
 // === impl Gateway ===
 
 impl Gateway {
-    /// Creates a gateway for these backends, in this order, and starts to list them on tasks of the tracker; requires a
+    /// Creates a gateway for these backends, in this order, and their groups, and starts to list them on tasks of the tracker; requires a
     /// tokio runtime.
-    pub fn new(backends: Vec<ConfiguredBackend>, settings: GatewaySettings, deps: GatewayDeps) -> Arc<Self> {
+    pub fn new(
+        backends: Vec<ConfiguredBackend>,
+        groups: &Groups,
+        settings: GatewaySettings,
+        deps: GatewayDeps,
+    ) -> Arc<Self> {
         let gateway = Arc::new(Self { shared: Arc::new(GatewayState::new(settings, deps)) });
-        gateway.replace(backends);
+        gateway.replace(backends, groups);
         gateway
     }
 
-    /// Replaces the backends. Cached lists of a backend with the same server object are kept; running calls continue;
+    /// Replaces the backends and their groups. Cached lists of a backend with the same server object are kept; running calls continue;
     /// listening clients get list change notifications.
-    pub fn replace(&self, backends: Vec<ConfiguredBackend>) {
-        for new in self.shared.replace(backends) {
+    pub fn replace(&self, backends: Vec<ConfiguredBackend>, groups: &Groups) {
+        for new in self.shared.replace(backends, groups) {
             self.shared.deps.tracker.spawn(watch::watch(new));
         }
     }
@@ -85,10 +90,16 @@ impl Gateway {
         self.shared.backends.load().entries.iter().map(|entry| entry.id.clone()).collect()
     }
 
-    /// One backend with its own names; `None` if there is no such backend.
+    /// The names of the groups, in order.
+    pub fn group_ids(&self) -> Vec<BackendId> {
+        self.shared.backends.load().group_ids()
+    }
+
+    /// One backend with its own names, or the group of this name; `None` if there is neither.
     pub fn single(&self, id: &BackendId) -> Option<Arc<dyn Server>> {
-        self.shared.backends.load().find(id.as_str())?;
-        Some(Arc::new(EndpointServer { shared: Arc::clone(&self.shared), target: Target::Backend(id.clone()) }))
+        let target = Target::Backend(id.clone());
+        let is_there = self.shared.backends.load().has(id);
+        is_there.then(|| Arc::new(EndpointServer { shared: Arc::clone(&self.shared), target }) as _)
     }
 
     /// Numbers of listed tools, prompts and resources of a backend, for a client without capabilities.

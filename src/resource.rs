@@ -94,7 +94,7 @@ impl Gate {
         let by_query = matches!(credential, Credential::Query(_));
         let checked = self.check(credential, client_ip(&request)).await;
         let checked =
-            checked.and_then(|verified| opened(&verified, &endpoint, is_messages(&request)).map(|()| verified));
+            checked.and_then(|verified| self.opened(&verified, &endpoint, is_messages(&request)).map(|()| verified));
         if let Some(uri) = without_key(request.uri()) {
             *request.uri_mut() = uri;
         }
@@ -140,6 +140,36 @@ impl Gate {
                 ResourceRefusal::Unavailable
             }
         })
+    }
+
+    /// True if the credential opens the endpoint: a token only its own (`OA-114`), a key `/sse`, and `/mcp` if direct
+    /// use is allowed. `/messages` belongs to the `/sse` endpoint at which the session was opened.
+    fn opened(
+        &self,
+        verified: &VerifiedCredential,
+        endpoint: &Endpoint,
+        messages: Messages,
+    ) -> Result<(), ResourceRefusal> {
+        let fits = match &verified.opens {
+            CredentialAccess::Endpoint(own, _) if messages == Messages::Yes => own.binding == Binding::Sse,
+            CredentialAccess::Endpoint(own, _) => own == endpoint,
+            CredentialAccess::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
+        };
+        if !fits {
+            return Err(misplaced(verified));
+        }
+        let existing = &self.oauth.settings().backends;
+        if messages == Messages::Yes || existing.are_opened(&verified.caller.rights.backends, &endpoint.target) {
+            return Ok(());
+        }
+        match (&verified.opens, &endpoint.target) {
+            (CredentialAccess::Endpoint(_, scopes), Target::Backend(id))
+                if scopes.rights().backends.access(id).is_none() =>
+            {
+                Err(ResourceRefusal::InsufficientScope(policy::baseline(endpoint)))
+            }
+            _ => Err(ResourceRefusal::NotAllowed),
+        }
     }
 
     fn challenge(&self, endpoint: &Endpoint, scopes: Scopes) -> Challenge {
@@ -204,29 +234,6 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
     match refused {
         None => next.run(request).await,
         Some(refusal) => refusal.answer(&gate.challenge(&endpoint, needed)),
-    }
-}
-
-/// True if the credential opens the endpoint: a token only its own (`OA-114`), a key `/sse`, and `/mcp` if direct use
-/// is allowed. `/messages` belongs to the `/sse` endpoint at which the session was opened.
-fn opened(verified: &VerifiedCredential, endpoint: &Endpoint, messages: Messages) -> Result<(), ResourceRefusal> {
-    let fits = match &verified.opens {
-        CredentialAccess::Endpoint(own, _) if messages == Messages::Yes => own.binding == Binding::Sse,
-        CredentialAccess::Endpoint(own, _) => own == endpoint,
-        CredentialAccess::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
-    };
-    if !fits {
-        return Err(misplaced(verified));
-    }
-    let Target::Backend(backend) = &endpoint.target else { return Ok(()) };
-    if verified.caller.rights.backends.access(backend).is_some() {
-        return Ok(());
-    }
-    match &verified.opens {
-        CredentialAccess::Endpoint(_, scopes) if scopes.rights().backends.access(backend).is_none() => {
-            Err(ResourceRefusal::InsufficientScope(policy::baseline(endpoint)))
-        }
-        CredentialAccess::Endpoint(..) | CredentialAccess::Key(_) => Err(ResourceRefusal::NotAllowed),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     backend::{self, Supervisor},
     config::Config,
     crossing::{self, Crossing},
-    frontend::{self, EndpointServers, Frontend, Routes},
+    frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
     gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{Payload, Server},
     model::{BackendId, BackendSpec, SessionId, Target},
@@ -132,7 +132,7 @@ impl CallPathDeps<'_> {
             cancel: world.cancel.child_token(),
         };
         let backends = configured_backends(&self.config.backends, supervisor, &self.known.descriptions);
-        Gateway::new(backends, self.gateway.clone(), deps)
+        Gateway::new(backends, &self.config.groups, self.gateway.clone(), deps)
     }
 
     fn crossing(&self, world: &World) -> Crossing {
@@ -173,19 +173,21 @@ pub(super) fn configured_backends(
 
 /// The server of each endpoint. Those of an endpoint that was there `before` stay: they have state of its clients.
 pub(super) fn routes((gateway, crossing): (&Arc<Gateway>, &Crossing), before: Option<&Routes>) -> Routes {
-    let around = |target: Target, server: Arc<dyn Server>| {
-        if let Some(servers) = before.and_then(|before| before.at(&target)) {
+    let around = |target: Target, server: Arc<dyn Server>, behind: BehindEndpoint| {
+        if let Some(servers) = before.and_then(|before| before.at(&target)).filter(|before| before.behind == behind) {
             return Arc::clone(servers);
         }
         let requests = crossing.around_endpoint(target, Arc::clone(&server));
-        Arc::new(EndpointServers { sessions: server, requests })
+        Arc::new(EndpointServers { sessions: server, requests, behind })
     };
-    let single = |id: BackendId| {
+    let named = |(id, behind): (BackendId, BehindEndpoint)| {
         let server = gateway.single(&id)?;
-        Some((id.clone(), around(Target::Backend(id), server)))
+        Some((id.clone(), around(Target::Backend(id), server, behind)))
     };
+    let backends = gateway.ids().into_iter().map(|id| (id, BehindEndpoint::One));
+    let groups = gateway.group_ids().into_iter().map(|id| (id, BehindEndpoint::Many));
     Routes {
-        merged: around(Target::Merged, gateway.merged()),
-        backends: gateway.ids().into_iter().filter_map(single).collect(),
+        merged: around(Target::Merged, gateway.merged(), BehindEndpoint::Many),
+        backends: backends.chain(groups).filter_map(named).collect(),
     }
 }

@@ -18,7 +18,7 @@ use crate::{
 pub(super) fn oauth(config: &Config, public_url: &PublicUrl) -> oauth::OAuthSettings {
     let mut settings = oauth::OAuthSettings::new(public_url.as_str());
     settings.policy = config.auth.clone();
-    settings.backends = config.backends.iter().map(|spec| spec.id.clone()).collect();
+    settings.backends.replace(config.backends.iter().map(|spec| spec.id.clone()).collect(), config.groups.clone());
     settings.master_key = oauth::MasterKeySource::File(config::files::master_key(&config.data_dir));
     settings
 }

@@ -12,7 +12,7 @@ use crate::{
     crossing::Crossing,
     frontend::Frontend,
     gateway::Gateway,
-    model::BackendSpec,
+    model::{BackendSpec, Groups},
     oauth::OAuth,
     support::Clock,
 };
@@ -64,13 +64,14 @@ impl Reloader {
         }
     }
 
-    /// Serves the backends of `config` from now on. Sessions of clients stay, and so do backends whose section asks
+    /// Serves the backends and groups of `config` from now on. Sessions of clients stay, and so do backends whose section asks
     /// nothing else of their server. Calls that run at a backend that is gone have the shutdown time to finish. Must be
     /// called on a tokio runtime.
     pub fn apply(&self, config: &Config) -> ReloadReport {
         let mut state = self.state.lock();
-        let changes = self.replace(&config.backends);
+        let changes = self.replace(&config.backends, &config.groups);
         state.running.backends.clone_from(&config.backends);
+        state.running.groups.clone_from(&config.groups);
         state.pending = pending(&state.running, config);
         state.refused = None;
         ReloadReport { changes, pending: state.pending.clone() }
@@ -91,13 +92,13 @@ impl Reloader {
         state.refused.iter().cloned().chain(pending).collect()
     }
 
-    fn replace(&self, specs: &[BackendSpec]) -> BackendChanges {
+    fn replace(&self, specs: &[BackendSpec], groups: &Groups) -> BackendChanges {
         let before = self.frontend.routes();
         let (changes, retired) = self.supervisor.replace(specs);
         // from the inside out, so that nobody is sent to what is not there yet
-        self.gateway.replace(call_path::configured_backends(specs, &self.supervisor, &HashMap::new()));
+        self.gateway.replace(call_path::configured_backends(specs, &self.supervisor, &HashMap::new()), groups);
         self.frontend.replace_routes(call_path::routes((&self.gateway, &self.crossing), Some(&before)));
-        self.oauth.settings().backends.replace(self.gateway.ids());
+        self.oauth.settings().backends.replace(self.gateway.ids(), groups.clone());
         retired.end();
         changes
     }

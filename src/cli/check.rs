@@ -135,7 +135,7 @@ impl Probe {
             tracker: TaskTracker::new(),
             cancel: cancel.child_token(),
         };
-        let gateway = Gateway::new(mounts, gateway::GatewaySettings::default(), deps);
+        let gateway = Gateway::new(mounts, &config.groups, gateway::GatewaySettings::default(), deps);
         Ok(Self { supervisor, gateway, cancel })
     }
 

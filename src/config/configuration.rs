@@ -9,7 +9,7 @@ use super::{
     clients::ClientsConfig, environment::Environment, http::HttpConfig, limits::LimitsConfig, log::LogConfig,
     public_url::PublicUrl, stdio::StdioConfig,
 };
-use crate::model::{AuthPolicy, BackendSpec, Naming};
+use crate::model::{AuthPolicy, BackendSpec, Groups, Naming};
 
 /// The default listen address.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
@@ -40,6 +40,8 @@ pub struct Config {
     pub log: LogConfig,
     /// The backends in configured order; never empty.
     pub backends: Vec<BackendSpec>,
+    /// Groups of them.
+    pub groups: Groups,
     /// The names of tools and prompts on the merged endpoint.
     pub naming: Naming,
     /// The environment of this process, from which children get an allow list.

@@ -14,7 +14,7 @@ use super::{
     configuration::{ADJACENT, Config, ConfigSource, DEFAULT_LISTEN},
     dialect::Dialect,
     environment::Environment,
-    from_json, from_toml,
+    from_json, from_toml, groups,
     http::HttpConfig,
     limits::LimitsConfig,
     log::{self, LogConfig, LogFormat},
@@ -24,7 +24,7 @@ use super::{
     stdio::StdioConfig,
     tree::Document,
 };
-use crate::model::{AuthPolicy, BackendSpec, Naming};
+use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, Naming};
 
 /// Maximum size of a configuration file, in bytes.
 const LONGEST: u64 = 4 << 20;
@@ -70,6 +70,7 @@ struct FileOptions {
     clients: ClientsConfig,
     log: LogConfig,
     backends: Vec<BackendSpec>,
+    groups: Groups,
 }
 
 /// State of a load: the sources, and the errors so far.
@@ -104,7 +105,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     let log =
         LogConfig { filter: filter.unwrap_or(file.log.filter), format: given.log_format.unwrap_or(file.log.format) };
     let (limits, auth, http, stdio, clients) = (file.limits, file.auth, file.http, file.stdio, file.clients);
-    let environment = environment.clone();
+    let (environment, groups) = (environment.clone(), file.groups);
     Ok(Config {
         listen,
         public_url,
@@ -116,6 +117,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
         clients,
         log,
         backends,
+        groups,
         naming,
         environment,
         source,
@@ -253,6 +255,8 @@ impl Loader<'_> {
 fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     let mut sections = (root.table("limits"), root.table("auth"), root.table("http"), root.table("log"));
     let mut stdio = root.table("stdio");
+    let backends = root.table("backends");
+    let servers: Vec<BackendId> = backends.names().filter_map(|name| BackendId::normalise(name).ok()).collect();
     let file = FileOptions {
         listen: root.parsed("listen", parse_listen),
         public_url: root.parsed("public_url", PublicUrl::parse),
@@ -263,7 +267,8 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         stdio: StdioConfig::read(&mut stdio),
         clients: ClientsConfig::read(root.table("clients")),
         log: LogConfig::read(&mut sections.3),
-        backends: backend::read_all(root.table("backends"), Dialect::Own, base),
+        backends: backend::read_all(backends, Dialect::Own, base),
+        groups: groups::read_all(root.table("groups"), &servers),
     };
     sections.0.finish();
     sections.1.finish();

@@ -262,6 +262,11 @@ impl<'a> Section<'a> {
         self.entries.iter().filter_map(inner).collect()
     }
 
+    /// The names of the options that are present.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.entries.iter().map(|entry| entry.key.as_str())
+    }
+
     /// True if the option is present, valid or not; it counts as known.
     pub fn has(&mut self, key: &'static str) -> bool {
         self.known.push(key);
@@ -342,9 +347,10 @@ impl<'a> Section<'a> {
 }
 
 /// The known name nearest to `key`, if it is near enough.
-fn meant(key: &str, known: &[&'static str]) -> Option<&'static str> {
-    let key = key.to_ascii_lowercase().replace('-', "_");
-    let distance = |name: &str| strsim::damerau_levenshtein(&key, &name.to_ascii_lowercase());
+pub(super) fn meant<'n>(key: &str, known: &[&'n str]) -> Option<&'n str> {
+    let alike = |name: &str| name.to_ascii_lowercase().replace('-', "_");
+    let key = alike(key);
+    let distance = |name: &str| strsim::damerau_levenshtein(&key, &alike(name));
     let nearest = known.iter().copied().min_by_key(|name| distance(name))?;
     (distance(nearest) <= (nearest.len() / 3).max(1)).then_some(nearest)
 }

@@ -1,4 +1,4 @@
-//! The table `[backends.<name>.tools]`: rules for the tools of a server. Knows nothing of their meaning.
+//! The tables `[backends.<name>.tools]` and `[groups.<name>.tools]`: rules for the tools of a server or a group. Knows nothing of their meaning.
 
 use std::sync::Arc;
 
@@ -36,6 +36,15 @@ pub(super) fn read(mut section: Section<'_>) -> Option<Arc<ToolRules>> {
     section.finish();
     let rules = ToolRules { allow, deny, writing, rename, descriptions, arguments };
     (!rules.is_empty()).then(|| Arc::new(rules))
+}
+
+/// Reads the table `[groups.<name>.tools]`, whose patterns are names on the merged endpoint; `None` if it sets nothing.
+pub(super) fn read_names(mut section: Section<'_>) -> Option<ToolRules> {
+    let allow = names(&mut section, "allow");
+    let deny = names(&mut section, "deny").unwrap_or_default();
+    section.finish();
+    let rules = ToolRules { allow, deny, ..ToolRules::default() };
+    (!rules.is_empty()).then_some(rules)
 }
 
 /// Reads the lists of names that other programs have in the entry of a server; `None` if there are none.

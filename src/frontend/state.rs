@@ -51,7 +51,7 @@ pub(crate) struct Sender {
 pub struct Routes {
     /// At `/mcp` and `/sse`.
     pub merged: Arc<EndpointServers>,
-    /// At `/mcp/{backend}` and `/sse/{backend}`.
+    /// At `/mcp/{backend}` and `/sse/{backend}`, and at those of groups.
     pub backends: BTreeMap<BackendId, Arc<EndpointServers>>,
 }
 
@@ -61,6 +61,17 @@ pub struct EndpointServers {
     pub sessions: Arc<dyn Server>,
     /// For clients without one.
     pub requests: Arc<dyn Server>,
+    /// The backends behind it.
+    pub behind: BehindEndpoint,
+}
+
+/// The number of backends behind an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BehindEndpoint {
+    /// One, under its own names.
+    One,
+    /// Many, merged.
+    Many,
 }
 
 // === impl FrontendState ===

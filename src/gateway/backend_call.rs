@@ -62,7 +62,7 @@ impl CalledTool {
             NameView::Own => (backends.one_at(target, caller)?, shown.clone()),
             NameView::Merged => {
                 let (backend, own) = names::split_name(&shown)?;
-                (backends.visible(caller, backend)?, own.to_owned())
+                (backends.visible(target, caller, backend)?, own.to_owned())
             }
         };
         Some(Self { seen, shown, own })

@@ -1,7 +1,7 @@
 //! The backends of one moment, and those that each caller may see. Knows nothing of calls.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, atomic::Ordering},
 };
 
@@ -12,20 +12,28 @@ use super::{
     catalog::{Catalog, CatalogBackend, CatalogSettings},
     configured_backend::{BackendBounds, ConfiguredBackend},
     heartbeat::Heartbeats,
+    names,
     result_size::BoundedResults,
     rewrite::Rewriter,
     tool_view::ToolView,
 };
 use crate::{
     mcp::{Context, Server},
-    model::{Access, BackendId, Caller, Naming, Share, Target, ToolRules},
+    model::{Access, BackendId, Caller, GroupSpec, Groups, Naming, Share, Target, ToolRules},
 };
 
 /// The backends of one moment, in configured order. It never changes; another takes its place.
 pub(crate) struct Backends {
     pub(crate) entries: Vec<Arc<BackendEntry>>,
     index: HashMap<String, usize>,
+    groups: BTreeMap<BackendId, BackendGroup>,
     naming: Naming,
+}
+
+/// A group and its backends, by place.
+struct BackendGroup {
+    spec: Arc<GroupSpec>,
+    members: Vec<usize>,
 }
 
 /// The names in which backends are shown.
@@ -62,6 +70,8 @@ pub(crate) struct BackendEntry {
 pub(crate) struct VisibleBackend {
     pub(crate) entry: Arc<BackendEntry>,
     pub(crate) access: Access,
+    /// The group at whose endpoint it is seen.
+    pub(crate) group: Option<Arc<GroupSpec>>,
     /// True if there are several, so that a server request must name its backend.
     several: bool,
 }
@@ -70,15 +80,22 @@ pub(crate) struct VisibleBackend {
 
 impl Backends {
     /// Creates the set. Of two with one name the first counts; the configuration prevents that.
-    pub(crate) fn new(entries: Vec<Arc<BackendEntry>>, naming: Naming) -> Self {
-        let index = entries.iter().enumerate().rev().map(|(at, entry)| (entry.id.to_string(), at)).collect();
-        Self { entries, index, naming }
+    pub(crate) fn new(entries: Vec<Arc<BackendEntry>>, groups: &Groups, naming: Naming) -> Self {
+        let index: HashMap<_, _> =
+            entries.iter().enumerate().rev().map(|(at, entry)| (entry.id.to_string(), at)).collect();
+        let group = |spec: &GroupSpec| {
+            let members = spec.servers.iter().filter_map(|id| index.get(id.as_str()).copied()).collect();
+            (spec.id.clone(), BackendGroup { spec: Arc::new(spec.clone()), members })
+        };
+        let groups = groups.iter().map(group).collect();
+        Self { entries, index, groups, naming }
     }
 
     /// The names in which the backends at `target` are shown: the merged endpoint may stand for the only backend.
     pub(crate) fn view(&self, target: &Target) -> NameView {
         match target {
             Target::Merged if self.naming != Naming::Plain || self.entries.len() != 1 => NameView::Merged,
+            Target::Backend(id) if self.groups.contains_key(id) => NameView::Merged,
             Target::Merged | Target::Backend(_) => NameView::Own,
         }
     }
@@ -87,7 +104,7 @@ impl Backends {
     pub(crate) fn one_at(&self, target: &Target, caller: &Caller) -> Option<VisibleBackend> {
         match target {
             Target::Merged => self.see(caller, self.entries.first()?),
-            Target::Backend(id) => self.visible(caller, id.as_str()),
+            Target::Backend(id) => self.see(caller, self.find(id.as_str())?),
         }
     }
 
@@ -95,7 +112,7 @@ impl Backends {
     pub(crate) fn visible_at(&self, target: &Target, caller: &Caller) -> (NameView, Vec<VisibleBackend>) {
         let view = self.view(target);
         let seen = match view {
-            NameView::Merged => self.all_visible(caller),
+            NameView::Merged => self.all_visible(target, caller),
             NameView::Own => self.one_at(target, caller).into_iter().collect(),
         };
         (view, seen)
@@ -106,19 +123,66 @@ impl Backends {
         self.index.get(name).map(|at| &self.entries[*at])
     }
 
-    /// The backend with this name, if the caller may see it.
-    pub(crate) fn visible(&self, caller: &Caller, name: &str) -> Option<VisibleBackend> {
-        self.see(caller, self.find(name)?)
+    /// The backend with this name among those merged at `target`, if the caller may see it.
+    pub(crate) fn visible(&self, target: &Target, caller: &Caller, name: &str) -> Option<VisibleBackend> {
+        match self.group(target) {
+            None => self.see(caller, self.find(name)?),
+            Some(group) => {
+                let at = self.index.get(name).filter(|at| group.members.contains(at))?;
+                self.see_in(group, caller, &self.entries[*at])
+            }
+        }
     }
 
-    /// Every backend that the caller may see.
-    pub(crate) fn all_visible(&self, caller: &Caller) -> Vec<VisibleBackend> {
-        self.entries.iter().filter_map(|entry| self.see(caller, entry)).collect()
+    /// Every backend merged at `target` that the caller may see.
+    pub(crate) fn all_visible(&self, target: &Target, caller: &Caller) -> Vec<VisibleBackend> {
+        match self.group(target) {
+            None => self.entries.iter().filter_map(|entry| self.see(caller, entry)).collect(),
+            Some(group) => {
+                let members = group.members.iter().map(|at| &self.entries[*at]);
+                members.filter_map(|entry| self.see_in(group, caller, entry)).collect()
+            }
+        }
+    }
+
+    /// True if `seen` are all that are merged at their endpoint.
+    pub(crate) fn are_all(&self, seen: &[VisibleBackend]) -> bool {
+        let group = seen.first().and_then(|one| one.group.as_ref());
+        let there = match group {
+            None => Some(self.entries.len()),
+            Some(spec) => self.groups.get(&spec.id).map(|group| group.members.len()),
+        };
+        there == Some(seen.len())
+    }
+
+    /// The names of the groups.
+    pub(crate) fn group_ids(&self) -> Vec<BackendId> {
+        self.groups.keys().cloned().collect()
+    }
+
+    /// True if there is a backend or group of this name.
+    pub(crate) fn has(&self, id: &BackendId) -> bool {
+        self.index.contains_key(id.as_str()) || self.groups.contains_key(id)
+    }
+
+    fn group(&self, target: &Target) -> Option<&BackendGroup> {
+        match target {
+            Target::Merged => None,
+            Target::Backend(id) => self.groups.get(id),
+        }
     }
 
     fn see(&self, caller: &Caller, entry: &Arc<BackendEntry>) -> Option<VisibleBackend> {
         let access = caller.rights.backends.access(&entry.id)?;
-        Some(VisibleBackend { entry: Arc::clone(entry), access, several: self.entries.len() > 1 })
+        Some(VisibleBackend { entry: Arc::clone(entry), access, group: None, several: self.entries.len() > 1 })
+    }
+
+    /// A backend at the endpoint of a group: a right to the group is one to each of its backends there.
+    fn see_in(&self, group: &BackendGroup, caller: &Caller, entry: &Arc<BackendEntry>) -> Option<VisibleBackend> {
+        let rights = &caller.rights.backends;
+        let access = rights.access(&group.spec.id).max(rights.access(&entry.id))?;
+        let several = self.entries.len() > 1;
+        Some(VisibleBackend { entry: Arc::clone(entry), access, group: Some(Arc::clone(&group.spec)), several })
     }
 }
 
@@ -201,13 +265,19 @@ fn bounded(mut server: Arc<dyn Server>, configured: &ConfiguredBackend) -> Arc<d
 impl VisibleBackend {
     /// True if the caller may see and call the tool of this (own) name.
     pub(crate) fn allows_tool(&self, name: &str) -> bool {
-        if !self.entry.has_tool(name) {
+        if !self.entry.has_tool(name) || !self.is_in_group(name) {
             return false;
         }
         match self.access {
             Access::Full => true,
             Access::ReadOnly => self.entry.read_only_tools.contains(name),
         }
+    }
+
+    /// True if the group of the endpoint has the tool of this (own) name.
+    fn is_in_group(&self, name: &str) -> bool {
+        let Some(group) = &self.group else { return true };
+        group.tools.is_none() || group.offers(&names::prefixed(&self.entry.id, name))
     }
 
     /// Returns `true` if this client is shown the tool of this (own) name, and so may call it.

@@ -60,7 +60,7 @@ impl EndpointServer {
 fn dispatch(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     let backends = shared.backends.load();
     match backends.view(target) {
-        NameView::Merged => merged(shared, &backends, call),
+        NameView::Merged => merged(shared, (target, &backends), call),
         NameView::Own => match backends.one_at(target, &call.context.caller) {
             Some(one) => own(shared, target, one, call),
             None => absent(&call),
@@ -68,36 +68,36 @@ fn dispatch(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     }
 }
 
-fn merged(shared: &Arc<GatewayState>, backends: &Backends, call: Call) -> Reply {
+fn merged(shared: &Arc<GatewayState>, (target, backends): (&Target, &Backends), call: Call) -> Reply {
     match &call.method {
-        Method::ToolsCall => route::by_name(backends, ListKind::Tools, paths::NAME, call),
-        Method::PromptsGet => route::by_name(backends, ListKind::Prompts, paths::NAME, call),
+        Method::ToolsCall => route::by_name((target, backends), ListKind::Tools, paths::NAME, call),
+        Method::PromptsGet => route::by_name((target, backends), ListKind::Prompts, paths::NAME, call),
         Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
-            route::by_uri(shared, paths::RESOURCE_URI, call)
+            route::by_uri(shared, target, paths::RESOURCE_URI, call)
         }
-        Method::Complete => route::completion(shared, call),
+        Method::Complete => route::completion(shared, target, call),
         Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate => {
-            route::by_task(shared, call)
+            route::by_task(shared, target, call)
         }
-        Method::Listen => listen::listen(Arc::clone(shared), Target::Merged, call),
+        Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
         Method::SetLevel => {
-            let seen = backends.all_visible(&call.context.caller);
+            let seen = backends.all_visible(target, &call.context.caller);
             fanout::set_level(shared, seen, call)
         }
         Method::Ping => Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),
         Method::Discover => {
-            let shared = Arc::clone(shared);
+            let (shared, target) = (Arc::clone(shared), target.clone());
             Reply::later(async move {
-                let (_, seen) = shared.backends.load().visible_at(&Target::Merged, &call.context.caller);
+                let (_, seen) = shared.backends.load().visible_at(&target, &call.context.caller);
                 Reply::done(discover::merged(&shared.settings, &seen, &call.context).await)
             })
         }
-        method if method.is_notification() => fanout::notify(shared, call),
+        method if method.is_notification() => fanout::notify(shared, target.clone(), call),
         method => match ListKind::listed_by(method) {
             Some(kind) => {
-                let shared = Arc::clone(shared);
+                let (shared, target) = (Arc::clone(shared), target.clone());
                 Reply::later(async move {
-                    let (view, seen) = shared.backends.load().visible_at(&Target::Merged, &call.context.caller);
+                    let (view, seen) = shared.backends.load().visible_at(&target, &call.context.caller);
                     Reply::done(lists::serve(&shared, view, &seen, kind, &call).await)
                 })
             }

@@ -6,13 +6,16 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::{backends::VisibleBackend, shared::GatewayState};
-use crate::mcp::{Call, Payload, Reply, Revision};
+use crate::{
+    mcp::{Call, Payload, Reply, Revision},
+    model::Target,
+};
 
-/// Notifies every backend that the caller may see. Those that do not accept it within the cold budget are skipped.
-pub(crate) fn notify(shared: &Arc<GatewayState>, call: Call) -> Reply {
+/// Notifies every backend at `target` that the caller may see. Those that do not accept it within the cold budget are skipped.
+pub(crate) fn notify(shared: &Arc<GatewayState>, target: Target, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {
-        let seen = shared.backends.load().all_visible(&call.context.caller);
+        let seen = shared.backends.load().all_visible(&target, &call.context.caller);
         let told = seen.iter().map(|one| one.entry.server.call(call.clone()).outcome());
         join_all(told.map(|told| timeout(shared.settings.cold_budget, told))).await;
         Reply::complete(Payload::absent(Revision::NEWEST_LEGACY))

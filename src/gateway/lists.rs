@@ -132,10 +132,12 @@ fn invalid_cursor() -> ErrorObject {
     ErrorObject::invalid_params("Invalid cursor")
 }
 
-/// Binding of a cursor: the list, its names, the user, and the visible backends.
+/// Binding of a cursor: the list, its names, the user, the group of the endpoint, and the visible backends.
 fn setting(view: NameView, seen: &[VisibleBackend], kind: ListKind, call: &Call) -> Vec<u8> {
     let backends: Vec<String> = seen.iter().map(|one| format!("{}:{:?}", one.entry.id, one.access)).collect();
-    format!("{view:?}\0{kind:?}\0{}\0{}", backends.join(","), call.context.caller.user).into_bytes()
+    let group = seen.first().and_then(|one| one.group.as_ref()).map_or("", |group| group.id.as_str());
+    let user = &call.context.caller.user;
+    format!("{view:?}\0{kind:?}\0{group}\0{}\0{user}", backends.join(",")).into_bytes()
 }
 
 // === impl ListQuery ===
@@ -169,7 +171,7 @@ impl ListQuery<'_> {
         let parts = self.given.iter().filter_map(|given| given.as_ref().ok()?.hints);
         let hints = parts.reduce(CacheHints::and).unwrap_or(CacheHints::NONE);
         let hints = if self.given.iter().any(Result::is_err) { hints.of_incomplete() } else { hints };
-        let hidden = self.view == NameView::Merged && self.seen.len() < shared.backends.load().entries.len();
+        let hidden = self.view == NameView::Merged && !shared.backends.load().are_all(self.seen);
         let limited = hidden || self.seen.iter().any(|one| self.is_filtered(one));
         hints.within(if limited { CacheScope::Private } else { CacheScope::Public })
     }

@@ -28,9 +28,14 @@ pub(crate) enum UriOwner<'a> {
 
 // === names ===
 
+/// The name of `name` of `backend` on the merged endpoint, whole.
+pub(crate) fn prefixed(backend: &BackendId, name: &str) -> String {
+    format!("{backend}__{name}")
+}
+
 /// The name of `name` of `backend` on the merged endpoint.
 pub(crate) fn merged_name(backend: &BackendId, name: &str) -> String {
-    let whole = format!("{backend}__{name}");
+    let whole = prefixed(backend, name);
     if whole.len() <= MAX_NAME && !name.is_empty() && name.chars().all(is_plain) {
         return whole;
     }

@@ -1,4 +1,4 @@
-//! Calls on the merged endpoint, each to the one backend that it is for. Knows nothing of what is in the lists.
+//! Calls on an endpoint of merged backends, each to the one backend that it is for. Knows nothing of what is in the lists.
 
 use std::sync::Arc;
 
@@ -13,9 +13,12 @@ use super::{
     shared::GatewayState,
     uri_owner,
 };
-use crate::mcp::{
-    Call, Context, ErrorObject, Reply, Revision,
-    json::{self, At, Found, Object},
+use crate::{
+    mcp::{
+        Call, Context, ErrorObject, Reply, Revision,
+        json::{self, At, Found, Object},
+    },
+    model::Target,
 };
 
 /// A call and the name in it: the parameters are parsed once.
@@ -25,11 +28,11 @@ struct AddressedCall {
 }
 
 /// `tools/call` and `prompts/get`, and completions of a prompt's arguments.
-pub(crate) fn by_name(backends: &Backends, kind: ListKind, place: &[At], call: Call) -> Reply {
+pub(crate) fn by_name((target, backends): (&Target, &Backends), kind: ListKind, place: &[At], call: Call) -> Reply {
     let found = call.params.find(place);
     let Some(shown) = found.string(call.params.json()) else { return Reply::failed(missing("name")) };
     let Some((seen, rest)) = names::split_name(&shown)
-        .and_then(|(backend, rest)| Some((backends.visible(&call.context.caller, backend)?, rest)))
+        .and_then(|(backend, rest)| Some((backends.visible(target, &call.context.caller, backend)?, rest)))
     else {
         return Reply::failed(unknown(kind, &shown));
     };
@@ -54,26 +57,29 @@ async fn long(seen: &VisibleBackend, kind: ListKind, context: &Context, shown: &
 }
 
 /// `resources/read`, `resources/subscribe` and `resources/unsubscribe`, and completions of a template's variables.
-pub(crate) fn by_uri(shared: &Arc<GatewayState>, place: &[At], call: Call) -> Reply {
+pub(crate) fn by_uri(shared: &Arc<GatewayState>, target: &Target, place: &[At], call: Call) -> Reply {
     let found = call.params.find(place);
     let Some(uri) = found.string(call.params.json()) else { return Reply::failed(missing("uri")) };
-    let backends = shared.backends.load_full();
+    let backends = shared.backends.load();
     let addressed = AddressedCall { call, found };
     match names::uri_owner(&uri) {
-        UriOwner::Backend(backend, original) => match backends.visible(&addressed.call.context.caller, backend) {
-            Some(seen) => addressed.send(&seen, &original),
-            None => Reply::failed(no_resource(&uri)),
-        },
-        UriOwner::Listed => listed(Arc::clone(shared), backends, uri, addressed),
+        UriOwner::Backend(backend, original) => {
+            match backends.visible(target, &addressed.call.context.caller, backend) {
+                Some(seen) => addressed.send(&seen, &original),
+                None => Reply::failed(no_resource(&uri)),
+            }
+        }
+        UriOwner::Listed => {
+            let seen = backends.all_visible(target, &addressed.call.context.caller);
+            listed(Arc::clone(shared), seen, uri, addressed)
+        }
         UriOwner::Unknown => Reply::failed(no_resource(&uri)),
     }
 }
 
-fn listed(shared: Arc<GatewayState>, backends: Arc<Backends>, uri: String, addressed: AddressedCall) -> Reply {
+fn listed(shared: Arc<GatewayState>, seen: Vec<VisibleBackend>, uri: String, addressed: AddressedCall) -> Reply {
     Reply::later(async move {
-        let context = &addressed.call.context;
-        let seen = backends.all_visible(&context.caller);
-        match uri_owner::of(&shared.settings, &seen, &uri, context).await {
+        match uri_owner::of(&shared.settings, &seen, &uri, &addressed.call.context).await {
             Some(seen) => addressed.send(seen, &uri),
             None => Reply::failed(no_resource(&uri)),
         }
@@ -81,23 +87,23 @@ fn listed(shared: Arc<GatewayState>, backends: Arc<Backends>, uri: String, addre
 }
 
 /// `completion/complete`.
-pub(crate) fn completion(shared: &Arc<GatewayState>, call: Call) -> Reply {
+pub(crate) fn completion(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     let reference = call.params.member("ref").map(str::to_owned);
     let kind = reference.and_then(|text| Object::parse(text.as_bytes())?.string("type"));
     match kind.as_deref() {
-        Some("ref/prompt") => by_name(&shared.backends.load(), ListKind::Prompts, paths::REF_NAME, call),
-        Some("ref/resource") => by_uri(shared, paths::REF_URI, call),
+        Some("ref/prompt") => by_name((target, &shared.backends.load()), ListKind::Prompts, paths::REF_NAME, call),
+        Some("ref/resource") => by_uri(shared, target, paths::REF_URI, call),
         _ => Reply::failed(ErrorObject::invalid_params("`ref.type` must be `ref/prompt` or `ref/resource`")),
     }
 }
 
 /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/update`.
-pub(crate) fn by_task(shared: &Arc<GatewayState>, call: Call) -> Reply {
+pub(crate) fn by_task(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     let found = call.params.find(paths::TASK_ID);
     let Some(shown) = found.string(call.params.json()) else { return Reply::failed(missing("taskId")) };
     let backends = shared.backends.load();
     let seen = names::split_task_id(&shown)
-        .and_then(|(backend, id)| Some((backends.visible(&call.context.caller, backend)?, id)));
+        .and_then(|(backend, id)| Some((backends.visible(target, &call.context.caller, backend)?, id)));
     match seen {
         Some((seen, id)) => AddressedCall { call, found }.send(&seen, id),
         None => Reply::failed(ErrorObject::invalid_params(&format!("Unknown task: {shown}"))),

@@ -12,6 +12,7 @@ use super::{
     cursor::Cursors,
     gateway_settings::{GatewayDeps, GatewaySettings},
 };
+use crate::model::Groups;
 
 /// Maximum number of changes that a listen may lag behind before everything counts as changed.
 const MAX_CHANGES_BEHIND: usize = 256;
@@ -33,7 +34,7 @@ impl GatewayState {
     /// No backends yet.
     pub(crate) fn new(settings: GatewaySettings, deps: GatewayDeps) -> Self {
         Self {
-            backends: ArcSwap::from_pointee(Backends::new(Vec::new(), settings.naming)),
+            backends: ArcSwap::from_pointee(Backends::new(Vec::new(), &Groups::default(), settings.naming)),
             generation: watch::Sender::new(0),
             changes: broadcast::Sender::new(MAX_CHANGES_BEHIND),
             cursors: Cursors::new(&*deps.random),
@@ -42,9 +43,9 @@ impl GatewayState {
         }
     }
 
-    /// Installs other backends, and returns the new ones. State of a backend whose server object stays is kept; the
+    /// Installs other backends and groups, and returns the new ones. State of a backend whose server object stays is kept; the
     /// others are stopped.
-    pub(crate) fn replace(&self, backends: Vec<ConfiguredBackend>) -> Vec<Arc<BackendEntry>> {
+    pub(crate) fn replace(&self, backends: Vec<ConfiguredBackend>, groups: &Groups) -> Vec<Arc<BackendEntry>> {
         let old = self.backends.load_full();
         let settings = CatalogSettings {
             refresh: self.settings.refresh,
@@ -66,7 +67,7 @@ impl GatewayState {
             gone.stop.cancel();
         }
         let new = entries.iter().filter(|new| !is_in(new, &old.entries)).cloned().collect();
-        self.backends.store(Arc::new(Backends::new(entries, self.settings.naming)));
+        self.backends.store(Arc::new(Backends::new(entries, groups, self.settings.naming)));
         self.generation.send_modify(|generation| *generation += 1);
         new
     }

@@ -31,7 +31,7 @@ pub enum Binding {
 pub enum Target {
     /// All backends, merged, with prefixed names.
     Merged,
-    /// One backend, with its own names.
+    /// One backend with its own names, or the backends of the group with this name ([`super::Groups`]), merged.
     Backend(BackendId),
 }
 

@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::{ClientId, Endpoint, GrantId, KeyId, Rights, Scopes, Target, UserId};
+use super::{ClientId, Endpoint, GrantId, Groups, KeyId, Rights, Scopes, Target, UserId};
 use crate::support::Timestamp;
 
 /// One consent of one user to one client; the token family ends with it.
@@ -39,11 +39,14 @@ impl Grant {
     }
 
     /// Rights of its tokens: its scopes at its endpoint, intersected with `key`, the rights of its API key (`OA-113`).
-    pub fn rights(&self, key: &Rights) -> Rights {
-        let rights = self.scopes.rights().intersect(key);
+    pub fn rights(&self, key: &Rights, groups: &Groups) -> Rights {
+        let rights = groups.rights_at(&self.endpoint.target, self.scopes.rights()).intersect(key);
         match &self.endpoint.target {
             Target::Merged => rights,
-            Target::Backend(backend) => Rights { backends: rights.backends.only(backend), ..rights },
+            Target::Backend(id) => {
+                let behind = std::iter::once(id).chain(groups.servers(id));
+                Rights { backends: rights.backends.only(behind), ..rights }
+            }
         }
     }
 
@@ -85,14 +88,14 @@ mod tests {
     fn a_grant_allows_what_its_scopes_its_endpoint_and_its_key_allow() {
         let git = BackendId::parse("git").unwrap();
         let all = Rights { admin: true, ..Rights::all_backends() };
-        assert_eq!(grant("/mcp", "mcp:use", "").rights(&all), Rights::all_backends());
-        let at_git = grant("/mcp/git", "mcp:use", "").rights(&all);
+        assert_eq!(grant("/mcp", "mcp:use", "").rights(&all, &Groups::default()), Rights::all_backends());
+        let at_git = grant("/mcp/git", "mcp:use", "").rights(&all, &Groups::default());
         assert_eq!(at_git.backends.access(&git), Some(Access::Full));
         assert_eq!(at_git.backends.access(&BackendId::parse("time").unwrap()), None);
         let mut read = Rights::none();
         read.backends.allow(&git, Access::ReadOnly);
-        assert_eq!(grant("/mcp", "mcp:use mcp:admin", "").rights(&read), read);
-        assert_eq!(grant("/mcp/time", "mcp:use", "").rights(&read), Rights::none());
+        assert_eq!(grant("/mcp", "mcp:use mcp:admin", "").rights(&read, &Groups::default()), read);
+        assert_eq!(grant("/mcp/time", "mcp:use", "").rights(&read, &Groups::default()), Rights::none());
     }
 
     #[test]

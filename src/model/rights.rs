@@ -16,7 +16,7 @@ pub enum Access {
     Full,
 }
 
-/// Backends that a right covers.
+/// Backends that a right covers. The name of a group stands for its endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AllowedBackends {
@@ -79,10 +79,10 @@ impl AllowedBackends {
         }
     }
 
-    /// Restricts the rights to `backend`.
+    /// Restricts the rights to these backends.
     #[must_use]
-    pub fn only(&self, backend: &BackendId) -> Self {
-        Self::Only(self.access(backend).map(|access| (backend.as_str().to_owned(), access)).into_iter().collect())
+    pub fn only<'a>(&self, backends: impl Iterator<Item = &'a BackendId>) -> Self {
+        Self::Only(backends.filter_map(|id| Some((id.as_str().to_owned(), self.access(id)?))).collect())
     }
 
     fn intersect(&self, other: &Self) -> Self {

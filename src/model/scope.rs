@@ -9,9 +9,9 @@ use super::{Access, AllowedBackends, BackendId, Rights};
 pub enum Scope {
     /// `mcp:use`: every backend that the user may use; the baseline of the merged endpoint.
     Use,
-    /// `mcp:<backend>`: one backend.
+    /// `mcp:<backend>`: one backend, or one group at its endpoint.
     Backend(BackendId),
-    /// `mcp:<backend>:read`: the read-only tools of one backend, as configured.
+    /// `mcp:<backend>:read`: the read-only tools of one backend or group, as configured.
     BackendRead(BackendId),
     /// `mcp:admin`: status and administration of the gateway. Granted only if requested by name.
     Admin,
@@ -43,7 +43,7 @@ impl Scope {
 }
 
 impl Scope {
-    /// Reason why no backend may have this name: its scope would be one of the gateway's own. `None` for every other
+    /// Reason why no backend and no group may have this name: its scope would be one of the gateway's own. `None` for every other
     /// name.
     pub fn reservation(backend: &BackendId) -> Option<&'static str> {
         match backend.as_str() {

@@ -184,14 +184,13 @@ impl Authorization {
             return Ok(request.unknown_target().redirect(&self.deps.settings));
         };
         resolved.scopes = grantable(&resolved.scopes, holder);
-        let reached = match &resolved.endpoint.target {
-            Target::Merged => true,
-            Target::Backend(backend) => holder.rights.backends.access(backend).is_some(),
-        };
-        if !reached {
-            return Ok(request
-                .fail("access_denied", "the API key does not reach this backend")
-                .redirect(&self.deps.settings));
+        let target = &resolved.endpoint.target;
+        if !self.deps.settings.backends.are_opened(&holder.rights.backends, target) {
+            let reason = match target {
+                Target::Merged => "the API key is for the endpoints of groups, and not for this one",
+                Target::Backend(_) => "the API key does not reach this backend",
+            };
+            return Ok(request.fail("access_denied", reason).redirect(&self.deps.settings));
         }
         let code = Secret::new(self.deps.random.token());
         match self.grant(&request, resolved, holder, &code).await {

@@ -1,31 +1,60 @@
-//! The names of the existing backends, which may change while the authorization server runs.
+//! The names of the existing backends and groups, which may change while the authorization server runs.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::model::BackendId;
+use crate::model::{AllowedBackends, BackendId, Groups, Target};
 
-/// The names of the existing backends. Clones share them.
+/// The names of the existing backends, and their groups. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct BackendNames(Arc<ArcSwap<Vec<BackendId>>>);
+pub struct BackendNames(Arc<ArcSwap<ExistingNames>>);
+
+/// Those of one moment.
+#[derive(Debug, Default)]
+struct ExistingNames {
+    backends: Vec<BackendId>,
+    groups: Groups,
+}
 
 // === impl BackendNames ===
 
 impl BackendNames {
     /// True if there is a backend of this name.
     pub fn contains(&self, name: &BackendId) -> bool {
-        self.0.load().contains(name)
+        self.0.load().backends.contains(name)
+    }
+
+    /// True if there is such an endpoint.
+    pub fn have(&self, target: &Target) -> bool {
+        match target {
+            Target::Merged => true,
+            Target::Backend(id) => {
+                let names = self.0.load();
+                names.backends.contains(id) || names.groups.find(id).is_some()
+            }
+        }
+    }
+
+    /// The groups.
+    pub fn groups(&self) -> Groups {
+        self.0.load().groups.clone()
+    }
+
+    /// True if `rights` open the endpoint.
+    pub fn are_opened(&self, rights: &AllowedBackends, target: &Target) -> bool {
+        self.0.load().groups.are_opened(rights, target)
     }
 
     /// Replaces the names.
-    pub fn replace(&self, names: Vec<BackendId>) {
-        self.0.store(Arc::new(names));
+    pub fn replace(&self, backends: Vec<BackendId>, groups: Groups) {
+        self.0.store(Arc::new(ExistingNames { backends, groups }));
     }
 }
 
 impl FromIterator<BackendId> for BackendNames {
     fn from_iter<T: IntoIterator<Item = BackendId>>(names: T) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(names.into_iter().collect())))
+        let names = ExistingNames { backends: names.into_iter().collect(), groups: Groups::default() };
+        Self(Arc::new(ArcSwap::from_pointee(names)))
     }
 }

@@ -10,7 +10,7 @@ use super::{
     revocation::Revocations,
 };
 use crate::{
-    model::{Grant, GrantId, Rights, UserId},
+    model::{Grant, GrantId, Groups, Rights, UserId},
     storage::ListedGrant,
 };
 
@@ -41,13 +41,15 @@ impl Grants {
     /// The live grants of a user, newest first.
     pub async fn of(&self, user: &UserId) -> Result<Vec<GrantView>, OAuthError> {
         let listed = self.deps.storage.grants().list(Some(user), self.deps.now()).await?;
-        Ok(listed.into_iter().map(GrantView::new).collect())
+        let groups = self.deps.settings.backends.groups();
+        Ok(listed.into_iter().map(|listed| GrantView::new(listed, &groups)).collect())
     }
 
     /// The live grants of everybody, newest first.
     pub async fn list(&self) -> Result<Vec<GrantView>, OAuthError> {
         let listed = self.deps.storage.grants().list(None, self.deps.now()).await?;
-        Ok(listed.into_iter().map(GrantView::new).collect())
+        let groups = self.deps.settings.backends.groups();
+        Ok(listed.into_iter().map(|listed| GrantView::new(listed, &groups)).collect())
     }
 
     /// Live grants of the holder's user that allow no more than the holder's key, newest first.
@@ -74,7 +76,9 @@ impl Grants {
         let found = self.deps.storage.grants().lookup(grant).await?.filter(|grant| grant.user == holder.user);
         let Some(found) = found else { return Ok(false) };
         let key = self.deps.storage.keys().lookup(&found.key).await?;
-        if !key.is_some_and(|(key, _)| found.rights(&key.rights).is_within(&holder.rights)) {
+        if !key.is_some_and(|(key, _)| {
+            found.rights(&key.rights, &self.deps.settings.backends.groups()).is_within(&holder.rights)
+        }) {
             return Ok(false);
         }
         tracing::info!(target: "audit", user = %holder.user, key = %holder.key, %grant, "grant revoked");
@@ -91,7 +95,8 @@ impl Grants {
 
     /// Revokes every grant of the holder's user that allows no more than the holder's key, and returns their number.
     pub async fn revoke_all_within(&self, holder: &KeyHolder) -> Result<u64, OAuthError> {
-        let within = |grant: &Grant, key: &Rights| grant.rights(key).is_within(&holder.rights);
+        let groups = self.deps.settings.backends.groups();
+        let within = |grant: &Grant, key: &Rights| grant.rights(key, &groups).is_within(&holder.rights);
         let count = self.deps.storage.grants().revoke_of(&holder.user, within, self.deps.now()).await?;
         tracing::info!(target: "audit", user = %holder.user, key = %holder.key, count, "every grant within the key's rights revoked");
         self.revocations.sync().await?;
@@ -102,9 +107,9 @@ impl Grants {
 // === impl GrantView ===
 
 impl GrantView {
-    fn new(listed: ListedGrant) -> Self {
+    fn new(listed: ListedGrant, groups: &Groups) -> Self {
         let ListedGrant { grant, client_name, key_name, key_rights } = listed;
         let redirect = RedirectUri::stored(&grant.redirect_uri).target().clone();
-        Self { rights: grant.rights(&key_rights), grant, client_name, key_name, redirect }
+        Self { rights: grant.rights(&key_rights, groups), grant, client_name, key_name, redirect }
     }
 }

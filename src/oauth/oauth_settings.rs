@@ -12,7 +12,7 @@ pub struct OAuthSettings {
     pub issuer: String,
     /// Policy.
     pub policy: AuthPolicy,
-    /// Existing backends.
+    /// Existing backends and groups.
     pub backends: BackendNames,
     /// Source of the master key.
     pub master_key: MasterKeySource,

@@ -57,13 +57,10 @@ impl OAuthSettings {
 
     /// True if the endpoint exists.
     pub fn knows(&self, endpoint: &Endpoint) -> bool {
-        match &endpoint.target {
-            Target::Merged => true,
-            Target::Backend(backend) => self.backends.contains(backend),
-        }
+        self.backends.have(&endpoint.target)
     }
 
-    /// Endpoint of a request without `resource`: the one backend of all its scopes, else the merged endpoint (`OA-66`).
+    /// Endpoint of a request without `resource`: the one backend or group of all its scopes, else the merged endpoint (`OA-66`).
     /// Every token has an audience.
     pub fn inferred_endpoint(&self, scopes: &Scopes) -> Endpoint {
         let mut backends = scopes.iter().map(backend_of);
@@ -73,8 +70,8 @@ impl OAuthSettings {
         if alone && self.knows(&endpoint) { endpoint } else { Endpoint::MERGED }
     }
 
-    /// Scopes that a request for `asked` may get at `endpoint`: without those of other backends, and the baseline if
-    /// none is left (`OA-67`).
+    /// Scopes that a request for `asked` may get at `endpoint`: without those of other backends and groups, and the
+    /// baseline if none is left (`OA-67`).
     pub fn scopes_at(&self, endpoint: &Endpoint, asked: &Scopes) -> Scopes {
         let fits = |scope: &&Scope| match (backend_of(scope), &endpoint.target) {
             (None, _) => true,

@@ -169,7 +169,11 @@ impl Verifier {
             client: Some(ClientId::new(claims.client_id)),
             grant: Some(id),
             key: Some(grant.key),
-            rights: scopes.rights().intersect(&holder.rights),
+            rights: settings
+                .backends
+                .groups()
+                .rights_at(&grant.endpoint.target, scopes.rights())
+                .intersect(&holder.rights),
         };
         let opens = CredentialAccess::Endpoint(grant.endpoint, scopes);
         let noted = AtomicI64::new(now.as_millis());

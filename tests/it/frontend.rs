@@ -31,7 +31,7 @@ use futures_util::stream;
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode};
 use lockkeeper::{
     crossing::{self, Crossing},
-    frontend::{Deps, EndpointServers, Frontend, FrontendSettings, Routes},
+    frontend::{BehindEndpoint, Deps, EndpointServers, Frontend, FrontendSettings, Routes},
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Reply, Revision, Server,
         ServerRequest,
@@ -137,13 +137,16 @@ impl World {
             state_key: SealingKey::new([7; 32]),
         };
         let crossing = Crossing::new(&crossing, deps);
-        let around = |target, server: Arc<Scripted>| {
+        let around = |target, server: Arc<Scripted>, behind| {
             let requests = crossing.around_endpoint(target, Arc::clone(&server) as _);
-            Arc::new(EndpointServers { sessions: Arc::new(Repeated(Again(server))), requests })
+            Arc::new(EndpointServers { sessions: Arc::new(Repeated(Again(server))), requests, behind })
         };
         let routes = Routes {
-            merged: around(Target::Merged, Arc::clone(&server)),
-            backends: BTreeMap::from([(git.clone(), around(Target::Backend(git), Scripted::new("git")))]),
+            merged: around(Target::Merged, Arc::clone(&server), BehindEndpoint::Many),
+            backends: BTreeMap::from([(
+                git.clone(),
+                around(Target::Backend(git), Scripted::new("git"), BehindEndpoint::One),
+            )]),
         };
         let told = Arc::clone(&ended);
         let deps = Deps {

@@ -1,6 +1,7 @@
 //! The `gateway` module, tested through its public interface.
 
 mod calls;
+mod groups;
 mod listens;
 mod lists;
 mod mirrors;

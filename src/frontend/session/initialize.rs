@@ -10,6 +10,7 @@ use super::{
     inbound::{Inbound, empty, refuse},
 };
 use crate::{
+    frontend::state::BehindEndpoint,
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Reply, RequestId, Revision,
         client_translator::ClientTranslator,
@@ -17,7 +18,7 @@ use crate::{
         meta,
         revision::Feature,
     },
-    model::{Requester, Target},
+    model::Requester,
 };
 
 /// The bound of a `clientInfo`, in bytes.
@@ -44,7 +45,7 @@ impl Inbound<'_> {
         let revision = client.revision;
         // ids of tasks that the client runs are its own, and ambiguous among many servers; in a version without tasks the
         // capability has another meaning
-        let has_tasks = self.session.endpoint.target != Target::Merged && revision.has(Feature::CoreTasks);
+        let has_tasks = self.sender.servers.behind == BehindEndpoint::One && revision.has(Feature::CoreTasks);
         let client = if has_tasks { client } else { client.without_tasks() };
         if !self.session.set_client(client, &self.state.settings) {
             return refuse(id, ErrorObject::internal("the session is being initialized already"));

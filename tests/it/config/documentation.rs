@@ -31,6 +31,8 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("`[clients.<name>]`", "clients.x", "/$defs/client/properties"),
     ("`[backends.<name>]`", "backends.x", "/$defs/backend/properties"),
     ("`[backends.<name>.tools]`", "backends.x.tools", "/$defs/tools/properties"),
+    ("`[groups.<name>]`", "groups.x", "/$defs/group/properties"),
+    ("`[groups.<name>.tools]`", "groups.x.tools", "/$defs/group_tools/properties"),
 ];
 
 #[test]
@@ -140,6 +142,8 @@ fn the_example_file_is_valid_by_the_schema() {
         "[backends.x]\nshare = \"all\"",
         "[backends.x]\ncommand = \"a\"\nurl = \"https://b.example/mcp\"",
         "[clients.x]\nprofil = \"strict\"",
+        "[groups.x]\nservers = []",
+        "[groups.x]\nservers = [\"a\"]\ntools.rename = { a = \"b\" }",
     ] {
         assert_ne!(errors(wrong), [""; 0], "{wrong}");
     }
@@ -214,6 +218,10 @@ fn loaded(key: &Key, value: Option<&str>) -> Result<String, String> {
     let heading = match *table {
         "" => String::new(),
         "backends.x.tools" => "[backends.x]\nbuiltin = \"demo\"\n[backends.x.tools]\n".to_owned(),
+        "groups.x" => "[backends.y]\nbuiltin = \"demo\"\n[groups.x]\n".to_owned(),
+        "groups.x.tools" => {
+            "[backends.y]\nbuiltin = \"demo\"\n[groups.x]\nservers = [\"y\"]\n[groups.x.tools]\n".to_owned()
+        }
         table => format!("[{table}]\n"),
     };
     let config = load("lockkeeper.toml", &format!("{heading}{reached}\n{line}"), &[]);

@@ -56,6 +56,66 @@ headers = { Host = "x", "Bad Name" = "y" }
 }
 
 #[test]
+fn a_group_has_a_name_of_its_own_and_servers_that_there_are() {
+    let servers =
+        "[backends.github]\nbuiltin = \"demo\"\n[backends.\"My Files\"]\nbuiltin = \"demo\"\ndisabled = true\n";
+    let problems = |groups: &str| errors("lockkeeper.toml", &format!("{servers}{groups}"), &[]);
+    let wrong = r#"[groups.github]
+servers = ["my-files"]
+
+[groups.admin]
+servers = ["githab", "nowhere", "github"]
+
+[groups.empty]
+servers = []
+
+[groups.none]
+tools.allow = ["[a"]
+tools.rename = { a = "b" }
+
+[groups.3]
+servers = "github"
+
+[groups.Work]
+servers = ["github"]
+
+[groups.work]
+servers = ["github"]
+"#;
+    assert_snapshot!(problems(wrong), @r#"
+    lockkeeper.toml:6:9: groups.github: there is a server `github`, and both would be at `/mcp/github`
+        choose another name for the group
+    lockkeeper.toml:9:9: groups.admin: `admin` is reserved: `mcp:admin` is the scope that administers the gateway
+        choose another name for the group
+    lockkeeper.toml:9:9: groups.admin: there is no server `githab`
+        did you mean `github`?
+    lockkeeper.toml:9:9: groups.admin: there is no server `nowhere`
+        the servers are github, my-files
+    lockkeeper.toml:12:9: groups.empty: the group has no servers
+        name them: `servers = ["…"]`
+    lockkeeper.toml:15:9: groups.none: the group has no servers
+        name them: `servers = ["…"]`
+    lockkeeper.toml:16:1: groups.none.tools: `allow`: error parsing glob '[a': unclosed character class; missing ']'
+        patterns have `*`, `?`, `[ab]` and `{a,b}`
+    lockkeeper.toml:17:7: groups.none.tools.rename: unknown option
+    lockkeeper.toml:19:9: groups.3: `3` is no name: use a letter, then up to 31 of a-z, 0-9 and `-`
+        choose another name for the group
+    lockkeeper.toml:20:11: groups.3.servers: this must be a list of strings, not a string
+    lockkeeper.toml:25:9: groups.work: another group is `work` too
+        rename one of them
+    "#);
+    let config = load(
+        "lockkeeper.toml",
+        &format!("{servers}[groups.work]\nservers = [\"GitHub\", \"My Files\", \"github\"]\ntools.deny = [\"*\"]\n"),
+        &[],
+    )
+    .unwrap();
+    let group = config.groups.iter().next().unwrap();
+    let named: Vec<&str> = group.servers.iter().map(lockkeeper::model::BackendId::as_str).collect();
+    assert_eq!((named, group.offers("github__x")), (vec!["github", "my-files"], false), "a disabled one is known");
+}
+
+#[test]
 fn the_limits_on_open_questions_must_fit_together() {
     let text = "[limits]\nquestion_timeout = \"30s\"\nquestion_slot_time = \"60s\"\nslot_wait = \"30s\"\n";
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @"

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper::{
     gateway::ConfiguredBackend,
     mcp::Method,
-    model::{Access, RequestNumber, Requester, Rights, SessionId, Share},
+    model::{Access, Groups, RequestNumber, Requester, Rights, SessionId, Share},
 };
 
 use super::script::{Backend, Client, background, gateway, heard, id, mount};
@@ -171,7 +171,7 @@ async fn a_changed_set_of_backends_is_reported_and_listened_to() {
     client.tools().await;
     let listen = background(heard(client.call(Method::Listen, "")));
     settle().await;
-    gateway.replace(vec![mount("b2", &two)]);
+    gateway.replace(vec![mount("b2", &two)], &Groups::default());
     let (told, rest) = listen.await.unwrap();
     assert_eq!(told, "notifications/tools/list_changed");
     assert_eq!(client.tools().await, "b2__b");

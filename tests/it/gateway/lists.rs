@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use lockkeeper::{
     gateway::{ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{ErrorObject, Method, Revision},
-    model::{Access, Naming, Requester, Rights, Share},
+    model::{Access, Groups, Naming, Requester, Rights, Share},
 };
 
 use super::script::{
@@ -197,7 +197,7 @@ async fn long_lists_come_in_pages_under_sealed_cursors() {
     for bad in [r#"{"cursor":"gwc1.stale"}"#, r#"{"cursor":7}"#, r#"{"cursor":""}"#] {
         assert_eq!(client.ask(Method::ToolsList, bad).await, refused);
     }
-    gateway.replace(vec![mount("b1", &one)]);
+    gateway.replace(vec![mount("b1", &one)], &Groups::default());
     assert_eq!(client.ask(Method::ToolsList, &params).await, refused);
 }
 

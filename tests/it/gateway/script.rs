@@ -20,7 +20,7 @@ use lockkeeper::{
         observer::{LifecycleEvent, Observer},
         translate::Profile,
     },
-    model::{BackendId, Caller, Requester, Rights, SessionId, Share, UserId},
+    model::{BackendId, Caller, Groups, Requester, Rights, SessionId, Share, UserId},
     support::SeededRandom,
 };
 use parking_lot::Mutex;
@@ -316,7 +316,7 @@ pub(crate) fn gateway_that_tells(
     });
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
     let deps = GatewayDeps { random: Arc::new(SeededRandom::new(1)), observer, tracker, cancel };
-    (Gateway::new(mounts, settings, deps), told)
+    (Gateway::new(mounts, &Groups::default(), settings, deps), told)
 }
 
 pub(crate) fn gateway(mounts: Vec<ConfiguredBackend>) -> Arc<Gateway> {
