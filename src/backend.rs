@@ -24,6 +24,7 @@ mod pool;
 mod server;
 mod server_transport;
 mod slots;
+mod spares;
 mod start_turns;
 mod subscriptions;
 mod supervised_backend;

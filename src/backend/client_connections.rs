@@ -31,6 +31,7 @@ impl ExternalBackend {
             match opened {
                 Ok(connection) => {
                     slot.circuit.succeeded();
+                    backend.keep_spares();
                     backend.run_in(&slot, &key, connection).await;
                 }
                 // waiting calls start over
@@ -44,6 +45,12 @@ impl ExternalBackend {
                 }
             }
         });
+    }
+
+    /// Starts spare processes for the clients that come next.
+    fn keep_spares(self: &Arc<Self>) {
+        let backend = Arc::clone(self);
+        self.context.tasks.spawn_until_end(async move { backend.opener.start_spares().await });
     }
 
     /// Keeps a new connection in its slot until it ends.

@@ -20,9 +20,10 @@ use super::{
     listens::Listens,
     output_tail::OutputTail,
     server_transport::ServerTransport,
+    spares::{SpareProcess, Spares},
     start_turns::{Demand, StartTurn},
     subscriptions::Subscriptions,
-    transport::{self, Connector, http::LateStreams},
+    transport::{self, Connector, Incoming, Transport, http::LateStreams},
     transport_choice::TransportChoice,
     upgrade::TransportOffer,
 };
@@ -43,6 +44,25 @@ pub(crate) struct Opener {
     pub(super) demand: Demand,
     /// The last lines of the base connection's process.
     pub(super) output: OutputTail,
+    /// Processes for clients to come.
+    pub(super) spares: Spares,
+}
+
+/// A transport for a new connection.
+struct NewTransport {
+    open: OpenTransport,
+    /// The turn of its process; `None` if none is started.
+    turn: Option<StartTurn>,
+    source: TransportSource,
+}
+
+/// Where a transport comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TransportSource {
+    /// It was made for this connection.
+    Made,
+    /// It has a process that was started before.
+    Spare,
 }
 
 /// A failed start, and the last lines that the server printed.
@@ -97,6 +117,7 @@ impl Opener {
             transport: ServerTransport::new(spec),
             demand: Demand::default(),
             output: OutputTail::default(),
+            spares: Spares::new(if spec.transport.starts_process() { spec.spares } else { 0 }),
         }
     }
 
@@ -138,9 +159,8 @@ impl Opener {
         let mut offer = Offer { revision, assumed, client: Arc::clone(&client) };
         let mut choice = TransportChoice::of(&self.transport);
         loop {
-            let turn = self.turn(&choice.current, key).await?;
+            let NewTransport { open, turn, source } = self.new_transport(&choice.current, key).await?;
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.spec.start_timeout);
-            let open = self.connect(&choice.current, key)?;
             let may_be_http_sse = Arc::clone(&open.transport);
             let context = ConnectionContext {
                 capabilities: offer.client.capabilities.clone(),
@@ -171,6 +191,10 @@ impl Opener {
                         Ok(()) => continue,
                         Err(error) => error,
                     }
+                }
+                // it may have ended while it waited
+                Ok(Err(HandshakeError::Start(StartError::Unreachable(_)))) if source == TransportSource::Spare => {
+                    continue;
                 }
                 Ok(Err(HandshakeError::Start(error))) => error,
                 Err(_) => StartError::TimedOut(self.spec.start_timeout),
@@ -234,10 +258,33 @@ impl Opener {
         succession: Succession,
     ) -> Result<UnsettledConnection, Failure> {
         let current = self.transport.current();
-        let turn = self.turn(&current, key).await?;
-        let open = self.connect(&current, key)?;
+        let NewTransport { open, turn, .. } = self.new_transport(&current, key).await?;
         open.transport.negotiated(RequestProtocol.newest());
         Ok(UnsettledConnection::new(receive::begin(self.context(&RequestProtocol, (key, succession)), open), turn))
+    }
+
+    /// A transport for a connection of `key`: a spare process, or a new one in its turn.
+    async fn new_transport(&self, to: &TransportSpec, key: &ConnectionKey) -> Result<NewTransport, Failure> {
+        if !key.is_base()
+            && let Some((transport, incoming)) = self.spares.take(to)
+        {
+            let open = OpenTransport::fresh(transport, incoming);
+            return Ok(NewTransport { open, turn: None, source: TransportSource::Spare });
+        }
+        let turn = self.turn(to, key).await?;
+        let (transport, incoming) = self.connect(to, key)?;
+        Ok(NewTransport { open: OpenTransport::fresh(transport, incoming), turn, source: TransportSource::Made })
+    }
+
+    /// Starts the spare processes that are missing, one after the other, after all starts that somebody waits for. If one
+    /// cannot be started, the next client tries.
+    pub(super) async fn start_spares(&self) {
+        while let Some(start) = self.spares.claim() {
+            let to = self.transport.current();
+            let _turn = self.context.starts.take(Demand::default()).await;
+            let Ok(connected) = transport::connect(&to, &self.connector(&OutputTail::default())) else { return };
+            start.keep(SpareProcess::fresh(to, connected));
+        }
     }
 
     /// Waits for the turn to start a process, if the transport needs one. Connections for clients are waited for.
@@ -252,15 +299,16 @@ impl Opener {
         }
     }
 
-    fn connect(&self, to: &TransportSpec, key: &ConnectionKey) -> Result<OpenTransport, Failure> {
-        let BackendContext { environment, client, tasks, .. } = &self.context;
+    fn connect(&self, to: &TransportSpec, key: &ConnectionKey) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
         // the status shows the base connection alone
         let output = if key.is_base() { self.output.clone() } else { OutputTail::default() };
         output.clear();
-        let with =
-            Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams, output: &output };
-        let (transport, incoming) = transport::connect(to, &with)?;
-        Ok(OpenTransport::fresh(transport, incoming))
+        transport::connect(to, &self.connector(&output))
+    }
+
+    fn connector<'a>(&'a self, output: &'a OutputTail) -> Connector<'a> {
+        let BackendContext { environment, client, tasks, .. } = &self.context;
+        Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams, output }
     }
 
     fn context(

@@ -197,6 +197,12 @@ impl Pool {
         Some(format!("no session could be opened for {} of its clients: {first}", reasons.len()))
     }
 
+    /// True if a client has a connection, and not only the gateway.
+    pub(crate) fn has_clients(&self) -> bool {
+        let slots = self.slots.lock();
+        slots.iter().any(|(key, slot)| key.scope != SharingScope::Catalog && slot.connection().is_some())
+    }
+
     /// True if a call runs on a connection, or waits for one.
     pub(crate) fn is_in_use(&self) -> bool {
         self.slots.lock().values().chain([&self.base]).any(|slot| slot.running.load(Ordering::Acquire) > 0)

@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use tokio::time::{Instant, interval, sleep};
 
 use super::{
     circuit::delay_after, connection_key::ConnectionKey, detection::Detection, error::StartError,
-    external_backend::ExternalBackend, opener::Failure, pool::SlotState, transport,
+    external_backend::ExternalBackend, opener::Failure, pool::SlotState, spares::SpareProcess, transport,
 };
 use crate::model::OnLoss;
 
@@ -16,6 +17,9 @@ const LASTING_DELAY: Duration = Duration::from_mins(5);
 const SHORT_LIFE: Duration = Duration::from_secs(10);
 /// Minimum interval between two searches for idle connections.
 const SWEEP: Duration = Duration::from_secs(30);
+
+/// Life of a spare process after the last connection of a client.
+const SPARE_LIFE: Duration = Duration::from_mins(1);
 
 /// Supervises one backend.
 pub(super) struct Supervision(pub(super) Arc<ExternalBackend>);
@@ -35,20 +39,31 @@ impl Supervision {
         self.0.pool.base().set(SlotState::Failed(StartError::Stopping));
     }
 
-    /// Ends idle connections until the backend is ended, unless the loss of one ends the client's session.
+    /// Ends idle connections until the backend is ended, unless the loss of one ends the client's session; and spare
+    /// processes that no client needs.
     pub(super) async fn sweep(self) {
-        if self.0.spec.on_loss == OnLoss::End {
-            return;
-        }
         let end = self.0.context.tasks.end().clone();
         let period = (self.0.spec.idle_timeout / 2).clamp(Duration::from_millis(10), SWEEP);
         let mut ticks = interval(period);
         loop {
             tokio::select! {
                 () = end.cancelled() => return,
-                _ = ticks.tick() => self.0.pool.sweep(self.0.spec.idle_timeout, |key| self.0.subscriptions.waits(key)),
+                _ = ticks.tick() => {
+                    if self.0.spec.on_loss != OnLoss::End {
+                        self.0.pool.sweep(self.0.spec.idle_timeout, |key| self.0.subscriptions.waits(key));
+                    }
+                    self.end_spares().await;
+                }
             }
         }
+    }
+
+    /// Ends the spare processes once no client has had a connection for a while.
+    async fn end_spares(&self) {
+        if self.0.pool.has_clients() {
+            self.0.opener.spares.needed();
+        }
+        join_all(self.0.opener.spares.unneeded(SPARE_LIFE).into_iter().map(SpareProcess::close)).await;
     }
 
     async fn hold_base(&self) {

@@ -123,6 +123,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     let idle_timeout = section.duration("idle_timeout", second * 10..=hour * 24 * 30);
     let assume_version = section.choice("assume_version", &LEGACY_VERSIONS.map(|version| (version, version)));
     let parallel = section.count("parallel", 1..=1_000);
+    let spares = section.count("spares", 0..=16);
     let read_only_tools = section.texts("read_only_tools");
     let tools = tool_rules::read(section.table("tools"));
     let calls = section.count("calls", 1..=1_000_000);
@@ -145,6 +146,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
         idle_timeout: idle_timeout.unwrap_or(default.idle_timeout),
         assume_version,
         parallel: parallel.unwrap_or(default.parallel),
+        spares: spares.unwrap_or(default.spares),
         read_only_tools: read_only_tools.unwrap_or_default(),
         tools,
         calls,

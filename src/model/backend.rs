@@ -70,6 +70,8 @@ pub struct BackendSpec {
     /// Number of sessions for the calls of one sharer, at least 1. Several client sessions share a channel, so a call
     /// that may ask its client runs alone on one, and the question finds its client (design rule 4).
     pub parallel: usize,
+    /// Processes that are kept ready for connections of clients, once a client has had one.
+    pub spares: usize,
     /// The names of the tools that `mcp:<backend>:read` may call.
     pub read_only_tools: Vec<String>,
     /// The rules for its tools; `None`: it offers them as they are.
@@ -86,7 +88,8 @@ pub struct BackendSpec {
 
 impl BackendSpec {
     /// A backend with the defaults: detected era, one session for each client session, 60 s to start, 10 s for the era
-    /// probe, 10 minutes of silence in a call, 10 minutes idle, 4 sessions for each sharer.
+    /// probe, 10 minutes of silence in a call, 10 minutes idle, 4 sessions for each sharer, one
+    /// spare process.
     pub fn new(id: BackendId, transport: TransportSpec) -> Self {
         let era = if transport.has_sessions_alone() { EraChoice::Legacy } else { EraChoice::Auto };
         Self {
@@ -102,6 +105,7 @@ impl BackendSpec {
             idle_timeout: Duration::from_mins(10),
             assume_version: None,
             parallel: 4,
+            spares: 1,
             read_only_tools: Vec::new(),
             tools: None,
             calls: None,

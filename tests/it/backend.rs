@@ -17,6 +17,7 @@ mod renewed_tokens;
 mod scripted_http_server;
 pub(crate) mod scripted_servers;
 mod socket;
+mod spares;
 mod sse;
 mod standalone;
 mod starts;

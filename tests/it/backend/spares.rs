@@ -1,0 +1,91 @@
+//! Spare processes: started before a client needs them.
+
+use std::time::Duration;
+
+use lockkeeper::model::{BackendSpec, Requester, SessionId};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::{Value, json};
+
+use super::scripted_servers::{Scripts, client, hold_time, pass, started, text, tool, until};
+
+/// The process ids of the server with this name, in the order of their starts.
+fn processes(scripts: &Scripts, name: &str) -> Vec<i32> {
+    let log = scripts.log(name);
+    log.lines().filter_map(|line| line.strip_prefix("started ")?.trim().parse().ok()).collect()
+}
+
+async fn started_processes(scripts: &Scripts, name: &str, count: usize) -> Vec<i32> {
+    until("a start", || Some(processes(scripts, name)).filter(|all| all.len() >= count)).await
+}
+
+fn about() -> Value {
+    json!({ "name": "about", "arguments": {} })
+}
+
+fn pid(text: &str) -> i64 {
+    serde_json::from_str::<Value>(text).unwrap()["pid"].as_i64().unwrap()
+}
+
+#[tokio::test]
+async fn the_next_session_gets_a_process_that_has_started_before_it() {
+    let scripts = Scripts::new();
+    let (supervisor, server) = started(scripts.spec("kept", &[])).await;
+    assert_eq!(processes(&scripts, "kept").len(), 1, "no client has used it yet");
+    let first = pid(&text(tool(&server, client("s1", "{}"), &about())).await);
+    // that of the gateway, that of the session, the spare one
+    let all = started_processes(&scripts, "kept", 3).await;
+    assert_eq!(i64::from(all[1]), first);
+    let second = pid(&text(tool(&server, client("s2", "{}"), &about())).await);
+    assert_eq!(i64::from(all[2]), second);
+    started_processes(&scripts, "kept", 4).await;
+    supervisor.shutdown().await;
+    assert_eq!(scripts.log("kept").matches("stdin closed").count(), 4, "the spare one ends with the others");
+}
+
+#[tokio::test]
+async fn a_spare_process_that_has_died_is_passed_over() {
+    let scripts = Scripts::new();
+    let (supervisor, server) = started(scripts.spec("dying", &[])).await;
+    text(tool(&server, client("s1", "{}"), &about())).await;
+    let all = started_processes(&scripts, "dying", 3).await;
+    kill(Pid::from_raw(all[2]), Signal::SIGKILL).unwrap();
+    let second = pid(&text(tool(&server, client("s2", "{}"), &about())).await);
+    assert!(!all.iter().any(|known| i64::from(*known) == second), "{all:?} {second}");
+    supervisor.shutdown().await;
+}
+
+#[tokio::test]
+async fn without_spare_processes_each_starts_when_it_is_needed() {
+    let scripts = Scripts::new();
+    let spec = BackendSpec { spares: 0, ..scripts.spec("lean", &[]) };
+    let (supervisor, server) = started(spec).await;
+    text(tool(&server, client("s1", "{}"), &about())).await;
+    text(tool(&server, client("s2", "{}"), &about())).await;
+    supervisor.shutdown().await;
+    assert_eq!(processes(&scripts, "lean").len(), 3);
+}
+
+#[tokio::test]
+async fn a_spare_process_ends_a_while_after_the_last_client() {
+    let scripts = Scripts::new();
+    let (supervisor, server) = started(scripts.spec("left", &[])).await;
+    text(tool(&server, client("s1", "{}"), &about())).await;
+    let all = started_processes(&scripts, "left", 3).await;
+    let time = hold_time();
+    pass(Duration::from_mins(3)).await;
+    assert!(!all.iter().any(|process| kill(Pid::from_raw(*process), None).is_err()), "the client is still there");
+    supervisor.ended(&Requester::Session(SessionId::new("s1")));
+    pass(Duration::from_secs(30)).await;
+    for _ in 0..4 {
+        pass(Duration::from_secs(30)).await;
+    }
+    drop(time);
+    // that of the session, and the spare one
+    let is_gone = |process: &i32| kill(Pid::from_raw(*process), None).is_err();
+    until("the ends", || all[1..].iter().all(is_gone).then_some(())).await;
+    assert!(!is_gone(&all[0]), "the gateway's own process stays");
+    supervisor.shutdown().await;
+}
