@@ -38,8 +38,11 @@ use crate::{
     config::{self, Config, PublicUrl},
     http::Guard,
     listener,
-    model::{BackendId, SessionId, status::Status},
-    oauth::{self, OAuth, master_key},
+    model::{
+        BackendId, GroupSpec, SessionId,
+        status::{GroupStatus, Status},
+    },
+    oauth::{self, BackendNames, OAuth, master_key},
     resource::Gate,
     storage::Storage,
     support::{Clock, SealingKey, Secret},
@@ -296,7 +299,7 @@ impl Foundation<'_> {
 
     /// Returns the status of the gateway, computed on each request.
     fn status(&self, path: &CallPath, reloader: &Arc<Reloader>, clock: &dyn Clock) -> StatusSource {
-        let reloader = Arc::clone(reloader);
+        let (reloader, existing) = (Arc::clone(reloader), self.oauth.settings().backends.clone());
         let CallPath { supervisor, gateway, frontend, crossing: _ } = path;
         let (supervisor, gateway, frontend) = (Arc::clone(supervisor), Arc::clone(gateway), frontend.clone());
         let (started, url) = (clock.now().to_string(), format!("{}/mcp", self.public_url));
@@ -315,9 +318,16 @@ impl Foundation<'_> {
                 summary: String::new(),
                 configuration: reloader.differences(),
                 backends,
+                groups: existing.groups().iter().map(|group| group_status(group, &url, &existing)).collect(),
                 sessions: frontend.status(),
             }
             .in_order()
         })
     }
+}
+
+/// A group with those of its backends that there are; `url` is the one of the merged endpoint.
+fn group_status(group: &GroupSpec, url: &str, existing: &BackendNames) -> GroupStatus {
+    let servers = group.servers.iter().filter(|id| existing.contains(id)).map(ToString::to_string).collect();
+    GroupStatus { id: group.id.to_string(), url: format!("{url}/{}", group.id), servers }
 }

@@ -45,6 +45,7 @@ pub use self::{
         Authorization, AuthorizationError, BeginOutcome, Browser, ClientOrigin, LoginPrompt, PendingAuthorization,
         Redirect, StoreOutcome, Transaction, TransactionId, Trust, UnsealError,
     },
+    backend_names::BackendNames,
     clients::RegisteredClients,
     error::OAuthError,
     grants::{GrantView, Grants},
@@ -58,6 +59,7 @@ use self::{
     usage::UsageRecorder, verify::Verifier,
 };
 use crate::{
+    model::{BackendId, Groups},
     storage::Storage,
     support::{Clock, Random, SealingKey, Secret},
 };
@@ -123,6 +125,12 @@ impl OAuth {
     /// The authorization endpoint.
     pub fn authorization(&self) -> &Authorization {
         &self.0.authorization
+    }
+
+    /// Replaces the existing backends and groups.
+    pub fn replace_backends(&self, backends: Vec<BackendId>, groups: Groups) {
+        self.settings().backends.replace(backends, groups);
+        self.0.verifier.forget();
     }
 
     /// Verifies a presented access token or API key; `from` counts toward the limits of wrong keys.

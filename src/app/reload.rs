@@ -98,7 +98,7 @@ impl Reloader {
         // from the inside out, so that nobody is sent to what is not there yet
         self.gateway.replace(call_path::configured_backends(specs, &self.supervisor, &HashMap::new()), groups);
         self.frontend.replace_routes(call_path::routes((&self.gateway, &self.crossing), Some(&before)));
-        self.oauth.settings().backends.replace(self.gateway.ids(), groups.clone());
+        self.oauth.replace_backends(self.gateway.ids(), groups.clone());
         retired.end();
         changes
     }

@@ -24,6 +24,7 @@ Examples:
                                               a program's bearer token
   lockkeeper keys create guest --backend docs --backend git:read
                                               two servers, one of them read-only
+  lockkeeper keys create team --group work    a group, at /mcp/work alone
   lockkeeper keys create desktop --user ann   another key of the user ann
   KEY=$(lockkeeper keys create ci --direct)   standard output has only the key";
 
@@ -59,6 +60,9 @@ pub struct CreateKeyArgs {
     /// Allowed backends; `ID:read` allows only read-only tools. Default: all
     #[arg(long = "backend", value_name = "ID[:read]", value_parser = values::backend)]
     backends: Vec<(BackendId, Access)>,
+    /// Allowed groups, each at its own endpoint; `ID:read` allows only read-only tools
+    #[arg(long = "group", value_name = "ID[:read]", value_parser = values::backend)]
+    groups: Vec<(BackendId, Access)>,
     /// Time until the key expires
     #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]
     expires: Option<Duration>,
@@ -99,14 +103,15 @@ impl KeysCommand {
 
 impl CreateKeyArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        known_backends::check(self.backends.iter().map(|(backend, _)| backend), process).await?;
+        known_backends::check(&self.backends, &self.groups, process).await?;
         let store = AdminStore::open(process, IfMissing::Create).await?;
         let mut rights = Rights { admin: self.admin, ..Rights::all_backends() };
-        if !self.backends.is_empty() {
+        let named = || self.backends.iter().chain(&self.groups);
+        if named().next().is_some() {
             rights.backends = Rights::none().backends;
         }
-        for (backend, access) in &self.backends {
-            rights.backends.allow(backend, *access);
+        for (id, access) in named() {
+            rights.backends.allow(id, *access);
         }
         let direct = if self.direct { Direct::Allowed } else { Direct::Refused };
         let expires = self.expires.map(|lifetime| store::now() + lifetime);

@@ -9,7 +9,9 @@ use super::{
     table::{Cell, TextTable},
 };
 use crate::{
-    model::status::{BackendState, BackendStatus, EraSource, EraStatus, OmittedEntry, SessionStatus, Status, summary},
+    model::status::{
+        BackendState, BackendStatus, EraSource, EraStatus, GroupStatus, OmittedEntry, SessionStatus, Status, summary,
+    },
     support::printable,
 };
 
@@ -56,6 +58,7 @@ pub fn render(status: &Status, style: Style) -> String {
     text.push('\n');
     text.push_str(&backends(&status.backends, style));
     text.push('\n');
+    text.push_str(&groups(&status.groups, style));
     text.push_str(&sessions(&status.sessions, style));
     text
 }
@@ -79,6 +82,18 @@ pub fn backends(backends: &[BackendStatus], style: Style) -> String {
         table.row(cells.chain([state(backend)]));
     }
     table.render(style) + &notes(backends, style) + &left_out(backends, style)
+}
+
+/// The groups as a table with a blank line below; nothing if there are none.
+fn groups(groups: &[GroupStatus], style: Style) -> String {
+    if groups.is_empty() {
+        return String::new();
+    }
+    let mut table = TextTable::new(&["GROUP", "URL", "SERVERS"]);
+    for group in groups {
+        table.row([&group.id, &group.url, &group.servers.join(", ")].map(Cell::from));
+    }
+    table.render(style) + "\n"
 }
 
 /// Hidden list entries, with the reasons.
@@ -232,6 +247,11 @@ mod tests {
                 backend("gone", BackendState::Failed { reason: "it has no key".to_owned(), retry_in: Some(8) }),
             ],
             summary: String::new(),
+            groups: vec![GroupStatus {
+                id: "work".to_owned(),
+                url: "https://mcp.example.com/mcp/work".to_owned(),
+                servers: vec!["git".to_owned(), "slow".to_owned()],
+            }],
             sessions: vec![SessionStatus {
                 id: Some("0123abcd".to_owned()),
                 rights: None,
@@ -263,6 +283,9 @@ mod tests {
 
         slow: starting (12 s)
           stdout | Downloading 3 packages
+
+        GROUP  URL                               SERVERS
+        work   https://mcp.example.com/mcp/work  git, slow
 
         SESSION   USER   CLIENT           ENDPOINT  VERSION     IDLE
         0123abcd  owner  claude-code 2.1  /mcp      2025-11-25  12s

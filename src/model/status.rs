@@ -26,8 +26,22 @@ pub struct Status {
     pub configuration: Vec<String>,
     /// The backends: those that fail first, then those that start, each in configured order.
     pub backends: Vec<BackendStatus>,
+    /// The groups of backends, in configured order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupStatus>,
     /// Clients: open sessions, and clients without sessions that were active recently.
     pub sessions: Vec<SessionStatus>,
+}
+
+/// One group of backends.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GroupStatus {
+    /// Its name.
+    pub id: String,
+    /// The URL to give to clients.
+    pub url: String,
+    /// Its backends.
+    pub servers: Vec<String>,
 }
 
 /// One client, with or without a session.

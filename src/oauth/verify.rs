@@ -112,6 +112,11 @@ impl Verifier {
         Ok(Arc::new(verified))
     }
 
+    /// Verifies every credential anew when it comes next: the rights of some depend on the groups.
+    pub(super) fn forget(&self) {
+        self.remembered.invalidate_all();
+    }
+
     /// True if a verified credential is still valid.
     pub(super) fn holds(&self, verified: &VerifiedCredential) -> bool {
         verified.holds(self.deps.now())

@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{
     model::{
-        BackendId, GrantId,
-        status::{BackendState, BackendStatus, SessionStatus, Status, summary},
+        BackendId, GrantId, Groups, Rights,
+        status::{BackendState, BackendStatus, GroupStatus, SessionStatus, Status, summary},
     },
     oauth::{GrantView, KeyHolder},
     support::Timestamp,
@@ -83,7 +83,7 @@ pub(super) async fn show(
         user: holder.user_name(),
         key: (!holder.user.is_of_key()).then_some(&*holder.name),
         notice: shown.ok().and_then(|Query(shown)| shown.done).map(AccountNotice::sentence),
-        grants: grants.iter().map(|grant| grant_row(grant, now)).collect(),
+        grants: grants.iter().map(|grant| grant_row(grant, &state.oauth.settings().backends.groups(), now)).collect(),
         clients: status.sessions.iter().filter(own).map(client_row).collect(),
         backends: backends(&status, &holder),
     };
@@ -121,12 +121,13 @@ pub(super) async fn revoke_all(
     Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
 }
 
-/// Backends that this key opens, with their states, and their number in each state. Only administrators see reasons and
-/// output, which may name files and hosts.
+/// Backends and groups that this key opens, with the states of the backends, and their number in each state. Only
+/// administrators see reasons and output, which may name files and hosts.
 pub(super) fn backends(status: &Status, holder: &KeyHolder) -> pages::BackendList {
+    let groups: Vec<pages::GroupItem> =
+        status.groups.iter().filter_map(|group| group_item(group, &holder.rights)).collect();
     let reaches = |backend: &&BackendStatus| {
-        holder.rights.admin
-            || BackendId::parse(&backend.id).is_ok_and(|id| holder.rights.backends.access(&id).is_some())
+        allows(&holder.rights, &backend.id) || groups.iter().any(|group| group.servers.contains(&backend.id))
     };
     let own: Vec<&BackendStatus> = status.backends.iter().filter(reaches).collect();
     let detail = if holder.rights.admin { Detail::Whole } else { Detail::StateAlone };
@@ -134,7 +135,19 @@ pub(super) fn backends(status: &Status, holder: &KeyHolder) -> pages::BackendLis
         configuration: if holder.rights.admin { status.configuration.clone() } else { Vec::new() },
         summary: summary(own.iter().map(|backend| &backend.state)),
         items: own.into_iter().map(|backend| backend_row(backend, detail)).collect(),
+        groups,
     }
+}
+
+fn allows(rights: &Rights, name: &str) -> bool {
+    rights.admin || BackendId::parse(name).is_ok_and(|id| rights.backends.access(&id).is_some())
+}
+
+/// A group with those of its servers that these rights open there; `None` if they open none.
+fn group_item(group: &GroupStatus, rights: &Rights) -> Option<pages::GroupItem> {
+    let all = allows(rights, &group.id);
+    let servers: Vec<String> = group.servers.iter().filter(|server| all || allows(rights, server)).cloned().collect();
+    (all || !servers.is_empty()).then(|| pages::GroupItem { id: group.id.clone(), url: group.url.clone(), servers })
 }
 
 fn backend_row(backend: &BackendStatus, detail: Detail) -> pages::BackendItem {
@@ -164,13 +177,13 @@ fn backend_row(backend: &BackendStatus, detail: Detail) -> pages::BackendItem {
     pages::BackendItem { id: backend.id.clone(), state: backend.state.word(), detail: said.join("; "), output }
 }
 
-fn grant_row(view: &GrantView, now: Timestamp) -> pages::GrantItem {
+fn grant_row(view: &GrantView, groups: &Groups, now: Timestamp) -> pages::GrantItem {
     let grant = &view.grant;
     pages::GrantItem {
         id: grant.id.to_string(),
         client: view.client_name.clone(),
         destination: texts::destination(&view.redirect),
-        permissions: texts::permissions(&grant.scopes),
+        permissions: texts::permissions(&grant.scopes, groups),
         endpoint: grant.endpoint.to_string(),
         key: (!grant.user.is_of_key()).then(|| view.key_name.clone()),
         created: texts::ago(now.since(grant.created)),

@@ -178,7 +178,7 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
         transaction: id.as_str(),
         client: &pending.client_name,
         destination: texts::destination(&pending.redirect),
-        permissions: texts::permissions(&pending.scopes_for(&holder)),
+        permissions: texts::permissions(&pending.scopes_for(&holder), &state.oauth.settings().backends.groups()),
         resource: &pending.resource,
         lifetime: texts::span(pending.grant_lifetime),
         user: holder.user_name(),

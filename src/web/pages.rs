@@ -153,6 +153,14 @@ pub(super) struct BackendList {
     pub(super) summary: String,
     /// Those that need attention first.
     pub(super) items: Vec<BackendItem>,
+    pub(super) groups: Vec<GroupItem>,
+}
+
+/// A group of backends.
+pub(super) struct GroupItem {
+    pub(super) id: String,
+    pub(super) url: String,
+    pub(super) servers: Vec<String>,
 }
 
 /// A page with its HTTP status.

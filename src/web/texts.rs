@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    model::{Scope, Scopes},
+    model::{BackendId, Groups, Scope, Scopes},
     oauth::RedirectTarget,
 };
 
@@ -39,11 +39,13 @@ pub(super) struct Destination {
 }
 
 /// Descriptions of scopes (`OA-70`).
-pub(super) fn permissions(scopes: &Scopes) -> Vec<Permission> {
-    scopes
-        .iter()
-        .map(|scope| Permission { scope: scope.to_string(), text: sentence(scope), sensitivity: sensitivity(scope) })
-        .collect()
+pub(super) fn permissions(scopes: &Scopes, groups: &Groups) -> Vec<Permission> {
+    let permission = |scope: &Scope| Permission {
+        scope: scope.to_string(),
+        text: sentence(scope, groups),
+        sensitivity: sensitivity(scope),
+    };
+    scopes.iter().map(permission).collect()
 }
 
 /// Description of a redirect target (`OA-70`).
@@ -87,13 +89,20 @@ pub(super) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-fn sentence(scope: &Scope) -> String {
+fn sentence(scope: &Scope, groups: &Groups) -> String {
     match scope {
         Scope::Use => "Use every server behind this gateway that your key opens".to_owned(),
-        Scope::Backend(backend) => format!("Use the server “{backend}”"),
-        Scope::BackendRead(backend) => format!("Use the server “{backend}”, read-only tools only"),
+        Scope::Backend(id) => format!("Use {}", named(id, groups)),
+        Scope::BackendRead(id) => format!("Use {}, read-only tools only", named(id, groups)),
         Scope::Admin => "See the state of the gateway and administer it".to_owned(),
     }
+}
+
+/// A server, or a group with its servers.
+fn named(id: &BackendId, groups: &Groups) -> String {
+    let Some(group) = groups.find(id) else { return format!("the server “{id}”") };
+    let servers: Vec<String> = group.servers.iter().map(|server| format!("“{server}”")).collect();
+    format!("the group “{id}”: the servers {}", servers.join(", "))
 }
 
 fn sensitivity(scope: &Scope) -> Sensitivity {
@@ -106,6 +115,7 @@ fn sensitivity(scope: &Scope) -> Sensitivity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::GroupSpec;
 
     #[test]
     fn durations_are_shown_in_their_largest_unit() {
@@ -118,12 +128,19 @@ mod tests {
 
     #[test]
     fn every_scope_has_a_sentence() {
-        let scopes = Scopes::parse("mcp:use mcp:git mcp:git:read mcp:admin").unwrap();
-        let told: Vec<String> = permissions(&scopes).into_iter().map(|permission| permission.text).collect();
+        let scopes = Scopes::parse("mcp:use mcp:git mcp:git:read mcp:work mcp:work:read mcp:admin").unwrap();
+        let id = |name| BackendId::parse(name).unwrap();
+        let work = GroupSpec { id: id("work"), servers: vec![id("git"), id("files")], tools: None };
+        let told: Vec<String> = permissions(&scopes, &std::iter::once(work).collect())
+            .into_iter()
+            .map(|permission| permission.text)
+            .collect();
         insta::assert_snapshot!(told.join("\n"), @r"
         Use every server behind this gateway that your key opens
         Use the server “git”
+        Use the group “work”: the servers “git”, “files”
         Use the server “git”, read-only tools only
+        Use the group “work”: the servers “git”, “files”, read-only tools only
         See the state of the gateway and administer it
         ");
     }

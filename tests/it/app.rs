@@ -4,6 +4,7 @@
 mod client_names;
 mod connections;
 mod eras;
+mod groups;
 mod hostile;
 mod profile;
 mod reload;

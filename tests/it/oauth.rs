@@ -3,6 +3,7 @@
 mod authorize;
 mod discovery;
 mod gate;
+mod groups;
 mod housekeeping;
 mod keys;
 mod library;

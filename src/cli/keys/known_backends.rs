@@ -1,34 +1,69 @@
-//! Names of servers that a key is created for. Knows nothing of keys.
+//! Names of servers and groups that a key is created for. Knows nothing of keys.
 
 use crate::{
     cli::{arguments, failure::CommandFailure, gateway_client::GatewayClient, process::ProcessContext},
     config::ConfigSource,
-    model::BackendId,
+    model::{Access, BackendId},
 };
 
-/// Refuses a server that neither the running gateway nor the configuration has. Without either, every name is taken.
-pub(super) async fn check<'a>(
-    wanted: impl Iterator<Item = &'a BackendId>,
+/// The names that there are.
+struct KnownNames {
+    servers: Vec<String>,
+    groups: Vec<String>,
+}
+
+/// Refuses a server and a group that neither the running gateway nor the configuration has. Without either, every name is
+/// taken.
+pub(super) async fn check(
+    servers: &[(BackendId, Access)],
+    groups: &[(BackendId, Access)],
     process: &ProcessContext,
 ) -> Result<(), CommandFailure> {
+    if servers.is_empty() && groups.is_empty() {
+        return Ok(());
+    }
     let Some(known) = known(process).await else { return Ok(()) };
-    for backend in wanted {
-        if !known.iter().any(|id| id == backend.as_str()) {
-            return Err(CommandFailure::usage(format!("there is no server `{backend}`"))
-                .advise(format!("the servers are {}", known.join(", "))));
-        }
+    for (id, _) in servers {
+        refuse_unknown(("server", id), &known.servers, ("--group", &known.groups))?;
+    }
+    for (id, _) in groups {
+        refuse_unknown(("group", id), &known.groups, ("--backend", &known.servers))?;
     }
     Ok(())
 }
 
-/// The servers of the gateway that runs on the data, else of the configuration that is named or adjacent.
-async fn known(process: &ProcessContext) -> Option<Vec<String>> {
+/// Refuses a name that is not `known`; it may be one of the `others`, which another option takes.
+fn refuse_unknown(
+    (what, id): (&str, &BackendId),
+    known: &[String],
+    (option, others): (&str, &[String]),
+) -> Result<(), CommandFailure> {
+    let has = |names: &[String]| names.iter().any(|name| name == id.as_str());
+    if has(known) {
+        return Ok(());
+    }
+    let advice = match known {
+        _ if has(others) => format!("give it as `{option} {id}`"),
+        [] => format!("there are no {what}s"),
+        known => format!("the {what}s are {}", known.join(", ")),
+    };
+    Err(CommandFailure::usage(format!("there is no {what} `{id}`")).advise(advice))
+}
+
+/// Those of the gateway that runs on the data, else of the configuration that is named or adjacent.
+async fn known(process: &ProcessContext) -> Option<KnownNames> {
     if let Ok(gateway) = GatewayClient::local(process)
         && let Ok((status, _)) = gateway.status().await
     {
-        return Some(status.backends.into_iter().map(|backend| backend.id).collect());
+        return Some(KnownNames {
+            servers: status.backends.into_iter().map(|backend| backend.id).collect(),
+            groups: status.groups.into_iter().map(|group| group.id).collect(),
+        });
     }
     let config = arguments::load(&process.options.given(), process).ok()?;
     let is_named = matches!(config.source, ConfigSource::Named(_) | ConfigSource::Adjacent(_));
-    is_named.then(|| config.backends.iter().map(|spec| spec.id.to_string()).collect())
+    is_named.then(|| KnownNames {
+        servers: config.backends.iter().map(|spec| spec.id.to_string()).collect(),
+        groups: config.groups.iter().map(|group| group.id.to_string()).collect(),
+    })
 }

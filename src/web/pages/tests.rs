@@ -1,7 +1,11 @@
 //! Every template, rendered once with what a hostile client would put on it.
 
 use super::*;
-use crate::{model::Scopes, oauth::RedirectTarget, web::texts};
+use crate::{
+    model::{Groups, Scopes},
+    oauth::RedirectTarget,
+    web::texts,
+};
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 
@@ -110,7 +114,7 @@ fn layout() -> Layout {
 }
 
 fn permissions() -> Vec<Permission> {
-    texts::permissions(&Scopes::parse("mcp:use mcp:git:read mcp:admin").unwrap())
+    texts::permissions(&Scopes::parse("mcp:use mcp:git:read mcp:admin").unwrap(), &Groups::default())
 }
 
 fn backends() -> BackendList {
@@ -133,7 +137,17 @@ fn backends() -> BackendList {
 }
 
 fn backend_list(items: Vec<BackendItem>) -> BackendList {
-    BackendList { configuration: Vec::new(), summary: "1 ready, 2 starting, 1 failing".to_owned(), items }
+    let group = GroupItem {
+        id: "work".to_owned(),
+        url: "https://mcp.example.com/mcp/work".to_owned(),
+        servers: vec![HOSTILE.to_owned(), "files".to_owned()],
+    };
+    BackendList {
+        configuration: Vec::new(),
+        summary: "1 ready, 2 starting, 1 failing".to_owned(),
+        items,
+        groups: vec![group],
+    }
 }
 
 fn grant(client: &str) -> GrantItem {

@@ -233,3 +233,29 @@ async fn a_broken_file_changes_nothing_and_the_status_says_why() {
     differences(folder, <[String]>::is_empty).await;
     assert_eq!(client.process(key, "kept").await, process);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_come_and_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let kept = server(folder, "kept", "");
+    write(folder, &kept);
+    let program = Program::start(folder);
+    let key = &direct_key(&folder.join("data"));
+    let status = async || {
+        let request = client().post(format!("{}/mcp/work", program.url)).bearer_auth(key);
+        let request =
+            request.header("content-type", "application/json").header("accept", "application/json, text/event-stream");
+        let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello });
+        request.body(message.to_string()).send().await.unwrap().status()
+    };
+    assert_eq!(status().await, StatusCode::NOT_FOUND);
+    for (group, wanted) in [("[groups.work]\nservers = [\"kept\"]\n", StatusCode::OK), ("", StatusCode::NOT_FOUND)] {
+        write(folder, &(kept.clone() + group));
+        program.hang_up();
+        while status().await != wanted {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

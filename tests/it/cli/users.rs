@@ -157,3 +157,37 @@ async fn the_first_start_on_older_data_reports_keys_that_share_a_user() {
     assert!(log.contains("2 API keys share the user `owner`") && log.contains("keys rotate ID --own-user"), "{log}");
     assert!(!start(&data).contains("share the user"), "it is told once");
 }
+
+#[test]
+fn a_key_is_made_for_a_group_that_there_is() {
+    let data = Data::new();
+    let file = "[backends.git]\nbuiltin = \"demo\"\n[groups.work]\nservers = [\"git\"]\n";
+    std::fs::write(data.path().join("lockkeeper.toml"), file).unwrap();
+    let rights =
+        |arguments: &[&str]| data.json(&[&["keys", "create", "team"], arguments].concat())["rights"].to_string();
+    assert_eq!(rights(&["--group", "work"]), r#"{"admin":false,"backends":{"only":{"work":"full"}}}"#);
+    let both = rights(&["--group", "work:read", "--backend", "git"]);
+    assert_eq!(both, r#"{"admin":false,"backends":{"only":{"git":"full","work":"read-only"}}}"#);
+    let told = |arguments: &[&str]| shown(data.path(), &data.run(&[&["keys", "create", "x"], arguments].concat()));
+    assert_snapshot!(told(&["--backend", "work"]), @r"
+    2
+    --- out
+    --- err
+    error: there is no server `work`
+    help: give it as `--group work`
+    ");
+    assert_snapshot!(told(&["--group", "git"]), @r"
+    2
+    --- out
+    --- err
+    error: there is no group `git`
+    help: give it as `--backend git`
+    ");
+    assert_snapshot!(told(&["--group", "wrok"]), @r"
+    2
+    --- out
+    --- err
+    error: there is no group `wrok`
+    help: the groups are work
+    ");
+}

@@ -38,7 +38,7 @@ fn gated(authority: &Authority) -> impl Serve {
     protected(gate, router, authority.router.clone().merge(administration))
 }
 
-async fn knock(authority: &Authority, uri: &str, authorization: Option<&str>) -> Answer {
+pub(super) async fn knock(authority: &Authority, uri: &str, authorization: Option<&str>) -> Answer {
     let request = Request::post(uri);
     let request = match authorization {
         Some(value) => request.header("authorization", value),

@@ -132,3 +132,32 @@ async fn a_narrow_key_neither_sees_nor_ends_grants_with_more_rights() {
     let page = wide.get("/account").await;
     assert!(page.body.contains("Cursor") && !page.body.contains("Zed"), "{}", page.body);
 }
+
+#[tokio::test]
+async fn a_key_for_a_group_sees_the_group_and_its_servers() {
+    let site = Site::with_group().await;
+    let mut rights = Rights::none();
+    rights.backends.allow(&BackendId::parse("work").unwrap(), Access::Full);
+    let key = site.own_key("team", rights).await;
+    let mut browser = site.browser();
+    browser.log_in_alone(&key).await;
+    for path in ["/", "/account"] {
+        let page = browser.get(path).await;
+        for told in [">work<", "https://mcp.example.com/mcp/work", "files, search", ">files<", ">search<"] {
+            assert!(page.body.contains(told), "{path} does not tell {told}: {}", page.body);
+        }
+    }
+    let client = site.register("Cursor", CALLBACK).await;
+    let page = browser.authorize(&client, &[("resource", "https://mcp.example.com/mcp/work")]).await;
+    for told in ["Use the group “work”: the servers “files”, “search”", "https://mcp.example.com/mcp/work"]
+    {
+        assert!(page.body.contains(told), "{}", page.body);
+    }
+
+    let mut rights = Rights::none();
+    rights.backends.allow(&BackendId::parse("files").unwrap(), Access::Full);
+    let mut other = site.browser();
+    other.log_in_alone(&site.own_key("files alone", rights).await).await;
+    let page = other.get("/account").await;
+    assert!(page.body.contains("/mcp/work") && !page.body.contains("search"), "{}", page.body);
+}

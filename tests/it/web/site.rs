@@ -8,8 +8,8 @@ use http_body_util::BodyExt as _;
 use lockkeeper::{
     http::{Bound, GuardSettings},
     model::{
-        Direct, KeyId, NewKey, Rights, UserId,
-        status::{BackendState, BackendStatus, OfferCounts, SessionStatus, Status},
+        BackendId, Direct, GroupSpec, KeyId, NewKey, Rights, UserId,
+        status::{BackendState, BackendStatus, GroupStatus, OfferCounts, SessionStatus, Status},
     },
     oauth::{self, OAuth},
     storage::Storage,
@@ -52,6 +52,15 @@ pub(super) struct Seen {
 impl Site {
     pub(super) async fn open() -> Self {
         Self::on(Storage::in_memory().await.unwrap()).await
+    }
+
+    /// A site with the group `work` of the backends `files` and `search`.
+    pub(super) async fn with_group() -> Self {
+        let id = |name| BackendId::parse(name).unwrap();
+        let group = GroupSpec { id: id("work"), servers: vec![id("files"), id("search")], tools: None };
+        let site = Self::open().await;
+        site.oauth.replace_backends(vec![id("files"), id("search")], std::iter::once(group).collect());
+        site
     }
 
     pub(super) async fn on(storage: Storage) -> Self {
@@ -278,6 +287,11 @@ fn status() -> Status {
             backend("files", BackendState::Ready),
             backend("search", BackendState::Failed { reason, retry_in: Some(8) }),
         ],
+        groups: vec![GroupStatus {
+            id: "work".to_owned(),
+            url: format!("{ROOT}/mcp/work"),
+            servers: vec!["files".to_owned(), "search".to_owned()],
+        }],
         sessions: vec![
             session("owner", "claude-code 2.1"),
             session("somebody", "cursor 1.0"),
