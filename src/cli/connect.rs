@@ -17,7 +17,11 @@ use super::{
     stdio,
 };
 use crate::{
-    config::{CommandLineOptions, Config, SingleServer, expand::expand, files},
+    config::{
+        CommandLineOptions, Config, SingleServer,
+        expand::{ReferenceSources, expand},
+        files,
+    },
     model::{Bearer, TransportSpec},
     oauth_client::{ClientIdentity, LoginFile, LoginTarget, LoopbackUri, OpenBrowser, TokenProvider, is_loopback},
     support::{OsRandom, Secret, SystemClock},
@@ -143,7 +147,8 @@ impl ConnectArgs {
                 return Err(wrong("it must be `NAME: VALUE`".to_owned()));
             };
             let name = HeaderName::try_from(name.trim()).map_err(|_| wrong("its name is no header name".to_owned()))?;
-            let value = expand(value.trim(), &process.environment).map_err(|errors| wrong(errors[0].to_string()))?;
+            let sources = ReferenceSources { environment: &process.environment, folder: &process.folder };
+            let value = expand(value.trim(), sources).map_err(|errors| wrong(errors[0].to_string()))?;
             HeaderValue::try_from(&value).map_err(|_| wrong(format!("the value of `{name}` is no header value")))?;
             Ok((name.to_string(), Secret::new(value)))
         };

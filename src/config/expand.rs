@@ -1,6 +1,20 @@
-//! `${NAME}` and `${NAME:-default}` in the strings of a configuration. Knows nothing of files.
+//! `${NAME}`, `${NAME:-default}` and `${file:PATH}` in the strings of a configuration. Knows no option.
 
-use super::environment::Environment;
+use std::{borrow::Cow, path::Path};
+
+use super::{environment::Environment, text_file};
+
+/// Maximum size of a file whose content is a value, in bytes.
+const LONGEST_FILE: u64 = 64 << 10;
+
+/// What the references of a text stand for.
+#[derive(Debug, Clone, Copy)]
+pub struct ReferenceSources<'a> {
+    /// The variables.
+    pub environment: &'a Environment,
+    /// The folder of relative paths.
+    pub folder: &'a Path,
+}
 
 /// Expansion error. It never holds a variable's value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,14 +25,23 @@ pub enum Unexpandable {
     /// Not a variable name in the braces.
     #[error("`${{` must be followed by the name of an environment variable and `}}`")]
     NoName,
+    /// A file that cannot be read as a value.
+    #[error("the file `{file}` {why}")]
+    File {
+        /// Its name in the configuration.
+        file: String,
+        /// The end of the sentence.
+        why: String,
+    },
     /// `${input:…}`, for which VS Code would ask.
     #[error("`${{input:…}}` needs a person, and a gateway cannot ask one")]
     Input,
 }
 
 /// Replaces each `${NAME}` by the variable's value and each `${NAME:-default}` by the value or, if it is not set or
-/// empty, by the default; `${env:NAME}` (VS Code) is `${NAME}`; `$${` is a literal `${`. Reports every error.
-pub fn expand(text: &str, environment: &Environment) -> Result<String, Vec<Unexpandable>> {
+/// empty, by the default; `${env:NAME}` (VS Code) is `${NAME}`; `${file:PATH}` is the content of a file of at most
+/// 64 KiB, without the line end after it; `$${` is a literal `${`. Reports every error.
+pub fn expand(text: &str, sources: ReferenceSources<'_>) -> Result<String, Vec<Unexpandable>> {
     let mut expanded = String::with_capacity(text.len());
     let mut faults = Vec::new();
     let mut rest = text;
@@ -36,8 +59,8 @@ pub fn expand(text: &str, environment: &Environment) -> Result<String, Vec<Unexp
             rest = "";
             break;
         };
-        match resolve(reference, environment) {
-            Ok(value) => expanded.push_str(value),
+        match resolve(reference, sources) {
+            Ok(value) => expanded.push_str(&value),
             Err(fault) => faults.push(fault),
         }
         rest = after;
@@ -52,13 +75,20 @@ impl Unexpandable {
         match self {
             Self::NotSet(name) => format!("set it, or give a default: `${{{name}:-…}}`"),
             Self::NoName => "for a literal `${` write `$${`".to_owned(),
+            Self::File { .. } => {
+                "check its name and its permissions; a relative path counts from the folder of the configuration"
+                    .to_owned()
+            }
             Self::Input => "put the value into an environment variable and write `${NAME}`".to_owned(),
         }
     }
 }
 
 /// The value of the text between the braces.
-fn resolve<'a>(reference: &'a str, environment: &'a Environment) -> Result<&'a str, Unexpandable> {
+fn resolve<'a>(reference: &'a str, sources: ReferenceSources<'a>) -> Result<Cow<'a, str>, Unexpandable> {
+    if let Some(file) = reference.strip_prefix("file:") {
+        return content(file, sources.folder).map(Cow::Owned);
+    }
     if reference.starts_with("input:") {
         return Err(Unexpandable::Input);
     }
@@ -73,11 +103,20 @@ fn resolve<'a>(reference: &'a str, environment: &'a Environment) -> Result<&'a s
     if !named {
         return Err(Unexpandable::NoName);
     }
-    match (environment.get(name), default) {
-        (None | Some(""), Some(default)) => Ok(default),
-        (Some(value), _) => Ok(value),
+    match (sources.environment.get(name), default) {
+        (None | Some(""), Some(default)) => Ok(default.into()),
+        (Some(value), _) => Ok(value.into()),
         (None, None) => Err(Unexpandable::NotSet(name.to_owned())),
     }
+}
+
+/// The content of a file, without the line end after it.
+fn content(file: &str, folder: &Path) -> Result<String, Unexpandable> {
+    let mut text = text_file::read(&folder.join(file), LONGEST_FILE)
+        .map_err(|why| Unexpandable::File { file: file.to_owned(), why })?;
+    let end = text.strip_suffix('\n').map_or(text.len(), |text| text.strip_suffix('\r').unwrap_or(text).len());
+    text.truncate(end);
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -85,7 +124,27 @@ mod tests {
     use super::*;
 
     fn expanded(text: &str) -> Result<String, Vec<Unexpandable>> {
-        expand(text, &[("HOME", "/home/ada"), ("EMPTY", ""), ("TOKEN", "${HOME}")].into_iter().collect())
+        let environment = [("HOME", "/home/ada"), ("EMPTY", ""), ("TOKEN", "${HOME}")].into_iter().collect();
+        expand(text, ReferenceSources { environment: &environment, folder: Path::new("/none") })
+    }
+
+    #[test]
+    fn a_file_is_its_content_without_the_last_line_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::default();
+        let sources = ReferenceSources { environment: &environment, folder: folder.path() };
+        for (content, expected) in [("key", "key"), ("key\r\n", "key"), ("a\n\n", "a\n"), ("${X}\n", "${X}"), ("", "")]
+        {
+            std::fs::write(folder.path().join("secret"), content).unwrap();
+            assert_eq!(expand("Bearer ${file:secret}", sources), Ok(format!("Bearer {expected}")));
+        }
+        std::fs::write(folder.path().join("secret"), vec![b'x'; (64 << 10) + 1]).unwrap();
+        for (file, why) in
+            [("secret", "is longer than 64 KiB"), ("none", "cannot be read"), (".", "is not a regular file")]
+        {
+            let [fault] = &expand(&format!("${{file:{file}}}"), sources).unwrap_err()[..] else { panic!("{file}") };
+            assert!(fault.to_string().contains(&format!("the file `{file}` {why}")), "{fault}");
+        }
     }
 
     #[test]

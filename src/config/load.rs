@@ -14,6 +14,7 @@ use super::{
     configuration::{ADJACENT, Config, ConfigSource, DEFAULT_LISTEN},
     dialect::Dialect,
     environment::Environment,
+    expand::ReferenceSources,
     from_json, from_toml, groups,
     http::HttpConfig,
     limits::LimitsConfig,
@@ -157,7 +158,8 @@ impl Loader<'_> {
         let (ConfigSource::Named(path) | ConfigSource::Adjacent(path)) = source else { return FileOptions::default() };
         let Some(document) = self.document(path) else { return FileOptions::default() };
         let base = self.base(path);
-        let reader = SectionReader { document: &document, environment: self.environment, problems: RefCell::default() };
+        let sources = ReferenceSources { environment: self.environment, folder: &base };
+        let reader = SectionReader { document: &document, sources, problems: RefCell::default() };
         let file = if is_json(path) { read_json(reader.root(), &base) } else { read_toml(reader.root(), &base) };
         self.problems.append(&mut reader.into_problems());
         file
@@ -239,8 +241,10 @@ impl Loader<'_> {
             return None;
         }
         let document = self.document(path)?;
-        let reader = SectionReader { document: &document, environment: self.environment, problems: RefCell::default() };
-        let data_dir = reader.root().text("data_dir").map(|text| self.base(path).join(text));
+        let base = self.base(path);
+        let sources = ReferenceSources { environment: self.environment, folder: &base };
+        let reader = SectionReader { document: &document, sources, problems: RefCell::default() };
+        let data_dir = reader.root().text("data_dir").map(|text| base.join(text));
         self.problems.append(&mut reader.into_problems());
         data_dir
     }

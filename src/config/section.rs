@@ -5,8 +5,7 @@ use std::{cell::RefCell, collections::BTreeMap, ops::RangeInclusive, time::Durat
 use serde_json::Value;
 
 use super::{
-    environment::Environment,
-    expand::expand,
+    expand::{ReferenceSources, expand},
     problem::{ConfigPlace, ConfigProblem},
     tree::{ConfigEntry, ConfigNode, ConfigValue, Document},
     units,
@@ -18,8 +17,8 @@ use crate::support::Secret;
 pub struct SectionReader<'a> {
     /// The file.
     pub document: &'a Document,
-    /// Variables for `${NAME}`.
-    pub environment: &'a Environment,
+    /// Variables for `${NAME}`, and the folder for `${file:PATH}`.
+    pub sources: ReferenceSources<'a>,
     /// Errors so far.
     pub problems: RefCell<Vec<ConfigProblem>>,
 }
@@ -74,7 +73,7 @@ impl<'a> SectionReader<'a> {
             self.note(node.at, path, format!("this must be a string, not {}", node.value.kind()));
             return None;
         };
-        let faults = match expand(text, self.environment) {
+        let faults = match expand(text, self.sources) {
             Ok(expanded) => return Some(expanded),
             Err(faults) => faults,
         };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use http::{HeaderName, HeaderValue};
 use url::Url;
 
-use super::{dialect::Dialect, section::Section};
+use super::{dialect::Dialect, env_file, section::Section};
 use crate::model::{HttpSpec, SocketAddress, StdioSpec, TransportSpec};
 
 /// Headers that the gateway sets itself.
@@ -79,30 +79,33 @@ pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -
         }
         _ => {}
     }
-    let stdio = stdio(section, folder, by_command);
+    let stdio = stdio(section, (dialect, folder), by_command);
     let remote = remote(section, (kind, dialect), folder);
     let demo = section.choice("builtin", &[("demo", ())]).map(|()| TransportSpec::Demo);
     stdio.map(TransportSpec::Stdio).or(remote).or(demo)
 }
 
-fn stdio(section: &mut Section<'_>, folder: &Path, chosen: bool) -> Option<StdioSpec> {
+fn stdio(section: &mut Section<'_>, (dialect, folder): (Dialect, &Path), chosen: bool) -> Option<StdioSpec> {
     if !chosen {
-        for key in ["args", "env", "cwd"] {
+        for key in ["args", "env", "env_file", "cwd"] {
             section.refuse(key, "this needs a `command`", "remove it, or set a `command`");
         }
     }
-    section.refuse("envFile", "`envFile` is not supported", "set the variables in the gateway's own environment");
     let command = section.parsed("command", |text| {
         if text.trim().is_empty() { Err("the program's name is empty".to_owned()) } else { Ok(text.to_owned()) }
     });
     let args = section.texts("args").unwrap_or_default();
-    let env = section.secrets("env", |name, value| {
+    let read = |file: &str| env_file::read(file, folder);
+    let in_file = section.parsed("env_file", read);
+    let in_file = if dialect == Dialect::Shared { in_file.or(section.parsed("envFile", read)) } else { in_file };
+    let own = section.secrets("env", |name, value| {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             Err("a variable name must not contain `=`, and neither name nor value a zero byte".to_owned())
         } else {
             Ok(())
         }
     });
+    let env = in_file.unwrap_or_default().into_iter().chain(own).collect();
     let cwd = section.text("cwd").map(|path| folder.join(PathBuf::from(path)));
     Some(StdioSpec { command: command?, args, env, cwd })
 }

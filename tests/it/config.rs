@@ -21,6 +21,16 @@ fn load(name: &str, text: &str, variables: &[(&str, &str)]) -> Result<Config, Co
     )
 }
 
+/// Loads the first of these files, with the others beside it.
+fn load_beside(files: &[(&str, &str)], variables: &[(&str, &str)]) -> Config {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let given = CommandLineOptions { config: Some(files[0].0.into()), ..CommandLineOptions::default() };
+    load_in(folder.path(), &given, variables).unwrap()
+}
+
 /// Loads the configuration in `folder`, with `given` on the command line and a home folder.
 fn load_in(folder: &Path, given: &CommandLineOptions, variables: &[(&str, &str)]) -> Result<Config, ConfigProblems> {
     let given = CommandLineOptions { data_dir: given.data_dir.clone().or(Some("/data".into())), ..given.clone() };

@@ -174,8 +174,7 @@ fn options_that_need_a_person_or_another_transport_are_refused_with_an_alternati
     mcp.json:4:5: servers.old: `sse` needs a URL with http or https
     mcp.json:6:52: servers.asks.env.KEY: `${input:…}` needs a person, and a gateway cannot ask one
         put the value into an environment variable and write `${NAME}`
-    mcp.json:6:70: servers.asks.envFile: `envFile` is not supported
-        set the variables in the gateway's own environment
+    mcp.json:6:81: servers.asks.envFile: the file `.env` cannot be read: No such file or directory (os error 2)
     "#);
 }
 

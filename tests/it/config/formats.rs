@@ -8,7 +8,7 @@ use lockkeeper::{
     model::{AuthPolicy, BackendSpec, Naming, OnLoss, Share, TransportSpec},
 };
 
-use super::load;
+use super::{load, load_beside};
 
 /// A backend in one line, with its secrets.
 fn line(spec: &BackendSpec) -> String {
@@ -170,12 +170,36 @@ fn the_example_file_shows_the_defaults_and_every_option() {
     let whole: String =
         text.lines().map(|line| line.strip_prefix("#: ").unwrap_or(line)).collect::<Vec<_>>().join("\n");
     let variables = [("GITHUB_TOKEN", "t"), ("DOCS_TOKEN", "t"), ("HOME", "/home/ada")];
-    let config = load("lockkeeper.toml", &whole, &variables).unwrap();
+    let config = load_beside(&[("lockkeeper.toml", &whole), ("files.env", "")], &variables);
     assert_snapshot!(lines(&config), @r#"
     files: npx ["-y", "@modelcontextprotocol/server-filesystem", "/home/ada"] [LOG_LEVEL=info] /srv
     docs: https://docs.example.com/mcp [Authorization: Bearer t]
     demo: demo
     "#);
+}
+
+#[test]
+fn secrets_and_variables_come_from_files_beside_the_configuration() {
+    let text = r#"
+[backends.files]
+command = "x"
+args = ["--token-file", "${file:token}"]
+env = { OWN = "1", BOTH = "own" }
+env_file = ".env"
+
+[backends.docs]
+url = "https://docs.example.com/mcp"
+headers = { Authorization = "Bearer ${file:token}" }
+"#;
+    let variables = "BOTH=file\nexport ONLY='$x' # c\n";
+    let config = load_beside(&[("lockkeeper.toml", text), ("token", "t0k\n"), (".env", variables)], &[]);
+    assert_snapshot!(lines(&config), @r#"
+    files: x ["--token-file", "t0k"] [BOTH=own ONLY=$x OWN=1]
+    docs: https://docs.example.com/mcp [Authorization: Bearer t0k]
+    "#);
+    let text = r#"{ "mcpServers": { "files": { "command": "x", "envFile": ".env" } } }"#;
+    let config = load_beside(&[("mcp.json", text), (".env", variables)], &[]);
+    assert_snapshot!(lines(&config), @"files: x [] [BOTH=file ONLY=$x]");
 }
 
 #[test]
