@@ -24,7 +24,7 @@ use crate::{
         observer::Observer, translate::Profile,
     },
     model::{
-        BackendId, BackendSpec, Caller, Requester,
+        BackendId, BackendSpec, Caller, GroupSpec, Requester,
         status::{BackendState, BackendStatus},
     },
     support::{Clock, OsRandom, SystemClock},
@@ -77,10 +77,13 @@ impl CheckArgs {
             backends = probe.look(&config.backends) => Some(backends),
             _ = tokio::signal::ctrl_c() => None,
         };
-        if looked.is_some()
-            && let Some(warning) = long_names::warning(&probe.tool_names().await)
-        {
-            process.output.remark(&format!("warning: {warning}"));
+        if looked.is_some() {
+            if let Some(warning) = long_names::warning(&probe.tool_names(&*probe.gateway.merged()).await) {
+                process.output.remark(&format!("warning: {warning}"));
+            }
+            for group in config.groups.iter() {
+                process.output.remark(&probe.look_at_group(group).await);
+            }
         }
         probe.end().await;
         let backends = looked.ok_or_else(|| CommandFailure::failed("the check was interrupted"))?;
@@ -175,11 +178,24 @@ impl Probe {
         (id.clone(), Ok(()))
     }
 
-    /// The names of the tools at the merged endpoint, as far as they are there.
-    async fn tool_names(&self) -> Vec<String> {
+    /// What a group offers, in a sentence.
+    async fn look_at_group(&self, group: &GroupSpec) -> String {
+        let (id, mut number) = (&group.id, 0);
+        if let Some(server) = self.gateway.single(id) {
+            number = self.tool_names(&*server).await.len();
+        }
+        match number {
+            0 => format!("warning: the group `{id}` has no tools: `tools` leaves none, or its servers offer none"),
+            1 => format!("the group `{id}` has 1 tool, at /mcp/{id}"),
+            number => format!("the group `{id}` has {number} tools, at /mcp/{id}"),
+        }
+    }
+
+    /// The names of the tools at an endpoint of merged backends, as far as they are there.
+    async fn tool_names(&self, server: &dyn Server) -> Vec<String> {
         let mut names = Vec::new();
         let mut params = json!({});
-        while let Outcome::Complete(page) = call(&*self.gateway.merged(), Method::ToolsList, &params).outcome().await {
+        while let Outcome::Complete(page) = call(server, Method::ToolsList, &params).outcome().await {
             let tools: Vec<Value> = page.view::<ToolsPage>().map(|page| page.tools).unwrap_or_default();
             names.extend(tools.iter().filter_map(|tool| tool["name"].as_str()).map(str::to_owned));
             match page.string("nextCursor") {

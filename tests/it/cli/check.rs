@@ -36,3 +36,22 @@ fn names_that_clients_with_a_prefix_refuse_are_told_and_can_be_shortened() {
     let shorter = format!("{config}[backends.one.tools]\nrename = {{ \"{half}*\" = \"b*\" }}\n");
     assert!(!check(&shorter).contains("tool names above"));
 }
+
+#[test]
+fn the_tools_of_a_group_are_counted_and_a_wrong_group_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("server.py"), SERVER).unwrap();
+    let check = |groups: &str| {
+        let config = format!("[backends.one]\ncommand = \"python3\"\nargs = [\"server.py\"]\n{groups}");
+        fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
+        let output = lockkeeper(folder.path(), &["check"], &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = check("[groups.work]\nservers = [\"one\"]\ntools.allow = [\"one__s*\"]\n");
+    assert!(code == Some(0) && said.contains("the group `work` has 1 tool, at /mcp/work"), "{said}");
+    let (code, said) = check("[groups.work]\nservers = [\"one\"]\ntools.allow = [\"short\"]\n");
+    assert!(code == Some(0) && said.contains("warning: the group `work` has no tools"), "{said}");
+    let (code, said) = check("[groups.one]\nservers = [\"onee\"]\n");
+    assert!(code != Some(0) && said.contains("there is a server `one`"), "{said}");
+    assert!(said.contains("there is no server `onee`") && said.contains("did you mean `one`?"), "{said}");
+}

@@ -221,3 +221,25 @@ async fn a_list_of_a_group_is_public_to_those_who_see_all_of_it() {
     assert_eq!(scope(world.with_rights("work", &[("work", Access::Full)])).await, "public");
     assert_eq!(scope(world.with_rights("work", &[("b1", Access::Full)])).await, "private");
 }
+
+#[tokio::test]
+async fn what_a_client_mirrors_is_checked_for_the_tools_of_the_group_alone() {
+    let world = World::new([group("work", &["b1"], Some(rules(&["*__get"], &[])))]);
+    let tool = |name: &str| {
+        let region = r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}"#;
+        format!(r#"{{"name":"{name}","inputSchema":{region}}}"#)
+    };
+    *world.backends[0].revision.lock() = Revision::V2026_07_28;
+    let tools = format!(r#"{{"resultType":"complete","tools":[{},{}]}}"#, tool("get"), tool("set"));
+    world.backends[0].set("tools/list", &[&tools]);
+    let mut client = world.at("work").speaking(Revision::V2026_07_28);
+    assert_eq!(client.tools().await, "b1__get");
+    client.context.mirror = Some(Arc::new([("region".to_owned(), Some("us".to_owned()))].into()));
+    let call = async |name: &str| {
+        let params = format!(r#"{{"name":"{name}","arguments":{{"region":"eu"}}}}"#);
+        client.ask(Method::ToolsCall, &params).await
+    };
+    assert!(call("b1__get").await.starts_with("error -32020"), "they differ");
+    assert_eq!(call("b1__set").await, unknown("b1__set"), "nothing tells that it is there");
+    assert_eq!(world.called(), [0, 0, 0]);
+}
