@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     model::{
-        BackendId, GrantId, Groups, Rights,
+        AllowedBackends, BackendId, GrantId, Groups, Rights,
         status::{BackendState, BackendStatus, GroupStatus, SessionStatus, Status, summary},
     },
     oauth::{GrantView, KeyHolder},
@@ -136,7 +136,19 @@ pub(super) fn backends(status: &Status, holder: &KeyHolder) -> pages::BackendLis
         summary: summary(own.iter().map(|backend| &backend.state)),
         items: own.into_iter().map(|backend| backend_row(backend, detail)).collect(),
         groups,
+        groups_note: match only_group(status, holder) {
+            Some(_) => "Your key opens these addresses alone.",
+            None => "Some of these servers, at addresses of their own.",
+        },
     }
+}
+
+/// The first group of a key that is for groups alone.
+pub(super) fn only_group<'a>(status: &'a Status, holder: &KeyHolder) -> Option<&'a GroupStatus> {
+    let AllowedBackends::Only(allowed) = &holder.rights.backends else { return None };
+    let is_group = |name: &String| status.groups.iter().any(|group| group.id == *name);
+    let mut groups = status.groups.iter().filter(|group| allowed.contains_key(&group.id));
+    groups.next().filter(|_| allowed.keys().all(is_group))
 }
 
 fn allows(rights: &Rights, name: &str) -> bool {

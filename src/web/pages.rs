@@ -32,6 +32,8 @@ pub(super) struct StartPage<'a> {
     pub(super) layout: Layout,
     /// The public URL, without a slash at its end.
     pub(super) root: &'a str,
+    /// The rest of the path of the endpoint to show: empty, or that of a group.
+    pub(super) path: String,
     /// Backends, if somebody is logged in.
     pub(super) backends: Option<BackendList>,
     pub(super) version: &'static str,
@@ -154,6 +156,8 @@ pub(super) struct BackendList {
     /// Those that need attention first.
     pub(super) items: Vec<BackendItem>,
     pub(super) groups: Vec<GroupItem>,
+    /// A sentence about the groups.
+    pub(super) groups_note: &'static str,
 }
 
 /// A group of backends.

@@ -19,11 +19,14 @@ pub(super) async fn show(
     extract::State(state): extract::State<Arc<WebState>>,
     visitor: Visitor,
 ) -> Result<Response, Problem> {
-    let backends = visitor.holder().await?.map(|holder| account::backends(&(state.status)(), &holder));
+    let (holder, status) = (visitor.holder().await?, (state.status)());
+    // whose key does not open the merged endpoint is shown one that it opens
+    let group = holder.as_ref().and_then(|holder| account::only_group(&status, holder));
     let page = StartPage {
         layout: Layout::new(&state.settings),
         root: state.settings.root(),
-        backends,
+        path: group.map(|group| format!("/{}", group.id)).unwrap_or_default(),
+        backends: holder.map(|holder| account::backends(&status, &holder)),
         version: env!("CARGO_PKG_VERSION"),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())

@@ -37,7 +37,9 @@ fn every_page() -> Vec<(&'static str, String)> {
 }
 
 fn start(backends: Option<BackendList>) -> String {
-    StartPage { layout: layout(), root: "https://mcp.example.com", backends, version: "0.1.0" }.render().unwrap()
+    StartPage { layout: layout(), root: "https://mcp.example.com", path: String::new(), backends, version: "0.1.0" }
+        .render()
+        .unwrap()
 }
 
 fn login(alert: Option<&str>, request: Option<LoginRequest<'_>>) -> String {
@@ -147,6 +149,7 @@ fn backend_list(items: Vec<BackendItem>) -> BackendList {
         summary: "1 ready, 2 starting, 1 failing".to_owned(),
         items,
         groups: vec![group],
+        groups_note: "Some of these servers, at addresses of their own.",
     }
 }
 

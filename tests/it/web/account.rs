@@ -147,6 +147,11 @@ async fn a_key_for_a_group_sees_the_group_and_its_servers() {
             assert!(page.body.contains(told), "{path} does not tell {told}: {}", page.body);
         }
     }
+    let start = browser.get("/").await.body;
+    assert!(
+        !start.contains(&format!("{ROOT}/mcp<")) && start.contains("Your key opens these addresses alone"),
+        "{start}"
+    );
     let client = site.register("Cursor", CALLBACK).await;
     let page = browser.authorize(&client, &[("resource", "https://mcp.example.com/mcp/work")]).await;
     for told in ["Use the group “work”: the servers “files”, “search”", "https://mcp.example.com/mcp/work"]
@@ -160,4 +165,5 @@ async fn a_key_for_a_group_sees_the_group_and_its_servers() {
     other.log_in_alone(&site.own_key("files alone", rights).await).await;
     let page = other.get("/account").await;
     assert!(page.body.contains("/mcp/work") && !page.body.contains("search"), "{}", page.body);
+    assert!(other.get("/").await.body.contains(&format!("{ROOT}/mcp<")), "the address of all its servers");
 }
