@@ -25,6 +25,7 @@ pub mod http;
 pub mod limits;
 pub mod load;
 pub mod log;
+mod network;
 pub mod problem;
 pub mod public_url;
 pub mod section;

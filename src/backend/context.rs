@@ -18,7 +18,7 @@ pub(crate) struct BackendContext {
     pub(super) slot_limits: SlotLimits,
     /// The gateway's environment; child processes get an allow list of it.
     pub(super) environment: Arc<BTreeMap<String, String>>,
-    /// The client for HTTP.
+    /// The client for HTTP of servers without settings of their own.
     pub(super) client: Client,
     /// Task group of the backend.
     pub(super) tasks: TaskGroup,

@@ -23,7 +23,10 @@ use super::{
     spares::{SpareProcess, Spares},
     start_turns::{Demand, StartTurn},
     subscriptions::Subscriptions,
-    transport::{self, Connector, Incoming, Transport, http::LateStreams},
+    transport::{
+        self, Connector, Incoming, Transport,
+        http::{self, LateStreams},
+    },
     transport_choice::TransportChoice,
     upgrade::TransportOffer,
 };
@@ -46,6 +49,8 @@ pub(crate) struct Opener {
     pub(super) output: OutputTail,
     /// Processes for clients to come.
     pub(super) spares: Spares,
+    /// The client for HTTP; the failure if the settings of this server allow none.
+    client: Result<http::Client, StartError>,
 }
 
 /// A transport for a new connection.
@@ -117,6 +122,7 @@ impl Opener {
             transport: ServerTransport::new(spec),
             demand: Demand::default(),
             output: OutputTail::default(),
+            client: http_client(spec, context),
             spares: Spares::new(if spec.transport.starts_process() { spec.spares } else { 0 }),
         }
     }
@@ -282,7 +288,9 @@ impl Opener {
         while let Some(start) = self.spares.claim() {
             let to = self.transport.current();
             let _turn = self.context.starts.take(Demand::default()).await;
-            let Ok(connected) = transport::connect(&to, &self.connector(&OutputTail::default())) else { return };
+            let output = OutputTail::default();
+            let connected = self.connector(&output).and_then(|with| transport::connect(&to, &with));
+            let Ok(connected) = connected else { return };
             start.keep(SpareProcess::fresh(to, connected));
         }
     }
@@ -303,12 +311,13 @@ impl Opener {
         // the status shows the base connection alone
         let output = if key.is_base() { self.output.clone() } else { OutputTail::default() };
         output.clear();
-        transport::connect(to, &self.connector(&output))
+        transport::connect(to, &self.connector(&output)?)
     }
 
-    fn connector<'a>(&'a self, output: &'a OutputTail) -> Connector<'a> {
-        let BackendContext { environment, client, tasks, .. } = &self.context;
-        Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams, output }
+    fn connector<'a>(&'a self, output: &'a OutputTail) -> Result<Connector<'a>, StartError> {
+        let BackendContext { environment, tasks, .. } = &self.context;
+        let client = self.client.as_ref().map_err(Clone::clone)?;
+        Ok(Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams, output })
     }
 
     fn context(
@@ -370,6 +379,12 @@ impl Drop for UnsettledConnection {
             self.connection.end("its start failed, or it was opened to ask of which era the server is");
         }
     }
+}
+
+/// The client for HTTP: that of all servers, unless this one has settings of its own.
+fn http_client(spec: &BackendSpec, context: &BackendContext) -> Result<http::Client, StartError> {
+    let Some(network) = spec.transport.network() else { return Ok(context.client.clone()) };
+    http::Client::of_server(network, &context.environment).map_err(|error| StartError::Refused(error.to_string()))
 }
 
 /// True if the negotiated version reads the client's capabilities as more than they are.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use http::{HeaderName, HeaderValue};
 use url::Url;
 
-use super::{dialect::Dialect, env_file, section::Section};
+use super::{dialect::Dialect, env_file, network, section::Section};
 use crate::model::{HttpSpec, SocketAddress, StdioSpec, TransportSpec};
 
 /// Headers that the gateway sets itself.
@@ -120,7 +120,9 @@ fn remote(
     let url = section.parsed("url", ServerUrl::parse);
     if !has_url || matches!(url, Some(ServerUrl::Socket(_))) {
         section.refuse("headers", "this needs a `url` with http, https, ws or wss", "remove it, or set such a `url`");
+        network::refuse(section);
     }
+    let network = network::read(section, folder);
     let headers = section.secrets("headers", |name, value| {
         let Ok(name) = HeaderName::try_from(name) else { return Err("this is not a header name".to_owned()) };
         if OWN_HEADERS.contains(&name.as_str()) {
@@ -137,10 +139,10 @@ fn remote(
     let is_named_sse = kind.is_none() && dialect == Dialect::Shared && url.ends_in_sse();
     Some(match url.transport(folder) {
         TransportSpec::Http(http) if kind == Some(TransportKind::Sse) || is_named_sse => {
-            TransportSpec::Sse(HttpSpec { headers, ..http })
+            TransportSpec::Sse(HttpSpec { headers, network, ..http })
         }
-        TransportSpec::Http(http) => TransportSpec::Http(HttpSpec { headers, ..http }),
-        TransportSpec::WebSocket(http) => TransportSpec::WebSocket(HttpSpec { headers, ..http }),
+        TransportSpec::Http(http) => TransportSpec::Http(HttpSpec { headers, network, ..http }),
+        TransportSpec::WebSocket(http) => TransportSpec::WebSocket(HttpSpec { headers, network, ..http }),
         other => other,
     })
 }

@@ -1,11 +1,11 @@
 //! Transports toward servers: configuration and abilities. Code above a transport asks for abilities, never for the
 //! transport.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use url::Url;
 
-use super::Bearer;
+use super::{Bearer, NetworkSpec};
 use crate::support::{Digest, Secret};
 
 /// Transport of a backend, with its configuration.
@@ -61,6 +61,8 @@ pub struct HttpSpec {
     pub headers: BTreeMap<String, Secret>,
     /// Token of a login, sent as `Authorization`; `None` if the headers are all there is.
     pub bearer: Option<Bearer>,
+    /// Settings of its connections; `None`: those for all servers.
+    pub network: Option<Arc<NetworkSpec>>,
 }
 
 // === impl HttpSpec ===
@@ -68,7 +70,7 @@ pub struct HttpSpec {
 impl HttpSpec {
     /// A server without credentials.
     pub const fn new(url: Url) -> Self {
-        Self { url, headers: BTreeMap::new(), bearer: None }
+        Self { url, headers: BTreeMap::new(), bearer: None, network: None }
     }
 }
 
@@ -116,6 +118,14 @@ pub enum Descriptors {
 // === impl TransportSpec ===
 
 impl TransportSpec {
+    /// Settings of the connections, if this server has its own.
+    pub fn network(&self) -> Option<&NetworkSpec> {
+        match self {
+            Self::Http(http) | Self::Sse(http) | Self::WebSocket(http) => http.network.as_deref(),
+            Self::Stdio(_) | Self::Socket(_) | Self::Demo => None,
+        }
+    }
+
     /// The transport's name in configuration, status and logs.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -10,6 +10,7 @@ mod refusal;
 mod response;
 mod standalone;
 mod target;
+mod tls;
 mod unsolicited;
 
 pub(crate) use client::Client;

@@ -4,11 +4,16 @@ use std::{path::Path, time::Duration};
 
 use insta::assert_snapshot;
 use lockkeeper::{
-    config::{Config, HttpConfig, LimitsConfig, LogConfig},
-    model::{AuthPolicy, BackendSpec, Naming, OnLoss, Share, TransportSpec},
+    config::{CommandLineOptions, Config, HttpConfig, LimitsConfig, LogConfig},
+    model::{AuthPolicy, BackendSpec, Naming, OnLoss, ProxyChoice, Share, TransportSpec},
 };
 
-use super::{load, load_beside};
+use super::{load, load_beside, load_in};
+
+const CERTIFICATE: &str = include_str!("../../../src/backend/transport/http/client/certificate.pem");
+const KEY: &str = include_str!("../../../src/backend/transport/http/client/key.pem");
+/// Of no certificate.
+const OTHER_KEY: &str = include_str!("other_key.pem");
 
 /// A backend in one line, with its secrets.
 fn line(spec: &BackendSpec) -> String {
@@ -170,12 +175,50 @@ fn the_example_file_shows_the_defaults_and_every_option() {
     let whole: String =
         text.lines().map(|line| line.strip_prefix("#: ").unwrap_or(line)).collect::<Vec<_>>().join("\n");
     let variables = [("GITHUB_TOKEN", "t"), ("DOCS_TOKEN", "t"), ("HOME", "/home/ada")];
-    let config = load_beside(&[("lockkeeper.toml", &whole), ("files.env", "")], &variables);
+    let config = load_beside(
+        &[
+            ("lockkeeper.toml", &whole),
+            ("files.env", ""),
+            ("company-ca.pem", CERTIFICATE),
+            ("gateway.pem", CERTIFICATE),
+            ("gateway.key", KEY),
+        ],
+        &variables,
+    );
     assert_snapshot!(lines(&config), @r#"
     files: npx ["-y", "@modelcontextprotocol/server-filesystem", "/home/ada"] [LOG_LEVEL=info] /srv
     docs: https://docs.example.com/mcp [Authorization: Bearer t]
     demo: demo
     "#);
+}
+
+#[test]
+fn certificates_and_their_keys_are_checked_when_they_are_read() {
+    let load = |lines: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("a.pem", CERTIFICATE), ("a.key", KEY), ("other.key", OTHER_KEY), ("text", "text")] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let text = format!("[backends.a]\nurl = \"https://a.test/\"\n{lines}");
+        std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
+        load_in(folder.path(), &CommandLineOptions::default(), &[]).map_err(|problems| problems.to_string())
+    };
+    let good = "ca_file = \"a.pem\"\nclient_cert_file = \"a.pem\"\nclient_key_file = \"a.key\"\nproxy = \"none\"";
+    let network = load(good).unwrap().backends[0].transport.network().cloned().unwrap();
+    assert!(network.authorities.is_some() && network.identity.is_some() && network.proxy == Some(ProxyChoice::Direct));
+    for (lines, problem) in [
+        ("ca_file = \"text\"", "the file `text` has no certificate in PEM"),
+        ("ca_file = \"none\"", "the file `none` cannot be read"),
+        ("client_cert_file = \"a.pem\"", "a client certificate needs its key"),
+        ("client_cert_file = \"a.pem\"\nclient_key_file = \"text\"", "no private key in PEM"),
+        ("client_cert_file = \"a.pem\"\nclient_key_file = \"other.key\"", "is not the key of the first certificate"),
+        ("proxy = \"socks5://u:hunter2@a\"", "this must be the URL of an HTTP proxy"),
+    ] {
+        let told = load(lines).unwrap_err();
+        assert!(told.contains(problem) && !told.contains("hunter2"), "{lines}: {told}");
+    }
+    let program = super::errors("lockkeeper.toml", "[backends.a]\ncommand = \"a\"\nca_file = \"a\"\n", &[]);
+    assert!(program.contains("backends.a.ca_file: this needs a `url`"), "{program}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::connector::{ClientError, ServerConnector};
-use crate::backend::transport::interface::TransportError;
+use crate::{backend::transport::interface::TransportError, model::NetworkSpec};
 
 /// Maximum idle time of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -50,6 +50,18 @@ impl Client {
     /// An error if certificates are missing, or a proxy in the environment is no URL.
     pub(crate) fn new(environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
         ServerConnector::new(environment).map(Self::over)
+    }
+
+    /// Creates a client for a server with settings of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::new`]; also if these certificates cannot be used.
+    pub(crate) fn of_server(
+        network: &NetworkSpec,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Self, ClientError> {
+        ServerConnector::of_server(network, environment).map(Self::over)
     }
 
     fn over(connector: ServerConnector) -> Self {

@@ -12,7 +12,7 @@ use std::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use http::{HeaderValue, Uri, uri::Scheme};
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, MaybeHttpsStream};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::{
     client::{
         legacy::connect::{Connected, Connection, HttpConnector, proxy::Tunnel},
@@ -23,6 +23,9 @@ use hyper_util::{
 use rustls::ClientConfig;
 use tokio::{net::TcpStream, time::timeout};
 use tower::Service;
+
+use super::tls::{self, TlsSetupError};
+use crate::model::{NetworkSpec, ProxyChoice};
 
 /// Maximum time to connect: all addresses of the name, the proxy and TLS together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,9 +69,9 @@ enum ConnectRoute {
 /// Failure to create a client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The certificates of the system cannot be read.
+    /// Certificates cannot be used.
     #[error("TLS cannot be set up: {0}")]
-    Tls(#[from] rustls::Error),
+    Tls(#[from] TlsSetupError),
     /// A variable of the environment with a proxy is invalid.
     #[error("`{0}` in the environment is no URL of an HTTP proxy")]
     Proxy(&'static str),
@@ -84,13 +87,24 @@ struct ConnectTimeout;
 impl ServerConnector {
     /// Creates a connector with the proxies of `environment`.
     pub(super) fn new(environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        Self::with_tls(tls.try_with_platform_verifier()?.with_no_client_auth(), environment)
+        Self::of_server(&NetworkSpec::default(), environment)
+    }
+
+    /// Creates a connector with the settings of one server.
+    pub(super) fn of_server(
+        network: &NetworkSpec,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Self, ClientError> {
+        let proxies = match &network.proxy {
+            None => proxies(environment)?,
+            Some(ProxyChoice::Direct) => Matcher::builder().build(),
+            Some(ProxyChoice::Through(url)) => Matcher::builder().all(url.expose().to_owned()).build(),
+        };
+        Ok(Self::with_tls(tls::client_config(network)?, proxies))
     }
 
     /// Creates a connector with the certificate checks of `tls`, which names no protocols.
-    pub(super) fn with_tls(tls: ClientConfig, environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
+    pub(super) fn with_tls(tls: ClientConfig, proxies: Matcher) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -104,13 +118,13 @@ impl ServerConnector {
         let mut tls = tls;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let tls = Arc::new(tls);
-        Ok(Self {
+        Self {
             direct: HttpsConnector::from((tcp.clone(), Arc::clone(&tls))),
             http1: HttpsConnector::from((tcp, Arc::clone(&tls_http1))),
             tls,
             tls_http1,
-            proxies: Arc::new(proxies(environment)?),
-        })
+            proxies: Arc::new(proxies),
+        }
     }
 
     /// The proxy credentials of a request for `uri`, if a proxy forwards it.
@@ -165,7 +179,7 @@ fn tunnel(proxy: &Intercept, connector: HttpsConnector<HttpConnector>) -> Tunnel
 }
 
 /// The proxies of `environment`; loopback addresses are always reached directly.
-fn proxies(environment: &BTreeMap<String, String>) -> Result<Matcher, ClientError> {
+pub(super) fn proxies(environment: &BTreeMap<String, String>) -> Result<Matcher, ClientError> {
     let variable = |name: &str| environment.get(name).map(String::as_str).filter(|value| !value.is_empty());
     // `HTTP_PROXY` in capitals can be set by a client of a CGI program, so programs ignore it
     let http = variable("http_proxy").map(|url| ("http_proxy", url));

@@ -14,6 +14,7 @@ use hyper_util::{
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    server::WebPkiClientVerifier,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -24,8 +25,14 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use self::frames::{CANCEL, REFUSED_STREAM, Refusal, Refusals};
-use super::{super::target::HttpTarget, *};
-use crate::model::HttpSpec;
+use super::{
+    super::{connector::proxies, target::HttpTarget},
+    *,
+};
+use crate::{
+    model::{HttpSpec, ProxyChoice, TlsIdentity},
+    support::Secret,
+};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -42,6 +49,8 @@ enum Then {
     Hangs,
     /// Opens the requested tunnel to a TLS server with these protocols.
     Tunnels(&'static [&'static [u8]]),
+    /// Opens the tunnel to a TLS server that asks for a certificate.
+    TunnelsForKnown,
     /// Opens the tunnel to an HTTP/2 server that refuses requests.
     Refuses(Arc<Refusals>),
 }
@@ -101,7 +110,11 @@ async fn serve(
             Then::Hangs => std::future::pending().await,
             Then::Tunnels(protocols) => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-                return serve_tls(stream, protocols).await;
+                return serve_tls(stream, tls_server(protocols, Visitors::Anybody)).await;
+            }
+            Then::TunnelsForKnown => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                return serve_tls(stream, tls_server(&[], Visitors::Known)).await;
             }
             Then::Refuses(refusals) => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
@@ -112,16 +125,39 @@ async fn serve(
 }
 
 async fn accept_tls<T: AsyncRead + AsyncWrite + Unpin>(stream: T, protocols: &[&[u8]]) -> TlsStream<T> {
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("key.pem")).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut config = config.with_no_client_auth().with_single_cert(vec![certificate()], key).unwrap();
-    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-    TlsAcceptor::from(Arc::new(config)).accept(stream).await.unwrap()
+    TlsAcceptor::from(Arc::new(tls_server(protocols, Visitors::Anybody))).accept(stream).await.unwrap()
 }
 
-async fn serve_tls(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, protocols: &[&[u8]]) {
-    let stream = accept_tls(stream, protocols).await;
+/// Those whom a TLS server lets in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Visitors {
+    Anybody,
+    /// Those with [`certificate`].
+    Known,
+}
+
+fn tls_server(protocols: &[&[u8]], visitors: Visitors) -> ServerConfig {
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("key.pem")).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config =
+        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().unwrap();
+    let config = match visitors {
+        Visitors::Anybody => config.with_no_client_auth(),
+        Visitors::Known => {
+            let mut roots = RootCertStore::empty();
+            roots.add(certificate()).unwrap();
+            let known = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+            config.with_client_cert_verifier(known)
+        }
+    };
+    let mut config = config.with_single_cert(vec![certificate()], key).unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    config
+}
+
+async fn serve_tls(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, config: ServerConfig) {
+    // a client that does not trust this server, or is not let in, ends here
+    let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await else { return };
     let answer =
         hyper::service::service_fn(async |_| Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from("ok")))));
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer).await;
@@ -139,7 +175,18 @@ fn client(environment: &[(&str, String)]) -> Client {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let tls = tls.with_root_certificates(roots).with_no_client_auth();
-    Client::over(ServerConnector::with_tls(tls, &environment).unwrap())
+    Client::over(ServerConnector::with_tls(tls, proxies(&environment).unwrap()))
+}
+
+/// A client with the settings of one server: a proxy, and what else is given.
+fn own_client(proxy: &Peer, network: NetworkSpec) -> Client {
+    let proxy = Secret::new(format!("http://user:pw@127.0.0.1:{}", proxy.port));
+    let network = NetworkSpec { proxy: Some(ProxyChoice::Through(proxy)), ..network };
+    Client::of_server(&network, &BTreeMap::from([("https_proxy".to_owned(), "http://127.0.0.1:1".to_owned())])).unwrap()
+}
+
+fn pem(text: &[u8]) -> String {
+    String::from_utf8(text.to_vec()).unwrap()
 }
 
 fn target(client: &Client, url: &str) -> HttpTarget {
@@ -343,4 +390,41 @@ async fn a_request_that_may_have_run_when_its_stream_was_reset_is_not_sent_again
     let (sent, requests) = post_refused(1, Refusal::Reset(CANCEL)).await;
     assert!(matches!(sent, Err(TransportError::Lost(_))), "{sent:?}");
     assert_eq!(requests, 1);
+}
+
+#[tokio::test]
+async fn a_server_of_an_own_authority_is_trusted_where_that_is_configured() {
+    let mut proxy = Peer::start(Then::Tunnels(&[])).await;
+    let stranger = own_client(&proxy, NetworkSpec::default());
+    let error = post(&stranger, "https://server.test/mcp").await.unwrap_err();
+    assert!(error.to_string().contains("certificate"), "{error}");
+    proxy.head();
+    let authorities = Some(pem(include_bytes!("certificate.pem")));
+    let client = own_client(&proxy, NetworkSpec { authorities, ..NetworkSpec::default() });
+    assert_eq!(post(&client, "https://server.test/mcp").await.unwrap().0, StatusCode::OK);
+    let (_, head) = proxy.head();
+    let credentials = STANDARD.encode("user:pw").to_ascii_lowercase();
+    assert!(head.contains(&format!("proxy-authorization: basic {credentials}\r\n")), "{head}");
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_a_certificate_gets_the_configured_one() {
+    let proxy = Peer::start(Then::TunnelsForKnown).await;
+    let certificates = pem(include_bytes!("certificate.pem"));
+    let trusting = NetworkSpec { authorities: Some(certificates.clone()), ..NetworkSpec::default() };
+    assert!(post(&own_client(&proxy, trusting.clone()), "https://server.test/mcp").await.is_err());
+    let identity = TlsIdentity { certificates, key: Secret::new(pem(include_bytes!("key.pem"))) };
+    let client = own_client(&proxy, NetworkSpec { identity: Some(identity), ..trusting });
+    assert_eq!(post(&client, "https://server.test/mcp").await.unwrap().0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_server_without_a_proxy_is_reached_past_that_of_the_environment() {
+    let mut peer = Peer::start(Then::Answers(OK)).await;
+    let direct = NetworkSpec { proxy: Some(ProxyChoice::Direct), ..NetworkSpec::default() };
+    let environment = BTreeMap::from([("http_proxy".to_owned(), "http://127.0.0.1:1".to_owned())]);
+    let client = Client::of_server(&direct, &environment).unwrap();
+    assert!(client.proxy_authorization(&Uri::from_static("http://server.test/")).is_none());
+    assert_eq!(post(&client, &peer.url()).await.unwrap().0, StatusCode::OK);
+    assert!(peer.head().1.starts_with("post /mcp "));
 }

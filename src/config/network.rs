@@ -1,0 +1,91 @@
+//! Certificates and proxy of one server at a URL. Knows nothing of connections.
+
+use std::{path::Path, sync::Arc};
+
+use rustls::{
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    sign::CertifiedKey,
+};
+use url::Url;
+
+use super::{section::Section, text_file};
+use crate::{
+    model::{NetworkSpec, ProxyChoice, TlsIdentity},
+    support::Secret,
+};
+
+/// Maximum size of a file with certificates or a key, in bytes.
+const LONGEST: u64 = 1 << 20;
+/// The options.
+const KEYS: [&str; 4] = ["ca_file", "client_cert_file", "client_key_file", "proxy"];
+
+/// Reads the options of a server's connections; `None` if there are none. Relative paths are relative to `folder`.
+pub(super) fn read(section: &mut Section<'_>, folder: &Path) -> Option<Arc<NetworkSpec>> {
+    let pem = |file: &str| {
+        let text = text_file::read(&folder.join(file), LONGEST).map_err(|why| format!("the file `{file}` {why}"))?;
+        Ok((file.to_owned(), text))
+    };
+    let certificates = |file: &str| pem(file).and_then(|(file, text)| certificates(&file, &text).map(|_| text));
+    let authorities = section.parsed("ca_file", certificates);
+    let has_identity = (section.has("client_cert_file"), section.has("client_key_file"));
+    let chain = section.parsed("client_cert_file", certificates);
+    let key = section.parsed("client_key_file", |file| private_key(&pem(file)?));
+    if has_identity.0 != has_identity.1 {
+        section.fault("a client certificate needs its key", Some("set both `client_cert_file` and `client_key_file`"));
+    }
+    let identity = chain.zip(key).map(|(certificates, key)| TlsIdentity { certificates, key });
+    if identity.as_ref().is_some_and(|identity| !belong_together(identity)) {
+        section.fault(
+            "`client_key_file` is not the key of the first certificate in `client_cert_file`",
+            Some("name the files of one certificate"),
+        );
+    }
+    let proxy = section.parsed("proxy", proxy);
+    let network = NetworkSpec { authorities, identity, proxy };
+    (network != NetworkSpec::default()).then(|| Arc::new(network))
+}
+
+/// Reports the options as not allowed.
+pub(super) fn refuse(section: &mut Section<'_>) {
+    for key in KEYS {
+        section.refuse(key, "this needs a `url` with http, https, ws or wss", "remove it, or set such a `url`");
+    }
+}
+
+/// The certificates of a file, at least one.
+fn certificates(file: &str, text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    match all {
+        Ok(all) if all.is_empty() => Err(format!("the file `{file}` has no certificate in PEM")),
+        Ok(all) => Ok(all),
+        Err(error) => Err(format!("the file `{file}` is not PEM: {error}")),
+    }
+}
+
+/// The text of a file with a private key.
+fn private_key((file, text): &(String, String)) -> Result<Secret, String> {
+    let key = PrivateKeyDer::from_pem_slice(text.as_bytes());
+    key.map(|_| Secret::new(text.as_str())).map_err(|_| format!("the file `{file}` has no private key in PEM"))
+}
+
+fn belong_together(identity: &TlsIdentity) -> bool {
+    let chain = certificates("", &identity.certificates).unwrap_or_default();
+    let key = PrivateKeyDer::from_pem_slice(identity.key.expose().as_bytes());
+    key.is_ok_and(|key| CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).is_ok())
+}
+
+/// The proxy of a URL. Messages never quote it, since it may hold a password.
+fn proxy(text: &str) -> Result<ProxyChoice, String> {
+    if text == "none" {
+        return Ok(ProxyChoice::Direct);
+    }
+    match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.host_str().is_some() => {
+            Ok(ProxyChoice::Through(Secret::new(text)))
+        }
+        _ => {
+            Err("this must be the URL of an HTTP proxy, such as `http://proxy.example.com:3128`, or `none`".to_owned())
+        }
+    }
+}
