@@ -30,7 +30,11 @@ pub(super) fn gate(config: &Config) -> resource::GateSettings {
 
 /// Those of the gateway.
 pub(super) fn gateway(config: &Config) -> gateway::GatewaySettings {
-    gateway::GatewaySettings { naming: config.naming, ..gateway::GatewaySettings::default() }
+    gateway::GatewaySettings {
+        naming: config.naming,
+        longest_name: config.limits.tool_name_length,
+        ..gateway::GatewaySettings::default()
+    }
 }
 
 /// The limits of question slots.

@@ -138,7 +138,9 @@ impl Probe {
             tracker: TaskTracker::new(),
             cancel: cancel.child_token(),
         };
-        let gateway = Gateway::new(mounts, &config.groups, gateway::GatewaySettings::default(), deps);
+        let longest_name = config.limits.tool_name_length;
+        let settings = gateway::GatewaySettings { longest_name, ..gateway::GatewaySettings::default() };
+        let gateway = Gateway::new(mounts, &config.groups, settings, deps);
         Ok(Self { supervisor, gateway, cancel })
     }
 

@@ -17,8 +17,8 @@ pub(super) fn warning(names: &[String]) -> Option<String> {
     }
     let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
     Some(format!(
-        "tool names above {most} characters are refused by clients that write `{PREFIX}` before them: {}{more}; shorten \
-         them with `rename` in `[backends.<name>.tools]`",
+        "tool names above {most} characters are refused by clients that write `{PREFIX}` before them: {}{more}; set \
+         `tool_name_length = {most}` in `[limits]`, or shorten them with `rename` in `[backends.<name>.tools]`",
         first.join(", ")
     ))
 }

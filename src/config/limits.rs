@@ -45,6 +45,8 @@ pub struct LimitsConfig {
     pub backend_sessions: usize,
     /// `parallel_starts`: processes that start at once, 1 to 1,000; default: as many as cores, at least 4.
     pub parallel_starts: Option<usize>,
+    /// `tool_name_length`: characters of a name of a tool or prompt at `/mcp`, 44 to 64; longer ones are shortened.
+    pub tool_name_length: usize,
     /// `connections`: total connections, 16 to 1,000,000, limited by the descriptors of the process; default: as many
     /// as they allow, at most 16,384.
     pub connections: Option<usize>,
@@ -82,6 +84,7 @@ impl Default for LimitsConfig {
             request_body: 16 << 20,
             backend_sessions: 64,
             parallel_starts: None,
+            tool_name_length: 64,
             connections: None,
             connections_per_address: 512,
             head_timeout: Duration::from_secs(30),
@@ -136,6 +139,7 @@ impl LimitsConfig {
             request_body: section.size("request_body", 64 << 10..=1 << 30).unwrap_or(default.request_body),
             backend_sessions: section.count("backend_sessions", 1..=10_000).unwrap_or(default.backend_sessions),
             parallel_starts: section.count("parallel_starts", 1..=1_000),
+            tool_name_length: section.count("tool_name_length", 44..=64).unwrap_or(default.tool_name_length),
             connections: section.count("connections", 16..=1_000_000),
             connections_per_address: section
                 .count("connections_per_address", 1..=1_000_000)

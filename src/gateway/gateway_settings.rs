@@ -14,6 +14,8 @@ const COLD_BUDGET: Duration = Duration::from_secs(2);
 pub struct GatewaySettings {
     /// The names on the merged endpoint.
     pub naming: Naming,
+    /// Maximum length of a tool's or prompt's name on the merged endpoint, 44 to 64 characters; longer ones are shortened.
+    pub longest_name: usize,
     /// Maximum number of entries on one page.
     pub page_size: usize,
     /// Maximum wait of a merged answer for backends that have not answered yet, if others have.
@@ -40,10 +42,11 @@ pub struct GatewayDeps {
 // === impl GatewaySettings ===
 
 impl Default for GatewaySettings {
-    /// Prefixed names, pages of 1,000 entries, 2 s for a cold start, refreshed after a minute.
+    /// Prefixed names of at most 64 characters, pages of 1,000 entries, 2 s for a cold start, refreshed after a minute.
     fn default() -> Self {
         Self {
             naming: Naming::Prefixed,
+            longest_name: 64,
             page_size: 1_000,
             cold_budget: COLD_BUDGET,
             cold_list_budget: COLD_BUDGET,

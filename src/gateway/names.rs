@@ -1,8 +1,8 @@
 //! Names, URIs and task ids on the merged endpoint, and their reversal (`translation` section 5). Knows nothing of
 //! lists and calls.
 //!
-//! - **Names** of tools and prompts: `<backend>__<name>`, always of `[A-Za-z0-9_-]{1,64}`, which every client accepts. A
-//!   backend's name holds no `_`, so the first `__` ends it. A name that does not fit is shortened and marked with 8
+//! - **Names** of tools and prompts: `<backend>__<name>`, always of `[A-Za-z0-9_-]{1,64}`, which every client accepts;
+//!   shorter for clients that put a prefix of their own before it, if the operator says so. A backend's name holds no `_`, so the first `__` ends it. A name that does not fit is shortened and marked with 8
 //!   hexadecimal digits of its SHA-256; the backend's list tells the original.
 //! - **URIs** of resources: `<backend>+<original>`, which keeps paths and RFC 6570 templates and can be undone without a
 //!   table. `ui://` keeps its scheme, since MCP Apps hosts look for it: `ui://<backend>+<rest>`. `http://` and `https://`
@@ -11,8 +11,6 @@
 
 use crate::{model::BackendId, support::Digest};
 
-/// The most characters of a merged name.
-const MAX_NAME: usize = 64;
 const UI: &str = "ui://";
 
 /// The owner of a URI of the merged endpoint.
@@ -33,13 +31,14 @@ pub(crate) fn prefixed(backend: &BackendId, name: &str) -> String {
     format!("{backend}__{name}")
 }
 
-/// The name of `name` of `backend` on the merged endpoint.
-pub(crate) fn merged_name(backend: &BackendId, name: &str) -> String {
+/// The name of `name` of `backend` on the merged endpoint, of at most `longest` characters: 44 at least, so that the
+/// longest name of a backend and the digits fit.
+pub(crate) fn merged_name(backend: &BackendId, name: &str, longest: usize) -> String {
     let whole = prefixed(backend, name);
-    if whole.len() <= MAX_NAME && !name.is_empty() && name.chars().all(is_plain) {
+    if whole.len() <= longest && !name.is_empty() && name.chars().all(is_plain) {
         return whole;
     }
-    let room = MAX_NAME - backend.as_str().len() - "__".len() - "_12345678".len();
+    let room = longest.saturating_sub(backend.as_str().len() + "__".len() + "_12345678".len());
     let start: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).take(room).collect();
     format!("{backend}__{start}_{}", Digest::sha256(name).short_hex(4))
 }
@@ -114,11 +113,11 @@ mod tests {
     #[test]
     fn a_name_that_does_not_fit_is_shortened_and_marked() {
         let git = backend("git");
-        assert_eq!(merged_name(&git, "_log"), "git___log");
-        assert_eq!(merged_name(&git, "repo.log"), "git__repo_log_0823bac8");
-        assert_ne!(merged_name(&git, "repo.log"), merged_name(&git, "repo/log"));
-        assert_eq!(merged_name(&git, &"x".repeat(80)).len(), 64);
-        assert_eq!(merged_name(&backend(&"b".repeat(32)), &"x".repeat(80)).len(), 64);
+        assert_eq!(merged_name(&git, "_log", 64), "git___log");
+        assert_eq!(merged_name(&git, "repo.log", 64), "git__repo_log_0823bac8");
+        assert_ne!(merged_name(&git, "repo.log", 64), merged_name(&git, "repo/log", 64));
+        assert_eq!(merged_name(&git, &"x".repeat(80), 64).len(), 64);
+        assert_eq!(merged_name(&backend(&"b".repeat(32)), &"x".repeat(80), 44).len(), 44);
     }
 
     #[test]
@@ -143,10 +142,10 @@ mod tests {
     proptest! {
         #[test]
         fn every_name_fits_every_client_and_tells_its_backend(
-            backend_name in "[a-z][a-z0-9-]{0,31}", name in ".{0,100}"
+            backend_name in "[a-z][a-z0-9-]{0,31}", name in ".{0,100}", longest in 44_usize..=64
         ) {
-            let shown = merged_name(&backend(&backend_name), &name);
-            prop_assert!((1..=64).contains(&shown.len()) && shown.chars().all(is_plain), "{shown}");
+            let shown = merged_name(&backend(&backend_name), &name, longest);
+            prop_assert!((1..=longest).contains(&shown.len()) && shown.chars().all(is_plain), "{shown}");
             let (id, rest) = split_name(&shown).unwrap();
             prop_assert_eq!(id, backend_name);
             prop_assert!(rest == name || may_be_short(rest), "{rest}");

@@ -49,6 +49,7 @@ impl GatewayState {
         let old = self.backends.load_full();
         let settings = CatalogSettings {
             refresh: self.settings.refresh,
+            longest_name: self.settings.longest_name,
             changes: self.changes.clone(),
             observer: self.deps.observer.clone(),
             tracker: self.deps.tracker.clone(),

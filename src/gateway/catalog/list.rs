@@ -85,9 +85,14 @@ impl List {
         Self::default()
     }
 
-    /// Adds the entries of another page, and returns `Cut` if the list would exceed [`MAX_ENTRIES`]. If the backend
+    /// Adds the entries of another page, with merged names of at most `longest_name` characters, and returns `Cut` if the list would exceed [`MAX_ENTRIES`]. If the backend
     /// changed its version between two pages, the list stays in that of the first.
-    pub(crate) fn add(&mut self, kind: ListKind, backend: &BackendId, page: &Payload) -> PageFit {
+    pub(crate) fn add(
+        &mut self,
+        kind: ListKind,
+        (backend, longest_name): (&BackendId, usize),
+        page: &Payload,
+    ) -> PageFit {
         let hints = CacheHints::of(page);
         self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
         let method = kind.method();
@@ -102,7 +107,8 @@ impl List {
         if kind == ListKind::Tools && page.revision.has(Feature::AnyOutput) {
             self.wrapped.extend(translate::wrapped_tools(&page));
         }
-        let (entries, fit) = entries(kind, backend, &page, MAX_ENTRIES.saturating_sub(self.entries.len()));
+        let (entries, fit) =
+            entries(kind, (backend, longest_name), &page, MAX_ENTRIES.saturating_sub(self.entries.len()));
         if fit == PageFit::Cut {
             self.whole = None;
         }
@@ -116,7 +122,7 @@ impl List {
                 continue;
             }
             if matches!(kind, ListKind::Tools | ListKind::Prompts) {
-                let shown = names::merged_name(backend, &entry.key);
+                let shown = names::merged_name(backend, &entry.key, longest_name);
                 if names::split_name(&shown).is_some_and(|(_, rest)| rest != entry.key) {
                     self.short.entry(shown).or_insert(self.entries.len());
                 }
@@ -226,13 +232,18 @@ impl PartialEq for List {
 }
 
 /// The first `max` entries of one page.
-fn entries(kind: ListKind, backend: &BackendId, page: &Payload, max: usize) -> (Vec<ListEntry>, PageFit) {
+fn entries(
+    kind: ListKind,
+    (backend, longest_name): (&BackendId, usize),
+    page: &Payload,
+    max: usize,
+) -> (Vec<ListEntry>, PageFit) {
     let array = page.object().and_then(|object| object.get(kind.member()));
     let elements: Vec<&RawValue> = array.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let entry = |text: &str| {
         let key = Object::parse(text.as_bytes())?.string(kind.key())?;
         let raw = page.json().slice_ref(text.as_bytes());
-        let merged = merged(kind, backend, page.revision, &raw);
+        let merged = merged(kind, (backend, longest_name), page.revision, &raw);
         let valid_in = ValidIn::of(&kind.method(), text, page.revision);
         Some(ListEntry { key, raw, merged, valid_in })
     };
@@ -240,10 +251,11 @@ fn entries(kind: ListKind, backend: &BackendId, page: &Payload, max: usize) -> (
     (elements.into_iter().take(max).filter_map(|element| entry(element.get())).collect(), fit)
 }
 
-fn merged(kind: ListKind, backend: &BackendId, revision: Revision, raw: &Bytes) -> Bytes {
+fn merged(kind: ListKind, (backend, longest_name): (&BackendId, usize), revision: Revision, raw: &Bytes) -> Bytes {
     let rewriter = Rewriter { backend: backend.clone(), asks_as: None };
     let entry = Payload::new(revision, raw.clone());
-    let name = |text: &str| json::unquote(text).map(|name| json::quote(&names::merged_name(backend, &name)));
+    let name =
+        |text: &str| json::unquote(text).map(|name| json::quote(&names::merged_name(backend, &name, longest_name)));
     let entry = match kind {
         ListKind::Tools => {
             let entry = entry.rewrite(&[&[At::Key("name")]], name);
@@ -266,7 +278,7 @@ mod tests {
     fn list(kind: ListKind, text: &'static str) -> List {
         let page = Payload::new(Revision::V2025_11_25, Bytes::from_static(text.as_bytes()));
         let mut list = List::empty();
-        list.add(kind, &BackendId::parse("b1").unwrap(), &page);
+        list.add(kind, (&BackendId::parse("b1").unwrap(), 64), &page);
         list
     }
 
@@ -283,7 +295,7 @@ mod tests {
             let b1 = BackendId::parse("b1").unwrap();
             let tools: Vec<_> = names.iter().map(|name| serde_json::json!({ "name": name })).collect();
             let mut list = List::empty();
-            list.add(ListKind::Tools, &b1, &Payload::of(Revision::V2025_11_25, &serde_json::json!({ "tools": tools })));
+            list.add(ListKind::Tools, (&b1, 64), &Payload::of(Revision::V2025_11_25, &serde_json::json!({ "tools": tools })));
             prop_assert_eq!(list.len(), names.len());
             for (entry, name) in list.entries.iter().zip(&names) {
                 let shown = Object::parse(&entry.merged).unwrap().string("name").unwrap();

@@ -64,6 +64,8 @@ pub(super) struct ListSource {
 pub(crate) struct CatalogSettings {
     /// The age at which a list is refreshed in the background.
     pub(crate) refresh: Duration,
+    /// Maximum length of a merged name.
+    pub(crate) longest_name: usize,
     /// Takes the changes.
     pub(crate) changes: broadcast::Sender<Change>,
     /// The observer of the backend's descriptions of itself.
@@ -238,7 +240,7 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
         source.note_calls();
         bytes += page.json().len();
         pages += 1;
-        let fit = list.add(kind, &source.backend, &page);
+        let fit = list.add(kind, (&source.backend, source.settings.longest_name), &page);
         let next = cursors.after(&page);
         let is_full = pages >= MAX_PAGES || list.len() >= MAX_ENTRIES || bytes >= MAX_BYTES;
         match next {

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use futures_util::stream;
 use insta::assert_snapshot;
 use lockkeeper::{
-    gateway::{BackendBounds, ConfiguredBackend, Gateway},
+    gateway::{BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Reply, ServerRequest, Step},
     model::{Access, Rights},
 };
 
-use super::script::{Backend, Client, gateway, id, mount, payload};
+use super::script::{Backend, Client, gateway, gateway_with, id, mount, payload};
 
 fn two() -> (Arc<Backend>, Arc<Backend>, Arc<Gateway>) {
     let (one, two) = (Backend::with_tools(&["look", "write"]), Backend::with_tools(&["look"]));
@@ -46,6 +46,24 @@ async fn a_shortened_name_finds_its_tool_without_a_list() {
     assert_eq!(called[0], r#"{"name":"repo.log"}"#);
     assert_eq!(called[1], r#"{"name":"deadbeef_deadbeef"}"#);
     assert_eq!(called[2], format!(r#"{{"name":"{long}"}}"#));
+}
+
+#[tokio::test]
+async fn names_are_as_short_as_the_operator_wants_and_whole_ones_still_work() {
+    let one = Backend::with_tools(&["look"]);
+    let whole = "x".repeat(50);
+    one.set_tools(&["look", &whole]);
+    let settings = GatewaySettings { longest_name: 47, ..GatewaySettings::default() };
+    let client = Client::new(gateway_with(settings, vec![mount("b1", &one)]).merged());
+    let names = client.tools().await;
+    let (look, shown) = names.split_once(' ').unwrap();
+    assert_eq!((look, shown.len()), ("b1__look", 47));
+    assert_eq!(client.tools().await, names, "the same each time");
+    // a client may remember names from before the setting
+    for name in [shown, &format!("b1__{whole}")] {
+        client.ask(Method::ToolsCall, &format!(r#"{{"name":"{name}"}}"#)).await;
+    }
+    assert_eq!(one.asked("tools/call"), vec![format!(r#"{{"name":"{whole}"}}"#); 2]);
 }
 
 #[tokio::test]
