@@ -309,6 +309,7 @@ impl Foundation<'_> {
                 if let Ok(id) = BackendId::parse(&backend.id) {
                     backend.counts = gateway.counts(&id);
                     backend.left_out = gateway.left_out(&id);
+                    backend.warnings.extend(gateway.warnings(&id));
                 }
             }
             Status {

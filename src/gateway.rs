@@ -23,6 +23,8 @@ mod hints;
 mod listen;
 mod lists;
 mod names;
+mod output_checks;
+mod output_schema;
 mod paths;
 mod result_size;
 mod rewrite;
@@ -117,6 +119,12 @@ impl Gateway {
     /// True if every list of every backend is there, or could not be fetched.
     pub fn is_listed(&self) -> bool {
         self.shared.backends.load().entries.iter().all(|entry| entry.catalog.is_listed())
+    }
+
+    /// Sentences for the operator about results that break their schema.
+    pub fn warnings(&self, id: &BackendId) -> Vec<String> {
+        let backends = self.shared.backends.load();
+        backends.find(id.as_str()).map(|entry| entry.catalog.output_checks().warnings()).unwrap_or_default()
     }
 
     /// List entries that are hidden from clients, with the reasons; at most 100.

@@ -13,6 +13,7 @@ use super::{
     configured_backend::{BackendBounds, ConfiguredBackend},
     heartbeat::Heartbeats,
     names,
+    output_checks::CheckedOutputs,
     result_size::BoundedResults,
     rewrite::Rewriter,
     tool_view::ToolView,
@@ -205,7 +206,9 @@ impl BackendEntry {
             share: configured.share,
             last_server_info: configured.last_server_info.clone(),
         };
-        let server = bounded(own, &configured);
+        let catalog = Catalog::new(backend, settings);
+        let checked = CheckedOutputs::new(own, Arc::clone(catalog.output_checks()));
+        let server = bounded(Arc::new(checked), &configured);
         Self {
             id: configured.id.clone(),
             title: configured.title.into(),
@@ -214,7 +217,7 @@ impl BackendEntry {
             bounds: configured.bounds,
             tools,
             read_only_tools: configured.read_only_tools.into_iter().collect(),
-            catalog: Catalog::new(backend, settings),
+            catalog,
             share: configured.share,
             stop,
         }

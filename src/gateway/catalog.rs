@@ -37,6 +37,7 @@ use self::{
     cache::{CacheOwner, ListCache, ListCacheKey},
     source::ListSource,
 };
+use super::output_checks::OutputChecks;
 use crate::{
     mcp::{
         CancelReason, Capabilities, ClientInfo, Context, Payload, Server,
@@ -208,6 +209,11 @@ impl Catalog {
         for kind in ListKind::ALL.into_iter().filter(|kind| cache.list(*kind).value().is_none()) {
             self.source.list(&cache, kind);
         }
+    }
+
+    /// The checks of results by the output schemas of the list.
+    pub(crate) fn output_checks(&self) -> &Arc<OutputChecks> {
+        &self.source.output_checks
     }
 
     /// True if each list that the gateway itself sees is there, or could not be fetched.

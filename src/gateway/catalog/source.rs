@@ -26,6 +26,7 @@ use super::{
     server_info::DiscoverInfo,
 };
 use crate::{
+    gateway::output_checks::OutputChecks,
     mcp::{
         Call, ErrorObject, Feature, Method, Outcome, Payload, Revision, Server,
         observer::{LifecycleEvent, Observer},
@@ -55,6 +56,7 @@ pub(super) struct ListSource {
     pub(super) has_plain_calls: Arc<AtomicBool>,
     /// The entries that clients are not shown.
     pub(super) omissions: Omissions,
+    pub(super) output_checks: Arc<OutputChecks>,
     /// Last server information, perhaps from an earlier process of the gateway.
     last_server_info: RwLock<Option<Arc<DiscoverInfo>>>,
 }
@@ -93,6 +95,7 @@ impl ListSource {
             mirrors_params: AtomicBool::new(true),
             has_plain_calls: Arc::default(),
             omissions: Omissions::default(),
+            output_checks: Arc::default(),
             last_server_info: RwLock::new(last_server_info.map(|result| Arc::new(DiscoverInfo::new(result)))),
         }
     }
@@ -129,6 +132,13 @@ impl ListSource {
     fn note_calls(&self) {
         let plain = !self.mirrors_params.load(Ordering::Relaxed) && !self.omissions.may_have_tools();
         self.has_plain_calls.store(plain, Ordering::Relaxed);
+    }
+
+    /// Has the results of tools checked by the list that the gateway itself sees.
+    fn expect_outputs(&self, cache: &ListCache) {
+        if let Some(list) = cache.list(ListKind::Tools).value() {
+            self.output_checks.expect(list.entries.iter().map(|entry| (entry.key.as_str(), &entry.raw[..])));
+        }
     }
 
     /// Stores server information that the backend gave to the gateway.
@@ -173,7 +183,11 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
             source.omissions.note(&source.backend, kind, list.left_out());
             source.note_calls();
         }
+        let is_first = cache.list(kind).value().is_none();
         let settled = cache.list(kind).finish(asked);
+        if (is_first || settled.changed) && cache.is_own() && kind == ListKind::Tools {
+            source.expect_outputs(&cache);
+        }
         if !settled.changed && wanted {
             cache.want(kind);
         }

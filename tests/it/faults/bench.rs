@@ -184,7 +184,10 @@ impl Bench {
 
     /// The status of the sick server.
     pub(super) fn status(&self) -> BackendStatus {
-        self.supervisor.status().remove(0)
+        let mut status = self.supervisor.status().remove(0);
+        // as the application does
+        status.warnings.extend(self.gateway.warnings(&BackendId::parse("sick").unwrap()));
+        status
     }
 
     /// The value of a metric with these labels of the sick server; 0 if there is none.

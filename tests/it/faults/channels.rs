@@ -185,7 +185,7 @@ const FAULTS: &[Fault] = &[
         call: Answered("broken"),
         next: Answered("looked"),
         tools: BOTH,
-        state: ("ready", ""),
+        state: ("ready", "the `structuredContent` of tool `trouble` does not fit its `outputSchema`: /sum is a string"),
         counted: "ok",
     },
     Fault {

@@ -1,0 +1,145 @@
+//! Plain contradictions between a value and a JSON Schema. Knows nothing of tools.
+//!
+//! Only the keywords that say most (`type`, `enum`, `const`, `required`, `properties`, `additionalProperties`, `items`) are
+//! read, in bounded time: schemas and values come from servers, and a whole validator can be kept busy by a small schema. A
+//! contradiction is certain; that none is found proves nothing.
+
+use serde_json::{Map, Value};
+
+use crate::support::printable;
+
+/// Maximum number of values that are looked at.
+const MAX_STEPS: usize = 10_000;
+/// Maximum length of a reason, in characters.
+const MAX_REASON: usize = 200;
+
+/// A search for a contradiction.
+struct SchemaCheck {
+    steps: usize,
+}
+
+/// The first contradiction between `value` and `schema`, in words; `None` if none is found.
+pub(crate) fn contradiction(schema: &Value, value: &Value) -> Option<String> {
+    let found = SchemaCheck { steps: MAX_STEPS }.look(schema, value, "")?;
+    Some(printable(&found).chars().take(MAX_REASON).collect())
+}
+
+// === impl SchemaCheck ===
+
+impl SchemaCheck {
+    fn look(&mut self, schema: &Value, value: &Value, path: &str) -> Option<String> {
+        self.steps = self.steps.checked_sub(1)?;
+        let Value::Object(schema) = schema else { return None };
+        // what is beside a reference counts in some drafts only
+        if schema.contains_key("$ref") {
+            return None;
+        }
+        let at = if path.is_empty() { "it" } else { path };
+        if let Some(types) = schema.get("type").filter(|types| !has_type(value, types)) {
+            return Some(format!("{at} is {}, not {types}", kind(value)));
+        }
+        let is_other = schema.get("const").is_some_and(|only| only != value)
+            || schema.get("enum").and_then(Value::as_array).is_some_and(|values| !values.contains(value));
+        if is_other {
+            return Some(format!("{at} is none of the values that there may be"));
+        }
+        match value {
+            Value::Object(members) => self.members(schema, members, path),
+            Value::Array(items) if !schema.contains_key("prefixItems") => {
+                let of_items = schema.get("items")?;
+                let mut items = items.iter().enumerate();
+                items.find_map(|(index, item)| self.look(of_items, item, &format!("{path}/{index}")))
+            }
+            _ => None,
+        }
+    }
+
+    fn members(&mut self, schema: &Map<String, Value>, members: &Map<String, Value>, path: &str) -> Option<String> {
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        if let Some(missing) = required.filter_map(Value::as_str).find(|name| !members.contains_key(*name)) {
+            return Some(format!("{path}/{missing} is missing"));
+        }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false))
+            && !schema.contains_key("patternProperties");
+        members.iter().find_map(|(name, value)| match properties.and_then(|properties| properties.get(name)) {
+            Some(of_member) => self.look(of_member, value, &format!("{path}/{name}")),
+            None if is_closed => Some(format!("{path}/{name} is not in the schema")),
+            None => None,
+        })
+    }
+}
+
+fn has_type(value: &Value, types: &Value) -> bool {
+    match types {
+        Value::String(name) => is_a(value, name),
+        Value::Array(names) => names.iter().filter_map(Value::as_str).any(|name| is_a(value, name)),
+        // no valid schema
+        _ => true,
+    }
+}
+
+fn is_a(value: &Value, name: &str) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        _ => true,
+    }
+}
+
+const fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn plain_contradictions_are_told_with_their_place() {
+        let schema = json!({ "type": "object", "required": ["a"], "additionalProperties": false, "properties": {
+            "a": { "type": "integer" },
+            "b": { "type": ["string", "null"], "enum": ["x", null] },
+            "c": { "type": "array", "items": { "type": "object", "required": ["d"] } },
+            "r": { "$ref": "#/$defs/x", "type": "null" },
+        } });
+        let cases = [
+            (json!({ "a": 1.0, "b": null, "c": [{ "d": 1 }], "r": 7 }), None),
+            (json!([]), Some("it is an array, not \"object\"")),
+            (json!({}), Some("/a is missing")),
+            (json!({ "a": 1.5 }), Some("/a is a number, not \"integer\"")),
+            (json!({ "a": 1, "b": "y" }), Some("/b is none of the values that there may be")),
+            (json!({ "a": 1, "c": [{ "d": 1 }, {}] }), Some("/c/1/d is missing")),
+            (json!({ "a": 1, "z": 1 }), Some("/z is not in the schema")),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(contradiction(&schema, &value).as_deref(), expected, "{value}");
+        }
+        for schema in [json!(true), json!({ "type": 7 }), json!({ "required": 7, "properties": [], "enum": {} })] {
+            assert_eq!(contradiction(&schema, &json!({ "a": 1 })), None);
+        }
+    }
+
+    #[test]
+    fn the_time_is_bounded() {
+        let value = json!({ "items": vec![1; 100_000] });
+        let schema = json!({ "properties": { "items": { "items": { "type": "integer" } } } });
+        assert_eq!(contradiction(&schema, &value), None);
+        let long = contradiction(&json!({ "required": ["x".repeat(1000)] }), &json!({})).unwrap();
+        assert_eq!(long.chars().count(), MAX_REASON);
+    }
+}
