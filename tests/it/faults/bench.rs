@@ -42,6 +42,10 @@ pub(super) enum Way {
     Sse,
     WebSocket,
     Unix,
+    /// To a server of 2026-07-28, as the following.
+    ModernStdio,
+    ModernWebSocket,
+    ModernUnix,
 }
 
 /// A gateway with the servers `sick` and `fine`.
@@ -66,18 +70,36 @@ impl Drop for Bridge {
 // === impl Way ===
 
 impl Way {
+    const fn era(self) -> EraChoice {
+        match self {
+            Self::Stdio | Self::Sse | Self::WebSocket | Self::Unix => EraChoice::Legacy,
+            Self::ModernStdio | Self::ModernWebSocket | Self::ModernUnix => EraChoice::Modern,
+        }
+    }
+
+    /// The protocol version of the server.
+    pub(super) const fn version(self) -> &'static str {
+        match self.era() {
+            EraChoice::Modern => "2026-07-28",
+            EraChoice::Auto | EraChoice::Legacy => "2025-11-25",
+        }
+    }
+
     /// A server with this mode that is reached this way, and the process that has to live for it.
     fn to_script(self, folder: &TempDir, mode: &str) -> (TransportSpec, Option<Bridge>) {
-        let args = vec![SICK.to_owned(), folder.path().display().to_string(), mode.to_owned()];
-        if self == Self::Stdio {
+        let mut args = vec![SICK.to_owned(), folder.path().display().to_string(), mode.to_owned()];
+        if self.era() == EraChoice::Modern {
+            args.push("modern".to_owned());
+        }
+        if matches!(self, Self::Stdio | Self::ModernStdio) {
             let stdio = StdioSpec { command: "python3".to_owned(), args, env: BTreeMap::new(), cwd: None };
             return (TransportSpec::Stdio(stdio), None);
         }
         let socket = folder.path().join("socket").display().to_string();
         let (kind, address) = match self {
-            Self::Unix => ("unix", socket.as_str()),
-            Self::WebSocket => ("ws", "0"),
-            Self::Stdio | Self::Sse => ("sse", "0"),
+            Self::Unix | Self::ModernUnix => ("unix", socket.as_str()),
+            Self::WebSocket | Self::ModernWebSocket => ("ws", "0"),
+            Self::Stdio | Self::ModernStdio | Self::Sse => ("sse", "0"),
         };
         let mut bridge = Command::new("python3");
         bridge.args([BRIDGE, kind, address, "python3"]).args(args).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -87,9 +109,13 @@ impl Way {
         let at = |url: String| HttpSpec::new(url.parse().unwrap());
         let port = line.trim();
         let transport = match self {
-            Self::Unix => TransportSpec::Socket(SocketAddress::Unix(PathBuf::from(port))),
-            Self::WebSocket => TransportSpec::WebSocket(at(format!("ws://127.0.0.1:{port}/mcp"))),
-            Self::Stdio | Self::Sse => TransportSpec::Sse(at(format!("http://127.0.0.1:{port}/sse"))),
+            Self::Unix | Self::ModernUnix => TransportSpec::Socket(SocketAddress::Unix(PathBuf::from(port))),
+            Self::WebSocket | Self::ModernWebSocket => {
+                TransportSpec::WebSocket(at(format!("ws://127.0.0.1:{port}/mcp")))
+            }
+            Self::Stdio | Self::ModernStdio | Self::Sse => {
+                TransportSpec::Sse(at(format!("http://127.0.0.1:{port}/sse")))
+            }
         };
         (transport, Some(Bridge(child)))
     }
@@ -104,7 +130,8 @@ impl Bench {
         let (transport, bridge) = way.to_script(&folder, mode);
         // in this mode alone it passes
         let start_timeout = if mode == "never answers the handshake" { Duration::from_secs(1) } else { SOON };
-        let bench = Self::start_with(transport, start_timeout, (folder, metrics));
+        let sick = BackendSpec { start_timeout, call_timeout: SILENCE, era: way.era(), ..legacy("sick", transport) };
+        let bench = Self::beside(sick, (folder, metrics));
         let bench = Self { _bridge: bridge, ..bench };
         bench.settle().await;
         bench
@@ -113,10 +140,10 @@ impl Bench {
     /// Starts both servers, and does not wait for them.
     pub(super) fn start_with(
         transport: TransportSpec,
-        start_timeout: Duration,
+        era: EraChoice,
         (folder, metrics): (TempDir, PrometheusHandle),
     ) -> Self {
-        let sick = BackendSpec { start_timeout, call_timeout: SILENCE, ..legacy("sick", transport) };
+        let sick = BackendSpec { start_timeout: SOON, call_timeout: SILENCE, era, ..legacy("sick", transport) };
         Self::beside(sick, (folder, metrics))
     }
 

@@ -4,13 +4,13 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::bench::{
     Bench,
-    Way::{self, Sse, Stdio, Unix, WebSocket},
+    Way::{self, ModernStdio, ModernUnix, ModernWebSocket, Sse, Stdio, Unix, WebSocket},
 };
 use super::end::End::{self, Answered, Failed, Silent};
 use crate::backend::scripted_servers::SOON;
 
 /// Every way on which one channel carries all messages.
-const CHANNELS: &[Way] = &[Stdio, Sse, WebSocket, Unix];
+const CHANNELS: &[Way] = &[Stdio, Sse, WebSocket, Unix, ModernStdio, ModernWebSocket, ModernUnix];
 
 /// The tools of both servers.
 const BOTH: &str = "sick__look sick__trouble fine__look fine__trouble";
@@ -82,7 +82,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "floods",
-        over: &[Stdio, Unix],
+        over: &[Stdio, Unix, ModernStdio, ModernUnix],
         call: Failed("a line is longer than 16777216 bytes"),
         next: Answered("looked"),
         tools: BOTH,
@@ -91,7 +91,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "prints text",
-        over: &[Stdio],
+        over: &[Stdio, ModernStdio],
         call: Answered("well"),
         next: Answered("looked"),
         tools: BOTH,
@@ -100,7 +100,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "prints text",
-        over: &[Sse, WebSocket, Unix],
+        over: &[Sse, WebSocket, Unix, ModernWebSocket, ModernUnix],
         call: Answered("well"),
         next: Answered("looked"),
         tools: BOTH,
@@ -190,7 +190,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "repeats its cursor",
-        over: &[Stdio],
+        over: &[Stdio, ModernStdio],
         call: Answered("well"),
         next: Answered("looked"),
         tools: BOTH,
@@ -199,7 +199,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "loops its cursor",
-        over: &[Stdio],
+        over: &[Stdio, ModernStdio],
         call: Answered("well"),
         next: Answered("looked"),
         tools: "sick__look sick__trouble sick__page_b sick__page_a fine__look fine__trouble",
@@ -208,7 +208,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "lists no list",
-        over: &[Stdio],
+        over: &[Stdio, ModernStdio],
         call: Answered("well"),
         next: Answered("looked"),
         tools: FINE,
@@ -217,7 +217,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "fails to list",
-        over: &[Stdio],
+        over: &[Stdio, ModernStdio],
         call: Answered("well"),
         next: Answered("looked"),
         tools: FINE,
@@ -268,6 +268,9 @@ impl Fault {
         if status.state.word() != self.state.0 || !told.contains(self.state.1) {
             return Err(format!("the status: {} {told}", status.state.word()));
         }
+        if status.state.word() == "ready" && status.protocol_version.as_deref() != Some(way.version()) {
+            return Err(format!("the version: {:?}", status.protocol_version));
+        }
         let labels = ["backend=\"sick\"", "method=\"tools/call\"", &format!("outcome=\"{}\"", self.counted)];
         if bench.metric("lockkeeper_backend_calls_total", &labels) < 1.0 {
             return Err(format!("not counted as {}", self.counted));
@@ -294,4 +297,19 @@ async fn faults_over_a_websocket_have_their_defined_effect() {
 #[tokio::test]
 async fn faults_over_a_socket_have_their_defined_effect() {
     run(Unix).await;
+}
+
+#[tokio::test]
+async fn faults_of_a_modern_process_have_their_defined_effect() {
+    run(ModernStdio).await;
+}
+
+#[tokio::test]
+async fn faults_of_a_modern_server_over_a_websocket_have_their_defined_effect() {
+    run(ModernWebSocket).await;
+}
+
+#[tokio::test]
+async fn faults_of_a_modern_server_over_a_socket_have_their_defined_effect() {
+    run(ModernUnix).await;
 }

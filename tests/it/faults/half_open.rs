@@ -3,7 +3,7 @@
 
 use std::{fs, time::Duration};
 
-use lockkeeper::model::{HttpSpec, SocketAddress, TransportSpec, status::BackendState};
+use lockkeeper::model::{EraChoice, HttpSpec, SocketAddress, TransportSpec, status::BackendState};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -15,7 +15,7 @@ use tokio::{
 use tokio_tungstenite::tungstenite::{Message as Frame, handshake::server};
 
 use super::bench::Bench;
-use crate::backend::scripted_servers::{SOON, hold_time, pass, until};
+use crate::backend::scripted_servers::{hold_time, pass, until};
 
 /// The longest time of an idle connection before TCP probes it.
 const PROBED_AFTER: Duration = Duration::from_mins(1);
@@ -33,7 +33,11 @@ fn answered(message: &Value) -> Option<Value> {
 }
 
 fn bench(transport: TransportSpec) -> Bench {
-    Bench::start_with(transport, SOON, (TempDir::new().unwrap(), PrometheusBuilder::new().build_recorder().handle()))
+    Bench::start_with(
+        transport,
+        EraChoice::Legacy,
+        (TempDir::new().unwrap(), PrometheusBuilder::new().build_recorder().handle()),
+    )
 }
 
 /// The time until the kernel probes the idle connection between these ports, if it will.

@@ -1,5 +1,6 @@
 //! Faults of a server over Streamable HTTP, in its answer to a call.
 
+use lockkeeper::model::EraChoice::{self, Legacy, Modern};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -18,6 +19,8 @@ use crate::backend::scripted_servers::SOON;
 /// A row of the table. After each, the server answers its next call, its tools stay listed, and it is ready.
 struct HttpFault {
     mode: &'static str,
+    /// The servers that it can happen to.
+    of: &'static [EraChoice],
     answer: Script,
     call: End,
     counted: &'static str,
@@ -32,21 +35,27 @@ fn status(status: &str, headers: &str) -> Vec<Step> {
     vec![Write(answer(status, headers, b""))]
 }
 
+/// Servers with sessions, and those of 2026-07-28.
+const BOTH: &[EraChoice] = &[Legacy, Modern];
+
 const FAULTS: &[HttpFault] = &[
     HttpFault {
         mode: "500",
+        of: BOTH,
         answer: |_, _| status("500 Internal Server Error", ""),
         call: Failed("the server failed (500"),
         counted: "error",
     },
     HttpFault {
         mode: "429 with Retry-After",
+        of: BOTH,
         answer: |_, _| status("429 Too Many Requests", "Retry-After: 7\r\n"),
         call: Failed("the server is overloaded (429"),
         counted: "error",
     },
     HttpFault {
         mode: "404 once",
+        of: &[Legacy],
         answer: |id, before| match before {
             0 => status("404 Not Found", ""),
             _ => vec![Write(answer("200 OK", "", &text(id, "well")))],
@@ -56,43 +65,57 @@ const FAULTS: &[HttpFault] = &[
     },
     HttpFault {
         mode: "404 always",
+        of: &[Legacy],
         answer: |_, _| status("404 Not Found", ""),
         call: Failed("the server has forgotten the session (404)"),
         counted: "lost",
     },
     HttpFault {
+        mode: "404 of a modern server",
+        of: &[Modern],
+        answer: |_, _| status("404 Not Found", ""),
+        call: Failed("the server answered 404 Not Found: is `url` the MCP endpoint?"),
+        counted: "error",
+    },
+    HttpFault {
         mode: "401",
+        of: BOTH,
         answer: |_, _| status("401 Unauthorized", "WWW-Authenticate: Bearer\r\n"),
         call: Failed("the server turned the gateway away (401"),
         counted: "error",
     },
     HttpFault {
         mode: "redirect",
+        of: BOTH,
         answer: |_, _| status("307 Temporary Redirect", "Location: https://elsewhere.example/mcp\r\n"),
         call: Failed("to https://elsewhere.example/mcp: put the right address into `url`"),
         counted: "error",
     },
     HttpFault {
         mode: "reset before the answer",
+        of: BOTH,
         answer: |_, _| vec![Reset],
         call: Failed("The connection to backend `sick` was lost"),
         counted: "error",
     },
     HttpFault {
         mode: "reset in the stream",
+        of: BOTH,
         answer: |_, _| vec![Write(stream(b": begun\n\n")), Reset],
         call: Failed("The connection to backend `sick` was lost"),
         counted: "error",
     },
-    HttpFault { mode: "half-open in a call", answer: |_, _| vec![Silence], call: Silent, counted: "error" },
+    HttpFault { mode: "half-open in a call", of: BOTH, answer: |_, _| vec![Silence], call: Silent, counted: "error" },
     HttpFault {
         mode: "half-open in the stream",
+        of: BOTH,
         answer: |_, _| vec![Write(stream(b": begun\n\n")), Silence],
         call: Silent,
         counted: "error",
     },
     HttpFault {
         mode: "64 KiB header",
+        of: BOTH,
         answer: |id, _| {
             let header = format!("X-Long: {}\r\n", "x".repeat(64 << 10));
             vec![Write(answer("200 OK", &header, &text(id, "well")))]
@@ -102,18 +125,21 @@ const FAULTS: &[HttpFault] = &[
     },
     HttpFault {
         mode: "header without end",
+        of: BOTH,
         answer: |_, _| vec![Write(format!("HTTP/1.1 200 OK\r\nX-Long: {}", "x".repeat(1 << 20)).into_bytes()), Silence],
         call: Failed("The connection to backend `sick` was lost"),
         counted: "error",
     },
     HttpFault {
         mode: "slow drip",
+        of: BOTH,
         answer: |id, _| vec![Drip(answer("200 OK", "", &text(id, "well")))],
         call: Answered("well"),
         counted: "ok",
     },
     HttpFault {
         mode: "body cut short",
+        of: BOTH,
         answer: |_, _| {
             let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
             vec![Write(head.as_bytes().to_vec()), Close]
@@ -123,24 +149,28 @@ const FAULTS: &[HttpFault] = &[
     },
     HttpFault {
         mode: "stream without final blank line",
+        of: BOTH,
         answer: |id, _| vec![Write(stream(&event(id, "\n"))), Close],
         call: Failed("the server closed the stream before its answer"),
         counted: "error",
     },
     HttpFault {
         mode: "stream with CR",
+        of: BOTH,
         answer: |id, _| vec![Write(stream(&event(id, "\r\r"))), Close],
         call: Answered("well"),
         counted: "ok",
     },
     HttpFault {
         mode: "stream with BOM",
+        of: BOTH,
         answer: |id, _| vec![Write(stream(&[b"\xef\xbb\xbf", event(id, "\n\n").as_slice()].concat())), Close],
         call: Answered("well"),
         counted: "ok",
     },
     HttpFault {
         mode: "10 MB event",
+        of: BOTH,
         answer: |id, _| {
             let log = format!(
                 "data: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{{\"level\":\"info\",\"data\":\"{}\"}}}}\n\n",
@@ -153,12 +183,14 @@ const FAULTS: &[HttpFault] = &[
     },
     HttpFault {
         mode: "20 MB event",
+        of: BOTH,
         answer: |_, _| vec![Write(stream(b"data: ")), Write(vec![b'x'; 20 << 20]), Silence],
         call: Failed("`sick`"),
         counted: "error",
     },
     HttpFault {
         mode: "stream with comments before the answer",
+        of: BOTH,
         answer: |id, _| {
             let comments = ": still here\n\n".repeat((17 << 20) / 14);
             vec![Write(stream(&[comments.as_bytes(), &event(id, "\n\n")].concat())), Close]
@@ -168,6 +200,7 @@ const FAULTS: &[HttpFault] = &[
     },
     HttpFault {
         mode: "stream with comments only",
+        of: BOTH,
         answer: |_, _| vec![Write(stream(": still here\n\n".repeat(100).as_bytes())), Close],
         call: Failed("the server closed the stream before its answer"),
         counted: "error",
@@ -175,11 +208,11 @@ const FAULTS: &[HttpFault] = &[
 ];
 
 impl HttpFault {
-    async fn run(&self) -> Result<(), String> {
+    async fn run(&self, era: EraChoice) -> Result<(), String> {
         let recorder = PrometheusBuilder::new().build_recorder();
         let _recording = metrics::set_default_local_recorder(&recorder);
         let server = RawHttp::start(self.answer).await;
-        let bench = Bench::start_with(server.transport(), SOON, (TempDir::new().unwrap(), recorder.handle()));
+        let bench = Bench::start_with(server.transport(), era, (TempDir::new().unwrap(), recorder.handle()));
         bench.settle().await;
         Answered("looked").check("the call before", &bench.call("one", "sick__look").await)?;
         let ended = match self.call {
@@ -206,13 +239,22 @@ impl HttpFault {
     }
 }
 
-#[tokio::test]
-async fn faults_over_streamable_http_have_their_defined_effect() {
+async fn run(era: EraChoice) {
     let mut wrong = Vec::new();
-    for fault in FAULTS {
-        if let Err(what) = fault.run().await {
+    for fault in FAULTS.iter().filter(|fault| fault.of.contains(&era)) {
+        if let Err(what) = fault.run(era).await {
             wrong.push(format!("{}: {what}", fault.mode));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn faults_over_streamable_http_have_their_defined_effect() {
+    run(Legacy).await;
+}
+
+#[tokio::test]
+async fn faults_of_a_modern_server_over_streamable_http_have_their_defined_effect() {
+    run(Modern).await;
 }

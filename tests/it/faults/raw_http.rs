@@ -88,6 +88,12 @@ async fn serve(
         let id = &message["id"];
         let steps = match (verb.as_str(), message["method"].as_str().unwrap_or_default()) {
             ("GET", _) => vec![Step::Write(answer("405 Method Not Allowed", "", b""))],
+            ("POST", "server/discover") => {
+                let info = json!({ "io.modelcontextprotocol/serverInfo": { "name": "raw", "version": "1" } });
+                let result = json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                    "capabilities": { "tools": {} }, "ttlMs": 0, "cacheScope": "private", "_meta": info });
+                vec![Step::Write(answer("200 OK", "", &result_of(id, &result)))]
+            }
             ("POST", "initialize") => {
                 let capabilities = json!({ "tools": {} });
                 let info = json!({ "name": "raw", "version": "1" });
@@ -98,7 +104,8 @@ async fn serve(
             ("POST", "tools/list") => {
                 let tools =
                     ["look", "trouble"].map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
-                vec![Step::Write(answer("200 OK", "", &result_of(id, &json!({ "tools": tools }))))]
+                let result = json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" });
+                vec![Step::Write(answer("200 OK", "", &result_of(id, &result)))]
             }
             ("POST", "tools/call") if message["params"]["name"] == "trouble" => {
                 script(id, calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
@@ -139,9 +146,9 @@ pub(super) fn stream(bytes: &[u8]) -> Vec<u8> {
     [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n", bytes].concat()
 }
 
-/// The result of a tool with this text.
+/// The result of a tool with this text, for servers of each era: older ones may add members.
 pub(super) fn text(id: &Value, text: &str) -> Vec<u8> {
-    result_of(id, &json!({ "content": [{ "type": "text", "text": text }] }))
+    result_of(id, &json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] }))
 }
 
 fn result_of(id: &Value, result: &Value) -> Vec<u8> {

@@ -1,12 +1,16 @@
-"""A server on stdio with one fault. Usage: sick.py FOLDER MODE; it leaves in FOLDER what a test looks for. The tool
-`look` answers, the tool `trouble` brings on the fault of a MODE that is about calls."""
+"""A server on stdio with one fault. Usage: sick.py FOLDER MODE [modern]; it leaves in FOLDER what a test looks for. The tool
+`look` answers, the tool `trouble` brings on the fault of a MODE that is about calls. It has sessions, or is one of
+2026-07-28."""
 import json, os, signal, subprocess, sys, threading, time
 
-folder, mode = sys.argv[1], sys.argv[2]
+folder, mode, modern = sys.argv[1], sys.argv[2], sys.argv[3:] == ["modern"]
+CACHED = {"ttlMs": 0, "cacheScope": "private"}
 lock, changes = threading.Lock(), 0
 
 
 def send(message):
+    if modern and isinstance(message.get("result"), dict):
+        message["result"].setdefault("resultType", "complete")
     with lock:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         sys.stdout.flush()
@@ -40,7 +44,7 @@ def repeat(what, every):
     threading.Thread(target=run, daemon=True).start()
 
 
-def initialize(id, params):
+def introduce(id, params):
     if mode == "exits in the handshake":
         last_words()
     if mode == "never answers the handshake":
@@ -49,6 +53,10 @@ def initialize(id, params):
         print("Welcome to the server!\n{not json\n", flush=True)
     if mode == "writes null":
         print("null\n[]\n7\n\"text\"", flush=True)
+    if modern:
+        about = {"io.modelcontextprotocol/serverInfo": {"name": "sick", "version": "1"}}
+        return send({"id": id, "result": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}},
+                                          **CACHED, "_meta": about}})
     send({"id": id, "result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {"listChanged": True}},
                                "serverInfo": {"name": "sick", "version": "1"}}})
 
@@ -95,16 +103,19 @@ def trouble(id):
 
 
 def list_tools(id, params):
+    def answer(page):
+        send({"id": id, "result": {**page, **(CACHED if modern else {})}})
+
     tools = [tool("look"), tool("trouble")]
     if mode == "loops its cursor":
         at = {None: "a", "a": "b", "b": "a"}[params.get("cursor")]
-        return send({"id": id, "result": {"tools": tools if "cursor" not in params else [tool("page_" + at)], "nextCursor": at}})
+        return answer({"tools": tools if "cursor" not in params else [tool("page_" + at)], "nextCursor": at})
     if mode == "repeats its cursor":
-        return send({"id": id, "result": {"tools": tools, "nextCursor": "same"}})
+        return answer({"tools": tools, "nextCursor": "same"})
     if mode == "lists many":
         tools += [tool("tool%d" % number) for number in range(9998)]
     if mode == "lists no list":
-        return send({"id": id, "result": {"tools": "none"}})
+        return answer({"tools": "none"})
     if mode == "fails to list":
         return send({"id": id, "error": {"code": -32603, "message": "no list today"}})
     if mode == "changes its tools":
@@ -112,7 +123,7 @@ def list_tools(id, params):
     if mode == "breaks its output schema":
         schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
         tools[1]["outputSchema"] = schema
-    send({"id": id, "result": {"tools": tools}})
+    answer({"tools": tools})
 
 
 def change():
@@ -121,10 +132,21 @@ def change():
     send({"method": "notifications/tools/list_changed"})
 
 
+def listen(id, params):
+    global subscription
+    subscription = id
+    about = {"io.modelcontextprotocol/subscriptionId": id}
+    send({"method": "notifications/subscriptions/acknowledged", "params": {"notifications": params["notifications"], "_meta": about}})
+    if mode == "prints text":
+        repeat(say, 0.01)
+
+
 def handle(message):
     method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
-    if method == "initialize":
-        initialize(id, params)
+    if method == ("server/discover" if modern else "initialize"):
+        introduce(id, params)
+    elif method == "subscriptions/listen" and modern:
+        listen(id, params)
     elif method == "notifications/initialized" and mode == "changes its tools":
         repeat(change, 0.01)
     elif method == "notifications/initialized" and mode == "prints text":
