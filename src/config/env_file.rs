@@ -27,8 +27,10 @@ pub(super) fn read(file: &str, folder: &Path) -> Result<BTreeMap<String, Secret>
 fn parse(text: &str) -> Result<BTreeMap<String, Secret>, usize> {
     let mut variables = BTreeMap::new();
     let mut rest = text.trim_start_matches('\u{feff}');
+    let (mut line, mut counted) = (1, rest);
     while !rest.is_empty() {
-        let line = text[..text.len() - rest.len()].matches('\n').count() + 1;
+        line += counted[..counted.len() - rest.len()].matches('\n').count();
+        counted = rest;
         let (start, _) = rest.split_once('\n').unwrap_or((rest, ""));
         if matches!(start.trim_start().chars().next(), None | Some('#')) {
             rest = &rest[(start.len() + 1).min(rest.len())..];

@@ -2,12 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 use rustls::{
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     sign::CertifiedKey,
 };
-use url::Url;
 
 use super::{section::Section, text_file};
 use crate::{
@@ -80,12 +81,12 @@ fn proxy(text: &str) -> Result<ProxyChoice, String> {
     if text == "none" {
         return Ok(ProxyChoice::Direct);
     }
-    match Url::parse(text) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.host_str().is_some() => {
-            Ok(ProxyChoice::Through(Secret::new(text)))
-        }
-        _ => {
-            Err("this must be the URL of an HTTP proxy, such as `http://proxy.example.com:3128`, or `none`".to_owned())
-        }
+    let is_http = |proxy: &Uri| matches!(proxy.scheme_str(), Some("http" | "https"));
+    let is_named = text.starts_with("http://") || text.starts_with("https://");
+    // as the connector reads it, which goes without a proxy if it cannot
+    let probe = Matcher::builder().all(text.to_owned()).build().intercept(&Uri::from_static("http://a"));
+    if is_named && probe.is_some_and(|proxy| is_http(proxy.uri())) {
+        return Ok(ProxyChoice::Through(Secret::new(text)));
     }
+    Err("this must be the URL of an HTTP proxy, such as `http://proxy.example.com:3128`, or `none`; in a password, `%7C` stands for `|`, and so on".to_owned())
 }

@@ -87,7 +87,8 @@ pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -
 
 fn stdio(section: &mut Section<'_>, (dialect, folder): (Dialect, &Path), chosen: bool) -> Option<StdioSpec> {
     if !chosen {
-        for key in ["args", "env", "env_file", "cwd"] {
+        let shared = (dialect == Dialect::Shared).then_some("envFile");
+        for key in ["args", "env", "env_file", "cwd"].into_iter().chain(shared) {
             section.refuse(key, "this needs a `command`", "remove it, or set a `command`");
         }
     }

@@ -9,12 +9,13 @@ use std::{
     },
 };
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::output_schema::contradiction;
 use crate::{
-    mcp::{Call, Event, Method, Outcome, Payload, Reply, Server},
+    mcp::{Call, Event, Method, Outcome, Payload, Reply, Server, json::Object},
     support::printable_name,
 };
 
@@ -35,7 +36,8 @@ pub(crate) struct OutputChecks {
 
 #[derive(Debug, Default)]
 struct ChecksState {
-    pending: HashMap<String, Value>,
+    /// The entries of tools with a schema.
+    pending: HashMap<String, Bytes>,
     faults: BTreeMap<String, String>,
 }
 
@@ -50,12 +52,10 @@ pub(crate) struct CheckedOutputs {
 
 impl OutputChecks {
     /// Checks the next result of each of these tools, by their entries in a list; what was found before is forgotten.
-    pub(crate) fn expect<'a>(&self, tools: impl Iterator<Item = (&'a str, &'a [u8])>) {
-        let schema = |(name, entry): (&str, &[u8])| {
-            let mut entry: Value = serde_json::from_slice(entry).ok()?;
-            Some((name.to_owned(), entry.get_mut("outputSchema")?.take()))
-        };
-        let pending = tools.filter(|(_, entry)| entry.len() <= MAX_SIZE).filter_map(schema).take(MAX_TOOLS).collect();
+    pub(crate) fn expect<'a>(&self, tools: impl Iterator<Item = (&'a str, &'a Bytes)>) {
+        let has_schema = |entry: &Bytes| Object::parse(entry).is_some_and(|entry| entry.get("outputSchema").is_some());
+        let pending = tools.filter(|(_, entry)| entry.len() <= MAX_SIZE && has_schema(entry)).take(MAX_TOOLS);
+        let pending = pending.map(|(name, entry)| (name.to_owned(), entry.clone())).collect();
         let mut state = self.state.lock();
         *state = ChecksState { pending, faults: BTreeMap::new() };
         self.is_pending.store(!state.pending.is_empty(), Ordering::Relaxed);
@@ -72,20 +72,27 @@ impl OutputChecks {
         self.state.lock().faults.iter().take(MAX_TOLD.0).map(sentence).collect()
     }
 
-    fn take(&self, tool: &str) -> Option<Value> {
-        let mut state = self.state.lock();
-        let schema = state.pending.remove(tool);
-        self.is_pending.store(!state.pending.is_empty(), Ordering::Relaxed);
-        schema
+    fn is_expected(&self, tool: &str) -> bool {
+        self.state.lock().pending.contains_key(tool)
     }
 
-    fn check(&self, tool: &str, schema: &Value, result: &Payload) {
+    /// The schema of a tool, which is checked now.
+    fn take(&self, tool: &str) -> Option<Value> {
+        let mut state = self.state.lock();
+        let entry = state.pending.remove(tool);
+        self.is_pending.store(!state.pending.is_empty(), Ordering::Relaxed);
+        drop(state);
+        Some(serde_json::from_slice::<Value>(&entry?).ok()?.get_mut("outputSchema")?.take())
+    }
+
+    fn check(&self, tool: &str, result: &Payload) {
         if result.json().len() > MAX_SIZE {
             return;
         }
         let Some(result) = result.view::<Value>().filter(is_of_the_tool) else { return };
+        let Some(schema) = self.take(tool) else { return };
         let fault = match result.get("structuredContent") {
-            Some(content) => contradiction(schema, content),
+            Some(content) => contradiction(&schema, content),
             None => Some("there is none".to_owned()),
         };
         if let Some(fault) = fault {
@@ -115,11 +122,13 @@ impl Server for CheckedOutputs {
             return self.server.call(call);
         }
         let tool = call.params.string("name").unwrap_or_default();
-        let Some(schema) = self.checks.take(&tool) else { return self.server.call(call) };
+        if !self.checks.is_expected(&tool) {
+            return self.server.call(call);
+        }
         let checks = Arc::clone(&self.checks);
         self.server.call(call).map(move |event| {
             if let Event::Done(Outcome::Complete(result)) = &event {
-                checks.check(&tool, &schema, result);
+                checks.check(&tool, result);
             }
             event
         })
@@ -133,32 +142,26 @@ mod tests {
     use super::*;
     use crate::mcp::Revision;
 
-    fn checked(result: &Value) -> Vec<String> {
+    fn checked(result: &Value) -> (Vec<String>, bool) {
         let checks = OutputChecks::default();
         let entry = json!({ "name": "sum", "outputSchema": { "type": "object", "required": ["sum"] } }).to_string();
-        checks.expect([("sum", entry.as_bytes()), ("plain", b"{}")].into_iter());
-        assert!(checks.take("plain").is_none());
-        let schema = checks.take("sum").unwrap();
-        assert!(!checks.is_pending.load(Ordering::Relaxed), "each tool once");
-        checks.check("sum", &schema, &Payload::of(Revision::V2025_11_25, result));
-        checks.warnings()
+        checks.expect([("sum", &Bytes::from(entry)), ("plain", &Bytes::from_static(b"{}"))].into_iter());
+        assert!(checks.is_expected("sum") && !checks.is_expected("plain"));
+        checks.check("sum", &Payload::of(Revision::V2025_11_25, result));
+        (checks.warnings(), checks.is_pending.load(Ordering::Relaxed))
     }
 
     #[test]
     fn a_result_of_a_tool_is_held_against_its_schema_and_nothing_else_is() {
-        for fine in [
-            json!({ "structuredContent": { "sum": 7 } }),
-            json!({ "isError": true }),
-            json!({ "task": { "taskId": "1" } }),
-            json!({ "resultType": "task" }),
-        ] {
-            assert_eq!(checked(&fine), [""; 0], "{fine}");
+        assert_eq!(checked(&json!({ "structuredContent": { "sum": 7 } })), (Vec::new(), false), "each tool once");
+        for other in [json!({ "isError": true }), json!({ "task": { "taskId": "1" } }), json!({ "resultType": "task" })]
+        {
+            assert_eq!(checked(&other), (Vec::new(), true), "{other}");
         }
-        let [told] = &checked(&json!({ "structuredContent": {} }))[..] else { panic!() };
-        assert_eq!(
-            told,
-            "the `structuredContent` of tool `sum` does not fit its `outputSchema`: /sum is missing; it is passed on"
-        );
-        assert!(checked(&json!({ "content": [] }))[0].contains("there is none"));
+        let (told, _) = checked(&json!({ "structuredContent": {} }));
+        let sentence =
+            "the `structuredContent` of tool `sum` does not fit its `outputSchema`: /sum is missing; it is passed on";
+        assert_eq!(told, [sentence]);
+        assert!(checked(&json!({ "content": [] })).0[0].contains("there is none"));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::support::printable;
 
-/// Maximum number of values that are looked at.
+/// Maximum number of values and of elements of a schema that are looked at.
 const MAX_STEPS: usize = 10_000;
 /// Maximum length of a reason, in characters.
 const MAX_REASON: usize = 200;
@@ -28,8 +28,9 @@ pub(crate) fn contradiction(schema: &Value, value: &Value) -> Option<String> {
 
 impl SchemaCheck {
     fn look(&mut self, schema: &Value, value: &Value, path: &str) -> Option<String> {
-        self.steps = self.steps.checked_sub(1)?;
         let Value::Object(schema) = schema else { return None };
+        let length = |keyword: &str| schema.get(keyword).and_then(Value::as_array).map_or(0, Vec::len);
+        self.charge(1 + length("type") + length("enum") + length("required"))?;
         // what is beside a reference counts in some drafts only
         if schema.contains_key("$ref") {
             return None;
@@ -38,8 +39,9 @@ impl SchemaCheck {
         if let Some(types) = schema.get("type").filter(|types| !has_type(value, types)) {
             return Some(format!("{at} is {}, not {types}", kind(value)));
         }
-        let is_other = schema.get("const").is_some_and(|only| only != value)
-            || schema.get("enum").and_then(Value::as_array).is_some_and(|values| !values.contains(value));
+        let values = schema.get("enum").and_then(Value::as_array);
+        let is_other = schema.get("const").is_some_and(|only| !may_equal(only, value))
+            || values.is_some_and(|values| !values.iter().any(|one| may_equal(one, value)));
         if is_other {
             return Some(format!("{at} is none of the values that there may be"));
         }
@@ -54,6 +56,16 @@ impl SchemaCheck {
         }
     }
 
+    /// `None` once the steps are used up.
+    fn charge(&mut self, steps: usize) -> Option<()> {
+        // none is left for what follows
+        self.steps = self.steps.checked_sub(steps).or_else(|| {
+            self.steps = 0;
+            None
+        })?;
+        Some(())
+    }
+
     fn members(&mut self, schema: &Map<String, Value>, members: &Map<String, Value>, path: &str) -> Option<String> {
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
         if let Some(missing) = required.filter_map(Value::as_str).find(|name| !members.contains_key(*name)) {
@@ -62,11 +74,21 @@ impl SchemaCheck {
         let properties = schema.get("properties").and_then(Value::as_object);
         let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false))
             && !schema.contains_key("patternProperties");
+        self.charge(members.len())?;
         members.iter().find_map(|(name, value)| match properties.and_then(|properties| properties.get(name)) {
             Some(of_member) => self.look(of_member, value, &format!("{path}/{name}")),
             None if is_closed => Some(format!("{path}/{name} is not in the schema")),
             None => None,
         })
+    }
+}
+
+/// False if the two are certainly different; numbers are equal by value, and what holds several values is not compared.
+fn may_equal(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
+        (Value::Array(_), Value::Array(_)) | (Value::Object(_), Value::Object(_)) => true,
+        (one, other) => one == other,
     }
 }
 
@@ -113,12 +135,13 @@ mod tests {
     fn plain_contradictions_are_told_with_their_place() {
         let schema = json!({ "type": "object", "required": ["a"], "additionalProperties": false, "properties": {
             "a": { "type": "integer" },
-            "b": { "type": ["string", "null"], "enum": ["x", null] },
+            "b": { "type": ["string", "null", "number"], "enum": ["x", null, 1] },
             "c": { "type": "array", "items": { "type": "object", "required": ["d"] } },
             "r": { "$ref": "#/$defs/x", "type": "null" },
         } });
         let cases = [
             (json!({ "a": 1.0, "b": null, "c": [{ "d": 1 }], "r": 7 }), None),
+            (json!({ "a": 1, "b": 1.0 }), None),
             (json!([]), Some("it is an array, not \"object\"")),
             (json!({}), Some("/a is missing")),
             (json!({ "a": 1.5 }), Some("/a is a number, not \"integer\"")),
@@ -136,6 +159,9 @@ mod tests {
 
     #[test]
     fn the_time_is_bounded() {
+        let names = vec!["a"; 60_000];
+        let schema = json!({ "items": { "required": names } });
+        assert_eq!(contradiction(&schema, &json!(vec![json!({ "a": 1 }); 10_000])), None);
         let value = json!({ "items": vec![1; 100_000] });
         let schema = json!({ "properties": { "items": { "items": { "type": "integer" } } } });
         assert_eq!(contradiction(&schema, &value), None);

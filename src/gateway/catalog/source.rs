@@ -137,7 +137,7 @@ impl ListSource {
     /// Has the results of tools checked by the list that the gateway itself sees.
     fn expect_outputs(&self, cache: &ListCache) {
         if let Some(list) = cache.list(ListKind::Tools).value() {
-            self.output_checks.expect(list.entries.iter().map(|entry| (entry.key.as_str(), &entry.raw[..])));
+            self.output_checks.expect(list.entries.iter().map(|entry| (entry.key.as_str(), &entry.raw)));
         }
     }
 

@@ -213,6 +213,8 @@ fn certificates_and_their_keys_are_checked_when_they_are_read() {
         ("client_cert_file = \"a.pem\"\nclient_key_file = \"text\"", "no private key in PEM"),
         ("client_cert_file = \"a.pem\"\nclient_key_file = \"other.key\"", "is not the key of the first certificate"),
         ("proxy = \"socks5://u:hunter2@a\"", "this must be the URL of an HTTP proxy"),
+        ("proxy = \"http://u:hunter2|^@a:1\"", "this must be the URL of an HTTP proxy"),
+        ("proxy = \" http://a:1\"", "this must be the URL of an HTTP proxy"),
     ] {
         let told = load(lines).unwrap_err();
         assert!(told.contains(problem) && !told.contains("hunter2"), "{lines}: {told}");

@@ -54,6 +54,8 @@ def introduce(id, params):
     if mode == "writes null":
         print("null\n[]\n7\n\"text\"", flush=True)
     if modern:
+        if mode == "prints text":
+            repeat(say, 0.01)
         about = {"io.modelcontextprotocol/serverInfo": {"name": "sick", "version": "1"}}
         return send({"id": id, "result": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}},
                                           **CACHED, "_meta": about}})
@@ -133,12 +135,8 @@ def change():
 
 
 def listen(id, params):
-    global subscription
-    subscription = id
     about = {"io.modelcontextprotocol/subscriptionId": id}
     send({"method": "notifications/subscriptions/acknowledged", "params": {"notifications": params["notifications"], "_meta": about}})
-    if mode == "prints text":
-        repeat(say, 0.01)
 
 
 def handle(message):
