@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE
 
 KIND, ADDRESS, COMMAND = sys.argv[1], sys.argv[2], sys.argv[3:]
 LIMIT = 1 << 26
-TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
+CONTINUED, TEXT, CLOSE, PING, PONG = 0, 1, 8, 9, 10
 INPUTS, NUMBERS, HELD = {}, itertools.count(), set()
 
 
@@ -55,10 +55,10 @@ async def frame_of(reader):
     return first & 15, (int.from_bytes(data, "big") ^ key).to_bytes(size, "big")
 
 
-def frame(kind, data):
+def frame(kind, data, is_last=True):
     size = len(data)
     length = bytes([size]) if size < 126 else b"\x7e" + size.to_bytes(2, "big") if size < 1 << 16 else b"\x7f" + size.to_bytes(8, "big")
-    return bytes([128 | kind]) + length + data
+    return bytes([(128 if is_last else 0) | kind]) + length + data
 
 
 async def websocket(headers, reader, writer):
@@ -79,8 +79,16 @@ async def websocket(headers, reader, writer):
                 await process.stdin.drain()
 
     async def say():
-        async for line in process.stdout:
-            writer.write(frame(TEXT, line.rstrip(b"\n")))
+        has_begun = False
+        # in fragments as it comes, since a line may have no end
+        while data := await process.stdout.read(1 << 16):
+            *whole, begun = data.split(b"\n")
+            for part in whole:
+                writer.write(frame(CONTINUED if has_begun else TEXT, part))
+                has_begun = False
+            if begun:
+                writer.write(frame(CONTINUED if has_begun else TEXT, begun, is_last=False))
+                has_begun = True
             await writer.drain()
 
     await until_one_ends(process, hear(), say())
@@ -93,8 +101,16 @@ async def events(reader, writer):
     writer.write(f"event: endpoint\ndata: messages?session={session}\n\n".encode())
 
     async def say():
-        async for line in process.stdout:
-            writer.write(b"event: message\ndata: " + line + b"\n")
+        has_begun = False
+        # as it comes, since a line may have no end
+        while data := await process.stdout.read(1 << 16):
+            for number, part in enumerate(data.split(b"\n")):
+                if number > 0:
+                    writer.write(b"\n\n")
+                    has_begun = False
+                if part:
+                    writer.write(part if has_begun else b"event: message\ndata: " + part)
+                    has_begun = True
             await writer.drain()
 
     try:

@@ -58,6 +58,8 @@ def initialize(id, params):
     send({"id": id, "result": result})
     if "garbage" in options:
         send({"id": id, "result": {"again": True}})
+    if "greets" in options:
+        send({"method": "notifications/message", "params": {"level": "info", "data": "hello"}})
 
 
 def call(id, params):

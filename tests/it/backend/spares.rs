@@ -1,15 +1,20 @@
 //! Spare processes: started before a client needs them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use lockkeeper::model::{BackendSpec, Requester, SessionId};
+use lockkeeper::{
+    mcp::{ClientInfo, Context, Event, Method, Payload, Revision, Server},
+    model::{BackendSpec, Requester, SessionId},
+};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use serde_json::{Value, json};
 
-use super::scripted_servers::{Scripts, client, hold_time, pass, started, text, tool, until};
+use super::scripted_servers::{Scripts, call, client, hold_time, next, pass, result, started, text, tool, until};
+
+const DIALOGS: &str = r#"{"elicitation":{}}"#;
 
 /// The process ids of the server with this name, in the order of their starts.
 fn processes(scripts: &Scripts, name: &str) -> Vec<i32> {
@@ -43,6 +48,63 @@ async fn the_next_session_gets_a_process_that_has_started_before_it() {
     started_processes(&scripts, "kept", 4).await;
     supervisor.shutdown().await;
     assert_eq!(scripts.log("kept").matches("stdin closed").count(), 4, "the spare one ends with the others");
+}
+
+/// The lists that the gateway asks for in the name of clients that can show dialogs.
+async fn introduced(server: &Arc<dyn Server>) {
+    let context = Context { requester: Requester::Gateway, ..client("s1", DIALOGS) };
+    result(call(server, context, Method::ToolsList, &Value::Null)).await;
+}
+
+#[tokio::test]
+async fn the_process_that_introduced_the_server_serves_the_first_session() {
+    let scripts = Scripts::new();
+    let spec = BackendSpec { spares: 0, ..scripts.spec("once", &[]) };
+    let (supervisor, server) = started(spec).await;
+    introduced(&server).await;
+    let all = started_processes(&scripts, "once", 2).await;
+    let first = pid(&text(tool(&server, client("s1", DIALOGS), &about())).await);
+    assert_eq!(i64::from(all[1]), first);
+    // its questions reach the session
+    let asks = json!({ "name": "ask", "arguments": { "method": "elicitation/create" } });
+    let mut reply = tool(&server, client("s1", DIALOGS), &asks);
+    let Event::Asked(question) = next(&mut reply).await else { panic!("a question") };
+    question.answer.give(Ok(Payload::of(Revision::NEWEST_LEGACY, &json!({ "action": "decline" }))));
+    assert!(text(reply).await.contains("decline"));
+    // another session gets a process of its own
+    let second = pid(&text(tool(&server, client("s2", DIALOGS), &about())).await);
+    assert_ne!(first, second);
+    supervisor.shutdown().await;
+    assert_eq!(processes(&scripts, "once").len(), 3);
+}
+
+#[tokio::test]
+async fn a_process_that_has_spoken_of_its_own_introduces_alone() {
+    let scripts = Scripts::new();
+    let spec = BackendSpec { spares: 0, ..scripts.spec("heard", &["greets=yes"]) };
+    let (supervisor, server) = started(spec).await;
+    introduced(&server).await;
+    let all = started_processes(&scripts, "heard", 2).await;
+    let first = pid(&text(tool(&server, client("s1", DIALOGS), &about())).await);
+    assert!(!all.iter().any(|known| i64::from(*known) == first), "what it said is lost for this session");
+    supervisor.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_that_was_told_of_another_client_introduces_alone() {
+    let scripts = Scripts::new();
+    let spec = BackendSpec { spares: 0, ..scripts.spec("other", &[]) };
+    let (supervisor, server) = started(spec).await;
+    introduced(&server).await;
+    let all = started_processes(&scripts, "other", 2).await;
+    let named = ClientInfo {
+        implementation: r#"{"name":"another","version":"2"}"#.into(),
+        ..ClientInfo::clone(&client("s1", DIALOGS).client)
+    };
+    let context = Context { client: Arc::new(named), ..client("s1", DIALOGS) };
+    let first = pid(&text(tool(&server, context, &about())).await);
+    assert!(!all.iter().any(|known| i64::from(*known) == first));
+    supervisor.shutdown().await;
 }
 
 #[tokio::test]

@@ -34,6 +34,8 @@ pub(super) const SILENCE: Duration = Duration::from_secs(50);
 const SICK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults/sick.py");
 /// Puts a server on stdio behind another transport.
 const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge.py");
+/// The same for Streamable HTTP.
+const HTTP_BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults/http_bridge.py");
 
 /// The way to the sick server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,10 +44,12 @@ pub(super) enum Way {
     Sse,
     WebSocket,
     Unix,
+    Http,
     /// To a server of 2026-07-28, as the following.
     ModernStdio,
     ModernWebSocket,
     ModernUnix,
+    ModernHttp,
 }
 
 /// A gateway with the servers `sick` and `fine`.
@@ -72,8 +76,8 @@ impl Drop for Bridge {
 impl Way {
     const fn era(self) -> EraChoice {
         match self {
-            Self::Stdio | Self::Sse | Self::WebSocket | Self::Unix => EraChoice::Legacy,
-            Self::ModernStdio | Self::ModernWebSocket | Self::ModernUnix => EraChoice::Modern,
+            Self::Stdio | Self::Sse | Self::WebSocket | Self::Unix | Self::Http => EraChoice::Legacy,
+            Self::ModernStdio | Self::ModernWebSocket | Self::ModernUnix | Self::ModernHttp => EraChoice::Modern,
         }
     }
 
@@ -96,13 +100,14 @@ impl Way {
             return (TransportSpec::Stdio(stdio), None);
         }
         let socket = folder.path().join("socket").display().to_string();
-        let (kind, address) = match self {
-            Self::Unix | Self::ModernUnix => ("unix", socket.as_str()),
-            Self::WebSocket | Self::ModernWebSocket => ("ws", "0"),
-            Self::Stdio | Self::ModernStdio | Self::Sse => ("sse", "0"),
+        let behind: &[&str] = match self {
+            Self::Unix | Self::ModernUnix => &[BRIDGE, "unix", &socket],
+            Self::WebSocket | Self::ModernWebSocket => &[BRIDGE, "ws", "0"],
+            Self::Http | Self::ModernHttp => &[HTTP_BRIDGE],
+            Self::Stdio | Self::ModernStdio | Self::Sse => &[BRIDGE, "sse", "0"],
         };
         let mut bridge = Command::new("python3");
-        bridge.args([BRIDGE, kind, address, "python3"]).args(args).stdout(Stdio::piped()).stderr(Stdio::null());
+        bridge.args(behind).arg("python3").args(args).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = bridge.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -113,6 +118,7 @@ impl Way {
             Self::WebSocket | Self::ModernWebSocket => {
                 TransportSpec::WebSocket(at(format!("ws://127.0.0.1:{port}/mcp")))
             }
+            Self::Http | Self::ModernHttp => TransportSpec::Http(at(format!("http://127.0.0.1:{port}/mcp"))),
             Self::Stdio | Self::ModernStdio | Self::Sse => {
                 TransportSpec::Sse(at(format!("http://127.0.0.1:{port}/sse")))
             }

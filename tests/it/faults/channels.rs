@@ -1,15 +1,19 @@
-//! Faults of a server on a channel: a process, or the same process behind HTTP+SSE, a WebSocket or a socket.
+//! Faults of a server's program: a process, or the same process behind HTTP+SSE, a WebSocket, a socket or Streamable HTTP.
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::bench::{
     Bench,
-    Way::{self, ModernStdio, ModernUnix, ModernWebSocket, Sse, Stdio, Unix, WebSocket},
+    Way::{self, Http, ModernHttp, ModernStdio, ModernUnix, ModernWebSocket, Sse, Stdio, Unix, WebSocket},
 };
 use super::end::End::{self, Answered, Failed, Silent};
 use crate::backend::scripted_servers::SOON;
 
-/// Every way on which one channel carries all messages.
+/// Every way to the program.
+pub(super) const WAYS: &[Way] =
+    &[Stdio, Sse, WebSocket, Unix, Http, ModernStdio, ModernWebSocket, ModernUnix, ModernHttp];
+/// Every way on which one channel carries all messages. What cannot happen otherwise, or happens within one answer, is
+/// in `http.rs`.
 const CHANNELS: &[Way] = &[Stdio, Sse, WebSocket, Unix, ModernStdio, ModernWebSocket, ModernUnix];
 
 /// The tools of both servers.
@@ -37,7 +41,7 @@ struct Fault {
 const FAULTS: &[Fault] = &[
     Fault {
         mode: "exits at start",
-        over: CHANNELS,
+        over: WAYS,
         call: Failed("`sick` is not available"),
         next: Failed("`sick` is not available"),
         tools: FINE,
@@ -46,7 +50,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "exits in the handshake",
-        over: CHANNELS,
+        over: WAYS,
         call: Failed("`sick` is not available"),
         next: Failed("`sick` is not available"),
         tools: FINE,
@@ -55,7 +59,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "never answers the handshake",
-        over: CHANNELS,
+        over: WAYS,
         call: Failed("the server did not complete its handshake within 1 s"),
         next: Failed("the server did not complete its handshake within 1 s"),
         tools: FINE,
@@ -64,7 +68,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "exits in a call",
-        over: CHANNELS,
+        over: WAYS,
         call: Failed("The connection to backend `sick` was lost"),
         next: Answered("looked"),
         tools: BOTH,
@@ -73,7 +77,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "never answers",
-        over: CHANNELS,
+        over: WAYS,
         call: Silent,
         next: Answered("looked"),
         tools: BOTH,
@@ -90,6 +94,24 @@ const FAULTS: &[Fault] = &[
         counted: "error",
     },
     Fault {
+        mode: "floods",
+        over: &[Sse, Http, ModernHttp],
+        call: Failed("an event is larger than 16777216 bytes"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "error",
+    },
+    Fault {
+        mode: "floods",
+        over: &[WebSocket, ModernWebSocket],
+        call: Failed("the connection broke (Space limit exceeded: Message too long"),
+        next: Answered("looked"),
+        tools: BOTH,
+        state: ("ready", ""),
+        counted: "error",
+    },
+    Fault {
         mode: "prints text",
         over: &[Stdio, ModernStdio],
         call: Answered("well"),
@@ -100,7 +122,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "prints text",
-        over: &[Sse, WebSocket, Unix, ModernWebSocket, ModernUnix],
+        over: &[Sse, WebSocket, Unix, Http, ModernWebSocket, ModernUnix, ModernHttp],
         call: Answered("well"),
         next: Answered("looked"),
         tools: BOTH,
@@ -109,7 +131,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "writes null",
-        over: CHANNELS,
+        over: WAYS,
         call: Answered("well"),
         next: Answered("looked"),
         tools: BOTH,
@@ -127,7 +149,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "closes its output",
-        over: CHANNELS,
+        over: WAYS,
         call: Failed("The connection to backend `sick` was lost"),
         next: Answered("looked"),
         tools: BOTH,
@@ -136,7 +158,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "ignores TERM",
-        over: CHANNELS,
+        over: WAYS,
         call: Answered("well"),
         next: Answered("looked"),
         tools: BOTH,
@@ -163,7 +185,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "answers with a text",
-        over: CHANNELS,
+        over: WAYS,
         call: Failed("Backend `sick` broke the protocol: the result is not an object"),
         next: Answered("looked"),
         tools: BOTH,
@@ -181,7 +203,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "breaks its output schema",
-        over: CHANNELS,
+        over: WAYS,
         call: Answered("broken"),
         next: Answered("looked"),
         tools: BOTH,
@@ -190,7 +212,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "repeats its cursor",
-        over: &[Stdio, ModernStdio],
+        over: WAYS,
         call: Answered("well"),
         next: Answered("looked"),
         tools: BOTH,
@@ -199,7 +221,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "loops its cursor",
-        over: &[Stdio, ModernStdio],
+        over: WAYS,
         call: Answered("well"),
         next: Answered("looked"),
         tools: "sick__look sick__trouble sick__page_b sick__page_a fine__look fine__trouble",
@@ -208,7 +230,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "lists no list",
-        over: &[Stdio, ModernStdio],
+        over: WAYS,
         call: Answered("well"),
         next: Answered("looked"),
         tools: FINE,
@@ -217,7 +239,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         mode: "fails to list",
-        over: &[Stdio, ModernStdio],
+        over: WAYS,
         call: Answered("well"),
         next: Answered("looked"),
         tools: FINE,
@@ -297,6 +319,16 @@ async fn faults_over_a_websocket_have_their_defined_effect() {
 #[tokio::test]
 async fn faults_over_a_socket_have_their_defined_effect() {
     run(Unix).await;
+}
+
+#[tokio::test]
+async fn faults_behind_streamable_http_have_their_defined_effect() {
+    run(Http).await;
+}
+
+#[tokio::test]
+async fn faults_of_a_modern_server_behind_streamable_http_have_their_defined_effect() {
+    run(ModernHttp).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use lockkeeper::model::EraChoice::{self, Legacy, Modern};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
@@ -169,6 +169,36 @@ const FAULTS: &[HttpFault] = &[
         counted: "ok",
     },
     HttpFault {
+        mode: "JSON that is no message",
+        of: BOTH,
+        answer: |id, _| {
+            let neither = json!({ "jsonrpc": "2.0", "id": id }).to_string();
+            vec![Write(answer("200 OK", "", neither.as_bytes()))]
+        },
+        call: Failed("the answer is no JSON-RPC message"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "two answers in a stream",
+        of: BOTH,
+        answer: |id, _| {
+            let second = [b"data: ", text(id, "again").as_slice(), b"\n\n"].concat();
+            vec![Write(stream(&[event(id, "\n\n"), second].concat())), Close]
+        },
+        call: Answered("well"),
+        counted: "ok",
+    },
+    HttpFault {
+        mode: "stray answers in a stream",
+        of: BOTH,
+        answer: |id, _| {
+            let stray = [event(&json!(987_654), "\n\n"), event(&json!("whose"), "\n\n")].concat();
+            vec![Write(stream(&[stray, event(id, "\n\n")].concat())), Close]
+        },
+        call: Answered("well"),
+        counted: "ok",
+    },
+    HttpFault {
         mode: "10 MB event",
         of: BOTH,
         answer: |id, _| {
@@ -185,7 +215,7 @@ const FAULTS: &[HttpFault] = &[
         mode: "20 MB event",
         of: BOTH,
         answer: |_, _| vec![Write(stream(b"data: ")), Write(vec![b'x'; 20 << 20]), Silence],
-        call: Failed("`sick`"),
+        call: Failed("an event is larger than 16777216 bytes"),
         counted: "error",
     },
     HttpFault {

@@ -128,15 +128,17 @@ def list_tools(id, params):
     answer({"tools": tools})
 
 
-def change():
+def change(**meta):
     global changes
     changes += 1
-    send({"method": "notifications/tools/list_changed"})
+    send({"method": "notifications/tools/list_changed", **meta})
 
 
 def listen(id, params):
     about = {"io.modelcontextprotocol/subscriptionId": id}
     send({"method": "notifications/subscriptions/acknowledged", "params": {"notifications": params["notifications"], "_meta": about}})
+    if mode == "changes its tools":
+        repeat(lambda: change(params={"_meta": about}), 0.01)
 
 
 def handle(message):

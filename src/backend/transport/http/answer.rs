@@ -65,7 +65,18 @@ pub(super) fn answer(
         let mut stream: BoxStream<'static, _> = events(response.into_body().into_data_stream()).boxed();
         loop {
             while let Some(event) = stream.next().await {
-                let Ok(event) = event.inspect_err(|error| tracing::debug!(%error, "a stream broke off")) else { break };
+                let event = match event {
+                    Ok(event) => event,
+                    // it would come again
+                    Err(error @ EventsError::TooLarge) => {
+                        yield Err(TransportError::Lost(error.to_string()));
+                        return;
+                    }
+                    Err(error @ EventsError::Broken(_)) => {
+                        tracing::debug!(%error, "a stream broke off");
+                        break;
+                    }
+                };
                 cursor.note(&event);
                 if event.is_message() {
                     fruitless = 0;
