@@ -23,7 +23,10 @@ impl ExternalBackend {
         self.context.tasks.spawn(async move {
             let era = backend.era.now();
             let succession = if slot.has_lived() { Succession::Another } else { Succession::First };
-            let opened = backend.opener.open(era, (&key, succession), &client).await;
+            let opened = match backend.introduced(&key, &client).await {
+                Some(connection) => Ok(connection),
+                None => backend.opener.open(era, (&key, succession), &client).await,
+            };
             backend.opener.count(opened.as_deref().ok());
             if let Ok(connection) = &opened {
                 backend.crossing.set_server_tasks(connection.tasks());
@@ -45,6 +48,15 @@ impl ExternalBackend {
                 }
             }
         });
+    }
+
+    /// The process in which the server was introduced to clients like this one, which serves this one from now on.
+    async fn introduced(&self, key: &ConnectionKey, client: &ClientInfo) -> Option<Arc<ServerConnection>> {
+        if !self.spec.transport.starts_process() {
+            return None;
+        }
+        let introduced = self.pool.take_introduced(key, client)?;
+        self.opener.take_over(&introduced, key).await
     }
 
     /// Starts spare processes for the clients that come next.

@@ -78,6 +78,12 @@ impl ConnectionKey {
         Self { scope, capabilities: String::new(), slot: 0 }
     }
 
+    /// Of a client session: the key of the connection that lists for clients with the same capabilities.
+    pub(crate) fn introduced(&self) -> Option<Self> {
+        let is_session = matches!(self.scope, SharingScope::Session(_));
+        is_session.then(|| Self { scope: SharingScope::Catalog, ..self.clone() })
+    }
+
     /// The same sharer's connection in another slot.
     #[must_use]
     pub(crate) fn in_slot(&self, slot: usize) -> Self {

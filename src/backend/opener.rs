@@ -31,7 +31,7 @@ use super::{
     upgrade::TransportOffer,
 };
 use crate::{
-    mcp::{Capabilities, ClientInfo, Era, Feature, Revision},
+    mcp::{ClientInfo, Era, Feature, Revision},
     model::{BackendSpec, TransportSpec, status::OutputLine},
 };
 
@@ -169,7 +169,7 @@ impl Opener {
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.spec.start_timeout);
             let may_be_http_sse = Arc::clone(&open.transport);
             let context = ConnectionContext {
-                capabilities: offer.client.capabilities.clone(),
+                client: Arc::clone(&offer.client),
                 ..self.context(&SessionProtocol, (key, Succession::First))
             };
             let session = UnsettledConnection::new(receive::begin(context, open), turn);
@@ -221,6 +221,17 @@ impl Opener {
         let open = answered.connection().hand_over().await?;
         open.transport.negotiated(RequestProtocol.newest());
         Some(UnsettledConnection::new(receive::begin(self.context(&RequestProtocol, key), open), None))
+    }
+
+    /// Continues a session that was opened to introduce the server, as that of `key`; `None` if it has ended.
+    pub(super) async fn take_over(
+        &self,
+        introduced: &ServerConnection,
+        key: &ConnectionKey,
+    ) -> Option<Arc<ServerConnection>> {
+        let client = Arc::clone(&introduced.context.client);
+        let context = ConnectionContext { client, ..self.context(&SessionProtocol, (key, Succession::First)) };
+        receive::continued(introduced, context).await
     }
 
     /// Opens a connection of `key` to a modern server and asks for its server information. A configured era is checked
@@ -330,7 +341,7 @@ impl Opener {
             key: key.clone(),
             protocol,
             abilities: self.transport.abilities(),
-            capabilities: Capabilities::none(),
+            client: Arc::new(ClientInfo::gateway()),
             is_another: succession == Succession::Another,
             listens: Arc::clone(&self.listens),
             subscriptions: Arc::clone(&self.subscriptions),

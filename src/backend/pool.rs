@@ -21,7 +21,7 @@ use super::{
     slots::SlotLimits,
 };
 use crate::{
-    mcp::Era,
+    mcp::{ClientInfo, Era},
     model::{EraCell, SessionId},
 };
 
@@ -123,6 +123,17 @@ impl Pool {
         let lease = Lease::new(&slot);
         slots.insert(key.clone(), slot);
         Ok(lease)
+    }
+
+    /// Takes the connection on which the gateway asked for the lists of clients like this one, if it can become this
+    /// client's: nobody uses it, and the client would miss nothing.
+    pub(crate) fn take_introduced(&self, key: &ConnectionKey, client: &ClientInfo) -> Option<Arc<ServerConnection>> {
+        let introduced = key.introduced()?;
+        let mut slots = self.slots.lock();
+        let slot = slots.get(&introduced).filter(|slot| slot.is_idle())?;
+        let connection = slot.connection().filter(|connection| connection.suits(client))?;
+        slots.remove(&introduced);
+        Some(connection)
     }
 
     /// The connection of `key`, if it is usable.

@@ -40,7 +40,7 @@ use self::{
 use super::output_checks::OutputChecks;
 use crate::{
     mcp::{
-        CancelReason, Capabilities, ClientInfo, Context, Payload, Server,
+        CancelReason, ClientInfo, Context, Payload, Revision, Server,
         translate::{LeftOut, Profile},
     },
     model::{BackendId, Caller, Requester, SessionId, Share},
@@ -84,14 +84,26 @@ impl Catalog {
         Self { source, has_plain_calls, share, caches: RwLock::default(), uses: AtomicU64::new(0) }
     }
 
-    /// A context of the gateway with these capabilities. Without any, it uses the base connection; with some, it
-    /// represents all clients with the same.
-    pub(crate) fn base_context(capabilities: &Capabilities) -> Context {
+    /// The gateway's own context, which uses the base connection.
+    pub(crate) fn own_context() -> Context {
+        Self::base_context(ClientInfo::gateway())
+    }
+
+    /// The context for lists of all clients with the same capabilities as this one. The server hears of the first one,
+    /// whose session may continue the connection.
+    fn alike_context(client: &ClientInfo) -> Context {
+        if client.capabilities.key().is_empty() {
+            return Self::own_context();
+        }
+        Self::base_context(ClientInfo { revision: Revision::NEWEST_LEGACY, ..client.clone() })
+    }
+
+    fn base_context(client: ClientInfo) -> Context {
         Context {
             caller: Arc::new(Caller::gateway()),
             requester: Requester::Gateway,
             mirror: None,
-            client: Arc::new(ClientInfo { capabilities: capabilities.clone(), ..ClientInfo::gateway() }),
+            client: Arc::new(client),
             profile: Profile::default(),
             cancel_reason: CancelReason::default(),
             revoked: None,
@@ -205,7 +217,7 @@ impl Catalog {
 
     /// Fetches what the gateway itself sees, as far as it is not there and due.
     pub(crate) fn warm(&self) {
-        let cache = self.cache(&Self::base_context(&Capabilities::none()));
+        let cache = self.cache(&Self::own_context());
         for kind in ListKind::ALL.into_iter().filter(|kind| cache.list(*kind).value().is_none()) {
             self.source.list(&cache, kind);
         }
@@ -273,7 +285,7 @@ impl Catalog {
             return Arc::clone(cache);
         }
         let context = match key.owner {
-            CacheOwner::Base => Self::base_context(&context.client.capabilities),
+            CacheOwner::Base => Self::alike_context(&context.client),
             CacheOwner::User(_) | CacheOwner::Session(_) => context.clone(),
         };
         let mut caches = self.caches.write();

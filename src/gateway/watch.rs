@@ -9,7 +9,7 @@ use super::{
     backends::BackendEntry,
     catalog::{Catalog, ListKind},
 };
-use crate::mcp::{Call, Capabilities, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision};
+use crate::mcp::{Call, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision};
 
 /// Changes that come together are one.
 const TOGETHER: Duration = Duration::from_millis(100);
@@ -42,7 +42,7 @@ async fn follow(entry: &BackendEntry) {
         let call = Call {
             method: Method::Listen,
             params: Payload::absent(Revision::NEWEST_LEGACY),
-            context: Catalog::base_context(&Capabilities::none()),
+            context: Catalog::own_context(),
         };
         let error = hear(&entry.catalog, entry.server.call(call)).await;
         tracing::debug!(backend = %entry.id, ?error, "a backend ended the gateway's listen");

@@ -98,6 +98,13 @@ impl ClientInfo {
         )
     }
 
+    /// True if a server with sessions is told the same of both.
+    pub fn is_introduced_as(&self, other: &Self) -> bool {
+        let told =
+            |client: &Self| (client.revision.era(), client.implementation.clone(), client.capabilities.json().clone());
+        told(self) == told(other)
+    }
+
     /// The name that it gave.
     pub fn name(&self) -> Option<String> {
         Object::parse(&self.implementation)?.string("name")

@@ -75,6 +75,14 @@ pub(crate) fn begin(context: ConnectionContext, open: OpenTransport) -> Arc<Serv
     connection
 }
 
+/// Continues an open session as a connection with another owner; `None` if it has ended.
+pub(crate) async fn continued(session: &ServerConnection, context: ConnectionContext) -> Option<Arc<ServerConnection>> {
+    let server = session.server()?.clone();
+    let connection = begin(context, session.hand_over().await?);
+    connection.set_server(server);
+    Some(connection)
+}
+
 impl ServerConnection {
     /// Ends the connection without its transport, which another one continues; `None` if it has ended before.
     pub(crate) async fn hand_over(&self) -> Option<OpenTransport> {
@@ -114,6 +122,9 @@ impl ServerConnection {
     /// Handles one message; `on` is the call on whose exchange it came. Returns the call that it belongs to and its
     /// event; everything else is done here.
     pub(super) fn receive(&self, message: Message, on: Option<u64>) -> Option<(u64, Event)> {
+        if !matches!(message, Message::Response { .. }) {
+            self.has_spoken.store(true, Ordering::Release);
+        }
         match message {
             Message::Response { id, outcome } => self.answered(id.as_ref(), outcome, on),
             Message::Notification { method, params } => {

@@ -170,6 +170,13 @@ fn unnamed(backend: &BackendId) -> String {
     format!(r#"{{"name":"{backend}","version":"unknown"}}"#)
 }
 
+impl Clone for ServerInfo {
+    fn clone(&self) -> Self {
+        let latest = Mutex::new(self.latest.lock().clone());
+        Self { implementation: Arc::clone(&self.implementation), completes: self.completes.clone(), latest, ..*self }
+    }
+}
+
 // === impl Account ===
 
 impl Account {

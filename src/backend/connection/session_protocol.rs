@@ -214,7 +214,7 @@ fn can_be_asked(connection: &ServerConnection, method: &Method) -> bool {
         Method::Other(_) => return connection.server().is_some() && is_of_one_client,
         _ => return false,
     };
-    connection.server().is_some() && connection.context.capabilities.has(capability)
+    connection.server().is_some() && connection.context.client.capabilities.has(capability)
 }
 
 /// True if a task was created here. On an unshared server the owner need not be known.

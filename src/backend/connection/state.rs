@@ -1,6 +1,9 @@
 //! One connection to one server: its parts, its owner, its end.
 
-use std::sync::{Arc, OnceLock, atomic::AtomicBool};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -24,8 +27,8 @@ use crate::{
     },
     crossing::tasks::ServerTasks,
     mcp::{
-        Capabilities, Context, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload,
-        RequestId, Revision,
+        ClientInfo, Context, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId,
+        Revision,
         deferred_requests::DeferredRequests,
         error::{Retry, Unavailable},
     },
@@ -51,6 +54,8 @@ pub(crate) struct ServerConnection {
     level: Mutex<Option<Level>>,
     /// True once it was logged that the server sends requests, which its version forbids.
     pub(super) sent_request: AtomicBool,
+    /// True once the server has sent a notification or a request.
+    pub(super) has_spoken: AtomicBool,
     /// What is received, once another connection is to continue with it.
     pub(super) incoming: Mutex<Option<oneshot::Receiver<Incoming>>>,
     /// True if another connection continues with the transport.
@@ -68,8 +73,8 @@ pub(crate) struct ConnectionContext {
     pub(crate) protocol: &'static dyn Protocol,
     /// Abilities of its transport.
     pub(crate) abilities: TransportAbilities,
-    /// Capabilities of its client.
-    pub(crate) capabilities: Capabilities,
+    /// The client that the server was told of; of a server without sessions, the gateway.
+    pub(crate) client: Arc<ClientInfo>,
     /// True if it replaces an earlier connection.
     pub(crate) is_another: bool,
     /// Listens, for notifications outside of calls.
@@ -191,6 +196,7 @@ impl ServerConnection {
             tasks: Mutex::new(ServerTasks::NONE),
             level: Mutex::default(),
             sent_request: AtomicBool::new(false),
+            has_spoken: AtomicBool::new(false),
             incoming: Mutex::new(Some(incoming)),
             is_handed_over: AtomicBool::new(false),
             end,
@@ -200,6 +206,12 @@ impl ServerConnection {
     /// Server information; `None` before the handshake.
     pub(crate) fn server(&self) -> Option<&ServerInfo> {
         self.server.get()
+    }
+
+    /// True if it can become the session of this client: the server was told of the same client, and has sent nothing
+    /// that the client would miss.
+    pub(crate) fn suits(&self, client: &ClientInfo) -> bool {
+        self.context.client.is_introduced_as(client) && !self.has_spoken.load(Ordering::Acquire)
     }
 
     /// Stores server information. Returns true if it is the first.
