@@ -4,6 +4,7 @@
 //! usage or configuration. Each subcommand is an argument struct with `run`; to add one: a file, a variant of
 //! [`Command`], and an arm in its `run`.
 
+pub mod add;
 pub mod arguments;
 
 pub mod check;
@@ -16,17 +17,22 @@ pub mod global_args;
 pub mod grants;
 pub mod healthcheck;
 pub mod keys;
+pub mod list;
 mod long_names;
 pub mod output;
 pub mod page_viewer;
 mod pasted_address;
+mod probe;
 pub mod process;
+pub mod remove;
 pub mod serve;
+mod servers_file;
 pub mod sessions;
 pub mod status;
 pub mod stdio;
 pub mod store;
 pub mod table;
+pub mod tools;
 pub mod translate;
 pub mod version;
 
@@ -48,6 +54,8 @@ Examples:
   lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
   lockkeeper stdio --config lockkeeper.toml   your servers, for one local client
   lockkeeper connect https://a.example/mcp    a remote server, for one client
+  lockkeeper add files -- npx -y @modelcontextprotocol/server-filesystem /data
+  lockkeeper tools                            lists the tools of your servers
   lockkeeper check --config lockkeeper.toml   tests configuration and servers
   lockkeeper keys create laptop               an API key to log in with
   lockkeeper status                           shows servers and clients
@@ -75,6 +83,14 @@ pub enum Command {
     Stdio(stdio::StdioArgs),
     /// Connects one local client to a remote MCP server, with the login in the browser
     Connect(Box<connect::ConnectArgs>),
+    /// Adds a server to the configuration file, after it has been tried
+    Add(Box<add::AddArgs>),
+    /// Removes a server from the configuration file
+    Remove(remove::RemoveArgs),
+    /// Shows the configured servers without starting them
+    List(list::ListArgs),
+    /// Lists and calls the tools of the servers
+    Tools(Box<tools::ToolsArgs>),
     /// Checks the configuration, starts every server once, and reports what each offers
     Check(check::CheckArgs),
     /// Shows the servers and clients of the running gateway
@@ -135,6 +151,10 @@ impl Command {
             Self::Serve(args) => args.run(process).await,
             Self::Stdio(args) => args.run(process).await,
             Self::Connect(args) => Box::pin(args.run(process)).await,
+            Self::Add(args) => Box::pin(args.run(process)).await,
+            Self::Remove(args) => args.run(process),
+            Self::List(args) => args.run(process),
+            Self::Tools(args) => Box::pin(args.run(process)).await,
             Self::Check(args) => args.run(process).await,
             Self::Status(args) => args.run(process).await,
             Self::Sessions(command) => command.run(process).await,

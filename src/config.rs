@@ -42,7 +42,7 @@ pub use self::{
     environment::Environment,
     http::HttpConfig,
     limits::LimitsConfig,
-    load::{CommandLineOptions, SingleServer, data_dir, load},
+    load::{CommandLineOptions, SingleServer, data_dir, is_json, load, source},
     log::{LogConfig, LogFormat},
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,

@@ -1,37 +1,21 @@
 //! `lockkeeper check`: checks the configuration and starts every server once. Serves no client.
 
-use std::{sync::Arc, time::Duration};
-
-use serde::Deserialize;
-use serde_json::{Value, json};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use serde_json::json;
 
 use super::{
     arguments::{self, FormatArgs},
     failure::CommandFailure,
     long_names,
     output::Style,
+    probe::Probe,
     process::ProcessContext,
     serve, status,
     table::{Cell, TextTable},
 };
 use crate::{
-    backend::{self, Supervisor},
-    config::{CommandLineOptions, Config},
-    gateway::{self, BackendBounds, ConfiguredBackend, Gateway},
-    mcp::{
-        Call, CancelReason, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Reply, Revision, Server, Step,
-        observer::Observer, translate::Profile,
-    },
-    model::{
-        BackendId, BackendSpec, Caller, GroupSpec, Requester,
-        status::{BackendState, BackendStatus},
-    },
-    support::{Clock, OsRandom, SystemClock},
+    config::CommandLineOptions,
+    model::status::{BackendState, BackendStatus},
 };
-
-/// Time for a started server to list its features.
-const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// `check`.
 #[derive(Debug, clap::Args)]
@@ -40,19 +24,6 @@ pub struct CheckArgs {
     form: FormatArgs,
     #[command(flatten)]
     single: arguments::SingleServerArgs,
-}
-
-/// A page of a list of tools.
-#[derive(Deserialize)]
-struct ToolsPage {
-    tools: Vec<Value>,
-}
-
-/// The backends under test.
-struct Probe {
-    supervisor: Supervisor,
-    gateway: Arc<Gateway>,
-    cancel: CancellationToken,
 }
 
 // === impl CheckArgs ===
@@ -97,167 +68,8 @@ impl CheckArgs {
     }
 }
 
-// === impl Probe ===
-
-impl Probe {
-    fn start(config: &Config) -> Result<Self, CommandFailure> {
-        let cancel = CancellationToken::new();
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let deps = backend::BackendDeps {
-            clock,
-            // no cached eras: the check probes every server
-            eras: Vec::new(),
-            environment: config.environment.to_strings(),
-            sessions: config.limits.backend_sessions,
-            parallel_starts: config.limits.starts_at_once(),
-            slot_limits: backend::SlotLimits::default(),
-            grace: Duration::ZERO,
-            observer: Observer::none(),
-            shutdown: cancel.clone(),
-        };
-        let supervisor = Supervisor::start(config.backends.clone(), deps)
-            .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
-        let mount = |(spec, (id, server)): (&BackendSpec, (BackendId, _))| {
-            let title = id.to_string();
-            ConfiguredBackend {
-                id,
-                title,
-                server,
-                share: spec.share,
-                read_only_tools: spec.read_only_tools.clone(),
-                tools: spec.tools.clone(),
-                bounds: BackendBounds::default(),
-                last_server_info: None,
-            }
-        };
-        let mounts = config.backends.iter().zip(supervisor.servers()).map(mount).collect();
-        let deps = gateway::GatewayDeps {
-            random: Arc::new(OsRandom),
-            // a check records nothing
-            observer: Observer::none(),
-            tracker: TaskTracker::new(),
-            cancel: cancel.child_token(),
-        };
-        let longest_name = config.limits.tool_name_length;
-        let settings = gateway::GatewaySettings { longest_name, ..gateway::GatewaySettings::default() };
-        let gateway = Gateway::new(mounts, &config.groups, settings, deps);
-        Ok(Self { supervisor, gateway, cancel })
-    }
-
-    /// Status of every backend after its first start and its lists.
-    async fn look(&self, specs: &[BackendSpec]) -> Vec<BackendStatus> {
-        let patience = specs.iter().map(|spec| spec.start_timeout).max().unwrap_or_default();
-        self.supervisor.ready(patience + Duration::from_secs(5)).await;
-        let before = self.supervisor.status();
-        let ready = |spec: &&BackendSpec| {
-            let its = before.iter().find(|status| status.id == spec.id.as_str());
-            its.is_some_and(|status| status.state == BackendState::Ready)
-        };
-        let listed = futures_util::future::join_all(specs.iter().filter(ready).map(|spec| self.list(&spec.id))).await;
-        let mut statuses = self.supervisor.status();
-        for status in &mut statuses {
-            let Ok(id) = BackendId::parse(&status.id) else { continue };
-            status.counts = self.gateway.counts(&id);
-            let failed = listed.iter().find(|(listed, _)| *listed == id).and_then(|(_, outcome)| outcome.clone().err());
-            status.state = judge(status.state.clone(), failed);
-        }
-        statuses
-    }
-
-    /// Lists everything of a backend; returns the first error.
-    async fn list(&self, id: &BackendId) -> (BackendId, Result<(), String>) {
-        let methods = [Method::ToolsList, Method::PromptsList, Method::ResourcesList, Method::ResourceTemplatesList];
-        for method in methods {
-            let name = method.to_string();
-            let outcome = match tokio::time::timeout(LIST_TIMEOUT, self.ask(id, method)).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(format!("no answer within {} s", LIST_TIMEOUT.as_secs())),
-            };
-            if let Err(why) = outcome {
-                return (id.clone(), Err(format!("`{name}` failed: {why}")));
-            }
-        }
-        (id.clone(), Ok(()))
-    }
-
-    /// What a group offers, in a sentence.
-    async fn look_at_group(&self, group: &GroupSpec) -> String {
-        let (id, mut number) = (&group.id, 0);
-        if let Some(server) = self.gateway.single(id) {
-            number = self.tool_names(&*server).await.len();
-        }
-        match number {
-            0 => format!("warning: the group `{id}` has no tools: `tools` leaves none, or its servers offer none"),
-            1 => format!("the group `{id}` has 1 tool, at /mcp/{id}"),
-            number => format!("the group `{id}` has {number} tools, at /mcp/{id}"),
-        }
-    }
-
-    /// The names of the tools at an endpoint of merged backends, as far as they are there.
-    async fn tool_names(&self, server: &dyn Server) -> Vec<String> {
-        let mut names = Vec::new();
-        let mut params = json!({});
-        while let Outcome::Complete(page) = call(server, Method::ToolsList, &params).outcome().await {
-            let tools: Vec<Value> = page.view::<ToolsPage>().map(|page| page.tools).unwrap_or_default();
-            names.extend(tools.iter().filter_map(|tool| tool["name"].as_str()).map(str::to_owned));
-            match page.string("nextCursor") {
-                Some(cursor) if !tools.is_empty() => params = json!({ "cursor": cursor }),
-                _ => break,
-            }
-        }
-        names
-    }
-
-    async fn ask(&self, id: &BackendId, method: Method) -> Result<(), String> {
-        let Some(server) = self.gateway.single(id) else { return Ok(()) };
-        let mut reply = call(&*server, method, &json!({}));
-        loop {
-            match reply.next().await {
-                Step::Notified(_, rest) | Step::Asked(_, rest) => reply = rest,
-                // servers are asked for lists that they do not offer, too
-                Step::Done(Outcome::Failed(error)) if error.code() == ErrorObject::METHOD_NOT_FOUND => return Ok(()),
-                Step::Done(Outcome::Failed(error)) => return Err(error.message().clone()),
-                Step::Done(_) => return Ok(()),
-            }
-        }
-    }
-
-    async fn end(self) {
-        self.cancel.cancel();
-        self.supervisor.shutdown().await;
-    }
-}
-
-/// A call of the gateway's own.
-fn call(server: &dyn Server, method: Method, params: &Value) -> Reply {
-    let context = Context {
-        caller: Arc::new(Caller::gateway()),
-        requester: Requester::Gateway,
-        mirror: None,
-        client: Arc::new(ClientInfo::gateway()),
-        profile: Profile::default(),
-        cancel_reason: CancelReason::default(),
-        revoked: None,
-    };
-    server.call(Call { method, params: Payload::of(Revision::NEWEST_LEGACY, params), context })
-}
-
-/// Final state after the check: a backend that is not ready has failed.
-fn judge(state: BackendState, failed: Option<String>) -> BackendState {
-    match (state, failed) {
-        (_, Some(reason)) | (BackendState::Restarting { reason } | BackendState::Failed { reason, .. }, None) => {
-            BackendState::Failed { reason, retry_in: None }
-        }
-        (BackendState::Starting { .. }, None) => {
-            let reason = "it did not start in time; raise `start_timeout` if it needs longer".to_owned();
-            BackendState::Failed { reason, retry_in: None }
-        }
-        (BackendState::Ready, None) => BackendState::Ready,
-    }
-}
-
 /// The backends as a table, with the reasons of failed ones below.
-fn render(backends: &[BackendStatus], style: Style) -> String {
+pub(super) fn render(backends: &[BackendStatus], style: Style) -> String {
     let mut table =
         TextTable::new(&["BACKEND", "TRANSPORT", "VERSION", "SERVER", "TOOLS", "PROMPTS", "RESOURCES", "STATE"]);
     for backend in backends {

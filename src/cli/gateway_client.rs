@@ -1,7 +1,10 @@
 //! HTTP client of the running gateway: on this machine through its control file, or anywhere through its URL with an
 //! API key. Knows nothing of the responses' meaning.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use reqwest::{StatusCode, header, redirect::Policy};
 
@@ -37,17 +40,23 @@ impl GatewayArgs {
     /// The selected gateway.
     pub fn find(&self, process: &ProcessContext) -> Result<GatewayClient, CommandFailure> {
         let Some(url) = &self.url else { return GatewayClient::local(process) };
-        let key = match &self.api_key_file {
-            Some(path) => std::fs::read_to_string(process.folder.join(path))
-                .map_err(|error| CommandFailure::usage(format!("{} cannot be read", path.display())).why(error))?,
-            None => process.environment.get("LOCKKEEPER_API_KEY").unwrap_or_default().to_owned(),
-        };
-        if key.trim().is_empty() {
-            let advice = "set LOCKKEEPER_API_KEY, or use --api-key-file FILE";
-            return Err(CommandFailure::usage("`--url` needs an API key").advise(advice));
-        }
-        Ok(GatewayClient { url: url.to_string(), host: None, token: Some(Secret::new(key.trim())) })
+        let key = api_key(self.api_key_file.as_deref(), process)?;
+        Ok(GatewayClient { url: url.to_string(), host: None, token: Some(key) })
     }
+}
+
+/// The API key for a gateway: in this file, else in the environment.
+pub(super) fn api_key(file: Option<&Path>, process: &ProcessContext) -> Result<Secret, CommandFailure> {
+    let key = match file {
+        Some(path) => std::fs::read_to_string(process.folder.join(path))
+            .map_err(|error| CommandFailure::usage(format!("{} cannot be read", path.display())).why(error))?,
+        None => process.environment.get("LOCKKEEPER_API_KEY").unwrap_or_default().to_owned(),
+    };
+    if key.trim().is_empty() {
+        let advice = "set LOCKKEEPER_API_KEY, or use --api-key-file FILE";
+        return Err(CommandFailure::usage("a gateway at a URL needs an API key").advise(advice));
+    }
+    Ok(Secret::new(key.trim()))
 }
 
 // === impl GatewayClient ===

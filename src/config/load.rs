@@ -47,6 +47,8 @@ pub struct CommandLineOptions {
     pub log_format: Option<LogFormat>,
     /// A single backend.
     pub single: Option<SingleServer>,
+    /// The text of the configuration file, instead of what is stored there.
+    pub draft: Option<String>,
 }
 
 /// A single backend from the command line.
@@ -140,6 +142,11 @@ pub fn data_dir(
     if loader.problems.is_empty() { Ok(data_dir) } else { Err(ConfigProblems(loader.problems)) }
 }
 
+/// The configuration that would be loaded.
+pub fn source(given: &CommandLineOptions, environment: &Environment, folder: &Path) -> ConfigSource {
+    Loader { given, environment, folder, problems: Vec::new() }.source()
+}
+
 // === impl Loader ===
 
 impl Loader<'_> {
@@ -170,6 +177,7 @@ impl Loader<'_> {
         let file = path.display().to_string();
         let whole = self.folder.join(path);
         let text = match fs::metadata(&whole) {
+            _ if let Some(draft) = &self.given.draft => Ok(draft.clone()),
             Ok(metadata) if metadata.len() > LONGEST => Err("it is longer than 4 MiB".to_owned()),
             _ => fs::read_to_string(&whole).map_err(|error| error.to_string()),
         };
@@ -300,7 +308,8 @@ fn read_json(mut root: Section<'_>, base: &Path) -> FileOptions {
     FileOptions { backends: backend::read_all(section, Dialect::Shared, base), ..FileOptions::default() }
 }
 
-fn is_json(path: &Path) -> bool {
+/// True if a file of this name is read as JSON.
+pub fn is_json(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json") || extension == "jsonc")
 }
 

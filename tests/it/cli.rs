@@ -48,6 +48,10 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       serve        Runs the gateway
       stdio        Serves the configured servers to one local client on standard input and output
       connect      Connects one local client to a remote MCP server, with the login in the browser
+      add          Adds a server to the configuration file, after it has been tried
+      remove       Removes a server from the configuration file
+      list         Shows the configured servers without starting them
+      tools        Lists and calls the tools of the servers
       check        Checks the configuration, starts every server once, and reports what each offers
       status       Shows the servers and clients of the running gateway
       sessions     Shows the client sessions of the running gateway
@@ -81,6 +85,8 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       lockkeeper serve -- npx -y @modelcontextprotocol/server-everything
       lockkeeper stdio --config lockkeeper.toml   your servers, for one local client
       lockkeeper connect https://a.example/mcp    a remote server, for one client
+      lockkeeper add files -- npx -y @modelcontextprotocol/server-filesystem /data
+      lockkeeper tools                            lists the tools of your servers
       lockkeeper check --config lockkeeper.toml   tests configuration and servers
       lockkeeper keys create laptop               an API key to log in with
       lockkeeper status                           shows servers and clients
@@ -96,6 +102,11 @@ fn every_command_has_help() {
     for command in [
         "serve",
         "stdio",
+        "add",
+        "remove",
+        "list",
+        "tools list",
+        "tools call",
         "check",
         "translate",
         "status",
@@ -241,7 +252,7 @@ fn a_remote_gateway_is_asked_with_an_api_key() {
     2
     --- out
     --- err
-    error: `--url` needs an API key
+    error: a gateway at a URL needs an API key
     help: set LOCKKEEPER_API_KEY, or use --api-key-file FILE
     "#);
 }
@@ -406,6 +417,7 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
 
 mod check;
 mod data_folder;
+mod servers;
 mod stdio;
 mod users;
 

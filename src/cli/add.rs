@@ -1,0 +1,229 @@
+//! `lockkeeper add`: adds a server to the configuration file, after it has been tried.
+
+mod server_description;
+
+use std::{fs, path::Path};
+
+use clap::Args;
+use serde_json::json;
+
+use self::server_description::ServerDescription;
+use super::{
+    arguments::FormatArgs,
+    failure::CommandFailure,
+    gateway_client::GatewayClient,
+    probe::Probe,
+    process::ProcessContext,
+    servers_file::{ServerEntry, ServersFile},
+};
+use crate::{
+    config::{self, Config},
+    model::{
+        BackendId, Groups,
+        status::{BackendState, BackendStatus},
+    },
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper add files -- npx -y @modelcontextprotocol/server-filesystem /data
+  lockkeeper add docs https://docs.example/mcp
+  lockkeeper add work https://a.example/mcp --header 'X-Api-Key=${KEY}'
+  lockkeeper add weather ./server.json        the registry's description of it
+
+The server is started once; nothing is written if it fails. `${NAME}` stands for
+a variable of the gateway's environment.";
+
+/// Largest `server.json`, in bytes.
+const LONGEST: u64 = 1 << 20;
+/// Tools whose names are printed.
+const SHOWN: usize = 12;
+
+/// `add`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct AddArgs {
+    /// The name of the server on this gateway
+    name: String,
+    /// The URL of the server, or the registry's `server.json` of it
+    #[arg(value_name = "URL|FILE", required_unless_present = "command", conflicts_with = "command")]
+    target: Option<String>,
+    /// A variable for the program; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    env: Vec<(String, String)>,
+    /// A header of each request to the URL; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    header: Vec<(String, String)>,
+    /// Replaces the server that has this name
+    #[arg(long)]
+    replace: bool,
+    /// Writes it without trying it
+    #[arg(long)]
+    no_check: bool,
+    #[command(flatten)]
+    form: FormatArgs,
+    /// The program that is the server, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// The result of a trial.
+struct Tried {
+    status: BackendStatus,
+    tools: Vec<String>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("this must be NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+// === impl AddArgs ===
+
+impl AddArgs {
+    /// Tries the server, writes it, and says what it offers.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let id = BackendId::normalise(&self.name).map_err(|error| {
+            CommandFailure::usage(format!("`{}` cannot be the name of a server", self.name)).why(error)
+        })?;
+        if id.as_str() != self.name {
+            process.output.remark(&format!("`{}` becomes `{id}`", self.name));
+        }
+        let entry = self.entry(process)?;
+        let mut file = ServersFile::open(process)?;
+        if let Some(name) = file.named(&id) {
+            if !self.replace {
+                return Err(CommandFailure::usage(format!("{} has a server `{name}` already", file.name.display()))
+                    .advise(format!(
+                        "choose another name, or add `--replace`; `lockkeeper remove {name}` removes it"
+                    )));
+            }
+            file.remove(&name);
+        }
+        file.add(&id, &entry)?;
+        let config = file.load(process)?;
+        let tried = if self.no_check { None } else { Some(Tried::start(config, &id, process).await?) };
+        file.write()?;
+        let shown = file.name.display().to_string();
+        if self.form.json {
+            let (status, tools) = tried.map(|tried| (tried.status, tried.tools)).unzip();
+            process.output.json(&json!({ "added": id.as_str(), "file": shown, "status": status, "tools": tools }));
+            return Ok(());
+        }
+        let offers = tried.map(|tried| tried.sentence()).unwrap_or_default();
+        process.output.print(&format!("added `{id}` to {shown}{offers}"));
+        process.output.remark(&advice(process));
+        Ok(())
+    }
+
+    fn entry(&self, process: &mut ProcessContext) -> Result<ServerEntry, CommandFailure> {
+        let entry = match &self.target {
+            None => ServerEntry::Program { words: self.command.clone(), env: Vec::new() },
+            Some(target) if is_url(target) => {
+                ServerEntry::Remote { url: target.clone(), kind: None, headers: Vec::new() }
+            }
+            Some(target) if config::is_json(Path::new(target)) => self.registered(target, process)?,
+            Some(target) => {
+                return Err(CommandFailure::usage(format!("`{target}` is neither a URL nor a server.json"))
+                    .advise(format!("a program follows two dashes: lockkeeper add {} -- {target} …", self.name)));
+            }
+        };
+        match entry {
+            ServerEntry::Program { .. } if !self.header.is_empty() => {
+                Err(CommandFailure::usage("a program takes no `--header`").advise("use `--env` for its variables"))
+            }
+            ServerEntry::Remote { .. } if !self.env.is_empty() => {
+                Err(CommandFailure::usage("a server at a URL takes no `--env`")
+                    .advise("use `--header` for its headers"))
+            }
+            ServerEntry::Program { words, env } => Ok(ServerEntry::Program { words, env: with_given(env, &self.env) }),
+            ServerEntry::Remote { url, kind, headers } => {
+                Ok(ServerEntry::Remote { url, kind, headers: with_given(headers, &self.header) })
+            }
+        }
+    }
+
+    /// The server that a `server.json` of the registry describes.
+    fn registered(&self, target: &str, process: &mut ProcessContext) -> Result<ServerEntry, CommandFailure> {
+        let failed = |why: String| CommandFailure::usage(format!("{target} cannot be used")).why(why);
+        let path = process.folder.join(Path::new(target));
+        if fs::metadata(&path).is_ok_and(|file| file.len() > LONGEST) {
+            return Err(failed("it is longer than 1 MiB".to_owned()));
+        }
+        let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+        let described = ServerDescription::parse(&text).map_err(failed)?;
+        let (entry, open) = described.entry().map_err(failed)?;
+        for (name, meaning) in open {
+            let is_given = self.env.iter().chain(&self.header).any(|(given, _)| *given == name);
+            if !is_given {
+                process.output.remark(&format!("it needs {name} in the gateway's environment: {meaning}"));
+            }
+        }
+        Ok(entry)
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    text.contains("://") || text.starts_with("unix:")
+}
+
+/// What the description has, and what the person gave instead or beside it.
+fn with_given(described: Vec<(String, String)>, given: &[(String, String)]) -> Vec<(String, String)> {
+    let is_kept = |(name, _): &(String, String)| !given.iter().any(|(other, _)| other == name);
+    described.into_iter().filter(is_kept).chain(given.iter().cloned()).collect()
+}
+
+/// What comes next.
+fn advice(process: &ProcessContext) -> String {
+    match GatewayClient::local(process) {
+        Ok(_) => "the running gateway takes it over within seconds".to_owned(),
+        Err(_) => "`lockkeeper serve` serves it".to_owned(),
+    }
+}
+
+// === impl Tried ===
+
+impl Tried {
+    /// Starts this server alone, and asks for its lists.
+    async fn start(mut config: Config, id: &BackendId, process: &mut ProcessContext) -> Result<Self, CommandFailure> {
+        config.backends.retain(|spec| spec.id == *id);
+        config.groups = Groups::default();
+        let most = config.backends.first().map_or(0, |spec| spec.start_timeout.as_secs());
+        process.output.remark(&format!("starting `{id}`: {most} s at most"));
+        let probe = Probe::start(&config)?;
+        let looked = tokio::select! {
+            looked = probe.look(&config.backends) => looked.into_iter().next(),
+            _ = tokio::signal::ctrl_c() => None,
+        };
+        let tools = match probe.gateway.single(id) {
+            Some(server) if looked.is_some() => probe.tool_names(&*server).await,
+            _ => Vec::new(),
+        };
+        probe.end().await;
+        let status = looked.ok_or_else(|| CommandFailure::failed("the trial was interrupted, and nothing written"))?;
+        match &status.state {
+            BackendState::Ready => Ok(Self { status, tools }),
+            state => {
+                let lines: Vec<&str> = status.output.iter().map(|line| line.text.as_str()).collect();
+                let reason = state.reason().unwrap_or_default();
+                let why = [&[reason], &lines[..]].concat().join("\n");
+                Err(CommandFailure::failed(format!("`{id}` did not start, and nothing was written"))
+                    .why(why)
+                    .advise("correct its command or URL, or write it anyway with `--no-check`"))
+            }
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let server = self.status.server.as_deref().unwrap_or("a server without a name");
+        let version = self.status.protocol_version.as_deref().unwrap_or("-");
+        let (shown, rest) = self.tools.split_at(self.tools.len().min(SHOWN));
+        let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        let tools = match self.tools.len() {
+            0 => "no tools".to_owned(),
+            1 => format!("1 tool: {}", shown.join(", ")),
+            number => format!("{number} tools: {}{more}", shown.join(", ")),
+        };
+        format!(": {server} (MCP {version}), {tools}")
+    }
+}

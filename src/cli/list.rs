@@ -1,0 +1,61 @@
+//! `lockkeeper list`: the servers of the configuration. Starts none.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{
+    arguments::{self, FormatArgs},
+    failure::CommandFailure,
+    process::ProcessContext,
+    table::{Cell, TextTable},
+};
+use crate::model::{BackendSpec, SocketAddress, TransportSpec};
+
+/// `list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
+impl ListArgs {
+    /// Prints the servers in the order of the configuration.
+    pub fn run(&self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let config = arguments::load(&process.options.given(), process)?;
+        if self.form.json {
+            let servers: Vec<Value> = config.backends.iter().map(described).collect();
+            process.output.json(&json!({ "configuration": config.source.to_string(), "backends": servers }));
+            return Ok(());
+        }
+        process.output.remark(&format!("configuration: {}", config.source));
+        let mut table = TextTable::new(&["BACKEND", "TRANSPORT", "SERVER"]);
+        for spec in &config.backends {
+            let server = place(&spec.transport);
+            table.row([spec.id.as_str(), spec.transport.name(), &server].map(Cell::from));
+        }
+        let text = table.render(process.output.out);
+        process.output.print(&text);
+        Ok(())
+    }
+}
+
+fn described(spec: &BackendSpec) -> Value {
+    json!({ "id": spec.id.as_str(), "transport": spec.transport.name(), "server": place(&spec.transport) })
+}
+
+/// The command or the address, without variables, headers and the query of a URL, where secrets belong.
+fn place(transport: &TransportSpec) -> String {
+    match transport {
+        TransportSpec::Stdio(stdio) => {
+            [&stdio.command].into_iter().chain(&stdio.args).map(String::as_str).collect::<Vec<_>>().join(" ")
+        }
+        TransportSpec::Http(http) | TransportSpec::Sse(http) | TransportSpec::WebSocket(http) => {
+            let mut url = http.url.clone();
+            url.set_query(None);
+            url.to_string()
+        }
+        TransportSpec::Socket(SocketAddress::Unix(path)) => format!("unix:{}", path.display()),
+        TransportSpec::Socket(SocketAddress::Tcp { host, port }) => format!("tcp://{host}:{port}"),
+        TransportSpec::Demo => "the built-in demonstration".to_owned(),
+    }
+}

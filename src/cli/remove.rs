@@ -1,0 +1,45 @@
+//! `lockkeeper remove`: removes a server from the configuration file.
+
+use clap::Args;
+use serde_json::json;
+
+use super::{
+    arguments::FormatArgs, failure::CommandFailure, gateway_client::GatewayClient, process::ProcessContext,
+    servers_file::ServersFile,
+};
+use crate::model::BackendId;
+
+/// `remove`.
+#[derive(Debug, Args)]
+pub struct RemoveArgs {
+    /// The name of the server
+    name: String,
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
+impl RemoveArgs {
+    /// Removes the server and everything that its table says.
+    pub fn run(&self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let mut file = ServersFile::open(process)?;
+        let shown = file.name.display().to_string();
+        let found = BackendId::normalise(&self.name).ok().and_then(|id| file.named(&id));
+        let Some(name) = found else {
+            return Err(CommandFailure::failed(format!("{shown} has no server `{}`", self.name))
+                .advise("`lockkeeper list` shows the servers"));
+        };
+        file.remove(&name);
+        // a group may name it
+        file.load(process)?;
+        file.write()?;
+        if self.form.json {
+            process.output.json(&json!({ "removed": name, "file": shown }));
+            return Ok(());
+        }
+        process.output.print(&format!("removed `{name}` from {shown}"));
+        if GatewayClient::local(process).is_ok() {
+            process.output.remark("the running gateway ends it within seconds");
+        }
+        Ok(())
+    }
+}

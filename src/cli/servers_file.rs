@@ -1,0 +1,194 @@
+//! The `lockkeeper.toml` that a command edits, with its comments and its order. Knows nothing of what servers need.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
+
+use super::{failure::CommandFailure, process::ProcessContext};
+use crate::{
+    config::{self, CommandLineOptions, Config, ConfigSource},
+    model::BackendId,
+};
+
+/// The name of the file that is made if there is none.
+const NEW: &str = "lockkeeper.toml";
+
+/// A configuration file to edit.
+pub(super) struct ServersFile {
+    /// Its name, as the person gave it.
+    pub(super) name: PathBuf,
+    /// Its place; of a link, that of its target.
+    path: PathBuf,
+    document: DocumentMut,
+}
+
+/// A server to write into the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ServerEntry {
+    /// A program to start.
+    Program {
+        /// Its name and its arguments; not empty.
+        words: Vec<String>,
+        /// Its variables.
+        env: Vec<(String, String)>,
+    },
+    /// A server at a URL.
+    Remote {
+        /// The URL.
+        url: String,
+        /// The `type`, if the URL does not tell it.
+        kind: Option<&'static str>,
+        /// Headers of each request.
+        headers: Vec<(String, String)>,
+    },
+}
+
+// === impl ServersFile ===
+
+impl ServersFile {
+    /// Reads the file of this process; an empty one if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Wrong usage if the file belongs to another program, or is no TOML.
+    pub(super) fn open(process: &ProcessContext) -> Result<Self, CommandFailure> {
+        let given = process.options.given();
+        let name = match config::source(&given, &process.environment, &process.folder) {
+            ConfigSource::Named(path) | ConfigSource::Adjacent(path) => path,
+            ConfigSource::CommandLine | ConfigSource::Demo => PathBuf::from(NEW),
+        };
+        if config::is_json(&name) {
+            return Err(CommandFailure::usage(format!("{} belongs to another program", name.display()))
+                .why("only a lockkeeper.toml is edited")
+                .advise("edit it by hand, or add servers to a lockkeeper.toml: `--config lockkeeper.toml`"));
+        }
+        let whole = process.folder.join(&name);
+        let path = fs::canonicalize(&whole).unwrap_or(whole);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => {
+                return Err(CommandFailure::failed(format!("{} cannot be read", name.display())).why(error));
+            }
+        };
+        let document = text.parse().map_err(|error| {
+            CommandFailure::usage(format!("{} is not TOML", name.display())).why(error).advise("correct it first")
+        })?;
+        Ok(Self { name, path, document })
+    }
+
+    /// The name under which this server is in the file.
+    pub(super) fn named(&self, id: &BackendId) -> Option<String> {
+        let servers = self.document.get("backends")?.as_table_like()?;
+        let is_it = |name: &&str| BackendId::normalise(name).is_ok_and(|other| other == *id);
+        servers.iter().map(|(name, _)| name).find(is_it).map(str::to_owned)
+    }
+
+    /// Adds a server.
+    ///
+    /// # Errors
+    ///
+    /// Wrong usage if `backends` is not a table of its own.
+    pub(super) fn add(&mut self, id: &BackendId, entry: &ServerEntry) -> Result<(), CommandFailure> {
+        let servers = self.document.entry("backends").or_insert_with(|| {
+            let mut servers = Table::new();
+            servers.set_implicit(true);
+            Item::Table(servers)
+        });
+        let Some(servers) = servers.as_table_mut() else {
+            return Err(CommandFailure::usage(format!("{} has its servers in one line", self.name.display()))
+                .advise("write each as a table `[backends.<name>]` first"));
+        };
+        servers.insert(id.as_str(), Item::Table(entry.table()));
+        Ok(())
+    }
+
+    /// Removes a server, with the comments above it.
+    pub(super) fn remove(&mut self, name: &str) {
+        if let Some(servers) = self.document.get_mut("backends").and_then(Item::as_table_like_mut) {
+            servers.remove(name);
+        }
+    }
+
+    /// Reads the configuration as it would be with this file.
+    ///
+    /// # Errors
+    ///
+    /// Its problems.
+    pub(super) fn load(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
+        let draft = CommandLineOptions {
+            config: Some(self.name.clone()),
+            draft: Some(self.document.to_string()),
+            ..process.options.given()
+        };
+        Ok(config::load(&draft, &process.environment, &process.folder)?)
+    }
+
+    /// Replaces the file at once. A new one is for this user alone, since it may hold secrets.
+    ///
+    /// # Errors
+    ///
+    /// A failure if it cannot be written; then nothing has changed.
+    pub(super) fn write(&self) -> Result<(), CommandFailure> {
+        replace(&self.path, &self.document.to_string())
+            .map_err(|error| CommandFailure::failed(format!("{} cannot be written", self.name.display())).why(error))
+    }
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let next = path.with_file_name(name);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let write = || {
+        let mut file = options.open(&next)?;
+        file.write_all(text.as_bytes())?;
+        if let Ok(old) = fs::metadata(path) {
+            file.set_permissions(old.permissions())?;
+        }
+        file.sync_all()?;
+        fs::rename(&next, path)
+    };
+    write().inspect_err(|_| drop(fs::remove_file(&next)))
+}
+
+// === impl ServerEntry ===
+
+impl ServerEntry {
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        let pairs = |pairs: &[(String, String)]| -> InlineTable {
+            pairs.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect()
+        };
+        match self {
+            Self::Program { words, env } => {
+                let (command, args) =
+                    words.split_first().map(|(first, rest)| (first.as_str(), rest)).unwrap_or_default();
+                table["command"] = value(command);
+                if !args.is_empty() {
+                    table["args"] = value(args.iter().collect::<Array>());
+                }
+                if !env.is_empty() {
+                    table["env"] = value(pairs(env));
+                }
+            }
+            Self::Remote { url, kind, headers } => {
+                if let Some(kind) = kind {
+                    table["type"] = value(*kind);
+                }
+                table["url"] = value(url);
+                if !headers.is_empty() {
+                    table["headers"] = value(pairs(headers));
+                }
+            }
+        }
+        table
+    }
+}

@@ -1,0 +1,248 @@
+//! `lockkeeper tools`: the tools of the configured servers, or of a running gateway, listed and called.
+
+use std::{path::PathBuf, sync::Arc};
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::{
+    arguments::{self, FormatArgs, SingleServerArgs},
+    failure::CommandFailure,
+    gateway_client,
+    probe::{Probe, call},
+    process::ProcessContext,
+    serve,
+    table::{Cell, TextTable},
+};
+use crate::{
+    config::{CommandLineOptions, Config, PublicUrl, SingleServer},
+    mcp::{Method, Outcome, Server},
+    model::{
+        BackendSpec, Groups, Naming, TransportSpec,
+        status::{BackendState, BackendStatus},
+    },
+    support::Secret,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper tools                                    of the configured servers
+  lockkeeper tools list -- npx -y @modelcontextprotocol/server-everything
+  lockkeeper tools call everything__echo --arg message=hello
+  lockkeeper tools call everything__get-sum --arg a=1 --arg b=2
+  lockkeeper tools list --gateway https://mcp.example.com   with an API key";
+
+/// The first line of a description is cut here, in characters.
+const LONGEST: usize = 100;
+
+/// `tools`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct ToolsArgs {
+    #[command(subcommand)]
+    command: Option<ToolsCommand>,
+    #[command(flatten)]
+    list: ListToolsArgs,
+}
+
+/// Subcommands of `tools`.
+#[derive(Debug, Subcommand)]
+pub enum ToolsCommand {
+    /// Lists the tools
+    List(ListToolsArgs),
+    /// Calls a tool, and prints its result
+    Call(CallToolArgs),
+}
+
+/// `tools list`.
+#[derive(Debug, Default, Args)]
+pub struct ListToolsArgs {
+    #[command(flatten)]
+    of: ServersArgs,
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
+/// `tools call`.
+#[derive(Debug, Args)]
+pub struct CallToolArgs {
+    /// The name of the tool, as `lockkeeper tools` shows it
+    name: String,
+    /// An argument: JSON if it is some, else text; may be repeated
+    #[arg(long = "arg", value_name = "NAME=VALUE", value_parser = argument)]
+    args: Vec<(String, Value)>,
+    /// All arguments, as a JSON object
+    #[arg(long, value_name = "JSON", conflicts_with = "args", value_parser = object)]
+    arguments: Option<Map<String, Value>>,
+    #[command(flatten)]
+    of: ServersArgs,
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
+/// The servers to ask: those of the configuration, of the command line, or behind a running gateway.
+#[derive(Debug, Default, Args)]
+pub struct ServersArgs {
+    /// Asks the gateway at this URL, with an API key that may be used directly
+    #[arg(long, value_name = "URL", value_parser = PublicUrl::parse, conflicts_with_all = ["url", "command"])]
+    gateway: Option<PublicUrl>,
+    /// File with the API key; default: the environment variable `LOCKKEEPER_API_KEY`
+    #[arg(long, value_name = "FILE", requires = "gateway")]
+    api_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    single: SingleServerArgs,
+}
+
+/// The value of an argument, whose form the schema of the tool does not tell here: JSON, else text.
+fn argument(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("this must be NAME=VALUE")?;
+    Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::from(value))))
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text).map_err(|error| format!("this must be a JSON object: {error}"))
+}
+
+// === impl ToolsArgs ===
+
+impl ToolsArgs {
+    /// Runs the subcommand; without one, lists.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        match self.command {
+            None => self.list.run(process).await,
+            Some(ToolsCommand::List(args)) => args.run(process).await,
+            Some(ToolsCommand::Call(args)) => args.run(process).await,
+        }
+    }
+}
+
+impl ListToolsArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let config = self.of.config(process)?;
+        let probe = Probe::start(&config)?;
+        let looked = tokio::select! {
+            looked = probe.look(&config.backends) => Some(looked),
+            _ = tokio::signal::ctrl_c() => None,
+        };
+        let tools = if looked.is_some() { probe.tools(&*endpoint(&probe, &config)).await } else { Vec::new() };
+        probe.end().await;
+        if self.form.json {
+            process.output.json(&json!({ "tools": tools }));
+        } else {
+            let mut table = TextTable::new(&["TOOL", "WHAT IT DOES"]);
+            for tool in &tools {
+                let said = tool["description"].as_str().or(tool["title"].as_str()).unwrap_or_default();
+                let first: String = said.lines().next().unwrap_or_default().chars().take(LONGEST).collect();
+                table.row([tool["name"].as_str().unwrap_or_default(), &first].map(Cell::from));
+            }
+            let text = table.render(process.output.out);
+            process.output.print(&text);
+        }
+        let looked = looked.ok_or_else(|| CommandFailure::failed("the listing was interrupted"))?;
+        let sick = sick(&looked);
+        if sick.is_empty() {
+            return Ok(());
+        }
+        Err(CommandFailure::failed(format!("some servers did not start: {}", sick.join(", ")))
+            .advise("`lockkeeper check` shows why"))
+    }
+}
+
+impl CallToolArgs {
+    async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let mut config = self.of.config(process)?;
+        only_for(&self.name, &mut config);
+        let arguments = self.arguments.unwrap_or_else(|| self.args.into_iter().collect());
+        let probe = Probe::start(&config)?;
+        let params = json!({ "name": self.name, "arguments": arguments });
+        let reply = call(&*endpoint(&probe, &config), Method::ToolsCall, &params);
+        let outcome = tokio::select! {
+            outcome = reply.outcome() => Some(outcome),
+            _ = tokio::signal::ctrl_c() => None,
+        };
+        probe.end().await;
+        let failed = |why: String| CommandFailure::failed(format!("`{}` could not be called", self.name)).why(why);
+        let result = match outcome {
+            Some(Outcome::Complete(result)) => result.view::<Value>().unwrap_or_default(),
+            Some(Outcome::Failed(error)) => {
+                return Err(failed(error.message().clone()).advise("`lockkeeper tools` lists the tools"));
+            }
+            Some(Outcome::InputRequired(_)) => {
+                return Err(failed("it asks for input, and this command gives none".to_owned()));
+            }
+            None => return Err(failed("the call was interrupted".to_owned())),
+        };
+        if self.form.json {
+            process.output.json(&result);
+        } else {
+            process.output.print(&printed(&result));
+        }
+        if result["isError"] == true {
+            return Err(CommandFailure::failed(format!("`{}` reports an error", self.name)));
+        }
+        Ok(())
+    }
+}
+
+// === impl ServersArgs ===
+
+impl ServersArgs {
+    fn config(&self, process: &mut ProcessContext) -> Result<Config, CommandFailure> {
+        let url = self.gateway.as_ref().map(|gateway| SingleServer::Url(format!("{gateway}/mcp")));
+        let single = url.or_else(|| self.single.given());
+        let mut given = CommandLineOptions { single, ..process.options.given() };
+        if self.gateway.is_some() {
+            // the file is of another gateway
+            given.config = None;
+        }
+        let mut config = arguments::load(&given, process)?;
+        if self.gateway.is_some() {
+            let key = gateway_client::api_key(self.api_key_file.as_deref(), process)?;
+            if let Some(TransportSpec::Http(http)) = config.backends.first_mut().map(|spec| &mut spec.transport) {
+                let bearer = Secret::new(format!("Bearer {}", key.expose()));
+                http.headers.insert("authorization".to_owned(), bearer);
+            }
+        }
+        if process.options.log.is_some() {
+            serve::install(&config.log, process)?;
+        }
+        Ok(config)
+    }
+}
+
+/// The endpoint of all servers, or that of the only one, which keeps its own names.
+fn endpoint(probe: &Probe, config: &Config) -> Arc<dyn Server> {
+    let only = config.backends.first().filter(|_| config.naming == Naming::Plain);
+    only.and_then(|spec| probe.gateway.single(&spec.id)).unwrap_or_else(|| probe.gateway.merged())
+}
+
+/// Keeps the server whose name precedes that of the tool, if there is one: the others need not start.
+fn only_for(tool: &str, config: &mut Config) {
+    let has_it = |spec: &BackendSpec| tool.strip_prefix(spec.id.as_str()).is_some_and(|rest| rest.starts_with("__"));
+    if config.naming == Naming::Prefixed && config.backends.iter().any(has_it) {
+        config.backends.retain(has_it);
+        config.groups = Groups::default();
+    }
+}
+
+/// The servers that are not ready.
+fn sick(servers: &[BackendStatus]) -> Vec<String> {
+    servers.iter().filter(|one| one.state != BackendState::Ready).map(|one| one.id.clone()).collect()
+}
+
+/// A result for people: its text, and a word for everything else.
+fn printed(result: &Value) -> String {
+    let block = |block: &Value| match block["type"].as_str().unwrap_or_default() {
+        "text" => block["text"].as_str().unwrap_or_default().to_owned(),
+        "resource_link" => format!("[{}]", block["uri"].as_str().unwrap_or_default()),
+        "resource" if block["resource"]["text"].is_string() => {
+            block["resource"]["text"].as_str().unwrap_or_default().to_owned()
+        }
+        kind => format!("[{kind} {}: see it with --json]", block["mimeType"].as_str().unwrap_or_default()),
+    };
+    let content: Vec<String> = result["content"].as_array().into_iter().flatten().map(block).collect();
+    if content.is_empty() && !result["structuredContent"].is_null() {
+        return serde_json::to_string_pretty(&result["structuredContent"]).unwrap_or_default();
+    }
+    content.join("\n")
+}

@@ -1,0 +1,212 @@
+//! `lockkeeper add`, `remove`, `list` and `tools`.
+
+use std::{fs, path::Path, process::Output};
+
+use insta::assert_snapshot;
+
+use super::{lockkeeper, shown};
+
+/// A server whose tools return their arguments, or fail.
+const SERVER: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("id") is None:
+        continue
+    method, params, result = message["method"], message.get("params", {}), {}
+    if method == "initialize":
+        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "scripted", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": name, "description": "Does it\nslowly", "inputSchema": {"type": "object"}} for name in ("say", "fail")]}
+    elif method == "tools/call":
+        said = json.dumps(params.get("arguments"), sort_keys=True)
+        result = {"content": [{"type": "text", "text": said}], "isError": params["name"] == "fail"}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
+/// A configuration as people write it.
+const WRITTEN: &str = "# ours\nlisten = \"127.0.0.1:7777\"  # a port of its own\n\n# the first one\n[backends.first]\ncommand = \"python3\"\nargs = [\"server.py\"]\n";
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    lockkeeper(folder, arguments, &[("PATH", "/usr/local/bin:/usr/bin:/bin")])
+}
+
+fn folder(config: Option<&str>) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("server.py"), SERVER).unwrap();
+    if let Some(config) = config {
+        fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
+    }
+    folder
+}
+
+fn written(folder: &Path) -> String {
+    fs::read_to_string(folder.join("lockkeeper.toml")).unwrap()
+}
+
+#[test]
+fn a_server_is_tried_and_added_to_a_new_file() {
+    let folder = folder(None);
+    let added = run(folder.path(), &["add", "My Server", "--env", "A=b", "--", "python3", "server.py"]);
+    assert_snapshot!(shown(folder.path(), &added), @r"
+    0
+    --- out
+    added `my-server` to lockkeeper.toml: scripted 1 (MCP 2025-11-25), 2 tools: say, fail
+    --- err
+    `My Server` becomes `my-server`
+    starting `my-server`: 60 s at most
+    `lockkeeper serve` serves it
+    ");
+    assert_snapshot!(written(folder.path()), @r#"
+    [backends.my-server]
+    command = "python3"
+    args = ["server.py"]
+    env = { A = "b" }
+    "#);
+    assert_eq!(run(folder.path(), &["check"]).status.code(), Some(0));
+}
+
+#[test]
+fn the_rest_of_the_file_stays_as_it_was_written() {
+    let folder = folder(Some(WRITTEN));
+    let added = run(folder.path(), &["add", "second", "http://127.0.0.1:1/mcp", "--header", "A=b", "--no-check"]);
+    assert_eq!(added.status.code(), Some(0));
+    let entry = "\n[backends.second]\nurl = \"http://127.0.0.1:1/mcp\"\nheaders = { A = \"b\" }\n";
+    assert_eq!(written(folder.path()), format!("{WRITTEN}{entry}"));
+    assert_eq!(run(folder.path(), &["remove", "second"]).status.code(), Some(0));
+    assert_eq!(written(folder.path()), WRITTEN);
+}
+
+#[test]
+fn nothing_is_written_of_a_server_that_fails_or_is_there() {
+    let folder = folder(Some(WRITTEN));
+    let failing = run(folder.path(), &["add", "bad", "--", "no-such-program"]);
+    assert_snapshot!(shown(folder.path(), &failing), @r"
+    1
+    --- out
+    --- err
+    starting `bad`: 60 s at most
+    error: `bad` did not start, and nothing was written
+      the command `no-such-program` was not found: install it, or give its full path in `command`
+    help: correct its command or URL, or write it anyway with `--no-check`
+    ");
+    let again = run(folder.path(), &["add", "First", "--no-check", "--", "other"]);
+    assert_snapshot!(shown(folder.path(), &again), @r"
+    2
+    --- out
+    --- err
+    `First` becomes `first`
+    error: lockkeeper.toml has a server `first` already
+    help: choose another name, or add `--replace`; `lockkeeper remove first` removes it
+    ");
+    assert_eq!(written(folder.path()), WRITTEN);
+    assert_eq!(run(folder.path(), &["add", "first", "--replace", "--no-check", "--", "other"]).status.code(), Some(0));
+    assert!(written(folder.path()).contains("command = \"other\""));
+}
+
+#[test]
+fn a_server_that_a_group_names_is_not_removed() {
+    let folder = folder(Some(&format!("{WRITTEN}\n[groups.work]\nservers = [\"first\"]\n")));
+    let removed = run(folder.path(), &["remove", "first"]);
+    let said = shown(folder.path(), &removed);
+    assert!(removed.status.code() == Some(2) && said.contains("there is no server `first`"), "{said}");
+    let unknown = run(folder.path(), &["remove", "other"]);
+    let said = shown(folder.path(), &unknown);
+    assert!(unknown.status.code() == Some(1) && said.contains("lockkeeper.toml has no server `other`"), "{said}");
+    assert!(written(folder.path()).contains("[backends.first]"));
+}
+
+#[test]
+fn a_file_of_another_program_is_not_edited() {
+    let folder = folder(None);
+    let text = r#"{"mcpServers":{"a":{"command":"a"}}}"#;
+    fs::write(folder.path().join("mcp.json"), text).unwrap();
+    let added = run(folder.path(), &["add", "b", "--config", "mcp.json", "--no-check", "--", "b"]);
+    let said = shown(folder.path(), &added);
+    assert!(added.status.code() == Some(2) && said.contains("mcp.json belongs to another program"), "{said}");
+    assert_eq!(fs::read_to_string(folder.path().join("mcp.json")).unwrap(), text);
+}
+
+#[test]
+fn a_description_of_the_registry_is_added() {
+    let folder = folder(None);
+    let described = r#"{"name": "io.example/weather", "packages": [{
+        "registryType": "npm", "identifier": "@example/weather", "version": "1.2.0", "transport": {"type": "stdio"},
+        "environmentVariables": [{"name": "WEATHER_KEY", "description": "the key", "isRequired": true, "isSecret": true}]}]}"#;
+    fs::write(folder.path().join("server.json"), described).unwrap();
+    let open = run(folder.path(), &["add", "weather", "server.json", "--no-check"]);
+    let said = shown(folder.path(), &open);
+    assert!(said.contains("it needs WEATHER_KEY in the gateway's environment: the key"), "{said}");
+    assert!(
+        open.status.code() == Some(2) && said.contains("the environment variable `WEATHER_KEY` is not set"),
+        "{said}"
+    );
+    let given = ["add", "weather", "server.json", "--no-check", "--env", "WEATHER_KEY=x"];
+    assert_eq!(run(folder.path(), &given).status.code(), Some(0));
+    assert_snapshot!(written(folder.path()), @r#"
+    [backends.weather]
+    command = "npx"
+    args = ["-y", "@example/weather@1.2.0"]
+    env = { WEATHER_KEY = "x" }
+    "#);
+}
+
+#[test]
+fn the_configured_servers_are_listed_without_secrets() {
+    let folder = folder(Some(&format!(
+        "{WRITTEN}[backends.far]\nurl = \"https://a.example/mcp?key=secret\"\nheaders = {{ A = \"secret\" }}\n"
+    )));
+    let listed = run(folder.path(), &["list"]);
+    assert_snapshot!(shown(folder.path(), &listed), @r"
+    0
+    --- out
+    BACKEND  TRANSPORT        SERVER
+    first    stdio            python3 server.py
+    far      streamable-http  https://a.example/mcp
+    --- err
+    configuration: lockkeeper.toml (found in the working directory)
+    ");
+    let json = String::from_utf8(run(folder.path(), &["list", "--json"]).stdout).unwrap();
+    assert!(json.contains("\"far\"") && !json.contains("secret"), "{json}");
+}
+
+#[test]
+fn tools_are_listed_and_called() {
+    let folder = folder(Some(WRITTEN));
+    let listed = run(folder.path(), &["tools"]);
+    assert_snapshot!(shown(folder.path(), &listed), @r"
+    0
+    --- out
+    TOOL         WHAT IT DOES
+    first__say   Does it
+    first__fail  Does it
+    --- err
+    ");
+    let called = run(folder.path(), &["tools", "call", "first__say", "--arg", "n=1", "--arg", "text=hello you"]);
+    assert_snapshot!(shown(folder.path(), &called), @r#"
+    0
+    --- out
+    {"n": 1, "text": "hello you"}
+    --- err
+    "#);
+    let failing =
+        run(folder.path(), &["tools", "call", "fail", "--arguments", "{\"a\":[]}", "--", "python3", "server.py"]);
+    assert_snapshot!(shown(folder.path(), &failing), @r#"
+    1
+    --- out
+    {"a": []}
+    --- err
+    error: `fail` reports an error
+    "#);
+    let unknown = run(folder.path(), &["tools", "call", "first__none"]);
+    assert_eq!((unknown.status.code(), unknown.stdout.len()), (Some(0), 3), "the server decides: it knows every name");
+    let wrong = run(folder.path(), &["tools", "call", "none"]);
+    assert_snapshot!(shown(folder.path(), &wrong), @r"
+    1
+    --- out
+    --- err
+    error: `none` could not be called
+      Unknown tool: none
+    help: `lockkeeper tools` lists the tools
+    ");
+}
