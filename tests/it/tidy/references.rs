@@ -276,13 +276,13 @@ fn vectors() -> BTreeSet<String> {
 
 // === pages ===
 
-/// All pages of the documentation, and the README.
+/// All pages of the documentation, and those at the root.
 fn pages() -> Vec<String> {
     let docs = texts_below("docs")
         .into_iter()
         .map(|(path, _)| path)
         .filter(|path| Path::new(path).extension().is_some_and(|kind| kind == "md"));
-    docs.chain(["README.md".to_owned()]).collect()
+    docs.chain(["CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"].map(str::to_owned)).collect()
 }
 
 /// The headings of a page, without code blocks.
