@@ -1,7 +1,7 @@
 //! The configuration: read once, checked as a whole, every error reported with its place. Knows nothing of running
 //! parts.
 //!
-//! A file (`lockkeeper.toml`, or JSON in the `mcpServers` or `servers` form) becomes a tree of values with their places
+//! A file (`lockkeeper.toml`, or that of another program) becomes a tree of values with their places
 //! ([`mod@tree`]); each section reads its table from there and reports errors ([`ConfigProblems`]). The command line
 //! and `LOCKKEEPER_*` variables override the file. Secrets are never printed: no message quotes a value that may hold
 //! one.
@@ -11,15 +11,19 @@
 
 pub mod auth;
 pub mod backend;
+mod client_entry;
+mod client_file;
 pub mod clients;
 mod configuration;
 mod dialect;
 mod env_file;
 pub mod environment;
 pub mod expand;
+mod file_format;
 pub mod files;
 pub mod from_json;
 pub mod from_toml;
+pub mod from_yaml;
 mod groups;
 pub mod http;
 pub mod limits;
@@ -42,7 +46,7 @@ pub use self::{
     environment::Environment,
     http::HttpConfig,
     limits::LimitsConfig,
-    load::{CommandLineOptions, SingleServer, data_dir, is_json, load, source},
+    load::{CommandLineOptions, SingleServer, data_dir, is_of_another_program, load, source},
     log::{LogConfig, LogFormat},
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,

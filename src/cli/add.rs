@@ -17,7 +17,7 @@ use super::{
     servers_file::{ServerEntry, ServersFile},
 };
 use crate::{
-    config::{self, Config},
+    config::Config,
     model::{
         BackendId, Groups,
         status::{BackendState, BackendStatus},
@@ -122,7 +122,7 @@ impl AddArgs {
             Some(target) if is_url(target) => {
                 ServerEntry::Remote { url: target.clone(), kind: None, headers: Vec::new() }
             }
-            Some(target) if config::is_json(Path::new(target)) => self.registered(target, process)?,
+            Some(target) if is_description(target) => self.registered(target, process)?,
             Some(target) => {
                 return Err(CommandFailure::usage(format!("`{target}` is neither a URL nor a server.json"))
                     .advise(format!("a program follows two dashes: lockkeeper add {} -- {target} …", self.name)));
@@ -161,6 +161,10 @@ impl AddArgs {
         }
         Ok(entry)
     }
+}
+
+fn is_description(text: &str) -> bool {
+    Path::new(text).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
 }
 
 fn is_url(text: &str) -> bool {

@@ -5,10 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{failure::CommandFailure, process::ProcessContext};
-use crate::{
-    config::{self, CommandLineOptions, Config, ConfigSource, Environment},
-    model::TransportSpec,
-};
+use crate::config::{self, CommandLineOptions, Config, Environment};
 
 /// A single server.
 #[derive(Debug, Clone, Default, Args)]
@@ -49,15 +46,7 @@ pub fn data_folder(process: &ProcessContext) -> Result<PathBuf, CommandFailure> 
 
 /// Advice about settings that are valid, and perhaps not meant.
 pub fn warnings(config: &Config) -> Vec<String> {
-    let demonstration = match (&config.source, &config.backends[..]) {
-        (ConfigSource::Named(file) | ConfigSource::Adjacent(file), [only])
-            if matches!(only.transport, TransportSpec::Demo) =>
-        {
-            Some(format!("{} has no servers: only the built-in demonstration is served", file.display()))
-        }
-        _ => None,
-    };
-    demonstration.into_iter().chain(config.proxy_warning()).collect()
+    config.proxy_warning().into_iter().chain(config.renamings()).collect()
 }
 
 /// Loads the configuration and reports every error.

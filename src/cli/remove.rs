@@ -29,8 +29,12 @@ impl RemoveArgs {
                 .advise("`lockkeeper list` shows the servers"));
         };
         file.remove(&name);
-        // a group may name it
-        file.load(process)?;
+        if file.is_bare() {
+            process.output.remark("it was the last one: add another before the gateway starts again");
+        } else {
+            // a group may name it
+            file.load(process)?;
+        }
         file.write()?;
         if self.form.json {
             process.output.json(&json!({ "removed": name, "file": shown }));

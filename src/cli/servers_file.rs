@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
 use super::{failure::CommandFailure, process::ProcessContext};
 use crate::{
@@ -61,11 +61,6 @@ impl ServersFile {
             ConfigSource::Named(path) | ConfigSource::Adjacent(path) => path,
             ConfigSource::CommandLine | ConfigSource::Demo => PathBuf::from(NEW),
         };
-        if config::is_json(&name) {
-            return Err(CommandFailure::usage(format!("{} belongs to another program", name.display()))
-                .why("only a lockkeeper.toml is edited")
-                .advise("edit it by hand, or add servers to a lockkeeper.toml: `--config lockkeeper.toml`"));
-        }
         let whole = process.folder.join(&name);
         let path = fs::canonicalize(&whole).unwrap_or(whole);
         let text = match fs::read_to_string(&path) {
@@ -75,6 +70,11 @@ impl ServersFile {
                 return Err(CommandFailure::failed(format!("{} cannot be read", name.display())).why(error));
             }
         };
+        if config::is_of_another_program(&name, &text) {
+            return Err(CommandFailure::usage(format!("{} belongs to another program", name.display()))
+                .why("only a lockkeeper.toml is edited")
+                .advise("edit it by hand, or add servers to a lockkeeper.toml: `--config lockkeeper.toml`"));
+        }
         let document = text.parse().map_err(|error| {
             CommandFailure::usage(format!("{} is not TOML", name.display())).why(error).advise("correct it first")
         })?;
@@ -109,9 +109,21 @@ impl ServersFile {
 
     /// Removes a server, with the comments above it.
     pub(super) fn remove(&mut self, name: &str) {
-        if let Some(servers) = self.document.get_mut("backends").and_then(Item::as_table_like_mut) {
+        let Some(servers) = self.document.get_mut("backends") else { return };
+        if let Some(servers) = servers.as_table_like_mut() {
             servers.remove(name);
         }
+        // without the table, the demonstration would be served
+        if let Some(servers) = servers.as_table_mut().filter(|servers| servers.is_empty()) {
+            servers.set_implicit(false);
+        }
+    }
+
+    /// True if it lists neither servers nor groups of them.
+    pub(super) fn is_bare(&self) -> bool {
+        let is_empty =
+            |table: &str| self.document.get(table).and_then(Item::as_table_like).is_none_or(TableLike::is_empty);
+        is_empty("backends") && is_empty("groups")
     }
 
     /// Reads the configuration as it would be with this file.

@@ -9,7 +9,7 @@ use super::{
     problem::{ConfigPlace, ConfigProblem},
     section::Section,
     tool_rules,
-    transport::{self, ServerUrl},
+    transport::{self, LAUNCHERS, ServerUrl},
 };
 use crate::model::{BackendId, BackendSpec, EraChoice, OnLoss, Scope, Share, StdioSpec, TransportSpec};
 
@@ -33,15 +33,24 @@ const FOREIGN: [&str; 16] = [
     "version",
 ];
 
+/// Options as other programs call them, and as they are called here.
+const ELSEWHERE: [(&str, &str); 9] = [
+    ("cmd", "command"),
+    ("disabledTools", "tools.deny"),
+    ("envFile", "env_file"),
+    ("environment", "env"),
+    ("excludeTools", "tools.deny"),
+    ("httpUrl", "url"),
+    ("includeTools", "tools.allow"),
+    ("serverUrl", "url"),
+    ("uri", "url"),
+];
+
 /// The protocol versions that have a handshake.
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 /// The stateless protocol version.
 const MODERN_VERSION: &str = "2026-07-28";
-
-/// Launchers: their arguments name the program that runs.
-const LAUNCHERS: [&str; 12] =
-    ["npx", "uvx", "uv", "node", "python", "python3", "bunx", "bun", "deno", "docker", "pnpm", "yarn"];
 
 /// Reads the backends of `section` in order, without the disabled ones. Relative paths are relative to `folder`. Two
 /// names that are equal after normalisation are an error (`translation` 5).
@@ -83,10 +92,16 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
                 spec.map(|spec| BackendSpec { tools: spec.tools.or(tools), ..spec })
             }
         };
-        if dialect == Dialect::Shared {
-            section.pass_over(&FOREIGN);
+        match dialect {
+            Dialect::Own => {
+                section.called_elsewhere(&ELSEWHERE);
+                section.finish();
+            }
+            Dialect::Shared => {
+                section.pass_over(&FOREIGN);
+                section.finish_shared();
+            }
         }
-        section.finish();
         backends.extend(spec.filter(|_| disabled != Some(true) && enabled != Some(false)));
     }
     backends

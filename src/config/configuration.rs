@@ -9,7 +9,7 @@ use super::{
     clients::ClientsConfig, environment::Environment, http::HttpConfig, limits::LimitsConfig, log::LogConfig,
     public_url::PublicUrl, stdio::StdioConfig,
 };
-use crate::model::{AuthPolicy, BackendSpec, Groups, Naming};
+use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, Naming};
 
 /// The default listen address.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
@@ -48,6 +48,8 @@ pub struct Config {
     pub environment: Environment,
     /// The origin of the configuration.
     pub source: ConfigSource,
+    /// The servers whose names had to be changed, as the file calls them.
+    pub renamed: Vec<(String, BackendId)>,
 }
 
 /// Source of the configuration. Displays as the end of the sentence "configuration: …".
@@ -70,6 +72,11 @@ impl Config {
     /// loopback address.
     pub fn public_url(&self, bound: SocketAddr) -> PublicUrl {
         self.public_url.clone().unwrap_or_else(|| PublicUrl::loopback(bound))
+    }
+
+    /// A sentence for each server whose name had to be changed.
+    pub fn renamings(&self) -> impl Iterator<Item = String> {
+        self.renamed.iter().map(|(name, id)| format!("the server `{name}` is called `{id}` here"))
     }
 
     /// A warning for a missing `trusted_proxies` behind a proxy on this machine (OA-138).

@@ -7,6 +7,9 @@ use super::{environment::Environment, text_file};
 /// Maximum size of a file whose content is a value, in bytes.
 const LONGEST_FILE: u64 = 64 << 10;
 
+/// Folders within a workspace that hold the settings of an editor.
+const EDITOR_FOLDERS: [&str; 6] = [".cursor", ".vscode", ".roo", ".windsurf", ".gemini", ".zed"];
+
 /// What the references of a text stand for.
 #[derive(Debug, Clone, Copy)]
 pub struct ReferenceSources<'a> {
@@ -39,7 +42,7 @@ pub enum Unexpandable {
 }
 
 /// Replaces each `${NAME}` by the variable's value and each `${NAME:-default}` by the value or, if it is not set or
-/// empty, by the default; `${env:NAME}` (VS Code) is `${NAME}`; `${file:PATH}` is the content of a file of at most
+/// empty, by the default; `${env:NAME}` (VS Code) is `${NAME}`, and folders are called as in editors; `${file:PATH}` is the content of a file of at most
 /// 64 KiB, without the line end after it; `$${` is a literal `${`. Reports every error.
 pub fn expand(text: &str, sources: ReferenceSources<'_>) -> Result<String, Vec<Unexpandable>> {
     let mut expanded = String::with_capacity(text.len());
@@ -92,6 +95,9 @@ fn resolve<'a>(reference: &'a str, sources: ReferenceSources<'a>) -> Result<Cow<
     if reference.starts_with("input:") {
         return Err(Unexpandable::Input);
     }
+    if let Some(value) = of_editor(reference, sources) {
+        return Ok(value.into());
+    }
     let reference = reference.strip_prefix("env:").unwrap_or(reference);
     let (name, default) = match reference.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
@@ -108,6 +114,20 @@ fn resolve<'a>(reference: &'a str, sources: ReferenceSources<'a>) -> Result<Cow<
         (Some(value), _) => Ok(value.into()),
         (None, None) => Err(Unexpandable::NotSet(name.to_owned())),
     }
+}
+
+/// What editors call folders (Cursor, VS Code).
+fn of_editor(reference: &str, sources: ReferenceSources<'_>) -> Option<String> {
+    // such as `.vscode/mcp.json`
+    let is_editors = |folder: &&Path| EDITOR_FOLDERS.iter().any(|name| folder.ends_with(name));
+    let workspace = Some(sources.folder).filter(is_editors).and_then(Path::parent).unwrap_or(sources.folder);
+    Some(match reference {
+        "workspaceFolder" | "workspaceRoot" => workspace.display().to_string(),
+        "workspaceFolderBasename" => workspace.file_name()?.to_string_lossy().into_owned(),
+        "userHome" => sources.environment.get("HOME").or_else(|| sources.environment.get("USERPROFILE"))?.to_owned(),
+        "pathSeparator" | "/" => std::path::MAIN_SEPARATOR_STR.to_owned(),
+        _ => return None,
+    })
 }
 
 /// The content of a file, without the line end after it.

@@ -10,12 +10,14 @@ use std::{
 
 use super::{
     auth, backend,
+    client_file::ClientFile,
     clients::ClientsConfig,
     configuration::{ADJACENT, Config, ConfigSource, DEFAULT_LISTEN},
     dialect::Dialect,
     environment::Environment,
     expand::ReferenceSources,
-    from_json, from_toml, groups,
+    file_format::FileFormat,
+    groups,
     http::HttpConfig,
     limits::LimitsConfig,
     log::{self, LogConfig, LogFormat},
@@ -73,6 +75,7 @@ struct FileOptions {
     clients: ClientsConfig,
     log: LogConfig,
     backends: Vec<BackendSpec>,
+    renamed: Vec<(String, BackendId)>,
     groups: Groups,
 }
 
@@ -124,6 +127,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
         naming,
         environment,
         source,
+        renamed: file.renamed,
     })
 }
 
@@ -140,6 +144,12 @@ pub fn data_dir(
     };
     let data_dir = loader.data_dir(in_file);
     if loader.problems.is_empty() { Ok(data_dir) } else { Err(ConfigProblems(loader.problems)) }
+}
+
+/// True if a file with this name and this text lists the servers of another program.
+pub fn is_of_another_program(path: &Path, text: &str) -> bool {
+    let format = FileFormat::of(path, text);
+    format != FileFormat::Toml || format.parse("", text).is_ok_and(|document| ClientFile::is_one(&document))
 }
 
 /// The configuration that would be loaded.
@@ -163,17 +173,31 @@ impl Loader<'_> {
 
     fn read(&mut self, source: &ConfigSource) -> FileOptions {
         let (ConfigSource::Named(path) | ConfigSource::Adjacent(path)) = source else { return FileOptions::default() };
-        let Some(document) = self.document(path) else { return FileOptions::default() };
+        let Some((format, document)) = self.document(path) else { return FileOptions::default() };
         let base = self.base(path);
+        let (document, client_table, other_projects) = if format == FileFormat::Toml && !ClientFile::is_one(&document) {
+            (document, None, Vec::new())
+        } else {
+            let file = ClientFile::new(document, self.folder);
+            (file.document, Some(file.table), file.other_projects)
+        };
         let sources = ReferenceSources { environment: self.environment, folder: &base };
         let reader = SectionReader { document: &document, sources, problems: RefCell::default() };
-        let file = if is_json(path) { read_json(reader.root(), &base) } else { read_toml(reader.root(), &base) };
+        let file = match client_table {
+            Some(table) => read_shared(reader.root(), table, &base),
+            None => read_toml(reader.root(), &base),
+        };
         self.problems.append(&mut reader.into_problems());
+        // a lockkeeper.toml may have settings alone
+        let lists_servers = client_table.is_some() || document.root.iter().any(|entry| entry.key == "backends");
+        if lists_servers && file.backends.is_empty() && self.problems.is_empty() {
+            self.problems.push(no_servers(path, &other_projects));
+        }
         file
     }
 
     /// Parses the file; reports the error and returns `None` if it cannot be read.
-    fn document(&mut self, path: &Path) -> Option<Document> {
+    fn document(&mut self, path: &Path) -> Option<(FileFormat, Document)> {
         let file = path.display().to_string();
         let whole = self.folder.join(path);
         let text = match fs::metadata(&whole) {
@@ -188,8 +212,10 @@ impl Loader<'_> {
                     ConfigProblem::new(ConfigPlace::WholeFile(file), what).advise("check its name and its permissions"),
                 ]))
             }
-            Ok(text) if is_json(path) => from_json::parse(&file, text.trim_start_matches('\u{feff}')),
-            Ok(text) => from_toml::parse(&file, &text),
+            Ok(text) => {
+                let format = FileFormat::of(path, &text);
+                format.parse(&file, &text).map(|document| (format, document))
+            }
         };
         document.map_err(|mut problems| self.problems.append(&mut problems.0)).ok()
     }
@@ -245,10 +271,7 @@ impl Loader<'_> {
 
     /// Reads only `data_dir` of the file, and reports an error in it.
     fn data_dir_of(&mut self, path: &Path) -> Option<PathBuf> {
-        if is_json(path) {
-            return None;
-        }
-        let document = self.document(path)?;
+        let (_, document) = self.document(path).filter(|(format, _)| *format == FileFormat::Toml)?;
         let base = self.base(path);
         let sources = ReferenceSources { environment: self.environment, folder: &base };
         let reader = SectionReader { document: &document, sources, problems: RefCell::default() };
@@ -279,6 +302,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         stdio: StdioConfig::read(&mut stdio),
         clients: ClientsConfig::read(root.table("clients")),
         log: LogConfig::read(&mut sections.3),
+        renamed: renamed(&backends),
         backends: backend::read_all(backends, Dialect::Own, base),
         groups: groups::read_all(root.table("groups"), &servers),
     };
@@ -291,11 +315,10 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     file
 }
 
-/// Reads a file in the `mcpServers` form (Claude Desktop, Claude Code, Cursor) or the `servers` form (VS Code). Other
-/// top-level members belong to that program and are ignored.
-fn read_json(mut root: Section<'_>, base: &Path) -> FileOptions {
+/// Reads the servers of a file of another program. Its other members are ignored.
+fn read_shared(mut root: Section<'_>, table: &'static str, base: &Path) -> FileOptions {
     let (claude, vs_code) = (root.has("mcpServers"), root.has("servers"));
-    if claude == vs_code {
+    if claude && vs_code || !root.has(table) {
         let what = if claude { "the file has both `mcpServers` and `servers`" } else { "the file has no servers" };
         root.fault(what, Some("a JSON file needs one object `mcpServers` (in VS Code `servers`)"));
     }
@@ -304,13 +327,27 @@ fn read_json(mut root: Section<'_>, base: &Path) -> FileOptions {
         "a gateway cannot ask a person for values",
         "put them into environment variables and write `${NAME}` where `${input:…}` stands",
     );
-    let section = root.table(if vs_code { "servers" } else { "mcpServers" });
-    FileOptions { backends: backend::read_all(section, Dialect::Shared, base), ..FileOptions::default() }
+    let section = root.table(table);
+    let renamed = renamed(&section);
+    FileOptions { renamed, backends: backend::read_all(section, Dialect::Shared, base), ..FileOptions::default() }
 }
 
-/// True if a file of this name is read as JSON.
-pub fn is_json(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json") || extension == "jsonc")
+/// The servers whose names have to be changed.
+fn renamed(section: &Section<'_>) -> Vec<(String, BackendId)> {
+    let named = section.names().filter_map(|name| Some((name.to_owned(), BackendId::normalise(name).ok()?)));
+    named.filter(|(name, id)| name != id.as_str()).collect()
+}
+
+/// A file that lists nothing. The demonstration is never published instead of somebody's servers.
+fn no_servers(path: &Path, other_projects: &[String]) -> ConfigProblem {
+    let place = ConfigPlace::WholeFile(path.display().to_string());
+    if other_projects.is_empty() {
+        let advice = "add one: `lockkeeper add NAME -- COMMAND…`; for the demonstration: `[backends.demo]` with \
+                      `builtin = \"demo\"`";
+        return ConfigProblem::new(place, "the file has no servers, or none that is enabled").advise(advice);
+    }
+    let what = "the file has servers for certain folders alone, and none for this one";
+    ConfigProblem::new(place, what).advise(format!("start in one of {}", other_projects.join(", ")))
 }
 
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {

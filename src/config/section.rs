@@ -34,6 +34,7 @@ pub struct Section<'a> {
     entries: &'a [ConfigEntry],
     known: Vec<&'static str>,
     passed_over: &'static [&'static str],
+    elsewhere: &'static [(&'static str, &'static str)],
 }
 
 // === impl SectionReader ===
@@ -55,7 +56,7 @@ impl<'a> SectionReader<'a> {
     }
 
     fn section(&'a self, prefix: String, at: usize, entries: &'a [ConfigEntry]) -> Section<'a> {
-        Section { reader: self, prefix, at, entries, known: Vec::new(), passed_over: &[] }
+        Section { reader: self, prefix, at, entries, known: Vec::new(), passed_over: &[], elsewhere: &[] }
     }
 
     fn note(&self, at: usize, path: &str, what: impl Into<String>) {
@@ -284,6 +285,11 @@ impl<'a> Section<'a> {
         self.passed_over = keys;
     }
 
+    /// Options as other programs call them, with their names here, for advice.
+    pub fn called_elsewhere(&mut self, names: &'static [(&'static str, &'static str)]) {
+        self.elsewhere = names;
+    }
+
     /// Reports an error of the whole section.
     pub fn fault(&self, what: impl Into<String>, advice: Option<&str>) {
         let path = self.prefix.trim_end_matches('.');
@@ -300,8 +306,25 @@ impl<'a> Section<'a> {
         for entry in self.entries {
             let key = entry.key.as_str();
             if !self.known.contains(&key) && !self.passed_over.contains(&key) {
-                let advice = meant(&entry.key, &self.known).map(|name| format!("did you mean `{name}`?"));
+                let own = self.elsewhere.iter().find(|(name, _)| *name == key).map(|(_, own)| format!("write `{own}`"));
+                let advice = own.or_else(|| Some(format!("did you mean `{}`?", meant(key, &self.known)?)));
                 self.reader.note_with(entry.at, &self.path(&entry.key), "unknown option", advice);
+            }
+        }
+    }
+
+    /// Reports unknown options that are probably misspelt; others belong to another program.
+    pub fn finish_shared(self) {
+        for entry in self.entries {
+            let key = entry.key.as_str();
+            let is_other = !self.known.contains(&key) && !self.passed_over.contains(&key);
+            if let Some(name) = meant(key, &self.known).filter(|_| is_other) {
+                self.reader.note_with(
+                    entry.at,
+                    &self.path(key),
+                    "unknown option",
+                    Some(format!("did you mean `{name}`?")),
+                );
             }
         }
     }

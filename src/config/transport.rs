@@ -25,6 +25,10 @@ const OWN_HEADERS: [&str; 13] = [
     "upgrade",
 ];
 
+/// Launchers: their arguments name the program that runs.
+pub(super) const LAUNCHERS: [&str; 12] =
+    ["npx", "uvx", "uv", "node", "python", "python3", "bunx", "bun", "deno", "docker", "pnpm", "yarn"];
+
 /// Transport that an entry names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TransportKind {
@@ -92,8 +96,13 @@ fn stdio(section: &mut Section<'_>, (dialect, folder): (Dialect, &Path), chosen:
             section.refuse(key, "this needs a `command`", "remove it, or set a `command`");
         }
     }
-    let command = section.parsed("command", |text| {
-        if text.trim().is_empty() { Err("the program's name is empty".to_owned()) } else { Ok(text.to_owned()) }
+    let command = section.parsed("command", |text| match text.split_once(' ') {
+        _ if text.trim().is_empty() => Err("the program's name is empty".to_owned()),
+        // a path may have spaces
+        Some((program, _)) if LAUNCHERS.contains(&program) => {
+            Err(format!("this is a whole command line: write `{program}` alone, and put the rest into `args`"))
+        }
+        _ => Ok(text.to_owned()),
     });
     let args = section.texts("args").unwrap_or_default();
     let read = |file: &str| env_file::read(file, folder);

@@ -58,6 +58,12 @@ impl Document {
         Self { file: file.to_owned(), line_starts: line_starts(text), root }
     }
 
+    /// The same file with other entries, which have their places.
+    #[must_use]
+    pub fn with_root(self, root: Vec<ConfigEntry>) -> Self {
+        Self { root, ..self }
+    }
+
     /// The place at byte `at` for the option `path`.
     pub fn place(&self, at: usize, path: &str) -> ConfigPlace {
         let (line, column) = line_and_column(&self.line_starts, at);

@@ -308,11 +308,12 @@ fn a_file_without_servers_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("servers.json"), r#"{"mcpServers": {}}"#).unwrap();
     let output = lockkeeper(folder.path(), &["check", "--config", "servers.json"], &[]);
-    assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
-    configuration: servers.json
-    warning: servers.json has no servers: only the built-in demonstration is served
-    starting 1 server: 60 s at most
-    ");
+    assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r#"
+    error: the configuration has an error
+      servers.json: the file has no servers, or none that is enabled
+          add one: `lockkeeper add NAME -- COMMAND…`; for the demonstration: `[backends.demo]` with `builtin = "demo"`
+    help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
+    "#);
 }
 
 #[test]

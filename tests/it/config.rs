@@ -1,5 +1,6 @@
 //! The `config` module, tested through its public interface.
 
+mod client_files;
 mod documentation;
 mod errors;
 mod formats;

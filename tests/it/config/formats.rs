@@ -36,7 +36,7 @@ fn line(spec: &BackendSpec) -> String {
     }
 }
 
-fn lines(config: &Config) -> String {
+pub(super) fn lines(config: &Config) -> String {
     config.backends.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 

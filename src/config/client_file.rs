@@ -1,0 +1,143 @@
+//! Files in which other programs list servers: which form one has, by its content, and its servers in the form of
+//! `mcpServers`. Knows nothing of what an entry means.
+
+use std::path::Path;
+
+use super::{
+    client_entry::in_common_form,
+    tree::{ConfigEntry, ConfigNode, ConfigValue, Document},
+};
+
+/// The form of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClientForm {
+    /// Claude Desktop, Cursor, Windsurf, Gemini CLI, Cline, Roo, LM Studio and others.
+    McpServers,
+    /// `~/.claude.json` of Claude Code, which has servers for each folder too.
+    ClaudeProjects,
+    /// `mcp.json` of VS Code.
+    Servers,
+    /// `settings.json` of VS Code.
+    Settings,
+    /// Zed.
+    ContextServers,
+    /// Codex.
+    Codex,
+    /// opencode.
+    OpenCode,
+    /// Goose.
+    Extensions,
+}
+
+/// A file of another program, with its servers in the common form.
+pub(super) struct ClientFile {
+    /// The servers, under the name of their table.
+    pub(super) document: Document,
+    /// The name of their table.
+    pub(super) table: &'static str,
+    /// Folders of projects whose servers are not among them.
+    pub(super) other_projects: Vec<String>,
+}
+
+// === impl ClientForm ===
+
+impl ClientForm {
+    /// The form of the file with these members; `None` if it lists no servers.
+    fn of(root: &[ConfigEntry]) -> Option<Self> {
+        let has = |key: &str| table(root, key).is_some();
+        let inner = table(root, "mcp");
+        let is_settings = has("mcp.servers") || inner.is_some_and(|inner| table(inner, "servers").is_some());
+        let forms = [
+            // it has `projects` too
+            (has("mcp_servers"), Self::Codex),
+            (has("projects"), Self::ClaudeProjects),
+            (has("mcpServers"), Self::McpServers),
+            (has("servers"), Self::Servers),
+            (has("context_servers"), Self::ContextServers),
+            (is_settings, Self::Settings),
+            (inner.is_some(), Self::OpenCode),
+            (has("extensions"), Self::Extensions),
+        ];
+        forms.into_iter().find(|(is_it, _)| *is_it).map(|(_, form)| form)
+    }
+
+    const fn table(self) -> &'static str {
+        match self {
+            Self::McpServers | Self::ClaudeProjects => "mcpServers",
+            Self::Servers => "servers",
+            Self::Settings => "mcp.servers",
+            Self::ContextServers => "context_servers",
+            Self::Codex => "mcp_servers",
+            Self::OpenCode => "mcp",
+            Self::Extensions => "extensions",
+        }
+    }
+}
+
+// === impl ClientFile ===
+
+impl ClientFile {
+    /// True if a file in TOML is that of another program.
+    pub(super) fn is_one(document: &Document) -> bool {
+        ClientForm::of(&document.root) == Some(ClientForm::Codex)
+    }
+
+    /// Finds the servers of a file. Of a file with projects: those of all projects, and those of the project that
+    /// `folder` lies in, which come first.
+    pub(super) fn new(document: Document, folder: &Path) -> Self {
+        let Some(form) = ClientForm::of(&document.root) else {
+            return Self { document, table: "mcpServers", other_projects: Vec::new() };
+        };
+        let (key, root) = (form.table(), &document.root);
+        let own = match form {
+            ClientForm::Settings => table(root, key).or_else(|| table(table(root, "mcp")?, "servers")),
+            _ => table(root, key),
+        };
+        let mut servers = own.unwrap_or_default().to_vec();
+        let mut other_projects = Vec::new();
+        if form == ClientForm::ClaudeProjects {
+            let (here, others) = projects(root, folder);
+            servers.retain(|server| here.iter().all(|other| other.key != server.key));
+            servers.extend(here);
+            other_projects = others;
+        }
+        let servers = servers.into_iter().filter_map(|server| in_common_form(server, form == ClientForm::OpenCode));
+        let at = root.first().map_or(0, |first| first.at);
+        let value = ConfigNode { at, value: ConfigValue::Table(servers.collect()) };
+        let mut kept: Vec<ConfigEntry> = root.iter().filter(|entry| is_kept(entry)).cloned().collect();
+        kept.retain(|entry| entry.key != key);
+        kept.push(ConfigEntry { key: key.to_owned(), at, value });
+        Self { document: document.with_root(kept), table: key, other_projects }
+    }
+}
+
+/// True for members that are looked at beside the servers.
+fn is_kept(entry: &ConfigEntry) -> bool {
+    ["mcpServers", "servers", "inputs"].contains(&entry.key.as_str())
+}
+
+/// The servers of the project in which `folder` lies, and the folders of other projects with servers.
+fn projects(root: &[ConfigEntry], folder: &Path) -> (Vec<ConfigEntry>, Vec<String>) {
+    let (mut here, mut nearest, mut others) = (Vec::new(), 0, Vec::new());
+    for project in table(root, "projects").unwrap_or_default() {
+        let ConfigValue::Table(members) = &project.value.value else { continue };
+        let servers = table(members, "mcpServers").unwrap_or_default();
+        if servers.is_empty() {
+            continue;
+        }
+        if folder.starts_with(&project.key) && project.key.len() >= nearest {
+            (here, nearest) = (servers.to_vec(), project.key.len());
+        } else {
+            others.push(project.key.clone());
+        }
+    }
+    (here, others)
+}
+
+/// The table with this name.
+fn table<'e>(entries: &'e [ConfigEntry], key: &str) -> Option<&'e [ConfigEntry]> {
+    entries.iter().find(|entry| entry.key == key).and_then(|entry| match &entry.value.value {
+        ConfigValue::Table(entries) => Some(entries.as_slice()),
+        _ => None,
+    })
+}
