@@ -16,6 +16,7 @@ pub mod gateway_client;
 pub mod global_args;
 pub mod grants;
 pub mod healthcheck;
+mod inputs;
 pub mod keys;
 pub mod list;
 mod long_names;
@@ -147,6 +148,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut process: ProcessCo
 
 impl Command {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        if matches!(self, Self::Serve(_) | Self::Check(_) | Self::List(_) | Self::Tools(_)) {
+            inputs::ask(process)?;
+        }
         match self {
             Self::Serve(args) => args.run(process).await,
             Self::Stdio(args) => args.run(process).await,

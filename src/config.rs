@@ -26,6 +26,7 @@ pub mod from_toml;
 pub mod from_yaml;
 mod groups;
 pub mod http;
+pub mod inputs;
 pub mod limits;
 pub mod load;
 pub mod log;
@@ -45,8 +46,9 @@ pub use self::{
     configuration::{Config, ConfigSource, DEFAULT_LISTEN},
     environment::Environment,
     http::HttpConfig,
+    inputs::{InputKind, OpenInput},
     limits::LimitsConfig,
-    load::{CommandLineOptions, SingleServer, data_dir, is_of_another_program, load, source},
+    load::{CommandLineOptions, SingleServer, data_dir, is_of_another_program, load, open_inputs, source},
     log::{LogConfig, LogFormat},
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,

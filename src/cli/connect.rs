@@ -147,7 +147,11 @@ impl ConnectArgs {
                 return Err(wrong("it must be `NAME: VALUE`".to_owned()));
             };
             let name = HeaderName::try_from(name.trim()).map_err(|_| wrong("its name is no header name".to_owned()))?;
-            let sources = ReferenceSources { environment: &process.environment, folder: &process.folder };
+            let sources = ReferenceSources {
+                environment: &process.environment,
+                folder: &process.folder,
+                inputs: &process.options.inputs,
+            };
             let value = expand(value.trim(), sources).map_err(|errors| wrong(errors[0].to_string()))?;
             HeaderValue::try_from(&value).map_err(|_| wrong(format!("the value of `{name}` is no header value")))?;
             Ok((name.to_string(), Secret::new(value)))

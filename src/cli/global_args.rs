@@ -1,17 +1,20 @@
 //! Options of every command, before or after its name. Knows no command.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::Args;
 
-use crate::config::{CommandLineOptions, LogFormat};
+use crate::{
+    config::{CommandLineOptions, LogFormat},
+    support::Secret,
+};
 
 /// Configuration file, and options that override it: before or after every command.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
-    /// The configuration: lockkeeper.toml, or JSON in the `mcpServers` or `servers` form; default: `lockkeeper.toml` in
-    /// the working directory, if it exists
+    /// The configuration: lockkeeper.toml, or the file in which another program lists its servers; default:
+    /// `lockkeeper.toml` in the working directory, if it exists
     #[arg(long, short, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
     /// The folder of the database
@@ -23,6 +26,9 @@ pub struct GlobalArgs {
     /// Log format: `text` for people, or `json` with one object per line
     #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true, global = true)]
     pub log_format: Option<LogFormat>,
+    /// What a person has answered for `${input:…}`, by name.
+    #[arg(skip)]
+    pub inputs: BTreeMap<String, Secret>,
 }
 
 // === impl GlobalArgs ===
@@ -36,6 +42,7 @@ impl GlobalArgs {
             data_dir,
             log: self.log.clone(),
             log_format: self.log_format,
+            inputs: self.inputs.clone(),
             ..CommandLineOptions::default()
         }
     }

@@ -118,7 +118,9 @@ impl ServerMembers {
         }
         for member in self.0.iter_mut().filter(|entry| ["env", "headers"].contains(&entry.key.as_str())) {
             if let ConfigValue::Table(pairs) = &mut member.value.value {
-                pairs.iter_mut().for_each(|pair| braces(&mut pair.value));
+                for pair in pairs {
+                    braces(&mut pair.value);
+                }
             }
         }
     }

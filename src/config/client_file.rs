@@ -104,7 +104,9 @@ impl ClientFile {
         let servers = servers.into_iter().filter_map(|server| in_common_form(server, form == ClientForm::OpenCode));
         let at = root.first().map_or(0, |first| first.at);
         let value = ConfigNode { at, value: ConfigValue::Table(servers.collect()) };
-        let mut kept: Vec<ConfigEntry> = root.iter().filter(|entry| is_kept(entry)).cloned().collect();
+        let inner = table(root, "mcp").filter(|_| form == ClientForm::Settings).unwrap_or_default();
+        let inner = inner.iter().filter(|entry| entry.key == "inputs");
+        let mut kept: Vec<ConfigEntry> = root.iter().filter(|entry| is_kept(entry)).chain(inner).cloned().collect();
         kept.retain(|entry| entry.key != key);
         kept.push(ConfigEntry { key: key.to_owned(), at, value });
         Self { document: document.with_root(kept), table: key, other_projects }

@@ -1,8 +1,9 @@
 //! `${NAME}`, `${NAME:-default}` and `${file:PATH}` in the strings of a configuration. Knows no option.
 
-use std::{borrow::Cow, path::Path};
+use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
 use super::{environment::Environment, text_file};
+use crate::support::Secret;
 
 /// Maximum size of a file whose content is a value, in bytes.
 const LONGEST_FILE: u64 = 64 << 10;
@@ -17,6 +18,8 @@ pub struct ReferenceSources<'a> {
     pub environment: &'a Environment,
     /// The folder of relative paths.
     pub folder: &'a Path,
+    /// What a person has answered for `${input:…}`, by name.
+    pub inputs: &'a BTreeMap<String, Secret>,
 }
 
 /// Expansion error. It never holds a variable's value.
@@ -36,9 +39,9 @@ pub enum Unexpandable {
         /// The end of the sentence.
         why: String,
     },
-    /// `${input:…}`, for which VS Code would ask.
-    #[error("`${{input:…}}` needs a person, and a gateway cannot ask one")]
-    Input,
+    /// `${input:…}`, for which there is no answer.
+    #[error("`${{input:{0}}}` needs a person to answer")]
+    Input(String),
 }
 
 /// Replaces each `${NAME}` by the variable's value and each `${NAME:-default}` by the value or, if it is not set or
@@ -82,7 +85,10 @@ impl Unexpandable {
                 "check its name and its permissions; a relative path counts from the folder of the configuration"
                     .to_owned()
             }
-            Self::Input => "put the value into an environment variable and write `${NAME}`".to_owned(),
+            Self::Input(_) => {
+                "start on a terminal, which asks, or put the value into an environment variable and write `${NAME}`"
+                    .to_owned()
+            }
         }
     }
 }
@@ -92,8 +98,9 @@ fn resolve<'a>(reference: &'a str, sources: ReferenceSources<'a>) -> Result<Cow<
     if let Some(file) = reference.strip_prefix("file:") {
         return content(file, sources.folder).map(Cow::Owned);
     }
-    if reference.starts_with("input:") {
-        return Err(Unexpandable::Input);
+    if let Some(id) = reference.strip_prefix("input:") {
+        let answer = sources.inputs.get(id).ok_or_else(|| Unexpandable::Input(id.to_owned()))?;
+        return Ok(answer.expose().to_owned().into());
     }
     if let Some(value) = of_editor(reference, sources) {
         return Ok(value.into());
@@ -145,14 +152,16 @@ mod tests {
 
     fn expanded(text: &str) -> Result<String, Vec<Unexpandable>> {
         let environment = [("HOME", "/home/ada"), ("EMPTY", ""), ("TOKEN", "${HOME}")].into_iter().collect();
-        expand(text, ReferenceSources { environment: &environment, folder: Path::new("/none") })
+        let inputs = [("key".to_owned(), Secret::new("answer"))].into();
+        expand(text, ReferenceSources { environment: &environment, folder: Path::new("/none"), inputs: &inputs })
     }
 
     #[test]
     fn a_file_is_its_content_without_the_last_line_end() {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::default();
-        let sources = ReferenceSources { environment: &environment, folder: folder.path() };
+        let inputs = BTreeMap::new();
+        let sources = ReferenceSources { environment: &environment, folder: folder.path(), inputs: &inputs };
         for (content, expected) in [("key", "key"), ("key\r\n", "key"), ("a\n\n", "a\n"), ("${X}\n", "${X}"), ("", "")]
         {
             std::fs::write(folder.path().join("secret"), content).unwrap();
@@ -194,6 +203,7 @@ mod tests {
         assert_eq!(expanded("${}"), Err(vec![Unexpandable::NoName]));
         assert_eq!(expanded("${HOME"), Err(vec![Unexpandable::NoName]));
         assert_eq!(expanded("${1}${a b}"), Err(vec![Unexpandable::NoName, Unexpandable::NoName]));
-        assert_eq!(expanded("${input:key}"), Err(vec![Unexpandable::Input]));
+        assert_eq!(expanded("${input:key}").as_deref(), Ok("answer"));
+        assert_eq!(expanded("${input:none}"), Err(vec![Unexpandable::Input("none".to_owned())]));
     }
 }

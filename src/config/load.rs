@@ -3,6 +3,7 @@
 
 use std::{
     cell::RefCell,
+    collections::BTreeMap,
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -19,6 +20,7 @@ use super::{
     file_format::FileFormat,
     groups,
     http::HttpConfig,
+    inputs::{self, OpenInput},
     limits::LimitsConfig,
     log::{self, LogConfig, LogFormat},
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
@@ -27,7 +29,10 @@ use super::{
     stdio::StdioConfig,
     tree::Document,
 };
-use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, Naming};
+use crate::{
+    model::{AuthPolicy, BackendId, BackendSpec, Groups, Naming},
+    support::Secret,
+};
 
 /// Maximum size of a configuration file, in bytes.
 const LONGEST: u64 = 4 << 20;
@@ -51,6 +56,8 @@ pub struct CommandLineOptions {
     pub single: Option<SingleServer>,
     /// The text of the configuration file, instead of what is stored there.
     pub draft: Option<String>,
+    /// What a person has answered for `${input:…}`, by name.
+    pub inputs: BTreeMap<String, Secret>,
 }
 
 /// A single backend from the command line.
@@ -152,6 +159,17 @@ pub fn is_of_another_program(path: &Path, text: &str) -> bool {
     format != FileFormat::Toml || format.parse("", text).is_ok_and(|document| ClientFile::is_one(&document))
 }
 
+/// The values that the servers of the file need and that no person has given.
+pub fn open_inputs(given: &CommandLineOptions, environment: &Environment, folder: &Path) -> Vec<OpenInput> {
+    let mut loader = Loader { given, environment, folder, problems: Vec::new() };
+    let (ConfigSource::Named(path) | ConfigSource::Adjacent(path)) = loader.source() else { return Vec::new() };
+    let Some((_, document)) = loader.document(&path).filter(|(format, _)| *format != FileFormat::Toml) else {
+        return Vec::new();
+    };
+    let referred = inputs::referred(&ClientFile::new(document, folder).document);
+    referred.into_iter().filter(|input| !given.inputs.contains_key(&input.id)).collect()
+}
+
 /// The configuration that would be loaded.
 pub fn source(given: &CommandLineOptions, environment: &Environment, folder: &Path) -> ConfigSource {
     Loader { given, environment, folder, problems: Vec::new() }.source()
@@ -181,7 +199,7 @@ impl Loader<'_> {
             let file = ClientFile::new(document, self.folder);
             (file.document, Some(file.table), file.other_projects)
         };
-        let sources = ReferenceSources { environment: self.environment, folder: &base };
+        let sources = ReferenceSources { environment: self.environment, folder: &base, inputs: &self.given.inputs };
         let reader = SectionReader { document: &document, sources, problems: RefCell::default() };
         let file = match client_table {
             Some(table) => read_shared(reader.root(), table, &base),
@@ -273,7 +291,7 @@ impl Loader<'_> {
     fn data_dir_of(&mut self, path: &Path) -> Option<PathBuf> {
         let (_, document) = self.document(path).filter(|(format, _)| *format == FileFormat::Toml)?;
         let base = self.base(path);
-        let sources = ReferenceSources { environment: self.environment, folder: &base };
+        let sources = ReferenceSources { environment: self.environment, folder: &base, inputs: &self.given.inputs };
         let reader = SectionReader { document: &document, sources, problems: RefCell::default() };
         let data_dir = reader.root().text("data_dir").map(|text| base.join(text));
         self.problems.append(&mut reader.into_problems());
@@ -322,11 +340,6 @@ fn read_shared(mut root: Section<'_>, table: &'static str, base: &Path) -> FileO
         let what = if claude { "the file has both `mcpServers` and `servers`" } else { "the file has no servers" };
         root.fault(what, Some("a JSON file needs one object `mcpServers` (in VS Code `servers`)"));
     }
-    root.refuse(
-        "inputs",
-        "a gateway cannot ask a person for values",
-        "put them into environment variables and write `${NAME}` where `${input:…}` stands",
-    );
     let section = root.table(table);
     let renamed = renamed(&section);
     FileOptions { renamed, backends: backend::read_all(section, Dialect::Shared, base), ..FileOptions::default() }

@@ -70,9 +70,9 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       -V, --version  Print version
 
     Global options:
-      -c, --config <FILE>        The configuration: lockkeeper.toml, or JSON in the `mcpServers` or
-                                 `servers` form; default: `lockkeeper.toml` in the working directory, if
-                                 it exists
+      -c, --config <FILE>        The configuration: lockkeeper.toml, or the file in which another
+                                 program lists its servers; default: `lockkeeper.toml` in the working
+                                 directory, if it exists
           --data-dir <DIR>       The folder of the database
           --log <FILTER>         Log filter: a level, or directives such as
                                  `info,lockkeeper::backend=debug`
@@ -418,6 +418,7 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
 
 mod check;
 mod data_folder;
+mod inputs;
 mod servers;
 mod stdio;
 mod users;

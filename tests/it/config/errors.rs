@@ -169,11 +169,9 @@ fn options_that_need_a_person_or_another_transport_are_refused_with_an_alternati
   }
 }"#;
     assert_snapshot!(errors("mcp.json", text, &[]), @r#"
-    mcp.json:2:3: inputs: a gateway cannot ask a person for values
-        put them into environment variables and write `${NAME}` where `${input:…}` stands
     mcp.json:4:5: servers.old: `sse` needs a URL with http or https
-    mcp.json:6:52: servers.asks.env.KEY: `${input:…}` needs a person, and a gateway cannot ask one
-        put the value into an environment variable and write `${NAME}`
+    mcp.json:6:52: servers.asks.env.KEY: `${input:key}` needs a person to answer
+        start on a terminal, which asks, or put the value into an environment variable and write `${NAME}`
     mcp.json:6:81: servers.asks.envFile: the file `.env` cannot be read: No such file or directory (os error 2)
     "#);
 }

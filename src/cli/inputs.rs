@@ -1,0 +1,62 @@
+//! Asks on the terminal for the values that the file of another program leaves open. Each is asked for once in the life of
+//! the process.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use super::{failure::CommandFailure, process::ProcessContext};
+use crate::{
+    config::{self, InputKind, OpenInput},
+    support::Secret,
+};
+
+/// Longest answer, in bytes.
+const LONGEST: usize = 64 << 10;
+
+/// Asks for all of them; without a terminal for none, so that reading the configuration says what is missing.
+pub(super) fn ask(process: &mut ProcessContext) -> Result<(), CommandFailure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(());
+    }
+    for open in config::open_inputs(&process.options.given(), &process.environment, &process.folder) {
+        let answer = answer(&open, process)?;
+        process.options.inputs.insert(open.id, Secret::new(answer));
+    }
+    Ok(())
+}
+
+fn answer(open: &OpenInput, process: &mut ProcessContext) -> Result<String, CommandFailure> {
+    let failed = |error: io::Error| CommandFailure::failed(format!("no answer for `{}`", open.id)).why(error);
+    let default = open.default.as_ref().map(|default| format!(" [{default}]")).unwrap_or_default();
+    loop {
+        let said = match &open.kind {
+            InputKind::Hidden => {
+                rpassword::prompt_password(format!("{}{default}: ", open.description)).map_err(failed)?
+            }
+            InputKind::Line => {
+                process.output.remark(&format!("{}{default}: ", open.description));
+                line().map_err(failed)?
+            }
+            InputKind::Choice(options) => {
+                process.output.remark(&format!("{}{default} ({}): ", open.description, options.join(", ")));
+                line().map_err(failed)?
+            }
+        };
+        let given = if said.is_empty() { open.default.clone().unwrap_or_default() } else { said };
+        match &open.kind {
+            InputKind::Choice(options) if !options.contains(&given) => {
+                process.output.remark(&format!("this must be one of {}", options.join(", ")));
+            }
+            _ if given.len() > LONGEST => process.output.remark("this is too long"),
+            _ => return Ok(given),
+        }
+    }
+}
+
+/// A line of standard input, without its end.
+fn line() -> io::Result<String> {
+    let mut line = String::new();
+    if io::stdin().lock().read_line(&mut line)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
