@@ -2,6 +2,7 @@
 
 use sqlx::{
     Sqlite, SqlitePool, Transaction,
+    migrate::MigrateError,
     sqlite::{SqliteConnectOptions, SqlitePoolOptions},
 };
 
@@ -24,9 +25,20 @@ pub enum StorageError {
         /// Why.
         source: std::io::Error,
     },
+    /// A newer program has changed the schema.
+    #[error(
+        "a newer version of this program has changed the database (to schema {found}; this one knows up to {known}): run \
+         that version, or go back to a backup from before the upgrade"
+    )]
+    Newer {
+        /// The first migration that is unknown here.
+        found: i64,
+        /// The last one that is known.
+        known: i64,
+    },
     /// The migrations failed.
     #[error("the database schema cannot be brought up to date: {0}")]
-    Migration(#[from] sqlx::migrate::MigrateError),
+    Migration(#[from] MigrateError),
     /// A query failed.
     #[error("the database query failed: {0}")]
     Query(#[from] sqlx::Error),
@@ -49,7 +61,13 @@ impl Database {
 
     /// Brings the schema up to date.
     pub(super) async fn migrate(&self) -> Result<(), StorageError> {
-        Ok(sqlx::migrate!().run(&self.pool).await?)
+        let migrator = sqlx::migrate!();
+        migrator.run(&self.pool).await.map_err(|error| match error {
+            MigrateError::VersionMissing(found) => {
+                StorageError::Newer { found, known: migrator.iter().map(|one| one.version).max().unwrap_or(0) }
+            }
+            error => error.into(),
+        })
     }
 
     /// Begins an exclusive write transaction (`OA-143`). Rolled back unless committed.

@@ -67,6 +67,23 @@ async fn database_of(version: i64, path: &std::path::Path) -> sqlx::SqlitePool {
 }
 
 #[tokio::test]
+async fn a_database_of_a_newer_program_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lockkeeper.sqlite3");
+    let newer = database_of(i64::MAX, &path).await;
+    let row = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+               VALUES (99990, 'of tomorrow', 1, x'00', 1)";
+    sqlx::query(row).execute(&newer).await.unwrap();
+    newer.close().await;
+    let refusal = Storage::open(&path).await.unwrap_err().to_string();
+    assert!(
+        refusal.contains("a newer version of this program has changed the database (to schema 99990;"),
+        "{refusal}"
+    );
+    assert!(refusal.contains("or go back to a backup"), "{refusal}");
+}
+
+#[tokio::test]
 async fn keys_that_share_a_user_stay_and_are_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lockkeeper.sqlite3");
