@@ -8,6 +8,7 @@ pub mod add;
 pub mod arguments;
 
 pub mod check;
+pub mod client;
 pub mod clients;
 pub mod completions;
 pub mod connect;
@@ -26,6 +27,7 @@ mod pasted_address;
 mod probe;
 pub mod process;
 pub mod remove;
+mod replaced_file;
 pub mod serve;
 mod servers_file;
 pub mod sessions;
@@ -56,6 +58,7 @@ Examples:
   lockkeeper stdio --config lockkeeper.toml   your servers, for one local client
   lockkeeper connect https://a.example/mcp    a remote server, for one client
   lockkeeper add files -- npx -y @modelcontextprotocol/server-filesystem /data
+  lockkeeper client cursor --write            connects a client
   lockkeeper tools                            lists the tools of your servers
   lockkeeper check --config lockkeeper.toml   tests configuration and servers
   lockkeeper keys create laptop               an API key to log in with
@@ -92,6 +95,8 @@ pub enum Command {
     List(list::ListArgs),
     /// Lists and calls the tools of the servers
     Tools(Box<tools::ToolsArgs>),
+    /// Prints or writes what a client needs to connect
+    Client(client::ClientArgs),
     /// Checks the configuration, starts every server once, and reports what each offers
     Check(check::CheckArgs),
     /// Shows the servers and clients of the running gateway
@@ -158,6 +163,7 @@ impl Command {
             Self::Add(args) => Box::pin(args.run(process)).await,
             Self::Remove(args) => args.run(process),
             Self::List(args) => args.run(process),
+            Self::Client(args) => args.run(process),
             Self::Tools(args) => Box::pin(args.run(process)).await,
             Self::Check(args) => args.run(process).await,
             Self::Status(args) => args.run(process).await,

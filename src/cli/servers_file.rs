@@ -1,14 +1,10 @@
 //! The `lockkeeper.toml` that a command edits, with its comments and its order. Knows nothing of what servers need.
 
-use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::PathBuf};
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
-use super::{failure::CommandFailure, process::ProcessContext};
+use super::{failure::CommandFailure, process::ProcessContext, replaced_file};
 use crate::{
     config::{self, CommandLineOptions, Config, ConfigSource},
     model::BackendId,
@@ -146,29 +142,9 @@ impl ServersFile {
     ///
     /// A failure if it cannot be written; then nothing has changed.
     pub(super) fn write(&self) -> Result<(), CommandFailure> {
-        replace(&self.path, &self.document.to_string())
+        replaced_file::write(&self.path, &self.document.to_string())
             .map_err(|error| CommandFailure::failed(format!("{} cannot be written", self.name.display())).why(error))
     }
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let next = path.with_file_name(name);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let write = || {
-        let mut file = options.open(&next)?;
-        file.write_all(text.as_bytes())?;
-        if let Ok(old) = fs::metadata(path) {
-            file.set_permissions(old.permissions())?;
-        }
-        file.sync_all()?;
-        fs::rename(&next, path)
-    };
-    write().inspect_err(|_| drop(fs::remove_file(&next)))
 }
 
 // === impl ServerEntry ===

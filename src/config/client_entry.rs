@@ -210,7 +210,12 @@ fn braces(node: &mut ConfigNode) {
 /// `{env:NAME}` as `${env:NAME}`, and `{file:PATH}` as `${file:PATH}` (opencode).
 fn dollars(node: &mut ConfigNode) {
     match &mut node.value {
-        ConfigValue::Text(text) => *text = text.replace("{env:", "${env:").replace("{file:", "${file:"),
+        ConfigValue::Text(text) => {
+            for reference in ["{env:", "{file:"] {
+                // those with a dollar stay as they are
+                *text = text.replace(&format!("${reference}"), reference).replace(reference, &format!("${reference}"));
+            }
+        }
         ConfigValue::List(nodes) => nodes.iter_mut().for_each(dollars),
         ConfigValue::Table(entries) => entries.iter_mut().for_each(|entry| dollars(&mut entry.value)),
         ConfigValue::Integer(_) | ConfigValue::Flag(_) | ConfigValue::Other(_) => {}

@@ -101,7 +101,9 @@ impl ClientFile {
             servers.extend(here);
             other_projects = others;
         }
-        let servers = servers.into_iter().filter_map(|server| in_common_form(server, form == ClientForm::OpenCode));
+        // newer files of opencode look like settings of VS Code
+        let has_braces = matches!(form, ClientForm::OpenCode | ClientForm::Settings);
+        let servers = servers.into_iter().filter_map(|server| in_common_form(server, has_braces));
         let at = root.first().map_or(0, |first| first.at);
         let value = ConfigNode { at, value: ConfigValue::Table(servers.collect()) };
         let inner = table(root, "mcp").filter(|_| form == ClientForm::Settings).unwrap_or_default();

@@ -34,6 +34,10 @@ pub(super) struct StartPage<'a> {
     pub(super) root: &'a str,
     /// The rest of the path of the endpoint to show: empty, or that of a group.
     pub(super) path: String,
+    /// The link that adds the endpoint to Cursor.
+    pub(super) cursor: String,
+    /// The link that adds the endpoint to VS Code.
+    pub(super) vs_code: String,
     /// Backends, if somebody is logged in.
     pub(super) backends: Option<BackendList>,
     pub(super) version: &'static str,

@@ -6,6 +6,10 @@ use axum::response::IntoResponse as _;
 use axum::{extract, response::Response};
 use http::StatusCode;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::json;
+
 use super::{
     account,
     pages::{Layout, PageResponse, StartPage},
@@ -22,12 +26,29 @@ pub(super) async fn show(
     let (holder, status) = (visitor.holder().await?, (state.status)());
     // whose key does not open the merged endpoint is shown one that it opens
     let group = holder.as_ref().and_then(|holder| account::only_group(&status, holder));
+    let path = group.map(|group| format!("/{}", group.id)).unwrap_or_default();
+    let endpoint = format!("{}/mcp{path}", state.settings.root());
     let page = StartPage {
         layout: Layout::new(&state.settings),
         root: state.settings.root(),
-        path: group.map(|group| format!("/{}", group.id)).unwrap_or_default(),
+        path,
+        cursor: cursor_link(&endpoint),
+        vs_code: vs_code_link(&endpoint),
         backends: holder.map(|holder| account::backends(&status, &holder)),
         version: env!("CARGO_PKG_VERSION"),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())
+}
+
+/// The link with which Cursor adds a server (Cursor, MCP install links).
+fn cursor_link(endpoint: &str) -> String {
+    let entry = BASE64_STANDARD.encode(json!({ "url": endpoint }).to_string());
+    let entry = utf8_percent_encode(&entry, NON_ALPHANUMERIC);
+    format!("cursor://anysphere.cursor-deeplink/mcp/install?name=lockkeeper&config={entry}")
+}
+
+/// The link with which VS Code adds a server (VS Code, MCP installation URL).
+fn vs_code_link(endpoint: &str) -> String {
+    let entry = json!({ "name": "lockkeeper", "type": "http", "url": endpoint }).to_string();
+    format!("vscode:mcp/install?{}", utf8_percent_encode(&entry, NON_ALPHANUMERIC))
 }

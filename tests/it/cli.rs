@@ -52,6 +52,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       remove       Removes a server from the configuration file
       list         Shows the configured servers without starting them
       tools        Lists and calls the tools of the servers
+      client       Prints or writes what a client needs to connect
       check        Checks the configuration, starts every server once, and reports what each offers
       status       Shows the servers and clients of the running gateway
       sessions     Shows the client sessions of the running gateway
@@ -86,6 +87,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       lockkeeper stdio --config lockkeeper.toml   your servers, for one local client
       lockkeeper connect https://a.example/mcp    a remote server, for one client
       lockkeeper add files -- npx -y @modelcontextprotocol/server-filesystem /data
+      lockkeeper client cursor --write            connects a client
       lockkeeper tools                            lists the tools of your servers
       lockkeeper check --config lockkeeper.toml   tests configuration and servers
       lockkeeper keys create laptop               an API key to log in with
@@ -107,6 +109,7 @@ fn every_command_has_help() {
         "list",
         "tools list",
         "tools call",
+        "client",
         "check",
         "translate",
         "status",
@@ -417,6 +420,7 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
 }
 
 mod check;
+mod client;
 mod data_folder;
 mod inputs;
 mod servers;

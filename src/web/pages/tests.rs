@@ -37,9 +37,9 @@ fn every_page() -> Vec<(&'static str, String)> {
 }
 
 fn start(backends: Option<BackendList>) -> String {
-    StartPage { layout: layout(), root: "https://mcp.example.com", path: String::new(), backends, version: "0.1.0" }
-        .render()
-        .unwrap()
+    let (cursor, vs_code) = ("cursor://x".to_owned(), "vscode:x".to_owned());
+    let (root, path) = ("https://mcp.example.com", String::new());
+    StartPage { layout: layout(), root, path, cursor, vs_code, backends, version: "0.1.0" }.render().unwrap()
 }
 
 fn login(alert: Option<&str>, request: Option<LoginRequest<'_>>) -> String {

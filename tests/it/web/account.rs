@@ -1,7 +1,10 @@
 //! The account page and the start page.
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::StatusCode;
 use lockkeeper::model::{Access, BackendId, Rights};
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
 
 use super::site::{CALLBACK, ROOT, Site};
 
@@ -26,6 +29,23 @@ async fn the_start_page_shows_the_url_to_everybody_and_the_state_after_a_login()
     let page = browser.get("/").await;
     assert!(page.body.contains("11 tools, 1 resource"), "{}", page.body);
     assert!(!page.body.contains("/etc/secret"), "the reason is for administrators");
+}
+
+#[tokio::test]
+async fn the_start_page_has_links_that_add_the_endpoint_to_editors() {
+    let site = Site::open().await;
+    let page = site.browser().get("/").await.body;
+    let after = |begin: &str| {
+        let link =
+            page.split_once(begin).unwrap_or_else(|| panic!("no {begin} in {page}")).1.split_once('"').unwrap().0;
+        percent_decode_str(link).decode_utf8().unwrap().into_owned()
+    };
+    let cursor =
+        BASE64_STANDARD.decode(after("cursor://anysphere.cursor-deeplink/mcp/install?name=lockkeeper&#38;config="));
+    let cursor: Value = serde_json::from_slice(&cursor.unwrap()).unwrap();
+    assert_eq!(cursor, json!({ "url": format!("{ROOT}/mcp") }));
+    let code: Value = serde_json::from_str(&after("vscode:mcp/install?")).unwrap();
+    assert_eq!(code, json!({ "name": "lockkeeper", "type": "http", "url": format!("{ROOT}/mcp") }));
 }
 
 // OA-132

@@ -1,0 +1,177 @@
+//! `lockkeeper client`: what a client needs to connect to this gateway, printed or written into its file. Knows nothing of
+//! how clients log in.
+
+mod entry;
+mod programs;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use serde_json::json;
+
+use self::{
+    entry::{Existing, text, with_entry},
+    programs::{ClientProgram, PROGRAMS},
+};
+use super::{
+    arguments::{self, FormatArgs},
+    failure::CommandFailure,
+    process::ProcessContext,
+    replaced_file,
+    table::{Cell, TextTable},
+};
+use crate::config::PublicUrl;
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper client                          the clients that are known
+  lockkeeper client cursor                   what Cursor needs
+  lockkeeper client cursor --write           writes it into Cursor's file
+  lockkeeper client zed --server git         one server alone
+  lockkeeper client codex --url https://mcp.example.com --write";
+
+/// Largest file of a client, in bytes.
+const LONGEST: u64 = 16 << 20;
+
+/// `client`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ClientArgs {
+    /// The client; without one, all are listed
+    #[arg(value_parser = program)]
+    client: Option<ClientProgram>,
+    /// The gateway's public URL; default: that of the configuration
+    #[arg(long, value_name = "URL", value_parser = PublicUrl::parse)]
+    url: Option<PublicUrl>,
+    /// A server or a group, instead of all servers
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// Writes the entry into the client's file
+    #[arg(long)]
+    write: bool,
+    /// Another file than the usual one
+    #[arg(long, value_name = "FILE", requires = "write")]
+    file: Option<PathBuf>,
+    /// Replaces another entry of the same name
+    #[arg(long, requires = "write")]
+    replace: bool,
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
+fn program(name: &str) -> Result<ClientProgram, String> {
+    let names = || PROGRAMS.map(|program| program.id).join(", ");
+    PROGRAMS.into_iter().find(|program| program.id == name).ok_or_else(|| format!("the known clients are {}", names()))
+}
+
+// === impl ClientArgs ===
+
+impl ClientArgs {
+    /// Lists the clients, prints what one needs, or writes it.
+    pub fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let Some(program) = self.client else {
+            self.list(process);
+            return Ok(());
+        };
+        let url = self.endpoint(process)?;
+        let path = self
+            .file
+            .as_ref()
+            .map(|file| process.folder.join(file))
+            .or_else(|| program.file.path(&process.environment));
+        let path = path.ok_or_else(|| {
+            CommandFailure::failed("there is no home folder").advise("name the file: `--write --file FILE`")
+        })?;
+        if self.write {
+            return self.write(&program, (&path, &url), process);
+        }
+        let text = text(&program, &url);
+        if self.form.json {
+            let file = path.display().to_string();
+            process
+                .output
+                .json(&json!({ "client": program.id, "file": file, "url": url, "text": text, "then": program.then }));
+            return Ok(());
+        }
+        process.output.remark(&format!("{}: add this to {}, or use `--write`", program.title, path.display()));
+        process.output.print(&text);
+        process.output.remark(program.then);
+        Ok(())
+    }
+
+    fn list(&self, process: &mut ProcessContext) {
+        let path = |program: &ClientProgram| {
+            program.file.path(&process.environment).map(|path| path.display().to_string()).unwrap_or_default()
+        };
+        if self.form.json {
+            let all: Vec<_> = PROGRAMS
+                .iter()
+                .map(|program| json!({ "client": program.id, "title": program.title, "file": path(program) }))
+                .collect();
+            process.output.json(&all);
+            return;
+        }
+        let mut table = TextTable::new(&["CLIENT", "NAME", "FILE"]);
+        for program in &PROGRAMS {
+            table.row([program.id, program.title, &path(program)].map(Cell::from));
+        }
+        let text = table.render(process.output.out);
+        process.output.print(&text);
+    }
+
+    /// The URL of the endpoint.
+    fn endpoint(&self, process: &ProcessContext) -> Result<String, CommandFailure> {
+        let root = if let Some(url) = &self.url {
+            url.to_string()
+        } else {
+            let config = arguments::load(&process.options.given(), process)?;
+            config.public_url(config.listen).to_string()
+        };
+        let root = root.trim_end_matches('/');
+        Ok(match &self.server {
+            Some(name) => format!("{root}/mcp/{name}"),
+            None => format!("{root}/mcp"),
+        })
+    }
+
+    fn write(
+        &self,
+        program: &ClientProgram,
+        (path, url): (&Path, &str),
+        process: &mut ProcessContext,
+    ) -> Result<(), CommandFailure> {
+        let failed = |why: String| {
+            CommandFailure::failed(format!("{} stays as it is", path.display()))
+                .why(why)
+                .advise(format!("`lockkeeper client {}` prints what to add by hand", program.id))
+        };
+        let existing = if self.replace { Existing::Replaced } else { Existing::Kept };
+        let before = read(path).map_err(|error| failed(error.to_string()))?;
+        let after = with_entry(program, &before, (url, existing)).map_err(|error| match error {
+            entry::EntryError::Taken => failed(error.to_string()).advise("add `--replace` to replace it"),
+            error => failed(error.to_string()),
+        })?;
+        let Some(after) = after else {
+            process.output.print(&format!("{} has the entry already", path.display()));
+            return Ok(());
+        };
+        replaced_file::write(path, &after).map_err(|error| failed(error.to_string()))?;
+        process.output.print(&format!("added `lockkeeper` ({url}) to {}", path.display()));
+        process.output.remark(program.then);
+        Ok(())
+    }
+}
+
+/// The text of a file; empty if there is none.
+fn read(path: &Path) -> io::Result<String> {
+    if fs::metadata(path).is_ok_and(|file| file.len() > LONGEST) {
+        return Err(io::Error::other("it is longer than 16 MiB"));
+    }
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read,
+    }
+}

@@ -1,0 +1,145 @@
+//! The entry of this gateway in a client's file: its text, and a file with it. Everything else in the file stays as it is.
+//! Knows nothing of paths.
+
+use jsonc_parser::{
+    ParseOptions,
+    cst::{CstInputValue, CstObject, CstRootNode},
+};
+use toml_edit::{DocumentMut, Item, Table, value};
+
+use super::programs::{ClientProgram, EntryForm};
+
+/// The name of the gateway in clients.
+const NAME: &str = "lockkeeper";
+
+/// What is done if an entry of this name differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Existing {
+    /// It stays.
+    Kept,
+    /// It is replaced.
+    Replaced,
+}
+
+/// A failed change.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EntryError {
+    /// The file cannot be read.
+    #[error("it cannot be read as {0}: {1}")]
+    Unreadable(&'static str, String),
+    /// The place of the servers holds something else.
+    #[error("`{0}` is no table there")]
+    NoTable(String),
+    /// Another entry has the name.
+    #[error("it has another entry `{NAME}`")]
+    Taken,
+    /// The format is only printed.
+    #[error("{0} is not edited: comments would be lost")]
+    PrintedOnly(&'static str),
+}
+
+/// The text to add to an empty file.
+pub(super) fn text(program: &ClientProgram, url: &str) -> String {
+    match program.entry {
+        EntryForm::Yaml => format!(
+            "extensions:\n  {NAME}:\n    type: streamable_http\n    name: {NAME}\n    enabled: true\n    uri: \"{url}\"\n    headers: {{}}\n    timeout: 300\n"
+        ),
+        _ => with_entry(program, "", (url, Existing::Kept)).ok().flatten().unwrap_or_default(),
+    }
+}
+
+/// The text of the file with the entry; `None` if it is there already.
+///
+/// # Errors
+///
+/// The reason why the file stays as it is.
+pub(super) fn with_entry(
+    program: &ClientProgram,
+    file: &str,
+    (url, existing): (&str, Existing),
+) -> Result<Option<String>, EntryError> {
+    match program.entry {
+        EntryForm::Url(..) | EntryForm::Bridge => in_json(program, file, (url, existing)),
+        EntryForm::Toml => in_toml(program, file, (url, existing)),
+        EntryForm::Yaml => Err(EntryError::PrintedOnly("YAML")),
+    }
+}
+
+/// The members of the entry in JSON.
+fn members(form: EntryForm, url: &str) -> Vec<(String, serde_json::Value)> {
+    match form {
+        EntryForm::Bridge => {
+            vec![("command".to_owned(), "lockkeeper".into()), ("args".to_owned(), serde_json::json!(["connect", url]))]
+        }
+        EntryForm::Url(before, name) => {
+            let before = before.iter().map(|(name, text)| ((*name).to_owned(), (*text).into()));
+            before.chain([(name.to_owned(), url.into())]).collect()
+        }
+        EntryForm::Toml | EntryForm::Yaml => Vec::new(),
+    }
+}
+
+fn in_json(
+    program: &ClientProgram,
+    file: &str,
+    (url, existing): (&str, Existing),
+) -> Result<Option<String>, EntryError> {
+    let unreadable = |error: jsonc_parser::errors::ParseError| EntryError::Unreadable("JSON", error.to_string());
+    let given = if file.trim().is_empty() { "{}\n" } else { file };
+    let root = CstRootNode::parse(given, &ParseOptions::default()).map_err(unreadable)?;
+    let mut table: CstObject =
+        root.object_value_or_create().ok_or_else(|| EntryError::NoTable("the file".to_owned()))?;
+    for name in program.table {
+        table = table.object_value_or_create(name).ok_or_else(|| EntryError::NoTable((*name).to_owned()))?;
+    }
+    let members = members(program.entry, url);
+    if let Some(found) = table.get(NAME) {
+        let written = found.value().map(|value| value.to_string()).unwrap_or_default();
+        let written: Option<serde_json::Value> =
+            jsonc_parser::parse_to_serde_value(&written, &ParseOptions::default()).ok();
+        let is_same = written == Some(members.iter().cloned().collect());
+        match existing {
+            _ if is_same => return Ok(None),
+            Existing::Kept => return Err(EntryError::Taken),
+            Existing::Replaced => found.remove(),
+        }
+    }
+    let input = |value: &serde_json::Value| match value {
+        serde_json::Value::Array(texts) => CstInputValue::Array(
+            texts.iter().map(|text| CstInputValue::from(text.as_str().unwrap_or_default())).collect(),
+        ),
+        text => CstInputValue::from(text.as_str().unwrap_or_default()),
+    };
+    let entry = members.iter().map(|(name, value)| (name.clone(), input(value))).collect();
+    table.append(NAME, CstInputValue::Object(entry));
+    Ok(Some(root.to_string()))
+}
+
+fn in_toml(
+    program: &ClientProgram,
+    file: &str,
+    (url, existing): (&str, Existing),
+) -> Result<Option<String>, EntryError> {
+    let mut document: DocumentMut =
+        file.parse().map_err(|error: toml_edit::TomlError| EntryError::Unreadable("TOML", error.to_string()))?;
+    let name = program.table.first().copied().unwrap_or_default();
+    let servers = document.entry(name).or_insert_with(|| {
+        let mut servers = Table::new();
+        servers.set_implicit(true);
+        Item::Table(servers)
+    });
+    let servers = servers.as_table_mut().ok_or_else(|| EntryError::NoTable(name.to_owned()))?;
+    if let Some(found) = servers.get(NAME) {
+        let is_same = found.get("url").and_then(Item::as_str) == Some(url)
+            && found.as_table_like().is_some_and(|entry| entry.len() == 1);
+        match existing {
+            _ if is_same => return Ok(None),
+            Existing::Kept => return Err(EntryError::Taken),
+            Existing::Replaced => {}
+        }
+    }
+    let mut entry = Table::new();
+    entry["url"] = value(url);
+    servers.insert(NAME, Item::Table(entry));
+    Ok(Some(document.to_string()))
+}

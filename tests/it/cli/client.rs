@@ -1,0 +1,124 @@
+//! `lockkeeper client`.
+
+use std::{fs, path::Path, process::Output};
+
+use insta::assert_snapshot;
+
+use super::{lockkeeper, shown};
+
+fn run(home: &Path, arguments: &[&str]) -> Output {
+    let words: Vec<&str> = ["client"].into_iter().chain(arguments.iter().copied()).collect();
+    lockkeeper(home, &words, &[])
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn each_client_gets_a_file_that_this_gateway_would_read_as_that_of_the_client() {
+    let home = tempfile::tempdir().unwrap();
+    let all: serde_json::Value = serde_json::from_slice(&run(home.path(), &["--json"]).stdout).unwrap();
+    let mut servers = Vec::new();
+    for client in all.as_array().unwrap() {
+        let name = client["client"].as_str().unwrap();
+        let text = run(home.path(), &[name, "--url", "https://mcp.example.com"]).stdout;
+        let file = Path::new(client["file"].as_str().unwrap()).file_name().unwrap().to_owned();
+        fs::write(home.path().join(&file), text).unwrap();
+        let listed = lockkeeper(home.path(), &["list", "--json", "--config", file.to_str().unwrap()], &[]);
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap_or_else(|_| panic!("{name}"));
+        let [server] = &listed["backends"].as_array().unwrap()[..] else { panic!("{name}: {listed}") };
+        servers.push(format!("{name}: {} {}", server["id"], server["server"]));
+    }
+    assert_snapshot!(servers.join("\n"), @r#"
+    claude-code: "lockkeeper" "https://mcp.example.com/mcp"
+    claude-desktop: "lockkeeper" "lockkeeper connect https://mcp.example.com/mcp"
+    cline: "lockkeeper" "https://mcp.example.com/mcp"
+    codex: "lockkeeper" "https://mcp.example.com/mcp"
+    cursor: "lockkeeper" "https://mcp.example.com/mcp"
+    gemini: "lockkeeper" "https://mcp.example.com/mcp"
+    goose: "lockkeeper" "https://mcp.example.com/mcp"
+    lm-studio: "lockkeeper" "lockkeeper connect https://mcp.example.com/mcp"
+    opencode: "lockkeeper" "https://mcp.example.com/mcp"
+    roo: "lockkeeper" "lockkeeper connect https://mcp.example.com/mcp"
+    vscode: "lockkeeper" "https://mcp.example.com/mcp"
+    windsurf: "lockkeeper" "https://mcp.example.com/mcp"
+    zed: "lockkeeper" "https://mcp.example.com/mcp"
+    "#);
+}
+
+#[test]
+fn the_url_is_that_of_the_configuration_and_of_one_server() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("lockkeeper.toml"), "listen = \"127.0.0.1:7777\"\n").unwrap();
+    let printed = run(home.path(), &["cursor", "--server", "git"]);
+    assert_snapshot!(shown(home.path(), &printed), @r#"
+    0
+    --- out
+    {
+      "mcpServers": {
+        "lockkeeper": {
+          "url": "http://127.0.0.1:7777/mcp/git"
+        }
+      }
+    }
+    --- err
+    Cursor: add this to FOLDER/.cursor/mcp.json, or use `--write`
+    It opens the browser for the login when it connects.
+    "#);
+}
+
+#[test]
+fn an_entry_is_written_once_and_the_rest_of_the_file_stays() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join(".config/zed/settings.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let before =
+        "// Zed\n{\n  \"theme\": \"x\", // mine\n  \"context_servers\": {\n    \"a\": {\"command\": \"a\"},\n  },\n}\n";
+    fs::write(&file, before).unwrap();
+    assert_eq!(run(home.path(), &["zed", "--write"]).status.code(), Some(0));
+    let entry = "    \"lockkeeper\": {\n      \"url\": \"http://127.0.0.1:8080/mcp\",\n    },\n";
+    let place = before.find("  },\n}").unwrap();
+    let after = [&before[..place], entry, &before[place..]].concat();
+    assert_eq!(fs::read_to_string(&file).unwrap(), after);
+    let again = run(home.path(), &["zed", "--write"]);
+    assert!(String::from_utf8(again.stdout).unwrap().contains("has the entry already"));
+    let other = run(home.path(), &["zed", "--write", "--url", "https://b.example"]);
+    assert!(other.status.code() == Some(1) && said(&other).contains("add `--replace`"), "{}", said(&other));
+    assert_eq!(fs::read_to_string(&file).unwrap(), after);
+    assert_eq!(run(home.path(), &["zed", "--write", "--url", "https://b.example", "--replace"]).status.code(), Some(0));
+    assert_eq!(fs::read_to_string(&file).unwrap(), after.replace("http://127.0.0.1:8080", "https://b.example"));
+}
+
+#[test]
+fn an_entry_is_written_into_toml() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("config.toml");
+    let before = "# mine\nmodel = \"x\"\n\n[mcp_servers.a]\ncommand = \"a\" # first\n";
+    fs::write(&file, before).unwrap();
+    assert_eq!(run(home.path(), &["codex", "--write", "--file", "config.toml"]).status.code(), Some(0));
+    let entry = "\n[mcp_servers.lockkeeper]\nurl = \"http://127.0.0.1:8080/mcp\"\n";
+    assert_eq!(fs::read_to_string(&file).unwrap(), format!("{before}{entry}"));
+}
+
+#[test]
+fn a_file_that_cannot_be_edited_stays_and_the_reason_is_given() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("broken.json"), "{\"mcpServers\": [}").unwrap();
+    let broken = run(home.path(), &["cursor", "--write", "--file", "broken.json"]);
+    assert_snapshot!(shown(home.path(), &broken), @r"
+    1
+    --- out
+    --- err
+    error: FOLDER/broken.json stays as it is
+      it cannot be read as JSON: Unexpected close brace on line 1 column 17
+    help: `lockkeeper client cursor` prints what to add by hand
+    ");
+    fs::write(home.path().join("list.json"), "{\"mcpServers\": []}").unwrap();
+    let list = run(home.path(), &["cursor", "--write", "--file", "list.json"]);
+    assert!(said(&list).contains("`mcpServers` is no table there"), "{}", said(&list));
+    let goose = run(home.path(), &["goose", "--write"]);
+    assert!(goose.status.code() == Some(1) && said(&goose).contains("YAML is not edited"), "{}", said(&goose));
+    let unknown = run(home.path(), &["notepad"]);
+    assert!(unknown.status.code() == Some(2) && said(&unknown).contains("the known clients are claude-code,"));
+}
