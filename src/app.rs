@@ -12,6 +12,7 @@ mod known_servers;
 mod machine;
 mod module_settings;
 mod reload;
+mod server_cards;
 mod stdio;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -286,6 +287,7 @@ impl Foundation<'_> {
         };
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
         let others = self.oauth.router().merge(machine::router(machine)).merge(web::router(web));
+        let others = others.merge(server_cards::router(&self.oauth));
         let guard = Guard::new(&module_settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
         let service = HttpService::new((guard, gate), (path.frontend.streamable(), path.frontend.router()), others);
         let World { telemetry, inbox, tracker, cancel, .. } = world;

@@ -193,12 +193,14 @@ impl Default for GateSettings {
 }
 
 /// True for the path of a protected endpoint: `/mcp`, `/mcp/{backend}`, with or without a trailing slash; `/sse`,
-/// `/sse/{backend}`, `/messages`, `/ws`, `/ws/{backend}`. The documents below them need no credential (`OA-16`).
+/// `/sse/{backend}`, `/messages`, `/ws`, `/ws/{backend}`. The documents below them need no credential (`OA-16`), nor does the
+/// Server Card at `/mcp/server-card` (SEP-2127).
 pub fn is_protected(path: &str) -> bool {
     let Some(path) = path.strip_prefix('/') else { return false };
     let Some((root, below)) = path.split_once('/') else { return matches!(path, "mcp" | "sse" | "messages" | "ws") };
     let is_segment = |text: &str| !text.is_empty() && !text.contains('/');
     match root {
+        "mcp" if below == "server-card" => false,
         "mcp" => below.is_empty() || is_segment(below.strip_suffix('/').unwrap_or(below)),
         "sse" | "ws" => is_segment(below),
         _ => false,

@@ -37,9 +37,12 @@ impl Origins {
     }
 }
 
-/// Returns `true` if the path is that of an MCP endpoint.
+/// Returns `true` if the path is that of an MCP endpoint. Every page may read the cards beside them.
 pub(super) fn is_guarded(path: &str) -> bool {
-    GUARDED.iter().any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+    !path.ends_with("/server-card")
+        && GUARDED
+            .iter()
+            .any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -43,12 +43,13 @@ impl Scope {
 }
 
 impl Scope {
-    /// Reason why no backend and no group may have this name: its scope would be one of the gateway's own. `None` for every other
-    /// name.
+    /// Reason why no backend and no group may have this name: its scope or its path would be one of the gateway's own. `None` for
+    /// every other name.
     pub fn reservation(backend: &BackendId) -> Option<&'static str> {
         match backend.as_str() {
             "use" => Some("`use` is reserved: `mcp:use` is the scope of all backends"),
             "admin" => Some("`admin` is reserved: `mcp:admin` is the scope that administers the gateway"),
+            "server-card" => Some("`server-card` is reserved: /mcp/server-card describes the gateway"),
             _ => None,
         }
     }

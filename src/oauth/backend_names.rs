@@ -36,6 +36,12 @@ impl BackendNames {
         }
     }
 
+    /// The names of all backends, then of all groups.
+    pub fn all(&self) -> Vec<BackendId> {
+        let names = self.0.load();
+        names.backends.iter().chain(names.groups.iter().map(|group| &group.id)).cloned().collect()
+    }
+
     /// The groups.
     pub fn groups(&self) -> Groups {
         self.0.load().groups.clone()

@@ -8,6 +8,7 @@ mod groups;
 mod hostile;
 mod profile;
 mod reload;
+mod server_cards;
 mod server_info;
 mod websocket;
 

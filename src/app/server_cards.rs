@@ -1,0 +1,140 @@
+//! Server Cards (SEP-2127) and the AI Catalog that names them: what a client may know of the endpoints before a login. They tell
+//! strangers of single servers only if the operator does (`conceal_backends = false`), and nothing of what is behind them.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{Path, State},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use http::{HeaderMap, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::{
+    mcp::Revision,
+    model::{Binding, ConcealBackends, Endpoint, Target},
+    oauth::{OAuth, OAuthSettings, cors},
+    support::Digest,
+};
+
+/// The media type of a card.
+const CARD: &str = "application/mcp-server-card+json";
+/// The media type of the catalog.
+const CATALOG: &str = "application/ai-catalog+json";
+/// The schema of a card.
+const SCHEMA: &str = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json";
+
+/// The cards beside the endpoints, and the catalog at both of its places.
+pub(super) fn router(oauth: &OAuth) -> Router {
+    let router = Router::new()
+        .route("/mcp/server-card", get(merged))
+        .route("/mcp/{backend}/server-card", get(single))
+        .route("/.well-known/ai-catalog.json", get(catalog))
+        .route("/.well-known/mcp/catalog.json", get(catalog));
+    cors::open(router.with_state(Arc::new(oauth.clone())))
+}
+
+async fn merged(State(oauth): State<Arc<OAuth>>, headers: HeaderMap) -> Response {
+    document((CARD, &headers), &card(oauth.settings(), &Endpoint::MERGED))
+}
+
+async fn single(State(oauth): State<Arc<OAuth>>, Path(name): Path<String>, headers: HeaderMap) -> Response {
+    let settings = oauth.settings();
+    let endpoint = Endpoint::from_path(&format!("/mcp/{name}"));
+    match endpoint.filter(|endpoint| is_told(settings, endpoint)) {
+        Some(endpoint) => document((CARD, &headers), &card(settings, &endpoint)),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+async fn catalog(State(oauth): State<Arc<OAuth>>, headers: HeaderMap) -> Response {
+    let settings = oauth.settings();
+    let named = match settings.policy.conceal_backends {
+        ConcealBackends::Yes => Vec::new(),
+        ConcealBackends::No => settings.backends.all(),
+    };
+    let single = named.into_iter().map(|id| Endpoint { binding: Binding::Mcp, target: Target::Backend(id) });
+    let entries: Vec<Value> = [Endpoint::MERGED].into_iter().chain(single).map(|one| entry(settings, &one)).collect();
+    document((CATALOG, &headers), &json!({ "specVersion": "1.0", "entries": entries }))
+}
+
+/// True if a stranger may know of this endpoint.
+fn is_told(settings: &OAuthSettings, endpoint: &Endpoint) -> bool {
+    settings.policy.conceal_backends == ConcealBackends::No && settings.backends.have(&endpoint.target)
+}
+
+/// The entry of the catalog (AI Catalog, discovery of Server Cards).
+fn entry(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
+    json!({
+        "identifier": format!("urn:air:{}:mcp:{}", host(settings), name(endpoint)),
+        "type": CARD,
+        "url": format!("{}/server-card", settings.resource(endpoint)),
+    })
+}
+
+/// The card of an endpoint. The version is that of the gateway, which the endpoint of a single server replaces by the server's own
+/// once a client has logged in: a card is advisory (discovery, consistency with runtime behavior).
+fn card(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
+    let (title, description) = match &endpoint.target {
+        Target::Merged => ("Lockkeeper".to_owned(), "The MCP servers of this gateway, behind one login".to_owned()),
+        Target::Backend(id) => (format!("Lockkeeper: {id}"), format!("`{id}` at this gateway")),
+    };
+    let sse = Endpoint { binding: Binding::Sse, ..endpoint.clone() };
+    json!({
+        "$schema": SCHEMA,
+        "name": format!("{}/{}", reversed(&host(settings)), name(endpoint)),
+        "version": env!("CARGO_PKG_VERSION"),
+        "title": title,
+        "description": description,
+        "websiteUrl": format!("{}/", settings.issuer),
+        "remotes": [
+            {
+                "type": "streamable-http",
+                "url": settings.resource(endpoint),
+                "supportedProtocolVersions": Revision::ALL.map(Revision::as_str),
+            },
+            {
+                "type": "sse",
+                "url": settings.resource(&sse),
+                "supportedProtocolVersions": [Revision::V2024_11_05.as_str()],
+            },
+        ],
+    })
+}
+
+fn name(endpoint: &Endpoint) -> &str {
+    match &endpoint.target {
+        Target::Merged => "lockkeeper",
+        Target::Backend(id) => id.as_str(),
+    }
+}
+
+/// The host of the public URL, as far as a name may have its characters.
+fn host(settings: &OAuthSettings) -> String {
+    let (origin, _) = settings.split_issuer();
+    let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let is_plain = |one: &char| one.is_ascii_alphanumeric() || matches!(one, '.' | '-');
+    host.chars().filter(is_plain).collect()
+}
+
+/// A host name as a namespace; an address stays as it is.
+fn reversed(host: &str) -> String {
+    if host.split('.').all(|part| part.parse::<u8>().is_ok()) {
+        return host.to_owned();
+    }
+    host.split('.').rev().collect::<Vec<_>>().join(".")
+}
+
+/// A public document (discovery, caching).
+fn document((kind, headers): (&'static str, &HeaderMap), value: &Value) -> Response {
+    let text = value.to_string();
+    let tag = format!("\"{}\"", Digest::sha256(&text).short_hex(8));
+    let cache = [(header::CACHE_CONTROL, "public, max-age=3600".to_owned()), (header::ETAG, tag.clone())];
+    if headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+        return (StatusCode::NOT_MODIFIED, cache).into_response();
+    }
+    (cache, [(header::CONTENT_TYPE, kind)], text).into_response()
+}
