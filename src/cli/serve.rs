@@ -216,7 +216,7 @@ impl StartMessage<'_> {
     fn next_steps(&self, url: &str, style: Style) -> String {
         let own = match self.source {
             ConfigSource::Demo => {
-                "write lockkeeper.toml here (see lockkeeper.example.toml): it is read at once".to_owned()
+                "lockkeeper add NAME -- COMMAND… here, or lockkeeper add NAME URL: it is served at once".to_owned()
             }
             ConfigSource::Named(file) => {
                 format!("`lockkeeper check --config {}` tests them, `lockkeeper status` shows them", file.display())
@@ -267,7 +267,7 @@ mod tests {
 
         1. Connect a client   claude mcp add --transport http lockkeeper http://127.0.0.1:8080/mcp
         2. Log in             the client opens your browser: paste the API key there, then approve
-        3. Your servers       write lockkeeper.toml here (see lockkeeper.example.toml): it is read at once
+        3. Your servers       lockkeeper add NAME -- COMMAND… here, or lockkeeper add NAME URL: it is served at once
         "#);
     }
 

@@ -371,7 +371,7 @@ fn a_key_is_shown_once_listed_and_revoked() {
     assert_eq!(listed[0]["id"], id);
     assert_eq!(listed[0]["name"], "laptop");
     assert_eq!(listed[0]["user"], format!("key:{id}"));
-    assert_eq!(listed[0]["direct"], "refused");
+    assert_eq!(listed[0]["direct"], false);
     assert_eq!(
         listed[0]["rights"].to_string(),
         r#"{"admin":false,"backends":{"only":{"docs":"full","git":"read-only"}}}"#

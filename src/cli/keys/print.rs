@@ -61,7 +61,8 @@ pub(super) fn table(keys: &[ApiKey], now: Timestamp, style: Style) -> String {
 /// A key as JSON, without the secret.
 pub(super) fn document(key: &ApiKey) -> Value {
     json!({
-        "id": key.id, "name": key.name, "user": key.user, "rights": key.rights, "direct": key.direct,
+        "id": key.id, "name": key.name, "user": key.user, "rights": key.rights,
+        "direct": key.direct == Direct::Allowed,
         "created": key.created.to_string(),
         "expires": key.expires.map(|moment| moment.to_string()),
         "last_used": key.last_used.map(|moment| moment.to_string()),
