@@ -30,10 +30,10 @@ pub(super) fn in_common_form(server: ConfigEntry, has_braces: bool) -> Option<Co
     let value = match value {
         ConfigValue::Table(members) => {
             let mut members = ServerMembers(members);
+            members.bring_into_form();
             if members.text("type").is_some_and(|kind| BUILT_IN.contains(&kind)) {
                 return None;
             }
-            members.bring_into_form();
             if has_braces {
                 members.0.iter_mut().for_each(|member| dollars(&mut member.value));
             }
@@ -48,6 +48,12 @@ pub(super) fn in_common_form(server: ConfigEntry, has_braces: bool) -> Option<Co
 
 impl ServerMembers {
     fn bring_into_form(&mut self) {
+        // older Goose
+        if let Some(ConfigEntry { value: ConfigNode { value: ConfigValue::Table(members), .. }, .. }) =
+            self.take("config")
+        {
+            self.0.extend(members);
+        }
         // where both are, the `url` is that of HTTP+SSE (Gemini CLI)
         if self.has("httpUrl") {
             self.take("url");

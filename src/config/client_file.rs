@@ -89,11 +89,15 @@ impl ClientFile {
             return Self { document, table: "mcpServers", other_projects: Vec::new() };
         };
         let (key, root) = (form.table(), &document.root);
+        let inner = table(root, "mcp").unwrap_or_default();
         let own = match form {
             ClientForm::Settings => table(root, key).or_else(|| table(table(root, "mcp")?, "servers")),
             _ => table(root, key),
         };
         let mut servers = own.unwrap_or_default().to_vec();
+        if form == ClientForm::McpServers {
+            servers.retain(|server| is_chosen(inner, &server.key));
+        }
         let mut other_projects = Vec::new();
         if form == ClientForm::ClaudeProjects {
             let (here, others) = projects(root, folder);
@@ -106,13 +110,22 @@ impl ClientFile {
         let servers = servers.into_iter().filter_map(|server| in_common_form(server, has_braces));
         let at = root.first().map_or(0, |first| first.at);
         let value = ConfigNode { at, value: ConfigValue::Table(servers.collect()) };
-        let inner = table(root, "mcp").filter(|_| form == ClientForm::Settings).unwrap_or_default();
-        let inner = inner.iter().filter(|entry| entry.key == "inputs");
+        let inner = inner.iter().filter(|entry| form == ClientForm::Settings && entry.key == "inputs");
         let mut kept: Vec<ConfigEntry> = root.iter().filter(|entry| is_kept(entry)).chain(inner).cloned().collect();
         kept.retain(|entry| entry.key != key);
         kept.push(ConfigEntry { key: key.to_owned(), at, value });
         Self { document: document.with_root(kept), table: key, other_projects }
     }
+}
+
+/// True if the lists beside the servers leave this one (Gemini CLI).
+fn is_chosen(beside: &[ConfigEntry], name: &str) -> bool {
+    let lists = |key: &str| {
+        let list = beside.iter().find(|entry| entry.key == key).map(|entry| &entry.value.value);
+        let ConfigValue::List(names) = list? else { return None };
+        Some(names.iter().any(|one| matches!(&one.value, ConfigValue::Text(text) if text == name)))
+    };
+    lists("allowed") != Some(false) && lists("excluded") != Some(true)
 }
 
 /// True for members that are looked at beside the servers.

@@ -118,7 +118,7 @@ pub(super) const PROGRAMS: [ClientProgram; 13] = [
         id: "opencode",
         title: "opencode",
         file: Home(".config/opencode/opencode.json"),
-        table: &["mcp"],
+        table: &["mcp", "servers"],
         entry: Url(&[("type", "remote")], "url"),
         then: "Log in: opencode mcp auth lockkeeper",
     },

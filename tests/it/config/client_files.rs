@@ -124,7 +124,9 @@ fn opencode() {
     assert_snapshot!(servers("opencode.json"), @r#"
     everything: npx ["-y", "@modelcontextprotocol/server-everything"] [TOKEN=t0k]
     remote: https://mcp.example.com/mcp [Authorization: Bearer k]
+    other: other [] []
     "#);
+    assert_eq!(servers("opencode_2.json"), servers("opencode.json"));
 }
 
 #[test]
@@ -144,6 +146,7 @@ fn goose() {
     assert_snapshot!(servers("goose.yaml"), @r#"
     github: npx ["-y", "@modelcontextprotocol/server-github"] [GITHUB_TOKEN=t0k LOG=debug]
     remote: https://mcp.example.com/mcp [Authorization: Bearer k]
+    older: older [] []
     "#);
     let text = "extensions:\n  a:\n    type: stdio\n    cmd: npx -y a\n    cmd: b\n";
     assert_snapshot!(errors("config.yaml", text, &[]), @"config.yaml:5:5: this is not YAML: duplicated key in mapping");
