@@ -174,6 +174,11 @@ impl Catalog {
         }
     }
 
+    /// True if this context reads the lists of all until a backend session of its own reports a change.
+    pub(crate) fn hears_own_changes(&self, context: &Context) -> bool {
+        self.share == Share::Session && self.key(context).owner == CacheOwner::Base
+    }
+
     /// Handles a change of these lists in the backend's session for this context. Returns true if the client is
     /// notified at once; otherwise once the list has been fetched and differs.
     pub(crate) fn changed_for(&self, context: &Context, kinds: &[ListKind]) -> bool {

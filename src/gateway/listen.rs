@@ -3,7 +3,8 @@
 //!
 //! A listen with a filter begins with a single acknowledgement for all backends, each of which gets its own tasks and
 //! resources. A backend's `list_changed` is forwarded once the new list has been fetched and differs from the one that
-//! was served; several within 100 ms are merged.
+//! was served; several within 100 ms are merged. A server that tells the gateway and a session of the same change tells
+//! it twice: what the gateway hears waits a second for what the session hears.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -42,6 +43,8 @@ use crate::{
 
 /// Changes that come together are one.
 const TOGETHER: Duration = Duration::from_millis(100);
+/// The same for a change that was heard on the gateway's connection, where the session's own may report it too.
+const HEARD_FIRST: Duration = Duration::from_secs(1);
 /// The first and the longest pause before a backend's listen that ended is opened again.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
@@ -130,7 +133,7 @@ impl ListenSources {
         self.told.extend(subscriptions);
         for one in &seen {
             let changed = one.entry.catalog.just_changed(&self.call.context);
-            self.pending.add(changed.into_iter().map(ListKind::change));
+            self.pending.add(TOGETHER, changed.into_iter().map(ListKind::change));
         }
         (self.view, self.seen) = (view, seen);
     }
@@ -202,31 +205,34 @@ impl ListenSources {
         tokio::select! {
             Some(event) = self.told.next(), if !self.told.is_empty() => match event {
                 Event::Notified(Notification { method, .. }) if !ListKind::changed_by(&method).is_empty() => {
-                    self.pending.add([method]);
+                    self.pending.add(TOGETHER, [method]);
                 }
                 event => return vec![event],
             },
             change = self.changes.recv() => match change {
-                Ok(change) if self.concerns(&change) => self.pending.add([change.method()]),
-                Ok(_) => {}
+                Ok(change) => {
+                    if let Some(wait) = self.wait_for(&change) {
+                        self.pending.add(wait, [change.method()]);
+                    }
+                }
                 // Too many to follow: all may have changed.
-                Err(_) => self.pending.add(PendingChanges::ALL),
+                Err(_) => self.pending.add(TOGETHER, PendingChanges::ALL),
             },
             Ok(()) = self.sets.changed() => {
                 self.open();
-                self.pending.add(PendingChanges::ALL);
+                self.pending.add(TOGETHER, PendingChanges::ALL);
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => return self.pending.take(),
         }
         Vec::new()
     }
 
-    /// True if this context sees the list that changed.
-    fn concerns(&self, change: &Change) -> bool {
-        self.seen
-            .iter()
-            .find(|one| one.entry.id == change.backend)
-            .is_some_and(|one| one.entry.catalog.key(&self.call.context) == change.cache)
+    /// The time in which other reports may join this one; `None` if this context does not see the list that changed.
+    fn wait_for(&self, change: &Change) -> Option<Duration> {
+        let catalog = &self.seen.iter().find(|one| one.entry.id == change.backend)?.entry.catalog;
+        let context = &self.call.context;
+        let is_seen = catalog.key(context) == change.cache;
+        is_seen.then(|| if catalog.hears_own_changes(context) { HEARD_FIRST } else { TOGETHER })
     }
 }
 
@@ -235,9 +241,11 @@ impl ListenSources {
 impl PendingChanges {
     const ALL: [Method; 3] = [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
 
-    fn add(&mut self, methods: impl IntoIterator<Item = Method>) {
+    /// Reports these lists after `wait`, or with what is due earlier.
+    fn add(&mut self, wait: Duration, methods: impl IntoIterator<Item = Method>) {
+        let due = Instant::now() + wait;
         for method in methods {
-            self.due.get_or_insert_with(|| Instant::now() + TOGETHER);
+            self.due = Some(self.due.map_or(due, |other| other.min(due)));
             if !self.methods.contains(&method) {
                 self.methods.push(method);
             }

@@ -6,8 +6,10 @@ pub(crate) mod strict;
 
 use serde_json::Value;
 
-/// True for progress about the start of a server, which depends on the machine.
-pub(crate) fn is_a_start(params: &Value) -> bool {
+/// True for progress of the gateway's own about a slow server, which depends on the machine.
+pub(crate) fn depends_on_speed(params: &Value) -> bool {
     let text = params["message"].as_str().unwrap_or_default();
-    !params["progressToken"].is_null() && text.starts_with("waiting for `") && text.ends_with("` to start")
+    let starts = text.starts_with("waiting for `") && text.ends_with("` to start");
+    let works = params["progress"].as_f64().is_some_and(|progress| progress < 0.0) && text.contains("` is working (");
+    !params["progressToken"].is_null() && (starts || works)
 }

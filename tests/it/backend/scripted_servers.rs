@@ -30,7 +30,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{is_a_start, strict};
+use crate::support::{depends_on_speed, strict};
 
 /// Time limit for something that happens at once. It ends a hang; tests do not depend on the speed of the machine.
 pub(crate) const SOON: Duration = Duration::from_mins(1);
@@ -292,7 +292,7 @@ pub(crate) async fn failure(reply: Reply) -> ErrorObject {
 pub(crate) async fn next(reply: &mut Reply) -> Event {
     loop {
         let event = tokio::time::timeout(SOON, reply.next()).await.expect("an event in time").expect("an event");
-        let starts = |told: &Notification| told.params.view().is_some_and(|params: Value| is_a_start(&params));
+        let starts = |told: &Notification| told.params.view().is_some_and(|params: Value| depends_on_speed(&params));
         if !matches!(&event, Event::Notified(told) if starts(told)) {
             return event;
         }

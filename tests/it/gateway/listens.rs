@@ -71,6 +71,23 @@ async fn a_session_with_a_changed_backend_session_has_its_own_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_that_the_gateway_hears_before_the_session_is_reported_once() {
+    let backend = Backend::with_tools(&["a"]);
+    let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
+    assert_eq!(client.tools().await, "b1__a");
+    let listen = background(heard(client.call(Method::Listen, "")));
+    settle().await;
+    backend.set_tools(&["a", "unlocked"]);
+    backend.tell(None, Method::ToolsListChanged, "");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    backend.tell(Some("session-1"), Method::ToolsListChanged, "");
+    let (told, rest) = listen.await.unwrap();
+    assert_eq!(told, "notifications/tools/list_changed");
+    assert_eq!(client.tools().await, "b1__a b1__unlocked");
+    assert!(tokio::time::timeout(Duration::from_secs(5), heard(rest)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_notified_client_gets_the_new_list_even_from_a_slow_server() {
     let session = Requester::Session(SessionId::new("session-1"));
     for requester in [session, Requester::Request(RequestNumber::new(1))] {

@@ -21,7 +21,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use self::{channel::Channel, stateless::Legs};
 use super::{Pair, tap::Tap};
-use crate::support::{is_a_start, strict};
+use crate::support::{depends_on_speed, strict};
 
 /// Time limit for an expected message.
 pub(super) const SOON: Duration = Duration::from_mins(1);
@@ -288,11 +288,11 @@ impl Peer {
     fn keep(&mut self, arrived: Arrived) {
         if self.is_stateless() {
             let messages = self.checked_alone(arrived);
-            self.kept.extend(messages.into_iter().filter(|(_, message)| !is_a_start(&message["params"])));
+            self.kept.extend(messages.into_iter().filter(|(_, message)| !depends_on_speed(&message["params"])));
         } else {
             let (on, message) = self.checked(arrived);
             let waits = message["method"] == "notifications/progress" && self.is_a_wait(&message["params"]);
-            if !waits && !is_a_start(&message["params"]) {
+            if !waits && !depends_on_speed(&message["params"]) {
                 self.kept.push_back((on, message));
             }
         }

@@ -14,7 +14,7 @@ use tokio::{
 use super::plan::MODERN;
 use crate::{
     matrix::tap::{Event, Tap},
-    support::is_a_start,
+    support::depends_on_speed,
 };
 
 /// Time limit for an expected message.
@@ -231,7 +231,7 @@ impl Client {
         loop {
             let next = timeout(SOON, self.inbox.recv()).await;
             let next = next.ok().flatten().unwrap_or_else(|| Err("the client gets nothing".to_owned()));
-            if !next.as_ref().is_ok_and(|message| is_a_start(&message["params"])) {
+            if !next.as_ref().is_ok_and(|message| depends_on_speed(&message["params"])) {
                 return next;
             }
         }
