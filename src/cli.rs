@@ -31,6 +31,7 @@ mod replaced_file;
 pub mod serve;
 mod servers_file;
 pub mod sessions;
+pub mod signing_keys;
 pub mod status;
 pub mod stdio;
 pub mod store;
@@ -113,6 +114,9 @@ pub enum Command {
     /// Shows and revokes the grants that people gave to clients
     #[command(subcommand)]
     Grants(grants::GrantsCommand),
+    /// Shows, rotates and retires the keys that sign access tokens
+    #[command(subcommand)]
+    SigningKeys(signing_keys::SigningKeysCommand),
     /// Shows a message as a client or server of another protocol version gets it
     Translate(translate::TranslateArgs),
     /// Exits with 0 if the running gateway answers (for containers)
@@ -171,6 +175,7 @@ impl Command {
             Self::Keys(command) => command.run(process).await,
             Self::Clients(command) => command.run(process).await,
             Self::Grants(command) => command.run(process).await,
+            Self::SigningKeys(command) => command.run(process).await,
             Self::Translate(args) => args.run(process),
             Self::Healthcheck(args) => args.run(process).await,
             Self::Version(args) => {

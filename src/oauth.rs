@@ -15,6 +15,7 @@ mod dependencies;
 pub mod error;
 pub mod form;
 pub mod grants;
+mod introspection_endpoint;
 mod key_rotation;
 pub mod limits;
 pub mod logged_reason;
@@ -54,9 +55,9 @@ pub use self::{
     verify::{CredentialAccess, VerifiedCredential},
 };
 use self::{
-    dependencies::OAuthDeps, pepper::Pepper, registration::Registrations, revocation::Revocations,
-    revocation_endpoint::RevocationEndpoint, routes::Endpoints, signing::SigningKeys, token::TokenEndpoint,
-    usage::UsageRecorder, verify::Verifier,
+    dependencies::OAuthDeps, introspection_endpoint::IntrospectionEndpoint, pepper::Pepper,
+    registration::Registrations, revocation::Revocations, revocation_endpoint::RevocationEndpoint, routes::Endpoints,
+    signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, verify::Verifier,
 };
 use crate::{
     model::{BackendId, Groups},
@@ -83,6 +84,7 @@ struct Services {
     registrations: Arc<Registrations>,
     revocations: Arc<Revocations>,
     uses: Arc<UsageRecorder>,
+    signing: Arc<SigningKeys>,
     endpoints: Endpoints,
 }
 
@@ -100,8 +102,8 @@ impl OAuth {
         let master = master_key::master_key(&deps.settings.master_key, &*deps.random)?;
         let pepper =
             Arc::new(Pepper::new(master_key::stored_secret(&master, &deps.storage, "pepper", &*deps.random).await?));
-        let signing = SigningKeys::load(&deps.storage, &master, &*deps.random, deps.now()).await?;
         let requests = master.for_purpose("authorization requests");
+        let signing = SigningKeys::load(deps.clone(), master).await?;
         let uses = Arc::new(UsageRecorder::new(deps.clone()));
         let revocations = Arc::new(Revocations::open(deps.clone(), Arc::clone(&uses)).await?);
         Ok(Self(Arc::new(Services::new(deps, pepper, Arc::new(signing), (revocations, uses), requests))))
@@ -115,6 +117,11 @@ impl OAuth {
     /// Grants.
     pub fn grants(&self) -> &Grants {
         &self.0.grants
+    }
+
+    /// The keys that sign access tokens.
+    pub fn signing_keys(&self) -> &SigningKeys {
+        &self.0.signing
     }
 
     /// Registered clients.
@@ -172,16 +179,20 @@ impl OAuth {
         }
     }
 
-    /// One poll: applies new revocations by any process, and writes usage times.
+    /// One poll: applies new revocations and other signing keys by any process, and writes usage times.
     pub async fn sync(&self) -> Result<(), OAuthError> {
+        if self.0.signing.sync().await? {
+            self.0.revocations.index().end_tokens();
+        }
         self.0.revocations.sync().await
     }
 
-    /// Purges expired rows.
+    /// Purges expired rows, and rotates the signing keys if they are old.
     pub async fn purge(&self) -> Result<(), OAuthError> {
         let now = self.0.deps.now();
         self.0.revocations.index().purge(now);
         self.0.registrations.purge(now).await?;
+        self.0.signing.maintain().await?;
         Ok(self.0.deps.storage.expired_rows().delete(now).await?)
     }
 
@@ -218,18 +229,24 @@ impl Services {
                 signing: Arc::clone(&signing),
                 revocations: r(),
             }),
+            introspection: Arc::new(IntrospectionEndpoint {
+                deps: deps.clone(),
+                keys: Arc::clone(&keys),
+                signing: Arc::clone(&signing),
+            }),
             signing: Arc::clone(&signing),
         };
         Self {
             grants: Grants { deps: deps.clone(), revocations: r() },
             clients: RegisteredClients { deps: deps.clone(), revocations: r() },
             authorization: Authorization::new(Arc::clone(&keys), Arc::clone(&registrations), u(), requests),
-            verifier: Verifier::new(Arc::clone(&keys), signing, r(), u()),
+            verifier: Verifier::new(Arc::clone(&keys), Arc::clone(&signing), r(), u()),
             deps,
             keys,
             registrations,
             revocations,
             uses,
+            signing,
             endpoints,
         }
     }

@@ -41,7 +41,7 @@ pub use mcp_sessions::McpSessionTable;
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, RefreshTokenTable, Rotation};
 pub use revocations::{Revocation, RevocationTable};
 pub use server_info::{ServerInfoRow, ServerInfoTable};
-pub use signing_keys::{KeyState, SigningKeyRow, SigningKeyTable};
+pub use signing_keys::{SigningKeyRow, SigningKeyTable};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 pub use transactions::{TransactionRow, TransactionTable};
 

@@ -20,7 +20,7 @@ use crate::{
 pub enum GrantsCommand {
     /// Lists the live grants, newest first
     List(ListGrantsArgs),
-    /// Revokes a grant, or all grants of a user
+    /// Revokes a grant, or all grants of a user, to a client, or of a user to a client
     Revoke(RevokeGrantArgs),
 }
 
@@ -38,11 +38,14 @@ pub struct ListGrantsArgs {
 #[derive(Debug, clap::Args)]
 pub struct RevokeGrantArgs {
     /// Grant id, from `grants list`
-    #[arg(required_unless_present = "user", conflicts_with = "user")]
+    #[arg(required_unless_present_any = ["user", "client"], conflicts_with_all = ["user", "client"])]
     id: Option<String>,
     /// Revokes all grants of this user; a key without a user name counts as a user, by its id or name
     #[arg(long, value_name = "USER")]
     user: Option<String>,
+    /// Revokes all grants to this client, which may ask for new ones; `clients revoke` shuts it out
+    #[arg(long, value_name = "ID")]
+    client: Option<String>,
 }
 
 // === impl GrantsCommand ===
@@ -110,9 +113,12 @@ impl RevokeGrantArgs {
 
     /// Revokes; returns a text about the result.
     async fn revoke(&self, store: &AdminStore) -> Result<String, CommandFailure> {
+        if let Some(client) = &self.client {
+            return self.revoke_to(store, client).await;
+        }
         if let Some(user) = &self.user {
             let count = store.oauth.grants().revoke_all(&meant(store, user).await?).await?;
-            return Ok(format!("{count} {} of {user} revoked", if count == 1 { "grant" } else { "grants" }));
+            return Ok(format!("{} of {user} revoked", counted(count)));
         }
         let id = self.id.as_deref().unwrap_or_default();
         let grants = store.oauth.grants().list().await?;
@@ -127,6 +133,26 @@ impl RevokeGrantArgs {
         Err(CommandFailure::failed(format!("there is no live grant {id}"))
             .advise("`lockkeeper grants list` shows the ids"))
     }
+
+    /// Revokes the grants to `client`, of one user if one is given; returns a text about the result.
+    async fn revoke_to(&self, store: &AdminStore, client: &str) -> Result<String, CommandFailure> {
+        let user = match &self.user {
+            Some(user) => Some(meant(store, user).await?),
+            None => None,
+        };
+        let mut count = 0;
+        for GrantView { grant, .. } in store.oauth.grants().list().await? {
+            let is_meant = grant.client.as_str() == client && user.as_ref().is_none_or(|user| *user == grant.user);
+            if is_meant && store.oauth.grants().revoke(&grant.user, &grant.id).await? {
+                count += 1;
+            }
+        }
+        Ok(format!("{} to {client} revoked", counted(count)))
+    }
+}
+
+fn counted(grants: u64) -> String {
+    format!("{grants} {}", if grants == 1 { "grant" } else { "grants" })
 }
 
 /// The user that an argument means: a user id, else a key without a user name, by the key's id or name. Any other text

@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, Header, Validation};
 use serde::{Deserialize, Serialize};
 
-use super::{error::OAuthError, signing::SigningKeys};
+use super::{error::OAuthError, signing::KeySet};
 use crate::support::{Secret, Timestamp};
 
 /// Maximum length of a token, in bytes: four times that of an issued one (`OA-105`).
@@ -53,16 +53,16 @@ struct OwnHeader {
 }
 
 impl Claims {
-    /// Signs the claims.
-    pub fn sign(&self, keys: &SigningKeys) -> Result<Secret, OAuthError> {
-        let (kid, key) = keys.active();
+    /// Signs the claims with the key that signs at `now`.
+    pub fn sign(&self, keys: &KeySet, now: Timestamp) -> Result<Secret, OAuthError> {
+        let (kid, key) = keys.active(now).ok_or(OAuthError::SigningKey)?;
         let header =
             Header { typ: Some("at+jwt".to_owned()), kid: Some(kid.to_owned()), ..Header::new(Algorithm::ES256) };
         jsonwebtoken::encode(&header, self, key).map(Secret::new).map_err(|_| OAuthError::SigningKey)
     }
 
     /// Verifies a token of this issuer at `now`. The caller checks the audience, since it knows the endpoint.
-    pub fn verify(token: &str, keys: &SigningKeys, issuer: &str, now: Timestamp) -> Option<Self> {
+    pub fn verify(token: &str, keys: &KeySet, issuer: &str, now: Timestamp) -> Option<Self> {
         if token.len() > LONGEST {
             return None;
         }
@@ -78,7 +78,7 @@ impl Claims {
         validation.validate_exp = false;
         validation.validate_nbf = false;
         validation.validate_aud = false;
-        let claims: Self = jsonwebtoken::decode(token, keys.verifying(&header.kid)?, &validation).ok()?.claims;
+        let claims: Self = jsonwebtoken::decode(token, keys.verifying(&header.kid, now)?, &validation).ok()?.claims;
         let now = now.as_seconds();
         let begun = claims.iat <= now + SKEW && claims.nbf.is_none_or(|nbf| nbf <= now + SKEW);
         (claims.iss == issuer && now < claims.exp && begun).then_some(claims)
@@ -92,23 +92,30 @@ impl Claims {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use jsonwebtoken::EncodingKey;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::{
-        oauth::{MasterKeySource, master_key},
+        oauth::{OAuthSettings, dependencies::OAuthDeps, signing::SigningKeys},
         storage::Storage,
-        support::SeededRandom,
+        support::{ManualClock, SealingKey, SeededRandom},
     };
 
     const ISSUER: &str = "https://gw.example";
     const NOW: Timestamp = Timestamp::from_seconds(1_000_000);
 
-    async fn keys() -> SigningKeys {
-        let random = SeededRandom::new(1);
-        let master = master_key::master_key(&MasterKeySource::Ephemeral, &random).unwrap();
-        SigningKeys::load(&Storage::in_memory().await.unwrap(), &master, &random, NOW).await.unwrap()
+    async fn keys() -> Arc<KeySet> {
+        let deps = OAuthDeps {
+            storage: Storage::in_memory().await.unwrap(),
+            clock: Arc::new(ManualClock::default()),
+            random: Arc::new(SeededRandom::new(1)),
+            settings: Arc::new(OAuthSettings::new(ISSUER)),
+        };
+        let master = SealingKey::ephemeral(&*deps.random);
+        SigningKeys::load(deps, master).await.unwrap().current()
     }
 
     fn claims() -> Value {
@@ -119,14 +126,15 @@ mod tests {
     }
 
     /// Signs arbitrary claims with the real key under an arbitrary header.
-    fn forge(keys: &SigningKeys, header: &Value, claims: &Value) -> String {
+    fn forge(keys: &KeySet, header: &Value, claims: &Value) -> String {
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let message = format!("{}.{}", part(header), part(claims));
-        let signature = jsonwebtoken::crypto::sign(message.as_bytes(), keys.active().1, Algorithm::ES256).unwrap();
+        let signature =
+            jsonwebtoken::crypto::sign(message.as_bytes(), keys.active(NOW).unwrap().1, Algorithm::ES256).unwrap();
         format!("{message}.{signature}")
     }
 
-    fn verify(token: &str, keys: &SigningKeys) -> Option<Claims> {
+    fn verify(token: &str, keys: &KeySet) -> Option<Claims> {
         Claims::verify(token, keys, ISSUER, NOW)
     }
 
@@ -134,7 +142,7 @@ mod tests {
     async fn a_token_is_read_back_until_it_ends() {
         let keys = keys().await;
         let claims: Claims = serde_json::from_value(claims()).unwrap();
-        let token = claims.sign(&keys).unwrap();
+        let token = claims.sign(&keys, NOW).unwrap();
         assert_eq!(verify(token.expose(), &keys), Some(claims));
         let later = Timestamp::from_seconds(1_003_600);
         assert_eq!(Claims::verify(token.expose(), &keys, ISSUER, later), None);
@@ -145,7 +153,7 @@ mod tests {
     #[tokio::test]
     async fn a_token_with_another_header_is_refused() {
         let keys = keys().await;
-        let kid = keys.active().0.to_owned();
+        let kid = keys.active(NOW).unwrap().0.to_owned();
         let good = json!({ "typ": "at+jwt", "alg": "ES256", "kid": kid });
         assert!(verify(&forge(&keys, &good, &claims()), &keys).is_some());
         for (member, value) in [
@@ -153,7 +161,7 @@ mod tests {
             ("alg", json!("none")),
             ("alg", json!("HS256")),
             ("kid", json!("other")),
-            ("jwk", keys.jwks()["keys"][0].clone()),
+            ("jwk", keys.jwks(NOW)["keys"][0].clone()),
             ("crit", json!(["exp"])),
         ] {
             let mut header = good.clone();
@@ -162,7 +170,7 @@ mod tests {
         }
         let unsigned = forge(&keys, &good, &claims());
         assert_eq!(verify(unsigned.rsplit_once('.').unwrap().0, &keys), None);
-        let public = keys.jwks()["keys"][0]["x"].as_str().unwrap().to_owned();
+        let public = keys.jwks(NOW)["keys"][0]["x"].as_str().unwrap().to_owned();
         let header = Header { typ: Some("at+jwt".to_owned()), kid: Some(kid), ..Header::new(Algorithm::HS256) };
         let confused = jsonwebtoken::encode(&header, &claims(), &EncodingKey::from_secret(public.as_bytes())).unwrap();
         assert_eq!(verify(&confused, &keys), None);
@@ -173,7 +181,7 @@ mod tests {
     #[tokio::test]
     async fn a_token_with_other_claims_is_refused() {
         let keys = keys().await;
-        let header = json!({ "typ": "at+jwt", "alg": "ES256", "kid": keys.active().0 });
+        let header = json!({ "typ": "at+jwt", "alg": "ES256", "kid": keys.active(NOW).unwrap().0 });
         for (member, value) in [
             ("aud", Value::Null),
             ("aud", json!(["https://gw.example/mcp", "https://evil"])),

@@ -28,6 +28,9 @@ pub enum ClientProblem {
     /// Its secret is wrong.
     #[error("client {0} sent a wrong secret")]
     Secret(ClientId),
+    /// It has no secret, where it needs one.
+    #[error("client {0} has no secret to prove who it is")]
+    Public(ClientId),
 }
 
 /// Reason for `invalid_grant`.

@@ -34,6 +34,7 @@ pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
         add("registration_endpoint", json!(format!("{issuer}/oauth/register")));
     }
     add("revocation_endpoint", json!(format!("{issuer}/oauth/revoke")));
+    add("introspection_endpoint", json!(format!("{issuer}/oauth/introspect")));
     add("jwks_uri", json!(format!("{issuer}/oauth/jwks")));
     add("scopes_supported", json!(names(&policy::baseline(&Endpoint::MERGED))));
     add("response_types_supported", json!(["code"]));
@@ -41,6 +42,7 @@ pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
     add("grant_types_supported", json!(["authorization_code", "refresh_token"]));
     add("token_endpoint_auth_methods_supported", methods.clone());
     add("revocation_endpoint_auth_methods_supported", methods);
+    add("introspection_endpoint_auth_methods_supported", json!(["client_secret_basic", "client_secret_post"]));
     add("code_challenge_methods_supported", json!(["S256"]));
     if settings.policy.advertise_iss == AdvertiseIss::Yes {
         add("authorization_response_iss_parameter_supported", json!(true));

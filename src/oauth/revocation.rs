@@ -64,6 +64,15 @@ impl RevocationIndex {
         }
     }
 
+    /// Cancels all access tokens that are in use: each is verified anew when it comes next.
+    pub fn end_tokens(&self) {
+        let is_of_token = |subject: &Revocation| matches!(subject, Revocation::Generation(_) | Revocation::Token(_));
+        let ended: Vec<_> = self.0.lock().extract_if(|subject, _| is_of_token(subject)).collect();
+        for (_, entry) in ended {
+            entry.revoked.cancel();
+        }
+    }
+
     /// Removes entries that nobody can use any more.
     pub fn purge(&self, now: Timestamp) {
         self.0.lock().retain(|_, entry| now.since(entry.until) < KEPT);

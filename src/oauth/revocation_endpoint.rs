@@ -46,7 +46,8 @@ impl RevocationEndpoint {
 
     async fn revoke_access(&self, client: &Client, token: &str) -> Result<(), ErrorResponse> {
         let now = self.deps.now();
-        let Some(claims) = Claims::verify(token, &self.signing, &self.deps.settings.issuer, now) else { return Ok(()) };
+        let keys = self.signing.current();
+        let Some(claims) = Claims::verify(token, &keys, &self.deps.settings.issuer, now) else { return Ok(()) };
         if ClientId::new(claims.client_id.as_str()) != client.id {
             return Ok(());
         }

@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::{
-    cors, error::ErrorResponse, form::Params, metadata, oauth_settings::OAuthSettings, registration::Registrations,
-    revocation_endpoint::RevocationEndpoint, signing::SigningKeys, token::TokenEndpoint,
+    cors, error::ErrorResponse, form::Params, introspection_endpoint::IntrospectionEndpoint, metadata,
+    oauth_settings::OAuthSettings, registration::Registrations, revocation_endpoint::RevocationEndpoint,
+    signing::SigningKeys, token::TokenEndpoint,
 };
 use crate::{
     model::{ClientIp, ConcealBackends, Endpoint},
@@ -42,6 +43,7 @@ pub(super) struct Endpoints {
     pub(super) token: Arc<TokenEndpoint>,
     pub(super) registrations: Arc<Registrations>,
     pub(super) revocation: Arc<RevocationEndpoint>,
+    pub(super) introspection: Arc<IntrospectionEndpoint>,
 }
 
 /// Router of every endpoint.
@@ -51,12 +53,14 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
     let token = post(token).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
     let register = post(register).fallback(only_post).layer(DefaultBodyLimit::max(REGISTRATION_LIMIT));
     let revoke = post(revoke).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
+    let introspect = post(introspect).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
     let secrets = Router::new()
         .route("/oauth/token", token.clone())
         .route("/token", token)
         .route("/oauth/register", register.clone())
         .route("/register", register)
         .route("/oauth/revoke", revoke)
+        .route("/oauth/introspect", introspect)
         .layer(set(header::CACHE_CONTROL, "no-store"))
         .layer(set(header::PRAGMA, "no-cache"));
     let jwks = get(jwks).fallback(only_get);
@@ -94,6 +98,15 @@ async fn revoke(
 ) -> Result<StatusCode, ErrorResponse> {
     let form = form(&headers, body)?;
     endpoints.revocation.revoke(&headers, &form).await.map(|()| StatusCode::OK)
+}
+
+async fn introspect(
+    State(endpoints): State<Endpoints>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ErrorResponse> {
+    let form = form(&headers, body)?;
+    endpoints.introspection.introspect(&headers, &form).await.map(Json)
 }
 
 async fn register(

@@ -1,34 +1,49 @@
-//! The keys that sign access tokens: ES256, P-256 (`OA-101`, `OA-102`). Knows nothing of claims.
+//! The keys that sign access tokens: ES256, P-256 (`OA-101`, `OA-102`), and their rotation. Knows nothing of claims.
+//!
+//! A key is published before it signs, and a new one follows after 90 days. All processes on one database use the same
+//! keys.
 
-use std::sync::Arc;
+mod key_set;
 
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
 use aws_lc_rs::{
     encoding::AsBigEndian as _,
     rand::SystemRandom,
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use jsonwebtoken::{DecodingKey, EncodingKey};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::error::OAuthError;
+pub use self::key_set::{KeySet, SigningKeyUse, SigningKeyView};
+use super::{dependencies::OAuthDeps, error::OAuthError};
 use crate::{
-    storage::{KeyState, SigningKeyRow, Storage},
+    storage::SigningKeyRow,
     support::{Digest, Random, SealingKey, Timestamp},
 };
 
-/// Every key that signs or verifies.
-#[derive(Clone)]
+/// Time for which a key signs before the next one follows by itself.
+const ROTATED_AFTER: Duration = Duration::from_hours(90 * 24);
+/// Time for which a key is published before it signs: longer than anybody may cache the key set.
+const PUBLISHED_BEFORE: Duration = Duration::from_mins(10);
+/// The same if it is to sign at once: the time in which every process learns of it.
+const KNOWN_WITHIN: Duration = Duration::from_secs(5);
+
+/// The signing keys of this process.
 pub struct SigningKeys {
-    active: Arc<(String, EncodingKey)>,
-    verifying: Arc<[VerifyingKey]>,
+    deps: OAuthDeps,
+    master: SealingKey,
+    loaded: ArcSwap<KeySet>,
 }
 
-struct VerifyingKey {
-    kid: String,
-    x: String,
-    y: String,
-    key: DecodingKey,
+/// Start of a new signing key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RotationStart {
+    /// In 10 minutes, so that programs that keep the key set know it before.
+    Announced,
+    /// In 5 seconds, so that every process of the gateway knows it before.
+    AtOnce,
 }
 
 // === impl SigningKeys ===
@@ -36,56 +51,85 @@ struct VerifyingKey {
 impl SigningKeys {
     /// Loads the keys from the store, and creates the first one if there is none. Private keys are encrypted under the
     /// master key.
-    pub async fn load(
-        storage: &Storage,
-        master: &SealingKey,
-        random: &dyn Random,
-        now: Timestamp,
-    ) -> Result<Self, OAuthError> {
-        let mut rows = storage.signing_keys().list().await?;
-        if !rows.iter().any(|row| row.state == KeyState::Active) {
-            storage.signing_keys().add_active(&generate(master, random)?, now).await?;
-            rows = storage.signing_keys().list().await?;
+    pub(super) async fn load(deps: OAuthDeps, master: SealingKey) -> Result<Self, OAuthError> {
+        if deps.storage.signing_keys().list().await?.is_empty() {
+            let now = deps.now();
+            let first = generate(&master, &*deps.random, now)?;
+            deps.storage.signing_keys().add_behind(None, &first, now).await?;
         }
-        let active = rows.iter().find(|row| row.state == KeyState::Active).ok_or(OAuthError::SigningKey)?;
-        let pkcs8 = master.open(&active.sealed, context(&active.kid).as_bytes())?;
-        let active = Arc::new((active.kid.clone(), EncodingKey::from_ec_der(&pkcs8)));
-        let verifying = rows.into_iter().map(VerifyingKey::read).collect::<Result<_, _>>()?;
-        Ok(Self { active, verifying })
+        let rows = deps.storage.signing_keys().list().await?;
+        let loaded = ArcSwap::from_pointee(KeySet::read(rows, &master)?);
+        Ok(Self { deps, master, loaded })
     }
 
-    /// The signing key, with its id.
-    pub fn active(&self) -> (&str, &EncodingKey) {
-        (&self.active.0, &self.active.1)
+    /// The keys.
+    pub(super) fn current(&self) -> Arc<KeySet> {
+        self.loaded.load_full()
     }
 
-    /// The verification key of this id.
-    pub fn verifying(&self, kid: &str) -> Option<&DecodingKey> {
-        self.verifying.iter().find(|key| key.kid == kid).map(|key| &key.key)
+    /// The public keys in the form of RFC 7517.
+    pub(super) fn jwks(&self) -> Value {
+        self.current().jwks(self.deps.now())
     }
 
-    /// Public keys in the form of RFC 7517.
-    pub fn jwks(&self) -> Value {
-        let keys: Vec<Value> = self.verifying.iter().map(VerifyingKey::jwk).collect();
-        json!({ "keys": keys })
-    }
-}
-
-// === impl VerifyingKey ===
-
-impl VerifyingKey {
-    fn read(row: SigningKeyRow) -> Result<Self, OAuthError> {
-        let key = DecodingKey::from_ec_components(&row.x, &row.y).map_err(|_| OAuthError::SigningKey)?;
-        Ok(Self { kid: row.kid, x: row.x, y: row.y, key })
+    /// The keys of the store, with their use at this moment.
+    pub async fn list(&self) -> Result<Vec<SigningKeyView>, OAuthError> {
+        let rows = self.deps.storage.signing_keys().list().await?;
+        Ok(KeySet::read(rows, &self.master)?.views(self.deps.now()))
     }
 
-    fn jwk(&self) -> Value {
-        json!({ "kty": "EC", "crv": "P-256", "x": self.x, "y": self.y, "kid": self.kid, "use": "sig", "alg": "ES256" })
+    /// Adds a key that signs from `start` on; the present one verifies for as long as its tokens live. Returns the key
+    /// that is next; this is an earlier one if one was waiting.
+    pub async fn rotate(&self, start: RotationStart) -> Result<SigningKeyView, OAuthError> {
+        let now = self.deps.now();
+        let signs_from = now + if start == RotationStart::AtOnce { KNOWN_WITHIN } else { PUBLISHED_BEFORE };
+        loop {
+            let keys = self.list().await?;
+            let waits = |key: &SigningKeyView| key.used == SigningKeyUse::Next && key.signs_from <= signs_from;
+            if let Some(next) = keys.iter().find(|key| waits(key)) {
+                return Ok(next.clone());
+            }
+            let key = generate(&self.master, &*self.deps.random, signs_from)?;
+            let last = keys.last().map(|last| last.kid.as_str());
+            if self.deps.storage.signing_keys().add_behind(last, &key, now).await? {
+                tracing::info!(target: "audit", key = key.kid, "signing key created");
+            }
+        }
+    }
+
+    /// Withdraws a key: its tokens are refused from now on. If it was the one that signs, a new one does. Returns false
+    /// if there is no such key.
+    pub async fn withdraw(&self, kid: &str) -> Result<bool, OAuthError> {
+        let now = self.deps.now();
+        let other = generate(&self.master, &*self.deps.random, now)?;
+        let done = self.deps.storage.signing_keys().withdraw(kid, &other, now).await?;
+        if done {
+            tracing::info!(target: "audit", key = kid, "signing key withdrawn");
+        }
+        Ok(done)
+    }
+
+    /// Reads the keys of the store. Returns true if one was withdrawn since they were read before.
+    pub(super) async fn sync(&self) -> Result<bool, OAuthError> {
+        let read = Arc::new(KeySet::read(self.deps.storage.signing_keys().list().await?, &self.master)?);
+        let before = self.loaded.swap(Arc::clone(&read));
+        Ok(read.withdraws_more_than(&before))
+    }
+
+    /// Rotates the keys if they are old, and deletes those that nothing needs.
+    pub(super) async fn maintain(&self) -> Result<(), OAuthError> {
+        let now = self.deps.now();
+        let newest = self.list().await?.into_iter().map(|key| key.signs_from).max();
+        if newest.is_none_or(|newest| now.since(newest) >= ROTATED_AFTER) {
+            self.rotate(RotationStart::Announced).await?;
+        }
+        let ended = self.current().ended(now);
+        Ok(self.deps.storage.signing_keys().delete(&ended).await?)
     }
 }
 
 /// Generates a key pair. It is the only value that does not come from the given randomness: the library generates it.
-fn generate(master: &SealingKey, random: &dyn Random) -> Result<SigningKeyRow, OAuthError> {
+fn generate(master: &SealingKey, random: &dyn Random, signs_from: Timestamp) -> Result<SigningKeyRow, OAuthError> {
     let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
     let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new()).map_err(|_| OAuthError::SigningKey)?;
     let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref()).map_err(|_| OAuthError::SigningKey)?;
@@ -97,7 +141,7 @@ fn generate(master: &SealingKey, random: &dyn Random) -> Result<SigningKeyRow, O
     // RFC 7638 3.2: the required members alone, in lexicographic order, without spaces
     let kid = Digest::sha256(format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)).to_base64url();
     let sealed = master.seal(pkcs8.as_ref(), context(&kid).as_bytes(), random)?;
-    Ok(SigningKeyRow { kid, state: KeyState::Active, x, y, sealed })
+    Ok(SigningKeyRow { kid, x, y, sealed, signs_from, withdrawn: None })
 }
 
 fn context(kid: &str) -> String {

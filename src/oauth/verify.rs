@@ -146,7 +146,7 @@ impl Verifier {
     async fn verify_token(&self, presented: &str) -> Result<Option<VerifiedCredential>, OAuthError> {
         let now = self.deps.now();
         let settings = &self.deps.settings;
-        let Some(claims) = Claims::verify(presented, &self.signing, &settings.issuer, now) else {
+        let Some(claims) = Claims::verify(presented, &self.signing.current(), &settings.issuer, now) else {
             return Ok(refused("it is malformed, expired, or not signed by this gateway", ""));
         };
         let (id, expires) = (GrantId::new(claims.gid.as_str()), Timestamp::from_seconds(claims.exp));

@@ -1,71 +1,109 @@
-//! The table of signing keys (`OA-101`). Knows nothing of cryptography.
+//! The table of signing keys (`OA-101`). Knows nothing of cryptography and of when a key is in use.
 
-use super::database::{Database, StorageError};
+use super::database::{Database, StorageError, moment};
 use crate::support::Timestamp;
-
-/// Use of a signing key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyState {
-    /// Published, so that verifiers know it before it signs.
-    Next,
-    /// Signs.
-    Active,
-    /// Only verifies.
-    Retired,
-}
 
 /// One signing key.
 #[derive(Debug, Clone)]
 pub struct SigningKeyRow {
     /// Its RFC 7638 thumbprint.
     pub kid: String,
-    /// Use.
-    pub state: KeyState,
     /// The first coordinate of its public point, base64url.
     pub x: String,
     /// The second coordinate.
     pub y: String,
     /// PKCS#8 under the master key.
     pub sealed: Vec<u8>,
+    /// Start of its use, until a newer key signs.
+    pub signs_from: Timestamp,
+    /// Time from which it neither signs nor verifies, if it was withdrawn.
+    pub withdrawn: Option<Timestamp>,
 }
+
+/// The columns of a row, in the order of the fields of [`SigningKeyRow`].
+type StoredKey = (String, String, String, Vec<u8>, i64, Option<i64>);
 
 /// Signing keys.
 #[derive(Debug, Clone, Copy)]
 pub struct SigningKeyTable<'a>(pub(super) &'a Database);
 
 impl SigningKeyTable<'_> {
-    /// Every signing key that may still verify, the active one first.
+    /// All signing keys, in the order in which they sign.
     pub async fn list(&self) -> Result<Vec<SigningKeyRow>, StorageError> {
-        let rows: Vec<(String, String, String, String, Vec<u8>)> =
-            sqlx::query_as("SELECT kid, state, x, y, sealed FROM signing_keys ORDER BY state, created DESC")
-                .fetch_all(&self.0.pool)
-                .await?;
-        rows.into_iter()
-            .map(|(kid, state, x, y, sealed)| {
-                let state = match state.as_str() {
-                    "next" => KeyState::Next,
-                    "active" => KeyState::Active,
-                    "retired" => KeyState::Retired,
-                    _ => return Err(StorageError::Inconsistent { table: "signing_keys", column: "state" }),
-                };
-                Ok(SigningKeyRow { kid, state, x, y, sealed })
-            })
-            .collect()
+        let rows: Vec<StoredKey> = sqlx::query_as(
+            "SELECT kid, x, y, sealed, signs_from, withdrawn FROM signing_keys ORDER BY signs_from, created, kid",
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        let row = |(kid, x, y, sealed, signs_from, withdrawn): StoredKey| SigningKeyRow {
+            kid,
+            x,
+            y,
+            sealed,
+            signs_from: moment(signs_from),
+            withdrawn: withdrawn.map(moment),
+        };
+        Ok(rows.into_iter().map(row).collect())
     }
 
-    /// Adds the first active key; does nothing if another process did so first.
-    pub async fn add_active(&self, key: &SigningKeyRow, now: Timestamp) -> Result<(), StorageError> {
-        sqlx::query(
-            "INSERT INTO signing_keys (kid, state, x, y, sealed, created) VALUES (?, 'active', ?, ?, ?, ?)
-             ON CONFLICT DO NOTHING",
+    /// Adds a key behind the last one, which has the id `last`. Returns false, and adds nothing, if another process
+    /// added one meanwhile.
+    pub async fn add_behind(
+        &self,
+        last: Option<&str>,
+        key: &SigningKeyRow,
+        now: Timestamp,
+    ) -> Result<bool, StorageError> {
+        let done = sqlx::query(
+            "INSERT INTO signing_keys (kid, x, y, sealed, created, signs_from) SELECT ?, ?, ?, ?, ?, ?
+             WHERE (SELECT kid FROM signing_keys ORDER BY signs_from DESC, created DESC, kid DESC LIMIT 1) IS ?",
         )
         .bind(&key.kid)
         .bind(&key.x)
         .bind(&key.y)
         .bind(&key.sealed)
         .bind(now.as_millis())
+        .bind(key.signs_from.as_millis())
+        .bind(last)
         .execute(&self.0.pool)
         .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// Withdraws a key, and adds `other` if no key signs then. Returns false if there is no such key, or it was
+    /// withdrawn before.
+    pub async fn withdraw(&self, kid: &str, other: &SigningKeyRow, now: Timestamp) -> Result<bool, StorageError> {
+        let mut change = self.0.change().await?;
+        let done = sqlx::query("UPDATE signing_keys SET withdrawn = ? WHERE kid = ? AND withdrawn IS NULL")
+            .bind(now.as_millis())
+            .bind(kid)
+            .execute(&mut *change)
+            .await?;
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        sqlx::query(
+            "INSERT INTO signing_keys (kid, x, y, sealed, created, signs_from) SELECT ?, ?, ?, ?, ?, ?
+             WHERE NOT EXISTS (SELECT 1 FROM signing_keys WHERE withdrawn IS NULL AND signs_from <= ?)",
+        )
+        .bind(&other.kid)
+        .bind(&other.x)
+        .bind(&other.y)
+        .bind(&other.sealed)
+        .bind(now.as_millis())
+        .bind(other.signs_from.as_millis())
+        .bind(now.as_millis())
+        .execute(&mut *change)
+        .await?;
+        change.commit().await?;
+        Ok(true)
+    }
+
+    /// Deletes the keys with these ids.
+    pub async fn delete(&self, kids: &[String]) -> Result<(), StorageError> {
+        for kid in kids {
+            sqlx::query("DELETE FROM signing_keys WHERE kid = ?").bind(kid).execute(&self.0.pool).await?;
+        }
         Ok(())
     }
 }

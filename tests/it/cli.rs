@@ -45,26 +45,27 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
     Usage: lockkeeper [OPTIONS] <COMMAND>
 
     Commands:
-      serve        Runs the gateway
-      stdio        Serves the configured servers to one local client on standard input and output
-      connect      Connects one local client to a remote MCP server, with the login in the browser
-      add          Adds a server to the configuration file, after it has been tried
-      remove       Removes a server from the configuration file
-      list         Shows the configured servers without starting them
-      tools        Lists and calls the tools of the servers
-      client       Prints or writes what a client needs to connect
-      check        Checks the configuration, starts every server once, and reports what each offers
-      status       Shows the servers and clients of the running gateway
-      sessions     Shows the client sessions of the running gateway
-      keys         Creates, lists, rotates and revokes API keys
-      clients      Shows and revokes OAuth clients
-      grants       Shows and revokes the grants that people gave to clients
-      translate    Shows a message as a client or server of another protocol version gets it
-      healthcheck  Exits with 0 if the running gateway answers (for containers)
-      version      Shows the version and the supported protocol versions
-      completions  Prints the completions for a shell
-      man          Prints the manual page, or writes those of all commands
-      help         Print this message or the help of the given subcommand(s)
+      serve         Runs the gateway
+      stdio         Serves the configured servers to one local client on standard input and output
+      connect       Connects one local client to a remote MCP server, with the login in the browser
+      add           Adds a server to the configuration file, after it has been tried
+      remove        Removes a server from the configuration file
+      list          Shows the configured servers without starting them
+      tools         Lists and calls the tools of the servers
+      client        Prints or writes what a client needs to connect
+      check         Checks the configuration, starts every server once, and reports what each offers
+      status        Shows the servers and clients of the running gateway
+      sessions      Shows the client sessions of the running gateway
+      keys          Creates, lists, rotates and revokes API keys
+      clients       Shows and revokes OAuth clients
+      grants        Shows and revokes the grants that people gave to clients
+      signing-keys  Shows, rotates and retires the keys that sign access tokens
+      translate     Shows a message as a client or server of another protocol version gets it
+      healthcheck   Exits with 0 if the running gateway answers (for containers)
+      version       Shows the version and the supported protocol versions
+      completions   Prints the completions for a shell
+      man           Prints the manual page, or writes those of all commands
+      help          Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
@@ -123,6 +124,9 @@ fn every_command_has_help() {
         "clients restore",
         "grants list",
         "grants revoke",
+        "signing-keys list",
+        "signing-keys rotate",
+        "signing-keys retire",
         "healthcheck",
         "version",
         "completions",
@@ -404,7 +408,11 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
         (&["grants", "list", "--user", "owner", "--json"], 0),
         (&["grants", "revoke", "none"], 1),
         (&["grants", "revoke", "--user", "owner"], 0),
+        (&["grants", "revoke", "--client", "nobody"], 0),
+        (&["grants", "revoke", "--client", "nobody", "--user", "owner"], 0),
+        (&["grants", "revoke", "some", "--client", "nobody"], 2),
         (&["grants", "revoke"], 2),
+        (&["signing-keys", "retire", "none"], 1),
         (&["keys", "create", "x", "--backend", "Not A Name"], 2),
         (&["keys", "create", "x", "--expires", "90"], 2),
         (&["keys", "create", "x", "--user", "key:abc"], 2),
@@ -422,8 +430,10 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
 mod check;
 mod client;
 mod data_folder;
+mod grants;
 mod inputs;
 mod servers;
+mod signing_keys;
 mod stdio;
 mod users;
 

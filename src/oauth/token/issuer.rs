@@ -105,7 +105,7 @@ impl Issuer {
             nbf: None,
         };
         let expires_in = claims.exp - claims.iat;
-        Ok(Issued { access: claims.sign(&self.signing)?, expires_in, scopes, refresh: None })
+        Ok(Issued { access: claims.sign(&self.signing.current(), now)?, expires_in, scopes, refresh: None })
     }
 }
 

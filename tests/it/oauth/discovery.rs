@@ -27,6 +27,11 @@ async fn the_metadata_of_the_server_names_every_endpoint() {
         "authorization_code",
         "refresh_token"
       ],
+      "introspection_endpoint": "https://gw.example/oauth/introspect",
+      "introspection_endpoint_auth_methods_supported": [
+        "client_secret_basic",
+        "client_secret_post"
+      ],
       "issuer": "https://gw.example",
       "jwks_uri": "https://gw.example/oauth/jwks",
       "registration_endpoint": "https://gw.example/oauth/register",

@@ -1,0 +1,90 @@
+//! Token introspection (RFC 7662; `OA-130`). Knows nothing of routes.
+//!
+//! A client learns of its own tokens alone, and a client without a secret of none: its id is no proof of who asks.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use super::{
+    access_token::Claims,
+    api_keys::Keys,
+    client_auth,
+    dependencies::OAuthDeps,
+    error::{ErrorResponse, OAuthError, Scheme},
+    form::Params,
+    logged_reason::ClientProblem,
+    opaque,
+    signing::SigningKeys,
+};
+use crate::{
+    model::{Client, ClientAuth, Grant, GrantId},
+    support::{Digest, Timestamp},
+};
+
+/// The introspection endpoint.
+pub(super) struct IntrospectionEndpoint {
+    pub(super) deps: OAuthDeps,
+    pub(super) keys: Arc<Keys>,
+    pub(super) signing: Arc<SigningKeys>,
+}
+
+impl IntrospectionEndpoint {
+    /// The state of the presented token. Of one that is unknown, has ended or belongs to another client, the answer is
+    /// only that it is not active (RFC 7662 2.2).
+    pub(super) async fn introspect(&self, headers: &HeaderMap, form: &Params) -> Result<Value, ErrorResponse> {
+        let client = client_auth::authenticate(&self.deps, headers, form).await?;
+        if client.auth == ClientAuth::None {
+            return Err(ErrorResponse::InvalidClient(Scheme::Form, ClientProblem::Public(client.id)));
+        }
+        let token = form.get("token")?.ok_or_else(|| ErrorResponse::missing("token"))?;
+        let now = self.deps.now();
+        let state = if opaque::is_refresh(token) {
+            self.refresh_token(&client, token, now).await?
+        } else {
+            self.access_token(&client, token, now).await?
+        };
+        Ok(state.unwrap_or_else(|| json!({ "active": false })))
+    }
+
+    async fn access_token(&self, client: &Client, token: &str, now: Timestamp) -> Result<Option<Value>, OAuthError> {
+        let Some(claims) = Claims::verify(token, &self.signing.current(), &self.deps.settings.issuer, now) else {
+            return Ok(None);
+        };
+        let Some(grant) = self.live_grant(client, &GrantId::new(claims.gid.as_str()), now).await? else {
+            return Ok(None);
+        };
+        if self.deps.storage.revocations().is_token_revoked(&claims.jti, claims.generation()).await? {
+            return Ok(None);
+        }
+        let Claims { iss, aud, iat, exp, jti, scope, auth_time, .. } = claims;
+        Ok(Some(json!({
+            "active": true, "token_type": "Bearer", "iss": iss, "sub": grant.user, "aud": aud, "client_id": client.id,
+            "scope": scope, "iat": iat, "exp": exp, "jti": jti, "auth_time": auth_time,
+        })))
+    }
+
+    async fn refresh_token(&self, client: &Client, token: &str, now: Timestamp) -> Result<Option<Value>, OAuthError> {
+        let row = self.deps.storage.refresh_tokens().lookup(&Digest::sha256(token)).await?;
+        let Some(row) = row.filter(|row| row.rotated.is_none() && row.withdrawn.is_none() && now < row.expires) else {
+            return Ok(None);
+        };
+        let Some(grant) = self.live_grant(client, &row.grant, now).await? else { return Ok(None) };
+        let settings = &self.deps.settings;
+        Ok(Some(json!({
+            "active": true, "iss": settings.issuer, "sub": grant.user, "aud": settings.resource(&grant.endpoint),
+            "client_id": client.id, "scope": grant.scopes.to_string(), "exp": row.expires.as_seconds(),
+            "auth_time": grant.created.as_seconds(),
+        })))
+    }
+
+    /// The grant, if it is this client's, and neither it nor the key behind it has ended.
+    async fn live_grant(&self, client: &Client, id: &GrantId, now: Timestamp) -> Result<Option<Grant>, OAuthError> {
+        let grant = self.deps.storage.grants().lookup(id).await?;
+        let Some(grant) = grant.filter(|grant| grant.client == client.id && grant.is_live(now)) else {
+            return Ok(None);
+        };
+        Ok(self.keys.is_live(&grant.key).await?.then_some(grant))
+    }
+}

@@ -1,0 +1,145 @@
+//! The signing keys at one moment: which one signs, and which ones verify (`OA-101`, `OA-102`). Knows nothing of where
+//! they are stored and of claims.
+//!
+//! What a key is for follows from its times: it signs from its start until a newer one does, and verifies until all that
+//! it signed has expired.
+
+use std::time::Duration;
+
+use jsonwebtoken::{DecodingKey, EncodingKey};
+use serde_json::{Value, json};
+
+use crate::{
+    oauth::error::OAuthError,
+    storage::SigningKeyRow,
+    support::{SealingKey, Timestamp},
+};
+
+/// Time for which a key verifies after a newer one signs: the longest life of an access token (24 hours), and clock
+/// skew.
+const OVERLAP: Duration = Duration::from_mins(24 * 60 + 1);
+
+/// The signing keys, in the order in which they sign.
+pub struct KeySet(Vec<SigningKey>);
+
+struct SigningKey {
+    kid: String,
+    x: String,
+    y: String,
+    signing: EncodingKey,
+    verifying: DecodingKey,
+    signs_from: Timestamp,
+    withdrawn: Option<Timestamp>,
+}
+
+/// Use of a signing key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SigningKeyUse {
+    /// Published, so that whoever verifies knows it before it signs.
+    Next,
+    /// Signs.
+    Active,
+    /// Only verifies, until then.
+    Retired(Timestamp),
+    /// Neither signs nor verifies.
+    Ended,
+}
+
+/// A signing key, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SigningKeyView {
+    /// Its id.
+    pub kid: String,
+    /// Its use.
+    pub used: SigningKeyUse,
+    /// Start of its use as the signing key.
+    pub signs_from: Timestamp,
+}
+
+// === impl KeySet ===
+
+impl KeySet {
+    /// Reads the rows of the store, in their order.
+    pub(super) fn read(rows: Vec<SigningKeyRow>, master: &SealingKey) -> Result<Self, OAuthError> {
+        rows.into_iter().map(|row| SigningKey::read(row, master)).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The key that signs at `now`, with its id.
+    pub fn active(&self, now: Timestamp) -> Option<(&str, &EncodingKey)> {
+        let mut usable = self.0.iter().filter(|key| key.withdrawn.is_none());
+        // where the clock of this process is behind, the first one signs early
+        let first = usable.next()?;
+        let key = usable.rfind(|key| key.signs_from <= now).unwrap_or(first);
+        Some((&key.kid, &key.signing))
+    }
+
+    /// The verification key of this id, if it verifies at `now`.
+    pub fn verifying(&self, kid: &str, now: Timestamp) -> Option<&DecodingKey> {
+        let at = self.0.iter().position(|key| key.kid == kid)?;
+        (self.used(at, now) != SigningKeyUse::Ended).then(|| &self.0[at].verifying)
+    }
+
+    /// The public keys that verify at `now` or later, in the form of RFC 7517.
+    pub fn jwks(&self, now: Timestamp) -> Value {
+        let published = self.0.iter().enumerate().filter(|(at, _)| self.used(*at, now) != SigningKeyUse::Ended);
+        let keys: Vec<Value> = published.map(|(_, key)| key.jwk()).collect();
+        json!({ "keys": keys })
+    }
+
+    /// All keys at `now`, in the order in which they sign.
+    pub fn views(&self, now: Timestamp) -> Vec<SigningKeyView> {
+        let view = |(at, key): (usize, &SigningKey)| SigningKeyView {
+            kid: key.kid.clone(),
+            used: self.used(at, now),
+            signs_from: key.signs_from,
+        };
+        self.0.iter().enumerate().map(view).collect()
+    }
+
+    /// True if a key is withdrawn here that was not in `before`.
+    pub(super) fn withdraws_more_than(&self, before: &Self) -> bool {
+        let withdrawn = |keys: &Self, kid: &str| keys.0.iter().any(|key| key.kid == kid && key.withdrawn.is_some());
+        self.0.iter().any(|key| withdrawn(self, &key.kid) && !withdrawn(before, &key.kid))
+    }
+
+    /// The ids of the keys whose tokens have all expired at `now`.
+    pub(super) fn ended(&self, now: Timestamp) -> Vec<String> {
+        let is_over = |(at, key): &(usize, &SigningKey)| match key.withdrawn {
+            // kept as long as the others, so that every process learns of it
+            Some(withdrawn) => withdrawn + OVERLAP <= now,
+            None => self.used(*at, now) == SigningKeyUse::Ended,
+        };
+        self.0.iter().enumerate().filter(is_over).map(|(_, key)| key.kid.clone()).collect()
+    }
+
+    fn used(&self, at: usize, now: Timestamp) -> SigningKeyUse {
+        let key = &self.0[at];
+        if key.withdrawn.is_some() {
+            return SigningKeyUse::Ended;
+        }
+        if now < key.signs_from {
+            return SigningKeyUse::Next;
+        }
+        let newer = self.0[at + 1..].iter().find(|newer| newer.withdrawn.is_none());
+        match newer.filter(|newer| newer.signs_from <= now).map(|newer| newer.signs_from + OVERLAP) {
+            None => SigningKeyUse::Active,
+            Some(until) if now < until => SigningKeyUse::Retired(until),
+            Some(_) => SigningKeyUse::Ended,
+        }
+    }
+}
+
+// === impl SigningKey ===
+
+impl SigningKey {
+    fn read(row: SigningKeyRow, master: &SealingKey) -> Result<Self, OAuthError> {
+        let pkcs8 = master.open(&row.sealed, super::context(&row.kid).as_bytes())?;
+        let verifying = DecodingKey::from_ec_components(&row.x, &row.y).map_err(|_| OAuthError::SigningKey)?;
+        let SigningKeyRow { kid, x, y, signs_from, withdrawn, .. } = row;
+        Ok(Self { kid, x, y, signing: EncodingKey::from_ec_der(&pkcs8), verifying, signs_from, withdrawn })
+    }
+
+    fn jwk(&self) -> Value {
+        json!({ "kty": "EC", "crv": "P-256", "x": self.x, "y": self.y, "kid": self.kid, "use": "sig", "alg": "ES256" })
+    }
+}
