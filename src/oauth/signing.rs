@@ -4,24 +4,17 @@
 //! keys.
 
 mod key_set;
+mod sealed_key;
 
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use aws_lc_rs::{
-    encoding::AsBigEndian as _,
-    rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
-};
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::Value;
 
 pub use self::key_set::{KeySet, SigningKeyUse, SigningKeyView};
+use self::sealed_key::generate;
 use super::{dependencies::OAuthDeps, error::OAuthError};
-use crate::{
-    storage::SigningKeyRow,
-    support::{Digest, Random, SealingKey, Timestamp},
-};
+use crate::support::SealingKey;
 
 /// Time for which a key signs before the next one follows by itself.
 const ROTATED_AFTER: Duration = Duration::from_hours(90 * 24);
@@ -126,24 +119,4 @@ impl SigningKeys {
         let ended = self.current().ended(now);
         Ok(self.deps.storage.signing_keys().delete(&ended).await?)
     }
-}
-
-/// Generates a key pair. It is the only value that does not come from the given randomness: the library generates it.
-fn generate(master: &SealingKey, random: &dyn Random, signs_from: Timestamp) -> Result<SigningKeyRow, OAuthError> {
-    let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
-    let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new()).map_err(|_| OAuthError::SigningKey)?;
-    let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref()).map_err(|_| OAuthError::SigningKey)?;
-    let point: aws_lc_rs::encoding::EcPublicKeyUncompressedBin<'_> =
-        pair.public_key().as_be_bytes().map_err(|_| OAuthError::SigningKey)?;
-    // SEC 1 2.3.3: 0x04, then both coordinates, 32 bytes each
-    let coordinates = point.as_ref().get(1..65).ok_or(OAuthError::SigningKey)?;
-    let (x, y) = (URL_SAFE_NO_PAD.encode(&coordinates[..32]), URL_SAFE_NO_PAD.encode(&coordinates[32..]));
-    // RFC 7638 3.2: the required members alone, in lexicographic order, without spaces
-    let kid = Digest::sha256(format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)).to_base64url();
-    let sealed = master.seal(pkcs8.as_ref(), context(&kid).as_bytes(), random)?;
-    Ok(SigningKeyRow { kid, x, y, sealed, signs_from, withdrawn: None })
-}
-
-fn context(kid: &str) -> String {
-    format!("signing-key|{kid}")
 }

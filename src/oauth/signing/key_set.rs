@@ -9,6 +9,7 @@ use std::time::Duration;
 use jsonwebtoken::{DecodingKey, EncodingKey};
 use serde_json::{Value, json};
 
+use super::sealed_key;
 use crate::{
     oauth::error::OAuthError,
     storage::SigningKeyRow,
@@ -133,7 +134,7 @@ impl KeySet {
 
 impl SigningKey {
     fn read(row: SigningKeyRow, master: &SealingKey) -> Result<Self, OAuthError> {
-        let pkcs8 = master.open(&row.sealed, super::context(&row.kid).as_bytes())?;
+        let pkcs8 = sealed_key::open(&row, master)?;
         let verifying = DecodingKey::from_ec_components(&row.x, &row.y).map_err(|_| OAuthError::SigningKey)?;
         let SigningKeyRow { kid, x, y, signs_from, withdrawn, .. } = row;
         Ok(Self { kid, x, y, signing: EncodingKey::from_ec_der(&pkcs8), verifying, signs_from, withdrawn })

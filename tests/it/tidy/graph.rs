@@ -1,7 +1,8 @@
 //! Dependencies between source files, read from their paths. Knows no rules.
 //!
 //! A path counts anywhere: in a `use`, or in code after `crate::`, `super::`, `self::` or the name of a child. A
-//! parent's `pub use` of its children is no dependency of the parent: a path through it depends on its target file.
+//! parent's `pub use` of its children is no dependency of the parent, unless its own code names what it re-exports: a
+//! path through it depends on its target file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -130,8 +131,11 @@ impl File {
         }
         rest.push_str(open);
         for word in rest.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
-            if word.contains("::") {
-                file.add(&word.split("::").map(str::to_owned).collect::<Vec<_>>());
+            let parts: Vec<String> = word.split("::").map(str::to_owned).collect();
+            if let Some(reexported) = file.reexports.get(&parts[0]) {
+                file.paths.push(reexported.clone());
+            } else if parts.len() > 1 {
+                file.add(&parts);
             }
         }
         file
@@ -225,4 +229,16 @@ fn paths_are_read_as_the_compiler_reads_them() {
     assert_eq!(to("x.rs"), ["a/c/d.rs"]);
     assert_eq!(graph.cycles_in("a"), [["a.rs", "a/b.rs", "a/c.rs"]]);
     assert_eq!(graph.cycles_between_modules(), [["a", "x"]]);
+}
+
+#[test]
+fn a_file_depends_on_what_it_re_exports_if_it_uses_it() {
+    let graph = |of_a: &str| {
+        let sources = [("a.rs", of_a), ("a/b.rs", "fn f() { super::g() }")];
+        Graph::of(&sources.map(|(path, code)| (path.to_owned(), code.to_owned())))
+    };
+    let uses = graph("mod b;\npub use self::b::B;\nfn g() -> Vec<B> { B::new() }");
+    assert_eq!(uses.cycles_in("a"), [["a.rs", "a/b.rs"]]);
+    let only_shows = graph("mod b;\npub use self::b::B;\nfn g() {}");
+    assert!(only_shows.cycles_in("a").is_empty());
 }
