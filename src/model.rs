@@ -21,7 +21,7 @@ pub mod status;
 pub mod tool_rules;
 pub mod transport;
 
-pub use api_key::{ApiKey, Direct, KeyRotation, NewKey, Rotated, RotatedUser};
+pub use api_key::{ApiKey, Direct, KeyAccount, KeyKind, KeyRotation, NewAccount, NewKey, Rotated, RotatedUser};
 pub use backend::{BackendSpec, EraChoice, OnLoss, Share};
 pub use bearer::{Bearer, TokenRequest, TokenRequests};
 pub use caller::{Caller, Owner};

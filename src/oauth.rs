@@ -41,7 +41,7 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    api_keys::{KeyHolder, KeyRefusal, Keys},
+    api_keys::{AccountEntry, KeyHolder, KeyRefusal, Keys},
     authorize::{
         Authorization, AuthorizationError, BeginOutcome, Browser, ClientOrigin, LoginPrompt, PendingAuthorization,
         Redirect, StoreOutcome, Transaction, TransactionId, Trust, UnsealError,

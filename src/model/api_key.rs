@@ -1,10 +1,20 @@
-//! API keys as records. Knows nothing of their secret part.
+//! API keys as records: what a grant, a browser session and a verified credential rest on. Knows nothing of their
+//! secret part.
+//!
+//! A record is an API key, which has a secret, or a [`KeyAccount`], whose holder somebody else vouches for. Rights, user,
+//! expiry, revocation, usage, lists and pages are the same for all.
+//!
+//! To add a kind of account, add a variant of [`KeyAccount`], and its line in [`KeyAccount::columns`],
+//! [`KeyAccount::from_columns`] and [`KeyKind::word`]. Who verifies the holder creates the account with
+//! [`Keys::add_account`](crate::oauth::Keys::add_account), lets the holder in with
+//! [`Keys::enter`](crate::oauth::Keys::enter), and changes what the holder may do with
+//! [`Keys::set_rights`](crate::oauth::Keys::set_rights). A browser session takes the `KeyHolder` that `enter` returns.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{KeyId, Rights, UserId};
+use super::{ClientId, KeyId, Rights, UserId};
 use crate::support::Timestamp;
 
 /// Use of a key as a bearer token on `/mcp` by programs without a browser (`OA-118`).
@@ -15,6 +25,32 @@ pub enum Direct {
     Allowed,
     /// It opens only `/sse` and the login page.
     Refused,
+}
+
+/// How the holder of a key is let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyKind {
+    /// By the key's secret: an API key.
+    Secret(Direct),
+    /// By somebody else: nothing can be presented for it.
+    Account(KeyAccount),
+}
+
+/// An account without a secret, and who vouches for its holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyAccount {
+    /// A person at an OpenID provider (`UP-13`).
+    Provider {
+        /// Issuer of the provider (`iss`).
+        issuer: String,
+        /// The person there (`sub`).
+        subject: String,
+    },
+    /// The service account of a client, which authenticates at the token endpoint (`OA-144`).
+    Service {
+        /// The client.
+        client: ClientId,
+    },
 }
 
 /// A stored API key (`OA-126`).
@@ -28,8 +64,8 @@ pub struct ApiKey {
     pub user: UserId,
     /// Rights.
     pub rights: Rights,
-    /// True if it may stand in for a token.
-    pub direct: Direct,
+    /// How its holder is let in.
+    pub kind: KeyKind,
     /// Time of creation.
     pub created: Timestamp,
     /// Configured expiry; `None` if it does not expire.
@@ -66,6 +102,21 @@ pub struct NewKey {
     pub expires: Option<Timestamp>,
 }
 
+/// Request for a new account.
+#[derive(Debug, Clone)]
+pub struct NewAccount {
+    /// Whose it is.
+    pub account: KeyAccount,
+    /// Name for people: 1 to 100 characters.
+    pub name: String,
+    /// User; `None` if the account is a user of its own.
+    pub user: Option<UserId>,
+    /// Rights.
+    pub rights: Rights,
+    /// Expiry.
+    pub expires: Option<Timestamp>,
+}
+
 /// Request to rotate a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRotation {
@@ -86,6 +137,48 @@ pub enum RotatedUser {
     Own,
     /// This user.
     Named(UserId),
+}
+
+// === impl KeyKind ===
+
+impl KeyKind {
+    /// Use of the key as a bearer token.
+    pub const fn direct(&self) -> Direct {
+        match self {
+            Self::Secret(direct) => *direct,
+            Self::Account(_) => Direct::Refused,
+        }
+    }
+
+    /// Its word in lists.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Secret(_) => "key",
+            Self::Account(KeyAccount::Provider { .. }) => "login",
+            Self::Account(KeyAccount::Service { .. }) => "service",
+        }
+    }
+}
+
+// === impl KeyAccount ===
+
+impl KeyAccount {
+    /// Kind, issuer and subject, as the store has them.
+    pub fn columns(&self) -> [&str; 3] {
+        match self {
+            Self::Provider { issuer, subject } => ["provider", issuer, subject],
+            Self::Service { client } => ["service", "", client.as_str()],
+        }
+    }
+
+    /// Reads [`KeyAccount::columns`]; `None` if the kind is unknown.
+    pub fn from_columns(kind: &str, issuer: String, subject: String) -> Option<Self> {
+        match kind {
+            "provider" => Some(Self::Provider { issuer, subject }),
+            "service" => Some(Self::Service { client: ClientId::new(subject) }),
+            _ => None,
+        }
+    }
 }
 
 // === impl ApiKey ===

@@ -1,4 +1,5 @@
-//! API keys: creation, authentication, revocation (`OA-125` to `OA-128`). Knows nothing of pages and tokens.
+//! API keys and accounts without a secret: creation, authentication, revocation (`OA-125` to `OA-128`). Knows nothing of
+//! pages and tokens, and of how others verify the holders of accounts.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -12,11 +13,11 @@ use super::{
     usage::UsageRecorder,
 };
 use crate::{
-    model::{ApiKey, ClientIp, Direct, KeyId, NewKey, Rights, UserId},
+    model::{ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey, Rights, UserId},
     support::{Digest, Secret, Timestamp},
 };
 
-/// Holder of a valid API key.
+/// Holder of a valid API key or account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyHolder {
     /// The key.
@@ -27,8 +28,19 @@ pub struct KeyHolder {
     pub user: UserId,
     /// Rights.
     pub rights: Rights,
-    /// Use as a bearer token on `/mcp`.
-    pub direct: Direct,
+    /// How the holder is let in.
+    pub kind: KeyKind,
+}
+
+/// State of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccountEntry {
+    /// It may be used.
+    Open(KeyHolder),
+    /// It expired or was revoked. A new one may be added after a revocation; that is the operator's choice.
+    Ended(KeyId),
+    /// There was never one.
+    Unknown,
 }
 
 /// Refusal of an API key.
@@ -105,8 +117,8 @@ impl Keys {
         };
         let now = self.deps.now();
         let mac = self.pepper.mac(parsed.as_ref().map_or(presented, |key| key.secret.expose()));
-        let expected = found.as_ref().map_or_else(|| Digest::sha256(""), |(_, mac)| *mac);
-        let is_right = mac == expected;
+        let stored = found.as_ref().and_then(|(_, mac)| *mac);
+        let is_right = (mac == stored.unwrap_or_else(|| Digest::sha256(""))) & stored.is_some();
         if let Some((key, _)) = found.filter(|(key, _)| is_right && key.is_live(now)) {
             self.uses.note_key(&key.id);
             return Ok(key.into());
@@ -117,26 +129,66 @@ impl Keys {
 
     /// Creates a key and, if it is new, its user: the key itself unless one is named. The secret is returned only here.
     pub async fn create(&self, new: NewKey) -> Result<(ApiKey, Secret), OAuthError> {
-        let name = new.name.trim().to_owned();
-        if !(1..=100).contains(&name.chars().count()) {
-            return Err(OAuthError::KeyName);
-        }
+        let name = checked_name(&new.name)?;
         let (text, parts) = opaque::mint_key(&*self.deps.random);
         let key = ApiKey {
             user: new.user.unwrap_or_else(|| UserId::of_key(&parts.id)),
             id: parts.id,
             name,
             rights: new.rights,
-            direct: new.direct,
+            kind: KeyKind::Secret(new.direct),
             created: self.deps.now(),
             expires: new.expires,
             last_used: None,
             revoked: None,
             rotated: None,
         };
-        self.deps.storage.keys().add(&key, &self.pepper.mac(parts.secret.expose())).await?;
+        self.deps.storage.keys().add(&key, Some(&self.pepper.mac(parts.secret.expose()))).await?;
         tracing::info!(target: "audit", key = %key.id, user = %key.user, "API key created");
         Ok((key, text))
+    }
+
+    /// Creates an account, which has no secret, and, if it is new, its user: the account itself unless one is named.
+    pub async fn add_account(&self, new: NewAccount) -> Result<ApiKey, OAuthError> {
+        let id = opaque::mint_key(&*self.deps.random).1.id;
+        let key = ApiKey {
+            user: new.user.unwrap_or_else(|| UserId::of_key(&id)),
+            id,
+            name: checked_name(&new.name)?,
+            rights: new.rights,
+            kind: KeyKind::Account(new.account),
+            created: self.deps.now(),
+            expires: new.expires,
+            last_used: None,
+            revoked: None,
+            rotated: None,
+        };
+        self.deps.storage.keys().add(&key, None).await?;
+        tracing::info!(target: "audit", key = %key.id, user = %key.user, kind = key.kind.word(), "account created");
+        Ok(key)
+    }
+
+    /// Lets the holder of an account in. Call it only after somebody verified that this is the holder.
+    pub async fn enter(&self, account: &KeyAccount) -> Result<AccountEntry, OAuthError> {
+        let Some(key) = self.deps.storage.keys().find_by_account(account).await? else {
+            return Ok(AccountEntry::Unknown);
+        };
+        if !key.is_live(self.deps.now()) {
+            return Ok(AccountEntry::Ended(key.id));
+        }
+        self.uses.note_key(&key.id);
+        Ok(AccountEntry::Open(key.into()))
+    }
+
+    /// Replaces the rights of a key or account; its tokens have them at once, and its streams begin anew. Returns false
+    /// if they stay.
+    pub async fn set_rights(&self, key: &KeyId, rights: &Rights) -> Result<bool, OAuthError> {
+        let changed = self.deps.storage.keys().set_rights(key, rights, self.deps.now()).await?;
+        if changed {
+            tracing::info!(target: "audit", %key, "rights changed");
+            self.revocations.sync().await?;
+        }
+        Ok(changed)
     }
 
     /// Every key, revoked ones too, oldest first.
@@ -190,6 +242,12 @@ impl Keys {
     }
 }
 
+/// A name without the space around it, if it has 1 to 100 characters.
+fn checked_name(name: &str) -> Result<String, OAuthError> {
+    let name = name.trim();
+    if (1..=100).contains(&name.chars().count()) { Ok(name.to_owned()) } else { Err(OAuthError::KeyName) }
+}
+
 // === impl KeyHolder ===
 
 impl KeyHolder {
@@ -201,7 +259,7 @@ impl KeyHolder {
 
 impl From<ApiKey> for KeyHolder {
     fn from(key: ApiKey) -> Self {
-        Self { key: key.id, name: key.name, user: key.user, rights: key.rights, direct: key.direct }
+        Self { key: key.id, name: key.name, user: key.user, rights: key.rights, kind: key.kind }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{api_keys::Keys, error::OAuthError, opaque};
 use crate::{
-    model::{ApiKey, KeyId, KeyRotation, RotatedUser, UserId},
+    model::{ApiKey, KeyId, KeyKind, KeyRotation, RotatedUser, UserId},
     support::Secret,
 };
 
@@ -14,11 +14,13 @@ const SHARED_USERS: &str = "notice: shared users";
 impl Keys {
     /// Replaces a key: a new secret and id, the same name and rights, and the same user unless the rotation names
     /// another. The new key takes over the grants. The old key ends after the overlap, at once if there is none. `None`
-    /// if no live key has this id, or it was already rotated.
+    /// if no live key with a secret has this id, or it was already rotated.
     pub async fn rotate(&self, old: &KeyId, rotation: KeyRotation) -> Result<Option<(ApiKey, Secret)>, OAuthError> {
         let now = self.deps.now();
         let found = self.deps.storage.keys().lookup(old).await?.map(|(key, _)| key);
-        let Some(former) = found.filter(|key| key.is_live(now) && key.rotated.is_none()) else { return Ok(None) };
+        let may_rotate =
+            |key: &ApiKey| key.is_live(now) && key.rotated.is_none() && matches!(key.kind, KeyKind::Secret(_));
+        let Some(former) = found.filter(may_rotate) else { return Ok(None) };
         let (text, parts) = opaque::mint_key(&*self.deps.random);
         let key = ApiKey {
             user: match rotation.user {

@@ -44,16 +44,21 @@ impl RevocationIndex {
         entry.revoked.clone()
     }
 
-    /// Token that is cancelled when this access token, its generation or its grant is revoked.
+    /// Token that is cancelled when this access token, its generation or its grant is revoked. An entry that is
+    /// cancelled ended with what is above it, and begins anew: the store says if that still lives.
     pub fn watch_token(&self, grant: &CancellationToken, claims: &Claims, until: Timestamp) -> CancellationToken {
         let mut entries = self.0.lock();
-        let subject = Revocation::Generation(claims.generation().to_owned());
-        let generation =
-            entries.entry(subject).or_insert_with(|| RevocationEntry { revoked: grant.child_token(), until });
-        generation.until = generation.until.max(until);
-        let revoked = generation.revoked.child_token();
-        let subject = Revocation::Token(claims.jti.clone());
-        entries.entry(subject).or_insert(RevocationEntry { revoked, until }).revoked.clone()
+        let mut below = |above: &CancellationToken, subject: Revocation| {
+            let entry =
+                entries.entry(subject).or_insert_with(|| RevocationEntry { revoked: above.child_token(), until });
+            if entry.revoked.is_cancelled() {
+                entry.revoked = above.child_token();
+            }
+            entry.until = entry.until.max(until);
+            entry.revoked.clone()
+        };
+        let generation = below(grant, Revocation::Generation(claims.generation().to_owned()));
+        below(&generation, Revocation::Token(claims.jti.clone()))
     }
 
     /// Cancels the token of `subject`.

@@ -136,7 +136,7 @@ impl Verifier {
         let noted = AtomicI64::new(self.deps.now().as_millis());
         Ok(VerifiedCredential {
             caller: Arc::new(caller),
-            opens: CredentialAccess::Key(holder.direct),
+            opens: CredentialAccess::Key(holder.kind.direct()),
             expires,
             revoked: Arc::new(revoked),
             noted,

@@ -7,9 +7,12 @@ use super::{
     grants,
 };
 use crate::{
-    model::{ApiKey, Direct, KeyId, Rotated, UserId},
+    model::{ApiKey, Direct, KeyAccount, KeyId, KeyKind, Rights, Rotated, UserId},
     support::{Digest, Timestamp},
 };
+
+/// Kind of a key with a secret.
+const SECRET: &str = "secret";
 
 #[derive(sqlx::FromRow)]
 struct ApiKeyRow {
@@ -25,6 +28,9 @@ struct ApiKeyRow {
     revoked: Option<i64>,
     successor: Option<String>,
     retires: Option<i64>,
+    kind: String,
+    issuer: Option<String>,
+    subject: Option<String>,
 }
 
 /// API keys.
@@ -32,20 +38,61 @@ struct ApiKeyRow {
 pub struct KeyTable<'a>(pub(super) &'a Database);
 
 impl KeyTable<'_> {
-    /// Adds a key and, if there is none of this name, its user.
-    pub async fn add(&self, key: &ApiKey, mac: &Digest) -> Result<(), StorageError> {
+    /// Adds a key and, if there is none of this name, its user. Only a key with a secret has a MAC.
+    pub async fn add(&self, key: &ApiKey, mac: Option<&Digest>) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         insert(&mut change, key, mac).await?;
         Ok(change.commit().await?)
     }
 
-    /// The key of this id with its MAC, even if revoked or expired.
-    pub async fn lookup(&self, id: &KeyId) -> Result<Option<(ApiKey, Digest)>, StorageError> {
+    /// The key of this id with the MAC of its secret, if it has one, even if revoked or expired.
+    pub async fn lookup(&self, id: &KeyId) -> Result<Option<(ApiKey, Option<Digest>)>, StorageError> {
         let row: Option<ApiKeyRow> = sqlx::query_as("SELECT * FROM api_keys WHERE id = ?")
             .bind(id.as_str())
             .fetch_optional(&self.0.pool)
             .await?;
         row.map(ApiKeyRow::read).transpose()
+    }
+
+    /// The key of this account, even if revoked or expired: of several the newest, and one that is not revoked first.
+    pub async fn find_by_account(&self, account: &KeyAccount) -> Result<Option<ApiKey>, StorageError> {
+        let [kind, issuer, subject] = account.columns();
+        let row: Option<ApiKeyRow> = sqlx::query_as(
+            "SELECT * FROM api_keys WHERE kind = ? AND issuer = ? AND subject = ?
+             ORDER BY revoked IS NULL DESC, created DESC, rowid DESC LIMIT 1",
+        )
+        .bind(kind)
+        .bind(issuer)
+        .bind(subject)
+        .fetch_optional(&self.0.pool)
+        .await?;
+        row.map(|row| Ok(row.read()?.0)).transpose()
+    }
+
+    /// Replaces the rights of a key. If they change, its grants are announced, so that cached copies become invalid.
+    /// Returns false if they stay.
+    pub async fn set_rights(&self, id: &KeyId, rights: &Rights, now: Timestamp) -> Result<bool, StorageError> {
+        let text = serde_json::to_string(rights).map_err(|_| inconsistent("rights"))?;
+        let mut change = self.0.change().await?;
+        let done = sqlx::query("UPDATE api_keys SET rights = ?1 WHERE id = ?2 AND rights <> ?1")
+            .bind(text)
+            .bind(id.as_str())
+            .execute(&mut *change)
+            .await?;
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        let grants: Vec<String> =
+            sqlx::query_scalar("SELECT id FROM grants WHERE api_key = ? AND revoked IS NULL AND expires > ?")
+                .bind(id.as_str())
+                .bind(now.as_millis())
+                .fetch_all(&mut *change)
+                .await?;
+        for grant in grants {
+            grants::announce(&mut change, "grant", &grant, now).await?;
+        }
+        change.commit().await?;
+        Ok(true)
     }
 
     /// Every key, oldest first.
@@ -106,7 +153,15 @@ impl KeyTable<'_> {
 }
 
 /// Adds a key and, if there is none of this name, its user.
-pub(super) async fn insert(change: &mut SqliteConnection, key: &ApiKey, mac: &Digest) -> Result<(), StorageError> {
+pub(super) async fn insert(
+    change: &mut SqliteConnection,
+    key: &ApiKey,
+    mac: Option<&Digest>,
+) -> Result<(), StorageError> {
+    let account = match &key.kind {
+        KeyKind::Secret(_) => None,
+        KeyKind::Account(account) => Some(account.columns()),
+    };
     let rights = serde_json::to_string(&key.rights).map_err(|_| inconsistent("rights"))?;
     sqlx::query("INSERT INTO users (id, created) VALUES (?, ?) ON CONFLICT DO NOTHING")
         .bind(key.user.as_str())
@@ -114,29 +169,45 @@ pub(super) async fn insert(change: &mut SqliteConnection, key: &ApiKey, mac: &Di
         .execute(&mut *change)
         .await?;
     sqlx::query(
-        "INSERT INTO api_keys (id, user, name, mac, rights, direct, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO api_keys (id, user, name, mac, rights, direct, created, expires, kind, issuer, subject)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(key.id.as_str())
     .bind(key.user.as_str())
     .bind(&key.name)
-    .bind(mac.as_bytes().as_slice())
+    .bind(mac.map_or(&[][..], |mac| mac.as_bytes()))
     .bind(rights)
-    .bind(key.direct == Direct::Allowed)
+    .bind(key.kind.direct() == Direct::Allowed)
     .bind(key.created.as_millis())
     .bind(key.expires.map(Timestamp::as_millis))
+    .bind(account.map_or(SECRET, |[kind, ..]| kind))
+    .bind(account.map(|[_, issuer, _]| issuer))
+    .bind(account.map(|[.., subject]| subject))
     .execute(&mut *change)
     .await?;
     Ok(())
 }
 
 impl ApiKeyRow {
-    fn read(self) -> Result<(ApiKey, Digest), StorageError> {
+    fn read(self) -> Result<(ApiKey, Option<Digest>), StorageError> {
+        let (kind, mac) = match (self.kind.as_str(), self.issuer.zip(self.subject)) {
+            (SECRET, None) => {
+                let direct = if self.direct { Direct::Allowed } else { Direct::Refused };
+                let mac = Digest::from_slice(&self.mac).ok_or_else(|| inconsistent("mac"))?;
+                (KeyKind::Secret(direct), Some(mac))
+            }
+            (kind, Some((issuer, subject))) => {
+                let account = KeyAccount::from_columns(kind, issuer, subject).ok_or_else(|| inconsistent("kind"))?;
+                (KeyKind::Account(account), None)
+            }
+            _ => return Err(inconsistent("kind")),
+        };
         let key = ApiKey {
             id: KeyId::new(self.id),
             name: self.name,
             user: UserId::new(self.user),
             rights: serde_json::from_str(&self.rights).map_err(|_| inconsistent("rights"))?,
-            direct: if self.direct { Direct::Allowed } else { Direct::Refused },
+            kind,
             created: moment(self.created),
             expires: self.expires.map(moment),
             last_used: self.last_used.map(moment),
@@ -146,7 +217,7 @@ impl ApiKeyRow {
                 .zip(self.retires)
                 .map(|(successor, until)| Rotated { successor: KeyId::new(successor), until: moment(until) }),
         };
-        Ok((key, Digest::from_slice(&self.mac).ok_or_else(|| inconsistent("mac"))?))
+        Ok((key, mac))
     }
 }
 

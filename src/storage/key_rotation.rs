@@ -18,7 +18,7 @@ impl KeyTable<'_> {
         now: Timestamp,
     ) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        api_keys::insert(&mut change, new, mac).await?;
+        api_keys::insert(&mut change, new, Some(mac)).await?;
         let ends_now = until <= now;
         let former: Option<(String, Option<i64>)> = sqlx::query_as(
             "UPDATE api_keys SET successor = ?1, retires = ?2, revoked = CASE WHEN ?3 THEN ?4 END

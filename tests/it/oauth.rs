@@ -1,5 +1,6 @@
 //! The authorization server, tested through its router and its service for the pages.
 
+mod accounts;
 mod authorize;
 mod discovery;
 mod gate;

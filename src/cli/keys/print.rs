@@ -9,7 +9,7 @@ use crate::{
         process::ProcessContext,
         table::{Cell, TextTable},
     },
-    model::{Access, AllowedBackends, ApiKey, Direct, Rights},
+    model::{Access, AllowedBackends, ApiKey, Direct, KeyAccount, KeyKind, Rights},
     support::{Secret, Timestamp},
 };
 
@@ -30,7 +30,7 @@ pub(super) fn once(process: &mut ProcessContext, form: FormatArgs, (key, secret)
 /// The keys as a table.
 pub(super) fn table(keys: &[ApiKey], now: Timestamp, style: Style) -> String {
     let mut table =
-        TextTable::new(&["ID", "NAME", "USER", "RIGHTS", "DIRECT", "CREATED", "EXPIRES", "LAST USED", "STATE"]);
+        TextTable::new(&["ID", "NAME", "USER", "KIND", "RIGHTS", "CREATED", "EXPIRES", "LAST USED", "STATE"]);
     let moment = |moment: Option<Timestamp>| Cell::from(moment.map_or("never".to_owned(), |moment| moment.to_string()));
     for key in keys {
         let state = match (&key.rotated, key.revoked) {
@@ -42,13 +42,12 @@ pub(super) fn table(keys: &[ApiKey], now: Timestamp, style: Style) -> String {
             }
             (Some(rotated), _) => Cell::from(format!("replaced by {}", rotated.successor)).emphasis(Emphasis::Bad),
         };
-        let direct = if key.direct == Direct::Allowed { "yes" } else { "no" };
         table.row([
             Cell::from(&key.id),
             Cell::from(&key.name),
             if key.user.is_of_key() { Cell::from("(own)").emphasis(Emphasis::Faint) } else { Cell::from(&key.user) },
+            Cell::from(kind_text(&key.kind)),
             Cell::from(rights_text(&key.rights)),
-            Cell::from(direct),
             Cell::from(key.created),
             moment(key.expires),
             moment(key.last_used),
@@ -60,9 +59,16 @@ pub(super) fn table(keys: &[ApiKey], now: Timestamp, style: Style) -> String {
 
 /// A key as JSON, without the secret.
 pub(super) fn document(key: &ApiKey) -> Value {
+    let (issuer, subject) = match &key.kind {
+        KeyKind::Secret(_) => (None, None),
+        KeyKind::Account(KeyAccount::Provider { issuer, subject }) => (Some(issuer.as_str()), Some(subject.as_str())),
+        KeyKind::Account(KeyAccount::Service { client }) => (None, Some(client.as_str())),
+    };
     json!({
         "id": key.id, "name": key.name, "user": key.user, "rights": key.rights,
-        "direct": key.direct == Direct::Allowed,
+        "kind": key.kind.word(),
+        "direct": key.kind.direct() == Direct::Allowed,
+        "issuer": issuer, "subject": subject,
         "created": key.created.to_string(),
         "expires": key.expires.map(|moment| moment.to_string()),
         "last_used": key.last_used.map(|moment| moment.to_string()),
@@ -70,6 +76,16 @@ pub(super) fn document(key: &ApiKey) -> Value {
         "successor": key.rotated.as_ref().map(|rotated| &rotated.successor),
         "ends": key.ends().map(|moment| moment.to_string()),
     })
+}
+
+/// How the holder is let in, as text.
+fn kind_text(kind: &KeyKind) -> String {
+    match kind {
+        KeyKind::Secret(Direct::Allowed) => "direct key".to_owned(),
+        KeyKind::Account(KeyAccount::Provider { issuer, .. }) => format!("login at {issuer}"),
+        KeyKind::Account(KeyAccount::Service { client }) => format!("service of {client}"),
+        KeyKind::Secret(Direct::Refused) => kind.word().to_owned(),
+    }
 }
 
 /// Rights as text.

@@ -10,7 +10,7 @@ use crate::{
         process::ProcessContext,
         store::{self, AdminStore, IfMissing},
     },
-    model::{KeyId, KeyRotation, RotatedUser, UserId},
+    model::{KeyId, KeyKind, KeyRotation, RotatedUser, UserId},
 };
 
 const EXAMPLES: &str = "\
@@ -63,6 +63,10 @@ impl RotateKeyArgs {
         let (rotated, keys) = (rotated?, keys?);
         let old = keys.into_iter().find(|key| key.id == id);
         let Some((key, secret)) = rotated else {
+            if let Some(KeyKind::Account(_)) = old.as_ref().map(|key| &key.kind) {
+                return Err(CommandFailure::failed(format!("{id} is an account without a secret"))
+                    .advise("`lockkeeper keys revoke` ends it"));
+            }
             return Err(match old.and_then(|key| key.rotated) {
                 Some(rotated) => CommandFailure::failed(format!("key {id} is already rotated"))
                     .advise(format!("rotate its newest successor {}", rotated.successor)),

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use lockkeeper::{
-    model::{Direct, NewKey, Rights, UserId},
+    model::{Direct, KeyKind, NewKey, Rights, UserId},
     oauth::{KeyRefusal, MasterKeySource, OAuth, OAuthError, OAuthSettings},
     storage::Storage,
     support::{Clock as _, ManualClock, OsRandom, Secret},
@@ -23,7 +23,7 @@ async fn the_first_key_is_created_once() {
     let key = oauth.keys().first().await.unwrap().unwrap();
     let holder = oauth.keys().authenticate(key.expose(), HOME).await.unwrap();
     assert_eq!(holder.user.as_str(), "owner");
-    assert!(holder.rights.admin && holder.direct == Direct::Refused);
+    assert!(holder.rights.admin && holder.kind == KeyKind::Secret(Direct::Refused));
     assert!(oauth.keys().first().await.unwrap().is_none());
 }
 

@@ -166,7 +166,7 @@ async fn a_rotated_key_keeps_its_user_and_its_grants() {
     let direct = authority.oauth.verify(old_secret.expose(), HOME).await.unwrap();
     let (secret, new) = authority.rotate(&old, Duration::ZERO, RotatedUser::Same).await;
     assert!(new.key != old.id && secret.expose() != old_secret.expose());
-    assert_eq!((&new.user, &*new.name, &new.rights, new.direct), (&old.user, "laptop", &old.rights, old.direct));
+    assert_eq!((&new.user, &*new.name, &new.rights, &new.kind), (&old.user, "laptop", &old.rights, &old.kind));
     // the old key ends at once, with its streams; its grants continue
     assert!(direct.revoked.is_cancelled());
     assert!(authority.oauth.verify(old_secret.expose(), HOME).await.is_err());
