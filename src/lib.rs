@@ -10,6 +10,7 @@
 //! | [`support`], [`model`] | time, randomness, secrets; who and what, as plain values |
 //! | [`mcp`] | the protocol: messages, versions, and the one interface [`mcp::Server`] |
 //! | [`wire`] | bytes to messages and back |
+//! | [`fetch`] | requests to URLs that strangers choose |
 //! | [`crossing`] | decorators that only a client and a server of different eras need |
 //! | [`gateway`] | a server made of many servers: policy, routing, merging |
 //! | [`backend`] | the servers behind the gateway |
@@ -37,6 +38,7 @@ pub mod backend;
 pub mod cli;
 pub mod config;
 pub mod crossing;
+pub mod fetch;
 pub mod frontend;
 pub mod gateway;
 pub mod http;

@@ -17,7 +17,6 @@ pub mod form;
 pub mod grants;
 mod introspection_endpoint;
 mod key_rotation;
-pub mod limits;
 pub mod logged_reason;
 pub mod master_key;
 mod metadata;

@@ -1,9 +1,10 @@
-//! Shared helpers: time, randomness, secrets, digests, printable text, streams of bytes, and the context of log events. Knows nothing of
-//! MCP, OAuth or HTTP.
+//! Shared helpers: time, randomness, secrets, digests, rate limits, printable text, streams of bytes, and the context of
+//! log events. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod clock;
 pub mod digest;
 pub mod gather;
+pub mod limits;
 pub mod log_context;
 pub mod own_waker;
 pub mod panics;

@@ -4,17 +4,14 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
-    dependencies::OAuthDeps,
-    error::OAuthError,
-    limits::{Backoff, Buckets},
-    opaque,
-    pepper::Pepper,
-    revocation::Revocations,
-    usage::UsageRecorder,
+    dependencies::OAuthDeps, error::OAuthError, opaque, pepper::Pepper, revocation::Revocations, usage::UsageRecorder,
 };
 use crate::{
     model::{ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey, Rights, UserId},
-    support::{Digest, Secret, Timestamp},
+    support::{
+        Digest, Secret, Timestamp,
+        limits::{Backoff, Buckets},
+    },
 };
 
 /// Holder of a valid API key or account.

@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use super::{
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
-    limits::Buckets,
     opaque,
     pepper::Pepper,
     redirect_uri::RedirectUri,
@@ -19,7 +18,7 @@ use super::{
 use crate::{
     model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Registration, Scopes},
     storage::{NewClient, RegistrationOutcome, UnusedLimits},
-    support::{Digest, Secret, Timestamp, printable_name},
+    support::{Digest, Secret, Timestamp, limits::Buckets, printable_name},
 };
 
 /// Bounds on clients without consent (`OA-42`). A person needs some minutes to log in.

@@ -6,6 +6,7 @@ mod backend;
 mod cli;
 mod config;
 mod faults;
+mod fetch;
 mod frontend;
 mod gateway;
 mod matrix;

@@ -1,6 +1,7 @@
 //! Shared by all tests.
 
 pub(crate) mod http;
+pub(crate) mod internet;
 pub(crate) mod oauth;
 pub(crate) mod strict;
 

@@ -10,7 +10,6 @@ mod refusal;
 mod response;
 mod standalone;
 mod target;
-mod tls;
 mod unsolicited;
 
 pub(crate) use client::Client;

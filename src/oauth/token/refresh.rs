@@ -13,14 +13,13 @@ use crate::{
         dependencies::OAuthDeps,
         error::{ErrorResponse, OAuthError},
         form::Params,
-        limits::Buckets,
         logged_reason::GrantProblem,
         opaque,
         revocation::Revocations,
         usage::UsageRecorder,
     },
     storage::{RefreshTokenRow, Revocation, Rotation},
-    support::{Digest, NotSealedHere, SealingKey, Secret, Timestamp},
+    support::{Digest, NotSealedHere, SealingKey, Secret, Timestamp, limits::Buckets},
 };
 
 /// Purpose of the key that seals a successor.

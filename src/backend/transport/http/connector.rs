@@ -24,8 +24,10 @@ use rustls::ClientConfig;
 use tokio::{net::TcpStream, time::timeout};
 use tower::Service;
 
-use super::tls::{self, TlsSetupError};
-use crate::model::{NetworkSpec, ProxyChoice};
+use crate::{
+    fetch::tls::{self, TlsSetupError},
+    model::{NetworkSpec, ProxyChoice},
+};
 
 /// Maximum time to connect: all addresses of the name, the proxy and TLS together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! Rate limits for failures, registrations and refreshes (`OA-42`, `OA-127`). Knows nothing of what is counted.
+//! Rate limits (`OA-42`, `OA-127`, N-44). Knows nothing of what is counted.
 //!
 //! A limit is checked and charged in one step, before any await: of any number of concurrent requests, exactly as many
 //! pass as the limit allows. Time comes from the given clock. Tables are bounded and keep the worst offenders, so
@@ -8,7 +8,7 @@ use std::{collections::HashMap, hash::Hash, time::Duration};
 
 use parking_lot::Mutex;
 
-use crate::support::Timestamp;
+use super::clock::Timestamp;
 
 /// Maximum number of keys in a table.
 const MAX_KEYS: usize = 100_000;

@@ -1,4 +1,4 @@
-//! TLS toward servers: whom to trust, and what to show. Knows nothing of connections.
+//! TLS toward other hosts: which authorities are trusted, and which certificate is shown. Knows nothing of connections.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub enum TlsSetupError {
 }
 
 /// TLS that trusts the authorities of the system and those of `network`, and shows its certificate to who asks.
-pub(super) fn client_config(network: &NetworkSpec) -> Result<ClientConfig, TlsSetupError> {
+pub fn client_config(network: &NetworkSpec) -> Result<ClientConfig, TlsSetupError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let authorities = certificates(network.authorities.as_deref().unwrap_or_default())?;
     let verifier = Verifier::new_with_extra_roots(authorities, Arc::clone(&provider))?;

@@ -1,0 +1,29 @@
+//! Requests to URLs that somebody else than the operator chooses: clients, their documents, servers and theirs (`OA-47`,
+//! `UP-5`). Knows nothing of what the documents mean.
+//!
+//! # Use
+//!
+//! [`Fetcher::send`] takes a [`FetchRequest`] and the [`FetchRules`] of its kind, and returns the response of any status,
+//! redirects included: nothing is followed. The host is resolved once, all its addresses must be public, and the
+//! connection goes to one of those. [`Reach`] has the exceptions, which only the operator makes. A [`FetchBudget`] is
+//! charged before: it bounds what one stranger can have the gateway do.
+//!
+//! [`FetchError`] is for the log. A stranger who could read it would have a port scanner inside this network.
+
+pub mod address;
+pub mod budget;
+pub mod destination;
+pub mod error;
+pub mod fetcher;
+pub mod network;
+pub mod request;
+pub mod tls;
+
+pub use self::{
+    budget::FetchBudget,
+    destination::{Exception, Ports, Reach},
+    error::{FetchError, RefusedUrl},
+    fetcher::{FetchRules, Fetcher},
+    network::{Network, NetworkStream, SystemNetwork},
+    request::FetchRequest,
+};

@@ -1,0 +1,46 @@
+//! Why a request has no response. Knows nothing of who asked for it.
+
+use std::time::Duration;
+
+/// Failure of a request. The text is for logs: it tells of this network, so strangers must not read it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// The rules forbid the URL, or the addresses of its host. Nothing was sent.
+    #[error("the URL may not be requested: {0}")]
+    Refused(#[from] RefusedUrl),
+    /// Its name has no addresses, nothing listens there, or its certificate is wrong. No request was sent.
+    #[error("the host cannot be reached: {0}")]
+    Unreachable(String),
+    /// The connection broke, or what came is not HTTP. The request may have been processed.
+    #[error("the host did not answer in HTTP: {0}")]
+    Broken(String),
+    /// The body is longer than the rules allow.
+    #[error("the answer is longer than {0} bytes")]
+    TooLarge(usize),
+    /// The response was not complete in time.
+    #[error("the answer was not complete after {0:?}")]
+    TooSlow(Duration),
+    /// Too many requests are under way.
+    #[error("too many requests to other hosts are under way")]
+    Busy,
+}
+
+/// A rule that forbids a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedUrl {
+    /// The scheme is not https.
+    #[error("its scheme is not https")]
+    Scheme,
+    /// It names a user or a password.
+    #[error("it names a user or a password")]
+    Credentials,
+    /// It has no host.
+    #[error("it has no host")]
+    Host,
+    /// The port is not 443.
+    #[error("the port {0} is not 443")]
+    Port(u16),
+    /// The host has an address that is not public.
+    #[error("its host has an address that is not public")]
+    Address,
+}

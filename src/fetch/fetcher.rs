@@ -1,0 +1,203 @@
+//! Sends one request: resolves once, connects to an address that was checked, reads within the bounds. Knows nothing of
+//! caches and budgets.
+
+use std::{
+    error::Error,
+    future,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use http::{HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsConnector;
+use url::{Host, Position};
+
+use super::{
+    destination::{Encryption, FetchDestination, Reach},
+    error::FetchError,
+    network::{Network, NetworkStream, SystemNetwork},
+    request::FetchRequest,
+    tls::{self, TlsSetupError},
+};
+use crate::model::NetworkSpec;
+
+/// Maximum time to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time after which the next address is tried too (RFC 8305 5).
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
+/// Maximum number of addresses that are tried.
+const MAX_ADDRESSES: usize = 6;
+/// Maximum size of the head of a response, in bytes.
+const MAX_HEAD: usize = 32 * 1024;
+/// Maximum number of requests under way.
+const MAX_REQUESTS: usize = 64;
+
+/// Rules for one kind of request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchRules {
+    /// What may be reached.
+    pub reach: Reach,
+    /// Maximum size of the response body, in bytes; it is counted while it comes.
+    pub max_body: usize,
+    /// Maximum time for everything, from the look-up of the name to the last byte of the body.
+    pub deadline: Duration,
+}
+
+/// Sends requests to URLs that somebody else chose. Cheap to clone.
+#[derive(Clone)]
+pub struct Fetcher {
+    network: Arc<dyn Network>,
+    tls: TlsConnector,
+    requests: Arc<Semaphore>,
+}
+
+impl Fetcher {
+    /// Over the network of the system, trusting the authorities of the system.
+    ///
+    /// # Errors
+    ///
+    /// An error if those cannot be read.
+    pub fn system() -> Result<Self, TlsSetupError> {
+        Ok(Self::new(Arc::new(SystemNetwork::default()), tls::client_config(&NetworkSpec::default())?))
+    }
+
+    /// Over this network, with the certificate checks of `tls`.
+    pub fn new(network: Arc<dyn Network>, tls: ClientConfig) -> Self {
+        let requests = Arc::new(Semaphore::new(MAX_REQUESTS));
+        Self { network, tls: TlsConnector::from(Arc::new(tls)), requests }
+    }
+
+    /// Sends a request; returns the response of any status.
+    ///
+    /// # Errors
+    ///
+    /// As [`FetchError`] says; [`FetchError::Refused`] comes before anything is sent.
+    pub async fn send(&self, request: FetchRequest, rules: &FetchRules) -> Result<Response<Bytes>, FetchError> {
+        let _permit = self.requests.try_acquire().map_err(|_| FetchError::Busy)?;
+        let destination = FetchDestination::of(&request.url, &rules.reach)?;
+        let exchange = async {
+            let addresses = self.addresses(&destination).await?;
+            let stream = self.connect(&addresses, destination.port).await?;
+            match destination.encryption {
+                Encryption::None => exchange(stream, request, rules.max_body).await,
+                Encryption::Tls => exchange(self.secure(stream, &destination).await?, request, rules.max_body).await,
+            }
+        };
+        // boxed: a caller's future need not hold a whole HTTP client
+        timeout(rules.deadline, Box::pin(exchange)).await.map_err(|_| FetchError::TooSlow(rules.deadline))?
+    }
+
+    /// The addresses of the host, all of which are allowed. The name is not looked up again: an answer that changes
+    /// (DNS rebinding) changes nothing.
+    async fn addresses(&self, destination: &FetchDestination) -> Result<Vec<IpAddr>, FetchError> {
+        let addresses = match &destination.host {
+            Host::Ipv4(address) => vec![IpAddr::V4(*address)],
+            Host::Ipv6(address) => vec![IpAddr::V6(*address)],
+            Host::Domain(name) => {
+                let found = self.network.resolve(name).await;
+                found.map_err(|error| FetchError::Unreachable(format!("its name has no addresses ({error})")))?
+            }
+        };
+        destination.check(&addresses)?;
+        Ok(addresses)
+    }
+
+    /// Connects to the first address that answers; each gets a head start of 250 ms.
+    async fn connect(&self, addresses: &[IpAddr], port: u16) -> Result<Box<dyn NetworkStream>, FetchError> {
+        let attempts = addresses.iter().take(MAX_ADDRESSES).zip(0_u32..).map(|(address, number)| async move {
+            sleep(NEXT_ADDRESS_AFTER * number).await;
+            self.network.connect(SocketAddr::new(*address, port)).await
+        });
+        let mut attempts: FuturesUnordered<_> = attempts.collect();
+        let first = async {
+            let mut reason = "its name has no addresses".to_owned();
+            while let Some(outcome) = attempts.next().await {
+                match outcome {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => reason = error.to_string(),
+                }
+            }
+            Err(FetchError::Unreachable(reason))
+        };
+        let silent = || FetchError::Unreachable(format!("no connection after {CONNECT_TIMEOUT:?}"));
+        timeout(CONNECT_TIMEOUT, first).await.map_err(|_| silent())?
+    }
+
+    /// TLS with the name of the URL, whatever address was connected to.
+    async fn secure(
+        &self,
+        stream: Box<dyn NetworkStream>,
+        destination: &FetchDestination,
+    ) -> Result<impl NetworkStream + use<>, FetchError> {
+        let name = match &destination.host {
+            Host::Domain(name) => ServerName::try_from(name.clone()),
+            Host::Ipv4(address) => Ok(ServerName::IpAddress(IpAddr::V4(*address).into())),
+            Host::Ipv6(address) => Ok(ServerName::IpAddress(IpAddr::V6(*address).into())),
+        };
+        let name = name.map_err(|_| FetchError::Unreachable("no certificate can have its name".to_owned()))?;
+        let secured = self.tls.connect(name, stream).await;
+        secured.map_err(|error| FetchError::Unreachable(format!("TLS failed ({error})")))
+    }
+}
+
+/// Sends a request on a fresh connection, which ends with the response.
+async fn exchange(
+    stream: impl NetworkStream + 'static,
+    request: FetchRequest,
+    max_body: usize,
+) -> Result<Response<Bytes>, FetchError> {
+    let request = head(request)?;
+    let handshake = http1::Builder::new().max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
+    let answer = async {
+        let (head, body) = sender.send_request(request).await.map_err(|error| broken(&error))?.into_parts();
+        match Limited::new(body, max_body).collect().await {
+            Ok(body) => Ok(Response::from_parts(head, body.to_bytes())),
+            Err(error) if error.is::<LengthLimitError>() => Err(FetchError::TooLarge(max_body)),
+            Err(error) => Err(broken(&*error)),
+        }
+    };
+    // the connection may end before what it received is read
+    let connection = async {
+        let _ = connection.await;
+        future::pending::<()>().await;
+    };
+    tokio::select! {
+        answer = answer => answer,
+        () = connection => Err(FetchError::Broken("the connection ended".to_owned())),
+    }
+}
+
+/// The request in the form of HTTP/1.1: the path alone, and the host as the URL has it.
+fn head(request: FetchRequest) -> Result<Request<Full<Bytes>>, FetchError> {
+    let FetchRequest { method, url, headers, body } = request;
+    let unusable = |_| FetchError::Broken("the URL cannot be written in HTTP".to_owned());
+    let mut head = Request::builder().method(method).uri(&url[Position::BeforePath..Position::AfterQuery]);
+    if let Some(own) = head.headers_mut() {
+        *own = headers;
+        let host = &url[Position::BeforeHost..Position::BeforePath];
+        own.insert(header::HOST, HeaderValue::from_str(host).map_err(|error| unusable(error.into()))?);
+        let agent = HeaderValue::from_static(concat!("lockkeeper/", env!("CARGO_PKG_VERSION")));
+        own.insert(header::USER_AGENT, agent);
+    }
+    head.body(Full::new(body)).map_err(unusable)
+}
+
+fn broken(error: &(dyn Error + 'static)) -> FetchError {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    FetchError::Broken(cause.to_string())
+}
