@@ -261,6 +261,7 @@ impl Foundation<'_> {
             state_key: self.state_key.clone(),
             known: &self.known,
             connections: self.connections,
+            signer: Some(self.oauth.identity_signer()),
             gateway: module_settings::gateway(self.config),
         };
         let path = deps.build(&world)?;

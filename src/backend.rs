@@ -5,6 +5,7 @@
 //! lost; the gateway uses base connections for lists and status. Connections for clients are opened on demand and
 //! closed when idle. No backend waits for another.
 
+mod caller_transport;
 mod circuit;
 mod client_connections;
 mod client_settings;

@@ -8,6 +8,7 @@ pub mod access_token;
 pub mod api_keys;
 pub mod authorize;
 mod backend_names;
+mod caller_token;
 mod client_auth;
 mod clients;
 pub mod cors;
@@ -59,7 +60,7 @@ use self::{
     signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, verify::Verifier,
 };
 use crate::{
-    model::{BackendId, Groups},
+    model::{BackendId, Groups, IdentitySigner},
     storage::Storage,
     support::{Clock, Random, SealingKey, Secret},
 };
@@ -121,6 +122,11 @@ impl OAuth {
     /// The keys that sign access tokens.
     pub fn signing_keys(&self) -> &SigningKeys {
         &self.0.signing
+    }
+
+    /// The signer of who calls, for servers that are told.
+    pub fn identity_signer(&self) -> IdentitySigner {
+        caller_token::signer(self.0.deps.clone(), Arc::clone(&self.0.signing))
     }
 
     /// Registered clients.

@@ -18,7 +18,7 @@ use crate::{
     frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
     gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, SessionId, Target},
+    model::{BackendId, BackendSpec, IdentitySigner, SessionId, Target},
     storage::Storage,
     support::{Clock, OsRandom, Random, SealingKey, SystemClock},
     telemetry::Telemetry,
@@ -47,6 +47,8 @@ pub(super) struct CallPathDeps<'a> {
     pub(super) known: &'a ServerRecords,
     /// Maximum number of client connections.
     pub(super) connections: usize,
+    /// Signer of who calls; `None` without an authorization server.
+    pub(super) signer: Option<IdentitySigner>,
     /// Settings of the gateway.
     pub(super) gateway: GatewaySettings,
 }
@@ -113,6 +115,7 @@ impl CallPathDeps<'_> {
     fn backend_deps(&self, world: &World) -> backend::BackendDeps {
         backend::BackendDeps {
             clock: Arc::clone(&world.clock),
+            signer: self.signer.clone(),
             eras: self.known.eras.clone(),
             environment: self.config.environment.to_strings(),
             sessions: self.config.limits.backend_sessions,

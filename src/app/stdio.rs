@@ -104,6 +104,7 @@ impl LocalServers {
             state_key: SealingKey::ephemeral(&*world.random),
             known: &known,
             connections: CONNECTIONS,
+            signer: None,
             gateway: GatewaySettings { cold_list_budget: LIST_BUDGET, ..module_settings::gateway(config) },
         };
         let path = deps.build(&world)?;

@@ -46,7 +46,7 @@ impl ClientSettings {
         let Some(level) = call.params.string("level").as_deref().and_then(Level::parse) else {
             return Reply::failed(no_level());
         };
-        let key = ConnectionKey::of(self.spec.share, &call.context);
+        let key = ConnectionKey::of(&self.spec, &call.context);
         if call.context.requester.is_sessionless() {
             // the level of one call: applied to the connection that the call leases
             self.subscriptions.set_level(&key, call.context.requester.clone(), level);

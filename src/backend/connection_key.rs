@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use crate::{
     mcp::Context,
-    model::{BackendSpec, Requester, SessionId, Share, UserId},
+    model::{BackendSpec, CallerIdentity, Requester, SessionId, Share, UserId},
 };
 
 /// Key of a connection. Two calls share a connection exactly if their keys are equal.
@@ -15,6 +15,9 @@ pub(crate) struct ConnectionKey {
     /// The client's capabilities ([`crate::mcp::Capabilities::key`]): servers may show different tools for different
     /// ones.
     capabilities: String,
+    /// What the server is told of the caller: the same for all calls of a connection, since the server may keep it with
+    /// its session. `None` if that is nothing, and for the gateway itself.
+    pub(crate) identity: Option<CallerIdentity>,
     /// The question slot, one of the sharer's connections (design rule 4).
     slot: usize,
 }
@@ -48,13 +51,16 @@ impl Hash for ConnectionKey {
 impl ConnectionKey {
     /// The key of the base connection.
     pub(crate) const fn base() -> Self {
-        Self { scope: SharingScope::Base, capabilities: String::new(), slot: 0 }
+        Self { scope: SharingScope::Base, capabilities: String::new(), identity: None, slot: 0 }
     }
 
     /// The key for `context` at a server with sessions.
-    pub(crate) fn of(share: Share, context: &Context) -> Self {
+    pub(crate) fn of(spec: &BackendSpec, context: &Context) -> Self {
         let capabilities = context.client.capabilities.key().to_owned();
-        let scope = match (share, &context.requester) {
+        let identity = spec.disclosed(&context.caller, &context.requester);
+        let scope = match (spec.share, &context.requester) {
+            // a session in which several people called could mix them up
+            (Share::All, _) if identity.is_some() => SharingScope::User(context.caller.user.clone()),
             // the server cannot tell apart clients without capabilities and the gateway
             (Share::All, _) | (_, Requester::Gateway) if capabilities.is_empty() => SharingScope::Base,
             (Share::Session, Requester::Gateway) => SharingScope::Catalog,
@@ -63,24 +69,28 @@ impl ConnectionKey {
             (Share::User | Share::Session, _) => SharingScope::User(context.caller.user.clone()),
             (Share::All, _) => SharingScope::All,
         };
-        Self { scope, capabilities, slot: 0 }
+        Self { scope, capabilities, identity, slot: 0 }
     }
 
     /// The key for `context` at a modern server. A channel is separate for each sharer, since the server may keep state
-    /// for it. Where each request has its own exchange, one connection serves all.
+    /// for it. Where each request has its own exchange, one connection serves all who are not told apart.
     pub(crate) fn of_modern(spec: &BackendSpec, context: &Context) -> Self {
+        let identity = spec.disclosed(&context.caller, &context.requester);
+        let user = || SharingScope::User(context.caller.user.clone());
         let scope = match (spec.share, &context.requester) {
-            _ if !spec.is_channel() => SharingScope::Base,
+            _ if !spec.is_channel() => identity.as_ref().map_or(SharingScope::Base, |_| user()),
+            (Share::All, _) if identity.is_some() => user(),
             (Share::All, _) | (_, Requester::Gateway) => SharingScope::Base,
             (Share::Session, Requester::Session(session)) => SharingScope::Session(session.clone()),
-            (Share::User | Share::Session, _) => SharingScope::User(context.caller.user.clone()),
+            (Share::User | Share::Session, _) => user(),
         };
-        Self { scope, capabilities: String::new(), slot: 0 }
+        Self { scope, capabilities: String::new(), identity, slot: 0 }
     }
 
-    /// Of a client session: the key of the connection that lists for clients with the same capabilities.
+    /// Of a client session: the key of the connection that lists for clients with the same capabilities; `None` if the
+    /// server was told that the gateway opened it.
     pub(crate) fn introduced(&self) -> Option<Self> {
-        let is_session = matches!(self.scope, SharingScope::Session(_));
+        let is_session = matches!(self.scope, SharingScope::Session(_)) && self.identity.is_none();
         is_session.then(|| Self { scope: SharingScope::Catalog, ..self.clone() })
     }
 

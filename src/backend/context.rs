@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     era::KnownEras, slots::SlotLimits, start_turns::StartTurns, task_group::TaskGroup, transport::http::Client,
 };
-use crate::{mcp::observer::Observer, support::Clock};
+use crate::{mcp::observer::Observer, model::IdentitySigner, support::Clock};
 
 /// Dependencies that all backends share, and the tasks of one.
 #[derive(Clone)]
@@ -24,6 +24,8 @@ pub(crate) struct BackendContext {
     pub(super) tasks: TaskGroup,
     /// Wall-clock time.
     pub(super) clock: Arc<dyn Clock>,
+    /// Signer of who calls; `None` in a process without signing keys.
+    pub(super) signer: Option<IdentitySigner>,
     /// Detected eras of servers.
     pub(super) memory: KnownEras,
     /// Observer of lost client sessions (`OnLoss::End`) and of detected eras.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
+    caller_transport,
     connection::{
         ServerConnection,
         discover::{DiscoverOutcome, apply_server_info, discover},
@@ -123,7 +124,7 @@ impl Opener {
             demand: Demand::default(),
             output: OutputTail::default(),
             client: http_client(spec, context),
-            spares: Spares::new(if spec.transport.starts_process() { spec.spares } else { 0 }),
+            spares: Spares::new(wanted_spares(spec)),
         }
     }
 
@@ -322,7 +323,8 @@ impl Opener {
         // the status shows the base connection alone
         let output = if key.is_base() { self.output.clone() } else { OutputTail::default() };
         output.clear();
-        transport::connect(to, &self.connector(&output)?)
+        let to = caller_transport::of_caller(to, (&self.spec, &self.context), key.identity.as_ref())?;
+        transport::connect(&to, &self.connector(&output)?)
     }
 
     fn connector<'a>(&'a self, output: &'a OutputTail) -> Result<Connector<'a>, StartError> {
@@ -390,6 +392,11 @@ impl Drop for UnsettledConnection {
             self.connection.end("its start failed, or it was opened to ask of which era the server is");
         }
     }
+}
+
+/// The number of processes to keep ready: none if each is told for whom it runs.
+fn wanted_spares(spec: &BackendSpec) -> usize {
+    if spec.transport.starts_process() && spec.disclosure.is_none() { spec.spares } else { 0 }
 }
 
 /// The client for HTTP: that of all servers, unless this one has settings of its own.

@@ -112,7 +112,7 @@ impl ExternalBackend {
     /// The key of a client's connection to a server of this era.
     fn key(&self, era: Era, context: &Context) -> ConnectionKey {
         match era {
-            Era::Legacy => ConnectionKey::of(self.spec.share, context),
+            Era::Legacy => ConnectionKey::of(&self.spec, context),
             Era::Modern => ConnectionKey::of_modern(&self.spec, context),
         }
     }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     mcp::{Server, observer::Observer},
-    model::{BackendId, BackendSpec, KnownEra, Requester, status::BackendStatus},
+    model::{BackendId, BackendSpec, IdentitySigner, KnownEra, Requester, status::BackendStatus},
     support::{Clock, Digest},
 };
 
@@ -27,6 +27,8 @@ use crate::{
 pub struct BackendDeps {
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
+    /// Signer of who calls, for servers that are told by a JWT; `None` in a process without signing keys.
+    pub signer: Option<IdentitySigner>,
     /// Detected eras from the store; those of other servers are ignored.
     pub eras: Vec<KnownEra>,
     /// The gateway's environment; child processes get an allow list of it.
@@ -83,6 +85,7 @@ impl Supervisor {
             environment: Arc::new(deps.environment),
             tasks: TaskGroup::new(end.clone()),
             clock: deps.clock,
+            signer: deps.signer,
             memory: KnownEras::of(&specs, deps.eras, deps.observer.clone()),
             observer: deps.observer,
         };

@@ -47,6 +47,7 @@ impl Probe {
         let cancel = CancellationToken::new();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let deps = backend::BackendDeps {
+            signer: None,
             clock,
             // no cached eras: the check probes every server
             eras: Vec::new(),

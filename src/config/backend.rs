@@ -6,6 +6,7 @@ use url::Url;
 
 use super::{
     dialect::Dialect,
+    disclosure,
     problem::{ConfigPlace, ConfigProblem},
     section::Section,
     tool_rules,
@@ -147,11 +148,14 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     let upgrade_to = section.parsed_list("upgrade_to", upgrade_url);
     let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
     let era = section.choice("era", &eras);
-    let default = BackendSpec::new(id, transport?);
+    let transport = transport?;
+    let default = BackendSpec::new(id, transport.spec);
+    let disclosure = disclosure::checked(section, transport.disclosure, share.unwrap_or(default.share));
     if default.transport.has_sessions_alone() && era == Some(EraChoice::Modern) {
         section.fault("HTTP+SSE has no protocol version without sessions", Some("remove `era`, or the type `sse`"));
     }
     Some(BackendSpec {
+        disclosure,
         era: era.unwrap_or(default.era),
         share: share.unwrap_or(default.share),
         on_loss: on_loss.unwrap_or(default.on_loss),

@@ -3,7 +3,10 @@
 use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
 use super::{environment::Environment, text_file};
-use crate::support::Secret;
+use crate::{
+    model::{CallerText, TextPart},
+    support::Secret,
+};
 
 /// Maximum size of a file whose content is a value, in bytes.
 const LONGEST_FILE: u64 = 64 << 10;
@@ -39,6 +42,9 @@ pub enum Unexpandable {
         /// The end of the sentence.
         why: String,
     },
+    /// `${user}` in a text that is the same for every caller.
+    #[error("`${{user}}` is the user who calls, and this is the same for all users")]
+    Caller,
     /// `${input:…}`, for which there is no answer.
     #[error("`${{input:{0}}}` needs a person to answer")]
     Input(String),
@@ -50,29 +56,75 @@ pub enum Unexpandable {
 pub fn expand(text: &str, sources: ReferenceSources<'_>) -> Result<String, Vec<Unexpandable>> {
     let mut expanded = String::with_capacity(text.len());
     let mut faults = Vec::new();
+    for part in split(text) {
+        match part.and_then(|part| part.resolve(sources)) {
+            Ok(ResolvedPart::Text(text)) => expanded.push_str(&text),
+            Ok(ResolvedPart::User) => faults.push(Unexpandable::Caller),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if faults.is_empty() { Ok(expanded) } else { Err(faults) }
+}
+
+/// The same for a text that may differ between callers: `${user}` is the user who calls.
+pub fn expand_for_callers(text: &str, sources: ReferenceSources<'_>) -> Result<CallerText, Vec<Unexpandable>> {
+    let (mut parts, mut faults) = (Vec::new(), Vec::new());
+    for part in split(text) {
+        match part.and_then(|part| part.resolve(sources)) {
+            Ok(ResolvedPart::Text(text)) => parts.push(TextPart::Fixed(Secret::new(text))),
+            Ok(ResolvedPart::User) => parts.push(TextPart::User),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if faults.is_empty() { Ok(CallerText::new(parts)) } else { Err(faults) }
+}
+
+/// A part of a text.
+enum SourcePart<'a> {
+    Literal(&'a str),
+    /// The text between the braces.
+    Reference(&'a str),
+}
+
+/// What a part stands for.
+enum ResolvedPart<'a> {
+    Text(Cow<'a, str>),
+    User,
+}
+
+/// The parts of a text, in order. Nothing follows an error.
+fn split(text: &str) -> Vec<Result<SourcePart<'_>, Unexpandable>> {
+    let mut parts = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
         let (before, after) = (&rest[..at], &rest[at + 2..]);
-        if let Some(before) = before.strip_suffix('$') {
-            expanded.push_str(before);
-            expanded.push_str("${");
+        if before.ends_with('$') {
+            parts.extend([Ok(SourcePart::Literal(&rest[..at - 1])), Ok(SourcePart::Literal("${"))]);
             rest = after;
             continue;
         }
-        expanded.push_str(before);
+        parts.push(Ok(SourcePart::Literal(before)));
         let Some((reference, after)) = after.split_once('}') else {
-            faults.push(Unexpandable::NoName);
-            rest = "";
-            break;
+            parts.push(Err(Unexpandable::NoName));
+            return parts;
         };
-        match resolve(reference, sources) {
-            Ok(value) => expanded.push_str(&value),
-            Err(fault) => faults.push(fault),
-        }
+        parts.push(Ok(SourcePart::Reference(reference)));
         rest = after;
     }
-    expanded.push_str(rest);
-    if faults.is_empty() { Ok(expanded) } else { Err(faults) }
+    parts.push(Ok(SourcePart::Literal(rest)));
+    parts
+}
+
+// === impl SourcePart ===
+
+impl<'a> SourcePart<'a> {
+    fn resolve(self, sources: ReferenceSources<'a>) -> Result<ResolvedPart<'a>, Unexpandable> {
+        match self {
+            Self::Literal(text) => Ok(ResolvedPart::Text(text.into())),
+            Self::Reference("user") => Ok(ResolvedPart::User),
+            Self::Reference(reference) => resolve(reference, sources).map(ResolvedPart::Text),
+        }
+    }
 }
 
 impl Unexpandable {
@@ -81,6 +133,10 @@ impl Unexpandable {
         match self {
             Self::NotSet(name) => format!("set it, or give a default: `${{{name}:-…}}`"),
             Self::NoName => "for a literal `${` write `$${`".to_owned(),
+            Self::Caller => {
+                "write it into `env`, `args` or `headers` of a server, or `${env:user}` for a variable of that name"
+                    .to_owned()
+            }
             Self::File { .. } => {
                 "check its name and its permissions; a relative path counts from the folder of the configuration"
                     .to_owned()
@@ -149,6 +205,7 @@ fn content(file: &str, folder: &Path) -> Result<String, Unexpandable> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{CallerIdentity, UserId};
 
     fn expanded(text: &str) -> Result<String, Vec<Unexpandable>> {
         let environment = [("HOME", "/home/ada"), ("EMPTY", ""), ("TOKEN", "${HOME}")].into_iter().collect();
@@ -205,5 +262,18 @@ mod tests {
         assert_eq!(expanded("${1}${a b}"), Err(vec![Unexpandable::NoName, Unexpandable::NoName]));
         assert_eq!(expanded("${input:key}").as_deref(), Ok("answer"));
         assert_eq!(expanded("${input:none}"), Err(vec![Unexpandable::Input("none".to_owned())]));
+    }
+
+    #[test]
+    fn the_caller_stands_in_texts_that_may_differ() {
+        let environment = [("user", "root"), ("KEY", "k")].into_iter().collect();
+        let inputs = BTreeMap::new();
+        let sources = ReferenceSources { environment: &environment, folder: Path::new("/none"), inputs: &inputs };
+        let text = expand_for_callers("$${user} ${KEY}:${user}/${env:user}", sources).unwrap();
+        let ann = CallerIdentity { user: UserId::new("ann"), client: None };
+        assert_eq!(text.for_caller(&ann).expose(), "${user} k:ann/root");
+        assert_eq!(text.for_gateway().expose(), "${user} k:%28gateway%29/root");
+        assert!(!expand_for_callers("${KEY}", sources).unwrap().is_of_caller());
+        assert_eq!(expand("${user}", sources), Err(vec![Unexpandable::Caller]));
     }
 }

@@ -5,12 +5,12 @@ use std::{cell::RefCell, collections::BTreeMap, ops::RangeInclusive, time::Durat
 use serde_json::Value;
 
 use super::{
-    expand::{ReferenceSources, expand},
+    expand::{ReferenceSources, Unexpandable, expand, expand_for_callers},
     problem::{ConfigPlace, ConfigProblem},
     tree::{ConfigEntry, ConfigNode, ConfigValue, Document},
     units,
 };
-use crate::support::Secret;
+use crate::model::CallerText;
 
 /// Context of the sections of one file: the file, the variables, and the errors so far.
 #[derive(Debug)]
@@ -70,6 +70,20 @@ impl<'a> SectionReader<'a> {
 
     /// The string at `node` with its variables expanded. Messages never quote it: it may be a secret.
     fn text(&self, node: &ConfigNode, path: &str) -> Option<String> {
+        self.expanded(node, path, expand)
+    }
+
+    /// The same of a text that may differ between callers.
+    fn caller_text(&self, node: &ConfigNode, path: &str) -> Option<CallerText> {
+        self.expanded(node, path, expand_for_callers)
+    }
+
+    fn expanded<T>(
+        &self,
+        node: &ConfigNode,
+        path: &str,
+        expand: impl FnOnce(&str, ReferenceSources<'_>) -> Result<T, Vec<Unexpandable>>,
+    ) -> Option<T> {
         let ConfigValue::Text(text) = &node.value else {
             self.note(node.at, path, format!("this must be a string, not {}", node.value.kind()));
             return None;
@@ -135,13 +149,25 @@ impl<'a> Section<'a> {
         self.parsed_list(key, |text| Ok(text.to_owned()))
     }
 
-    /// A table of secrets; `check` says what is wrong with a pair, without quoting the value. A number or a boolean
-    /// counts as its text.
-    pub fn secrets(
+    /// A list of strings in which the caller may stand.
+    pub fn caller_texts(&mut self, key: &'static str) -> Option<Vec<CallerText>> {
+        let entry = self.take(key)?;
+        let path = self.path(key);
+        let ConfigValue::List(nodes) = &entry.value.value else {
+            self.wrong_kind(entry, "a list of strings");
+            return None;
+        };
+        let text = |(index, node)| self.reader.caller_text(node, &format!("{path}[{index}]"));
+        Some(nodes.iter().enumerate().filter_map(text).collect())
+    }
+
+    /// A table of secrets in which the caller may stand; `check` says what is wrong with a pair as it is for the gateway
+    /// itself, without quoting the value. A number or a boolean counts as its text.
+    pub fn caller_secrets(
         &mut self,
         key: &'static str,
         check: impl Fn(&str, &str) -> Result<(), String>,
-    ) -> BTreeMap<String, Secret> {
+    ) -> BTreeMap<String, CallerText> {
         let Some(entry) = self.take(key) else { return BTreeMap::new() };
         let ConfigValue::Table(pairs) = &entry.value.value else {
             self.wrong_kind(entry, "a table of strings");
@@ -151,14 +177,14 @@ impl<'a> Section<'a> {
         for pair in pairs {
             let path = format!("{}.{}", self.path(key), pair.key);
             let value = match &pair.value.value {
-                ConfigValue::Integer(number) => Some(number.to_string()),
-                ConfigValue::Flag(flag) => Some(flag.to_string()),
-                _ => self.reader.text(&pair.value, &path),
+                ConfigValue::Integer(number) => Some(CallerText::fixed(number.to_string())),
+                ConfigValue::Flag(flag) => Some(CallerText::fixed(flag.to_string())),
+                _ => self.reader.caller_text(&pair.value, &path),
             };
             let Some(value) = value else { continue };
-            if let Err(what) = check(&pair.key, &value) {
+            if let Err(what) = check(&pair.key, value.for_gateway().expose()) {
                 self.reader.note(pair.at, &path, what);
-            } else if secrets.insert(pair.key.clone(), Secret::new(value)).is_some() {
+            } else if secrets.insert(pair.key.clone(), value).is_some() {
                 self.reader.note(pair.at, &path, "this name occurs twice");
             }
         }

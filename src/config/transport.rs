@@ -1,29 +1,18 @@
 //! Transport of one configured server: its program, or its URL. Knows nothing of connections.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-use http::{HeaderName, HeaderValue};
+use http::HeaderValue;
 use url::Url;
 
-use super::{dialect::Dialect, env_file, network, section::Section};
-use crate::model::{HttpSpec, SocketAddress, StdioSpec, TransportSpec};
-
-/// Headers that the gateway sets itself.
-const OWN_HEADERS: [&str; 13] = [
-    "accept",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "last-event-id",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "te",
-    "transfer-encoding",
-    "upgrade",
-];
+use super::{dialect::Dialect, disclosure, env_file, header, network, section::Section};
+use crate::{
+    model::{CallerText, Disclosure, HttpSpec, SocketAddress, StdioSpec, TransportSpec},
+    support::Secret,
+};
 
 /// Launchers: their arguments name the program that runs.
 pub(super) const LAUNCHERS: [&str; 12] =
@@ -49,9 +38,17 @@ pub(super) enum ServerUrl {
     Socket(SocketAddress),
 }
 
+/// A transport, with its texts for the gateway itself.
+pub(super) struct ReadTransport {
+    /// The transport.
+    pub(super) spec: TransportSpec,
+    /// What its server is told of callers.
+    pub(super) disclosure: Disclosure,
+}
+
 /// Reads the transport of a backend: exactly one of `command`, `url` and `builtin`. Relative paths are relative to
 /// `folder`.
-pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -> Option<TransportSpec> {
+pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -> Option<ReadTransport> {
     const KINDS: [(&str, TransportKind); 9] = [
         ("stdio", TransportKind::Stdio),
         ("http", TransportKind::Http),
@@ -85,11 +82,11 @@ pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -
     }
     let stdio = stdio(section, (dialect, folder), by_command);
     let remote = remote(section, (kind, dialect), folder);
-    let demo = section.choice("builtin", &[("demo", ())]).map(|()| TransportSpec::Demo);
-    stdio.map(TransportSpec::Stdio).or(remote).or(demo)
+    let demo = section.choice("builtin", &[("demo", ())]).map(|()| ReadTransport::told_nothing(TransportSpec::Demo));
+    stdio.or(remote).or(demo)
 }
 
-fn stdio(section: &mut Section<'_>, (dialect, folder): (Dialect, &Path), chosen: bool) -> Option<StdioSpec> {
+fn stdio(section: &mut Section<'_>, (dialect, folder): (Dialect, &Path), chosen: bool) -> Option<ReadTransport> {
     if !chosen {
         let shared = (dialect == Dialect::Shared).then_some("envFile");
         for key in ["args", "env", "env_file", "cwd"].into_iter().chain(shared) {
@@ -104,20 +101,33 @@ fn stdio(section: &mut Section<'_>, (dialect, folder): (Dialect, &Path), chosen:
         }
         _ => Ok(text.to_owned()),
     });
-    let args = section.texts("args").unwrap_or_default();
+    let args = section.caller_texts("args").unwrap_or_default();
     let read = |file: &str| env_file::read(file, folder);
     let in_file = section.parsed("env_file", read);
     let in_file = if dialect == Dialect::Shared { in_file.or(section.parsed("envFile", read)) } else { in_file };
-    let own = section.secrets("env", |name, value| {
+    let own = section.caller_secrets("env", |name, value| {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             Err("a variable name must not contain `=`, and neither name nor value a zero byte".to_owned())
         } else {
             Ok(())
         }
     });
-    let env = in_file.unwrap_or_default().into_iter().chain(own).collect();
+    let env = in_file.unwrap_or_default().into_iter().chain(for_gateway(&own)).collect();
     let cwd = section.text("cwd").map(|path| folder.join(PathBuf::from(path)));
-    Some(StdioSpec { command: command?, args, env, cwd })
+    let texts = args.iter().map(|argument| argument.for_gateway().expose().to_owned()).collect();
+    let spec = TransportSpec::Stdio(StdioSpec { command: command?, args: texts, env, cwd });
+    let args = args.into_iter().enumerate().filter(|(_, argument)| argument.is_of_caller()).collect();
+    Some(ReadTransport { spec, disclosure: Disclosure { args, env: of_caller(own), ..Disclosure::default() } })
+}
+
+/// The texts for the gateway itself.
+fn for_gateway(texts: &BTreeMap<String, CallerText>) -> BTreeMap<String, Secret> {
+    texts.iter().map(|(name, text)| (name.clone(), text.for_gateway())).collect()
+}
+
+/// The texts that differ between callers.
+fn of_caller(texts: BTreeMap<String, CallerText>) -> BTreeMap<String, CallerText> {
+    texts.into_iter().filter(|(_, text)| text.is_of_caller()).collect()
 }
 
 /// A server at a URL, with its headers.
@@ -125,21 +135,20 @@ fn remote(
     section: &mut Section<'_>,
     (kind, dialect): (Option<TransportKind>, Dialect),
     folder: &Path,
-) -> Option<TransportSpec> {
+) -> Option<ReadTransport> {
     let has_url = section.has("url");
     let url = section.parsed("url", ServerUrl::parse);
     if !has_url || matches!(url, Some(ServerUrl::Socket(_))) {
         section.refuse("headers", "this needs a `url` with http, https, ws or wss", "remove it, or set such a `url`");
         network::refuse(section);
+        disclosure::refuse(section);
     }
     let network = network::read(section, folder);
-    let headers = section.secrets("headers", |name, value| {
-        let Ok(name) = HeaderName::try_from(name) else { return Err("this is not a header name".to_owned()) };
-        if OWN_HEADERS.contains(&name.as_str()) {
-            return Err("the gateway sets this header itself".to_owned());
-        }
+    let headers = section.caller_secrets("headers", |name, value| {
+        header::name(name)?;
         HeaderValue::try_from(value).map(drop).map_err(|_| "the value is not a valid header value".to_owned())
     });
+    let identity = disclosure::identity(section, &headers, url.as_ref().and_then(ServerUrl::audience));
     let url = url?;
     let is_http = matches!(url, ServerUrl::Http(_));
     if kind == Some(TransportKind::Sse) && !is_http {
@@ -147,14 +156,28 @@ fn remote(
     }
     // entries of other programs name HTTP+SSE so
     let is_named_sse = kind.is_none() && dialect == Dialect::Shared && url.ends_in_sse();
-    Some(match url.transport(folder) {
+    let fixed = for_gateway(&headers);
+    let spec = match url.transport(folder) {
         TransportSpec::Http(http) if kind == Some(TransportKind::Sse) || is_named_sse => {
-            TransportSpec::Sse(HttpSpec { headers, network, ..http })
+            TransportSpec::Sse(HttpSpec { headers: fixed, network, ..http })
         }
-        TransportSpec::Http(http) => TransportSpec::Http(HttpSpec { headers, network, ..http }),
-        TransportSpec::WebSocket(http) => TransportSpec::WebSocket(HttpSpec { headers, network, ..http }),
+        TransportSpec::Http(http) => TransportSpec::Http(HttpSpec { headers: fixed, network, ..http }),
+        TransportSpec::WebSocket(http) => TransportSpec::WebSocket(HttpSpec { headers: fixed, network, ..http }),
         other => other,
+    };
+    Some(ReadTransport {
+        spec,
+        disclosure: Disclosure { identity, headers: of_caller(headers), ..Disclosure::default() },
     })
+}
+
+// === impl ReadTransport ===
+
+impl ReadTransport {
+    /// A server that is told nothing.
+    fn told_nothing(spec: TransportSpec) -> Self {
+        Self { spec, disclosure: Disclosure::default() }
+    }
 }
 
 // === impl ServerUrl ===
@@ -202,6 +225,15 @@ impl ServerUrl {
             Self::Socket(SocketAddress::Unix(path)) => TransportSpec::Socket(SocketAddress::Unix(folder.join(path))),
             Self::Socket(tcp) => TransportSpec::Socket(tcp),
         }
+    }
+
+    /// The URL without its query, as the audience of tokens for the server; `None` for a socket.
+    pub(super) fn audience(&self) -> Option<String> {
+        let (Self::Http(url) | Self::WebSocket(url)) = self else { return None };
+        let mut audience = url.clone();
+        audience.set_query(None);
+        audience.set_fragment(None);
+        Some(audience.into())
     }
 
     /// True if it is an HTTP URL whose path ends in `/sse`.

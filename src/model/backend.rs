@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{BackendId, Delivery, ToolRules, TransportSpec};
+use super::{BackendId, Caller, CallerIdentity, Delivery, Disclosure, Requester, ToolRules, TransportSpec};
 
 /// Sharing of backend sessions between users (`design`: isolation between people).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,8 +46,10 @@ pub enum EraChoice {
 pub struct BackendSpec {
     /// Its name on this gateway.
     pub id: BackendId,
-    /// Transport and address.
+    /// Transport and address, with the texts for the gateway itself.
     pub transport: TransportSpec,
+    /// What the server is told of its callers; `None`: nothing.
+    pub disclosure: Option<Disclosure>,
     /// Protocol era.
     pub era: EraChoice,
     /// Protocol version to request, of this era; `None`: the newest that both sides support.
@@ -95,6 +97,7 @@ impl BackendSpec {
         Self {
             id,
             transport,
+            disclosure: None,
             era,
             version: None,
             share: Share::Session,
@@ -129,6 +132,12 @@ impl BackendSpec {
     pub fn is_served_as(&self, other: &Self) -> bool {
         let Self { read_only_tools, tools, calls, result_size, heartbeat, .. } = self.clone();
         *self == Self { read_only_tools, tools, calls, result_size, heartbeat, ..other.clone() }
+    }
+
+    /// What the server is told of the caller of a call; `None` if that is nothing, or if the gateway itself calls.
+    pub fn disclosed(&self, caller: &Caller, requester: &Requester) -> Option<CallerIdentity> {
+        let disclosure = self.disclosure.as_ref().filter(|_| !requester.is_gateway())?;
+        Some(disclosure.identity_of(caller))
     }
 
     /// True for the built-in backend, which runs in this process.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use url::Url;
 
-use super::{Bearer, NetworkSpec};
+use super::{Bearer, IdentityToken, NetworkSpec};
 use crate::support::{Digest, Secret};
 
 /// Transport of a backend, with its configuration.
@@ -61,6 +61,8 @@ pub struct HttpSpec {
     pub headers: BTreeMap<String, Secret>,
     /// Token of a login, sent as `Authorization`; `None` if the headers are all there is.
     pub bearer: Option<Bearer>,
+    /// The signed statement of who calls, sent with every request; `None` if the server is told no such thing.
+    pub identity: Option<IdentityToken>,
     /// Settings of its connections; `None`: those for all servers.
     pub network: Option<Arc<NetworkSpec>>,
 }
@@ -70,7 +72,7 @@ pub struct HttpSpec {
 impl HttpSpec {
     /// A server without credentials.
     pub const fn new(url: Url) -> Self {
-        Self { url, headers: BTreeMap::new(), bearer: None, network: None }
+        Self { url, headers: BTreeMap::new(), bearer: None, identity: None, network: None }
     }
 }
 

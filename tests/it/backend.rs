@@ -26,5 +26,6 @@ mod task_notifications;
 mod tasks;
 mod tasks_extension;
 mod tasks_over_sessions;
+mod told_callers;
 mod upgrades;
 mod websocket;

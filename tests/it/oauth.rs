@@ -2,6 +2,7 @@
 
 mod accounts;
 mod authorize;
+mod caller_tokens;
 mod discovery;
 mod gate;
 mod groups;

@@ -17,7 +17,7 @@ pub use connector::ClientError;
 pub(super) use refusal::{Refused, read as read_refusal};
 pub(super) use response::{Response, is_events, read as read_body};
 pub(crate) use standalone::LateStreams;
-pub(super) use target::{HttpTarget, configured_headers};
+pub(super) use target::{HttpTarget, configured_headers, identity_header};
 
 use std::{sync::Arc, time::Duration};
 

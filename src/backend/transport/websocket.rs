@@ -19,7 +19,7 @@ use tokio_tungstenite::{
 };
 
 use super::{
-    http::{Client, configured_headers},
+    http::{Client, configured_headers, identity_header},
     interface::{Incoming, ServerInput, Transport},
     queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
 };
@@ -85,6 +85,10 @@ fn request(spec: &HttpSpec) -> Result<Request, StartError> {
     let headers = request.headers_mut();
     headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
     headers.extend(configured_headers(spec)?);
+    if let Some(identity) = &spec.identity {
+        let (name, value) = identity_header(identity).map_err(StartError::Refused)?;
+        headers.insert(name, value);
+    }
     Ok(request)
 }
 

@@ -173,6 +173,7 @@ pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDep
     let proxy = "http://127.0.0.1:1";
     let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x"), ("http_proxy", proxy)];
     let deps = BackendDeps {
+        signer: None,
         grace: Duration::from_secs(10),
         sessions: 64,
         parallel_starts: 64,

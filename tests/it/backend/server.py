@@ -110,6 +110,8 @@ def call(id, params):
         os._exit(3)
     elif name == "about":
         about = {"pid": os.getpid(), "environment": sorted(os.environ), "parent": os.getpgid(0)}
+        if "CALLER" in os.environ:
+            about["caller"] = [sys.argv[2], os.environ["CALLER"], os.environ["HELLO"]]
         send({"id": id, "result": text(json.dumps(about))})
     elif name == "long":
         sys.stdout.write("x" * (17 * 1024 * 1024) + "\n")

@@ -207,7 +207,7 @@ fn loaded(key: &Key, value: Option<&str>) -> Result<String, String> {
         (name, _) if !is_backend || ["command", "url", "builtin"].contains(&name) => "",
         ("args" | "env" | "cwd", _) | ("type" | "transport", "\"stdio\"") => "command = \"run\"",
         ("type" | "transport", "\"ws\"" | "\"websocket\"") => "url = \"wss://server.test/mcp\"",
-        ("type" | "transport" | "headers", _) => "url = \"https://server.test/mcp\"",
+        ("type" | "transport" | "headers" | "identity", _) => "url = \"https://server.test/mcp\"",
         _ => "builtin = \"demo\"",
     };
     let line = value.map(|value| format!("{name} = {value}\n")).unwrap_or_default();

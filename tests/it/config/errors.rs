@@ -56,6 +56,60 @@ headers = { Host = "x", "Bad Name" = "y" }
 }
 
 #[test]
+fn the_caller_stands_only_where_each_user_has_a_server() {
+    let text = r#"[backends.all]
+command = "run"
+args = ["--user", "${user}"]
+share = "all"
+
+[backends.files]
+command = "run-${user}"
+cwd = "/srv/${user}"
+
+[backends.docs]
+url = "https://docs.example.com/${user}"
+
+[backends.wiki]
+url = "https://wiki.example.com/mcp"
+headers = { Authorization = "x" }
+identity = "jwt"
+
+[backends.pages]
+url = "https://pages.example.com/mcp"
+identity = "header"
+identity_header = "Host"
+identity_audience = "pages"
+
+[backends.line]
+url = "tcp://line.example.com:7"
+identity = "header"
+
+[backends.chat]
+url = "wss://chat.example.com/mcp"
+identity_header = "X-User"
+"#;
+    assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
+    lockkeeper.toml:1:11: backends.all: `${user}` is the user who calls, and `share = "all"` gives all users the same server
+        set `share` to "user" or "session", or remove `${user}`
+    lockkeeper.toml:7:11: backends.files.command: `${user}` is the user who calls, and this is the same for all users
+        write it into `env`, `args` or `headers` of a server, or `${env:user}` for a variable of that name
+    lockkeeper.toml:8:7: backends.files.cwd: `${user}` is the user who calls, and this is the same for all users
+        write it into `env`, `args` or `headers` of a server, or `${env:user}` for a variable of that name
+    lockkeeper.toml:11:7: backends.docs.url: `${user}` is the user who calls, and this is the same for all users
+        write it into `env`, `args` or `headers` of a server, or `${env:user}` for a variable of that name
+    lockkeeper.toml:13:11: backends.wiki: `headers` and `identity` both set the header `authorization`
+        remove it from `headers`, or set `identity_header` to another name
+    lockkeeper.toml:21:19: backends.pages.identity_header: the gateway sets this header itself
+    lockkeeper.toml:22:1: backends.pages.identity_audience: this needs `identity = "jwt"`
+        remove it
+    lockkeeper.toml:26:1: backends.line.identity: this needs a `url` with http, https, ws or wss
+        remove it; a program is told who calls by `${user}` in its `env` or `args`
+    lockkeeper.toml:30:1: backends.chat.identity_header: this needs `identity`
+        set `identity`, or remove it
+    "#);
+}
+
+#[test]
 fn a_group_has_a_name_of_its_own_and_servers_that_there_are() {
     let servers =
         "[backends.github]\nbuiltin = \"demo\"\n[backends.\"My Files\"]\nbuiltin = \"demo\"\ndisabled = true\n";

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use super::{client::Client, response::Response};
 use crate::{
     backend::{error::StartError, transport::interface::TransportError},
-    model::{Bearer, HttpSpec},
+    model::{Bearer, HttpSpec, IdentityToken},
     support::Secret,
 };
 
@@ -20,6 +20,7 @@ pub(crate) struct HttpTarget {
     uri: Uri,
     headers: HeaderMap,
     pub(super) bearer: Option<Bearer>,
+    identity: Option<IdentityToken>,
 }
 
 // === impl HttpTarget ===
@@ -52,7 +53,7 @@ impl HttpTarget {
             headers.insert(header::PROXY_AUTHORIZATION, secret(authorization));
         }
         headers.extend(configured_headers(spec)?);
-        Ok(Self { client: client.clone(), uri, headers, bearer: spec.bearer.clone() })
+        Ok(Self { client: client.clone(), uri, headers, bearer: spec.bearer.clone(), identity: spec.identity.clone() })
     }
 
     /// The URI.
@@ -89,6 +90,10 @@ impl HttpTarget {
         *request.method_mut() = verb;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = headers;
+        if let Some(identity) = &self.identity {
+            let (name, value) = identity_header(identity).map_err(TransportError::Denied)?;
+            request.headers_mut().insert(name, value);
+        }
         self.client.send(request).await
     }
 }
@@ -102,6 +107,17 @@ pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, StartErro
         Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, secret(value)))
     };
     spec.headers.iter().map(header).collect()
+}
+
+/// The header that says who calls.
+///
+/// # Errors
+///
+/// The reason, if it cannot be signed.
+pub(crate) fn identity_header(identity: &IdentityToken) -> Result<(HeaderName, HeaderValue), String> {
+    let name = HeaderName::from_bytes(identity.header().as_bytes()).ok();
+    let value = identity.value().and_then(|value| HeaderValue::from_str(value.expose()).ok());
+    name.zip(value.map(secret)).ok_or_else(|| "the gateway could not sign who calls; its log says why".to_owned())
 }
 
 /// Marks a value as a secret.

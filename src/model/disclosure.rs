@@ -1,0 +1,93 @@
+//! What the operator has a server told of its callers. Knows nothing of connections.
+
+use std::collections::BTreeMap;
+
+use super::{Caller, CallerIdentity, CallerText, HttpSpec, IdentityToken, StdioSpec, TransportSpec};
+
+/// What a server is told of its callers. Beside it, the transport of a backend has the texts for the gateway itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Disclosure {
+    /// The header that says who calls.
+    pub identity: Option<IdentityHeader>,
+    /// The arguments in which the caller stands, by position.
+    pub args: BTreeMap<usize, CallerText>,
+    /// The variables in which the caller stands.
+    pub env: BTreeMap<String, CallerText>,
+    /// The headers in which the caller stands.
+    pub headers: BTreeMap<String, CallerText>,
+}
+
+/// The header that says who calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdentityHeader {
+    /// Its name, in lower case.
+    pub name: String,
+    /// Its value.
+    pub form: IdentityForm,
+}
+
+/// The form in which a header says who calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IdentityForm {
+    /// The user, which only a server that nobody else reaches can believe.
+    Plain,
+    /// A short-lived JWT for this audience, signed by the gateway.
+    Signed {
+        /// The `aud` of the token.
+        audience: String,
+    },
+}
+
+// === impl Disclosure ===
+
+impl Disclosure {
+    /// True if the server is told nothing.
+    pub fn is_empty(&self) -> bool {
+        self.identity.is_none() && !self.has_texts()
+    }
+
+    /// True if the caller stands in a text of the configuration.
+    pub fn has_texts(&self) -> bool {
+        !self.args.is_empty() || !self.env.is_empty() || !self.headers.is_empty()
+    }
+
+    /// What the server is told of this caller. Two callers for whom this is equal may share a connection.
+    pub fn identity_of(&self, caller: &Caller) -> CallerIdentity {
+        let is_signed = self.identity.as_ref().is_some_and(|header| matches!(header.form, IdentityForm::Signed { .. }));
+        CallerIdentity { user: caller.user.clone(), client: caller.client.clone().filter(|_| is_signed) }
+    }
+
+    /// The transport `to` for a connection of this caller. `token` is what says who calls if the form is signed.
+    #[must_use]
+    pub fn applied(&self, to: TransportSpec, caller: &CallerIdentity, token: Option<IdentityToken>) -> TransportSpec {
+        match to {
+            TransportSpec::Stdio(stdio) => TransportSpec::Stdio(self.to_program(stdio, caller)),
+            TransportSpec::Http(http) => TransportSpec::Http(self.to_url(http, caller, token)),
+            TransportSpec::Sse(http) => TransportSpec::Sse(self.to_url(http, caller, token)),
+            TransportSpec::WebSocket(http) => TransportSpec::WebSocket(self.to_url(http, caller, token)),
+            other @ (TransportSpec::Socket(_) | TransportSpec::Demo) => other,
+        }
+    }
+
+    fn to_program(&self, mut stdio: StdioSpec, caller: &CallerIdentity) -> StdioSpec {
+        for (at, text) in &self.args {
+            if let Some(argument) = stdio.args.get_mut(*at) {
+                text.for_caller(caller).expose().clone_into(argument);
+            }
+        }
+        stdio.env.extend(self.env.iter().map(|(name, text)| (name.clone(), text.for_caller(caller))));
+        stdio
+    }
+
+    fn to_url(&self, mut http: HttpSpec, caller: &CallerIdentity, token: Option<IdentityToken>) -> HttpSpec {
+        http.headers.extend(self.headers.iter().map(|(name, text)| (name.clone(), text.for_caller(caller))));
+        match &self.identity {
+            Some(IdentityHeader { name, form: IdentityForm::Plain }) => {
+                http.headers.insert(name.clone(), caller.header_value().into());
+            }
+            Some(IdentityHeader { form: IdentityForm::Signed { .. }, .. }) => http.identity = token,
+            None => {}
+        }
+        http
+    }
+}

@@ -1,0 +1,64 @@
+//! Tokens that say to a server who calls: short-lived JWTs for one audience, signed like access tokens and verified with
+//! the same published keys. They open nothing at the gateway. Know nothing of servers.
+
+use std::{sync::Arc, time::Duration};
+
+use jsonwebtoken::{Algorithm, Header};
+use serde::Serialize;
+
+use super::{dependencies::OAuthDeps, signing::SigningKeys};
+use crate::{
+    model::{CallerIdentity, ClientId, IdentitySigner, SignedIdentity},
+    support::Secret,
+};
+
+/// Life of a token.
+const LIFETIME: Duration = Duration::from_mins(5);
+/// Time for which it is used: the rest is for slow requests and clocks that differ.
+const USED_FOR: Duration = Duration::from_mins(4);
+
+/// The claims.
+#[derive(Serialize)]
+struct CallerClaims<'a> {
+    /// The issuer.
+    iss: &'a str,
+    /// The user.
+    sub: &'a str,
+    /// The server.
+    aud: &'a str,
+    /// The OAuth client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_id: Option<&'a str>,
+    iat: i64,
+    exp: i64,
+    jti: String,
+}
+
+/// The signer of who calls.
+pub(super) fn signer(deps: OAuthDeps, keys: Arc<SigningKeys>) -> IdentitySigner {
+    Arc::new(move |caller, audience| {
+        let signed = sign(&deps, &keys, caller, audience);
+        if signed.is_none() {
+            tracing::error!(audience, "there is no usable signing key for a token that says who calls");
+        }
+        signed
+    })
+}
+
+fn sign(deps: &OAuthDeps, keys: &SigningKeys, caller: &CallerIdentity, audience: &str) -> Option<SignedIdentity> {
+    let (now, keys) = (deps.now(), keys.current());
+    let (kid, key) = keys.active(now)?;
+    let expires = now + LIFETIME;
+    let claims = CallerClaims {
+        iss: &deps.settings.issuer,
+        sub: caller.user.as_str(),
+        aud: audience,
+        client_id: caller.client.as_ref().map(ClientId::as_str),
+        iat: now.as_seconds(),
+        exp: expires.as_seconds(),
+        jti: deps.random.token(),
+    };
+    let header = Header { kid: Some(kid.to_owned()), ..Header::new(Algorithm::ES256) };
+    let token = jsonwebtoken::encode(&header, &claims, key).ok()?;
+    Some(SignedIdentity { token: Secret::new(token), renewed_at: now + USED_FOR })
+}
