@@ -12,6 +12,7 @@ pub mod client;
 pub mod clients;
 pub mod completions;
 pub mod connect;
+pub mod doctor;
 pub mod failure;
 pub mod gateway_client;
 pub mod global_args;
@@ -62,6 +63,7 @@ Examples:
   lockkeeper client cursor --write            connects a client
   lockkeeper tools                            lists the tools of your servers
   lockkeeper check --config lockkeeper.toml   tests configuration and servers
+  lockkeeper doctor https://a.example/mcp     whether your clients will connect
   lockkeeper keys create laptop               an API key to log in with
   lockkeeper status                           shows servers and clients
 
@@ -100,6 +102,8 @@ pub enum Command {
     Client(client::ClientArgs),
     /// Checks the configuration, starts every server once, and reports what each offers
     Check(check::CheckArgs),
+    /// Examines whether the well-known clients can log in at a server
+    Doctor(doctor::DoctorArgs),
     /// Shows the servers and clients of the running gateway
     Status(status::StatusArgs),
     /// Shows the client sessions of the running gateway
@@ -170,6 +174,7 @@ impl Command {
             Self::Client(args) => args.run(process),
             Self::Tools(args) => Box::pin(args.run(process)).await,
             Self::Check(args) => args.run(process).await,
+            Self::Doctor(args) => Box::pin(args.run(process)).await,
             Self::Status(args) => args.run(process).await,
             Self::Sessions(command) => command.run(process).await,
             Self::Keys(command) => command.run(process).await,

@@ -17,6 +17,7 @@
 //! | [`frontend`] | the clients in front of it |
 //! | [`oauth`], [`resource`] | the authorization server, and who is let in |
 //! | [`oauth_client`] | logs a person in at a protected server elsewhere |
+//! | [`doctor`] | what the well-known clients require of a deployment |
 //! | [`web`], [`http`] | pages for people, and the guard around every route |
 //! | [`listener`] | the listening socket and its connections: bounds, timeouts, what is closed first |
 //! | [`storage`] | the SQLite database; the only module that knows SQL |
@@ -38,6 +39,7 @@ pub mod backend;
 pub mod cli;
 pub mod config;
 pub mod crossing;
+pub mod doctor;
 pub mod fetch;
 pub mod frontend;
 pub mod gateway;

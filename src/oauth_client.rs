@@ -20,7 +20,7 @@ mod tokens;
 pub use self::{
     authorization::{Attempt, LoginTarget, OpenBrowser},
     callback::LoopbackUri,
-    endpoint::is_loopback,
+    endpoint::{at_root, is_loopback, well_known},
     error::LoginError,
     login_file::LoginFile,
     provider::TokenProvider,

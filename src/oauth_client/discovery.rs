@@ -4,7 +4,12 @@
 use serde_json::Value;
 use url::Url;
 
-use super::{challenge::BearerChallenge, endpoint::trusted, error::LoginError, http::OAuthHttp};
+use super::{
+    challenge::BearerChallenge,
+    endpoint::{at_root, trusted, well_known},
+    error::LoginError,
+    http::OAuthHttp,
+};
 
 /// The discovered parameters of a login at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,22 +140,6 @@ async fn without_resource_metadata(http: &OAuthHttp, server: &Url) -> Result<Aut
     })
 }
 
-/// The well-known URL of `kind` for `url`: between host and path (RFC 8615, RFC 8414 3.1, RFC 9728 3.1).
-fn well_known(url: &Url, kind: &str) -> Url {
-    let mut well_known = at_root(url);
-    well_known.set_path(&format!("/.well-known/{kind}{}", url.path().trim_end_matches('/')));
-    well_known
-}
-
-/// The root of the URL's origin.
-fn at_root(url: &Url) -> Url {
-    let mut root = url.clone();
-    root.set_path("/");
-    root.set_query(None);
-    root.set_fragment(None);
-    root
-}
-
 fn strings(document: &Value, name: &str) -> Vec<String> {
     let array = document[name].as_array().map(Vec::as_slice).unwrap_or_default();
     array.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
@@ -219,13 +208,6 @@ mod tests {
 
     fn url(text: &str) -> Url {
         Url::parse(text).unwrap()
-    }
-
-    #[test]
-    fn a_well_known_path_stands_between_host_and_path() {
-        let at = |text: &str| well_known(&url(text), "x").to_string();
-        assert_eq!(at("https://a.example/mcp/b?q=1"), "https://a.example/.well-known/x/mcp/b");
-        assert_eq!(at("https://a.example:8443/"), "https://a.example:8443/.well-known/x");
     }
 
     #[test]

@@ -29,6 +29,22 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
+/// The well-known URL of `kind` for `url`: between host and path (RFC 8615, RFC 8414 3.1, RFC 9728 3.1).
+pub fn well_known(url: &Url, kind: &str) -> Url {
+    let mut well_known = at_root(url);
+    well_known.set_path(&format!("/.well-known/{kind}{}", url.path().trim_end_matches('/')));
+    well_known
+}
+
+/// The root of the URL's origin.
+pub fn at_root(url: &Url) -> Url {
+    let mut root = url.clone();
+    root.set_path("/");
+    root.set_query(None);
+    root.set_fragment(None);
+    root
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +63,12 @@ mod tests {
             assert!(!is(text, &local), "{text}");
         }
         assert!(!is("https://user@b.example/", &remote));
+    }
+
+    #[test]
+    fn a_well_known_path_stands_between_host_and_path() {
+        let at = |text: &str| well_known(&Url::parse(text).unwrap(), "x").to_string();
+        assert_eq!(at("https://a.example/mcp/b?q=1"), "https://a.example/.well-known/x/mcp/b");
+        assert_eq!(at("https://a.example:8443/"), "https://a.example:8443/.well-known/x");
     }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod client_names;
+mod clients;
 mod connections;
 mod eras;
 mod groups;

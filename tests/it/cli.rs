@@ -30,6 +30,7 @@ fn shown(folder: &Path, output: &Output) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the help has a line for each command")]
 fn without_a_command_the_help_is_shown_as_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();
     let output = lockkeeper(folder.path(), &[], &[]);
@@ -54,6 +55,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       tools         Lists and calls the tools of the servers
       client        Prints or writes what a client needs to connect
       check         Checks the configuration, starts every server once, and reports what each offers
+      doctor        Examines whether the well-known clients can log in at a server
       status        Shows the servers and clients of the running gateway
       sessions      Shows the client sessions of the running gateway
       keys          Creates, lists, rotates and revokes API keys
@@ -91,6 +93,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       lockkeeper client cursor --write            connects a client
       lockkeeper tools                            lists the tools of your servers
       lockkeeper check --config lockkeeper.toml   tests configuration and servers
+      lockkeeper doctor https://a.example/mcp     whether your clients will connect
       lockkeeper keys create laptop               an API key to log in with
       lockkeeper status                           shows servers and clients
 
@@ -430,6 +433,7 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
 mod check;
 mod client;
 mod data_folder;
+mod doctor;
 mod grants;
 mod inputs;
 mod servers;

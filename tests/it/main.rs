@@ -5,6 +5,7 @@ mod app;
 mod backend;
 mod cli;
 mod config;
+mod doctor;
 mod faults;
 mod fetch;
 mod frontend;

@@ -26,6 +26,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("storage", &[]),
     ("oauth", &["fetch", "storage"]),
     ("oauth_client", &[]),
+    ("doctor", &["oauth_client"]),
     ("resource", &["oauth"]),
     ("web", &["oauth", "storage"]),
     ("http", &["listener"]),

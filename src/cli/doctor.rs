@@ -1,0 +1,132 @@
+//! `lockkeeper doctor`: examines whether the well-known clients can log in at a server. Knows none of their rules.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use clap::{Args, builder::PossibleValuesParser};
+use serde_json::json;
+use url::Url;
+
+use super::{
+    arguments::FormatArgs,
+    failure::CommandFailure,
+    output::{Emphasis, Style},
+    process::ProcessContext,
+    table::{Cell, TextTable},
+};
+use crate::{
+    doctor::{CLIENTS, ClientProfile, ClientVerdict, Doctor, Examination, Finding, RegistrationPolicy, Severity},
+    support::{OsRandom, printable},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper doctor https://mcp.example.com/mcp
+  lockkeeper doctor https://mcp.example.com/mcp --client claude
+  lockkeeper doctor https://mcp.example.com/mcp --no-register --json
+
+Exit codes: 0 every client connects, 1 some do not, 2 wrong usage.";
+
+/// `doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DoctorArgs {
+    /// The URL of an MCP server, as people give it to their clients
+    #[arg(value_parser = server_url)]
+    url: Url,
+    /// Examines for this client alone; may be repeated
+    #[arg(long = "client", value_name = "NAME", value_parser = PossibleValuesParser::new(CLIENTS.iter().map(|one| one.id)))]
+    clients: Vec<String>,
+    /// Registers no clients: what follows the registration is not tried
+    #[arg(long)]
+    no_register: bool,
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
+// === impl DoctorArgs ===
+
+impl DoctorArgs {
+    /// Examines and prints.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        let policy = if self.no_register { RegistrationPolicy::Never } else { RegistrationPolicy::Once };
+        let clients: Vec<&'static ClientProfile> = CLIENTS
+            .iter()
+            .filter(|one| self.clients.is_empty() || self.clients.iter().any(|id| id == one.id))
+            .collect();
+        let doctor = Doctor::new(self.url.clone(), policy, Arc::new(OsRandom))
+            .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
+        if policy == RegistrationPolicy::Once {
+            process.output.remark(&format!(
+                "examining for {} clients; each registers once, if registration is open (--no-register: none does)",
+                clients.len()
+            ));
+        }
+        // one after another: registrations and errors are counted by address
+        let mut results = Vec::new();
+        for client in clients {
+            results.push(doctor.examine(client).await);
+        }
+        if self.form.json {
+            let clients: Vec<_> = results.iter().map(document).collect();
+            process.output.json(&json!({ "url": self.url, "clients": clients }));
+        } else {
+            let text = render(&results, process.output.out);
+            process.output.print(&text);
+        }
+        verdict(&results)
+    }
+}
+
+fn document(result: &Examination) -> serde_json::Value {
+    json!({
+        "client": result.client.id, "name": result.client.name, "verdict": result.verdict,
+        "findings": result.findings,
+    })
+}
+
+/// The clients as a table, and below it each problem once, with the clients that it concerns.
+fn render(results: &[Examination], style: Style) -> String {
+    let mut table = TextTable::new(&["CLIENT", "NAME", "VERDICT"]);
+    let mut problems: BTreeMap<(Severity, &str, &str, &str), Vec<&str>> = BTreeMap::new();
+    for result in results {
+        let (text, emphasis) = match result.verdict {
+            ClientVerdict::Connects => ("connects", Emphasis::Good),
+            ClientVerdict::NeedsNoLogin => ("connects without a login", Emphasis::Good),
+            ClientVerdict::NotRegistered => ("not registered", Emphasis::Waiting),
+            ClientVerdict::Fails => ("fails", Emphasis::Bad),
+        };
+        let verdict = Cell::from(text).emphasis(emphasis);
+        table.row([Cell::from(result.client.id), Cell::from(result.client.name), verdict]);
+        for Finding { severity, at, problem, advice } in &result.findings {
+            problems.entry((*severity, at, problem, advice)).or_default().push(result.client.id);
+        }
+    }
+    let mut text = table.render(style);
+    for ((severity, at, problem, advice), clients) in problems {
+        let mark = match severity {
+            Severity::Blocks => style.paint(Emphasis::Bad, "blocks"),
+            Severity::MayFail => style.paint(Emphasis::Waiting, "may fail"),
+        };
+        let (at, problem, advice) = (printable(at), printable(problem), printable(advice));
+        let at = style.paint(Emphasis::Strong, &at);
+        let clients = clients.join(", ");
+        let lines = [format!("\n{mark} {at}"), problem, format!("change: {advice}"), format!("clients: {clients}\n")];
+        text.push_str(&lines.join("\n  "));
+    }
+    text
+}
+
+fn verdict(results: &[Examination]) -> Result<(), CommandFailure> {
+    let failed: Vec<&str> =
+        results.iter().filter(|one| one.verdict == ClientVerdict::Fails).map(|one| one.client.id).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let what = format!("{} of {} clients do not connect: {}", failed.len(), results.len(), failed.join(", "));
+    Err(CommandFailure::failed(what).advise("the reasons are above, with the document or header that is wrong"))
+}
+
+fn server_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.ok_or_else(|| "it must be a URL such as https://mcp.example.com/mcp".to_owned())
+}

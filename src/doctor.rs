@@ -1,0 +1,26 @@
+//! What the well-known MCP clients send and require on their way to a token, and whether a deployment gives it to them.
+//! Knows nothing of this gateway: it looks at any MCP server over HTTP, and goes as far as it can without a person.
+//!
+//! A client is a value of [`CLIENTS`]; [`Doctor::examine`] does for each the same: the 401, the metadata, the registration,
+//! the authorization request up to the login page, and the errors of the token endpoint.
+
+mod authorization;
+mod client;
+mod clients;
+mod cross_origin;
+mod discovery;
+mod examination;
+mod exchange;
+mod finding;
+mod login;
+mod registration;
+mod requirement;
+
+pub use self::{
+    client::ClientProfile,
+    clients::CLIENTS,
+    examination::{ClientVerdict, Doctor, Examination},
+    finding::{Finding, Severity},
+    login::{OpenLogin, TokenEndpointRequest},
+    registration::{ClientAuthMethod, RegistrationPolicy},
+};

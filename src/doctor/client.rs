@@ -1,0 +1,157 @@
+//! An MCP client as a value: what it sends, and what it requires. Knows nothing of HTTP and of any deployment.
+
+use serde_json::{Value, json};
+use url::Url;
+
+use super::requirement::Requirement;
+
+/// What a client sends and requires on its way to a token.
+#[derive(Debug)]
+pub struct ClientProfile {
+    /// Name on the command line.
+    pub id: &'static str,
+    /// Name for people.
+    pub name: &'static str,
+    /// Its client ID metadata document, if it has one.
+    pub document: Option<MetadataDocument>,
+    /// Its dynamic registration.
+    pub registration: RegistrationProfile,
+    /// Places that it takes its scopes from, the first that has any.
+    pub scope: &'static [ScopeSource],
+    /// Its `resource` parameter (RFC 8707).
+    pub resource: ResourceParameter,
+    /// What it refuses to go on without.
+    pub requires: &'static [Requirement],
+}
+
+/// A client ID metadata document, published by the client's vendor.
+#[derive(Debug, Clone, Copy)]
+pub struct MetadataDocument {
+    /// Its URL, which is the `client_id`.
+    pub url: &'static str,
+    /// The redirect URI of requests with this identity.
+    pub callback: &'static str,
+}
+
+/// A dynamic registration (RFC 7591).
+#[derive(Debug)]
+pub struct RegistrationProfile {
+    /// `client_name`
+    pub name: &'static str,
+    /// `redirect_uris`
+    pub redirect_uris: &'static [&'static str],
+    /// The redirect URI of its requests: one of these, on a loopback host perhaps with another port.
+    pub callback: &'static str,
+    /// `grant_types`
+    pub grant_types: GrantTypes,
+    /// `token_endpoint_auth_method`
+    pub method: Option<&'static str>,
+    /// `scope`
+    pub scope: RegisteredScope,
+    /// Further members.
+    pub further: &'static [(&'static str, &'static str)],
+}
+
+/// `grant_types` of a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GrantTypes {
+    /// `authorization_code` and `refresh_token`.
+    CodeAndRefresh,
+    /// Those of the server's metadata that the client knows, and if it has none, the device grant too.
+    Copied,
+}
+
+/// `scope` of a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RegisteredScope {
+    /// None.
+    Absent,
+    /// An empty text.
+    Empty,
+    /// The scopes of the authorization request.
+    Requested,
+}
+
+/// A place that scopes are taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScopeSource {
+    /// `scope` of the challenge.
+    Challenge,
+    /// `scopes_supported` of the resource metadata.
+    Resource,
+    /// `scopes_supported` of the authorization server's metadata.
+    AuthorizationServer,
+    /// Always these.
+    Fixed(&'static str),
+}
+
+/// The `resource` parameter of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceParameter {
+    /// `resource` of the metadata, as it is.
+    Metadata,
+    /// `resource` of the metadata, as a URL parser prints it: an empty path becomes `/`.
+    MetadataUrl,
+    /// The server's URL, as it was given.
+    ServerUrl,
+    /// None.
+    Absent,
+}
+
+const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+// === impl ClientProfile ===
+
+impl ClientProfile {
+    /// The scopes that the client asks for, of what the documents name.
+    pub(super) fn scope(&self, named: impl Fn(ScopeSource) -> Option<String>) -> Option<String> {
+        let of = |source: &ScopeSource| match source {
+            ScopeSource::Fixed(scope) => Some((*scope).to_owned()),
+            source => named(*source).filter(|scope| !scope.is_empty()),
+        };
+        self.scope.iter().find_map(of)
+    }
+
+    /// The `resource` that the client sends.
+    pub(super) fn resource(&self, server: &Url, named: Option<&str>) -> Option<String> {
+        let parsed = |text: &str| Url::parse(text).map_or_else(|_| text.to_owned(), String::from);
+        match self.resource {
+            ResourceParameter::Metadata => named.map(str::to_owned),
+            ResourceParameter::MetadataUrl => named.map(parsed),
+            ResourceParameter::ServerUrl => Some(server.as_str().to_owned()),
+            ResourceParameter::Absent => None,
+        }
+    }
+}
+
+// === impl RegistrationProfile ===
+
+impl RegistrationProfile {
+    /// The body of the registration; `supported` is `grant_types_supported` of the authorization server.
+    pub(super) fn body(&self, supported: Option<&[String]>, scope: Option<&str>) -> Value {
+        let known = ["authorization_code", "refresh_token", DEVICE];
+        let grant_types: Vec<&str> = match (self.grant_types, supported) {
+            (GrantTypes::CodeAndRefresh, _) => known[..2].to_vec(),
+            (GrantTypes::Copied, None) => known.to_vec(),
+            (GrantTypes::Copied, Some(supported)) => {
+                known.into_iter().filter(|one| supported.iter().any(|other| other == one)).collect()
+            }
+        };
+        let mut body = json!({
+            "client_name": self.name, "redirect_uris": self.redirect_uris, "grant_types": grant_types,
+            "response_types": ["code"],
+        });
+        if let Some(method) = self.method {
+            body["token_endpoint_auth_method"] = method.into();
+        }
+        match (self.scope, scope) {
+            (RegisteredScope::Empty, _) => body["scope"] = "".into(),
+            (RegisteredScope::Requested, Some(scope)) => body["scope"] = scope.into(),
+            (RegisteredScope::Requested, None) | (RegisteredScope::Absent, _) => {}
+        }
+        for (name, value) in self.further {
+            body[*name] = (*value).into();
+        }
+        body
+    }
+}

@@ -1,0 +1,94 @@
+//! What a client in a web page needs of cross-origin headers (Fetch, CORS protocol). Knows nothing of single clients.
+
+use reqwest::Method;
+use url::Url;
+
+use super::{
+    discovery::DiscoveredDocuments,
+    exchange::{ProbeRequest, ProbeResponse, Prober},
+    finding::Finding,
+};
+
+/// The page's origin: the Inspector's.
+const ORIGIN: &str = "http://localhost:6274";
+/// Headers that the page sends to the server.
+const SENT: [&str; 3] = ["authorization", "content-type", "mcp-protocol-version"];
+
+/// The problems that a page of another origin has with the server and the documents.
+pub(super) async fn problems(
+    prober: &Prober,
+    server: &Url,
+    found: &DiscoveredDocuments,
+) -> Result<Vec<Finding>, Finding> {
+    let mut problems = preflight(prober, server, &SENT).await?;
+    let headers = [("origin", ORIGIN), ("content-type", "application/json")];
+    let refusal = prober
+        .send(ProbeRequest { method: Method::POST, url: server, headers: &headers, body: "{}".to_owned() })
+        .await?;
+    if !allows_origin(&refusal) {
+        problems.push(Finding::blocks(
+            server.as_str(),
+            "pages of another origin cannot read the 401: it has no `Access-Control-Allow-Origin`",
+            "add the header to refusals too",
+        ));
+    } else if !lists(&refusal, "access-control-expose-headers", "www-authenticate") {
+        let (problem, advice) = ("pages cannot read `WWW-Authenticate`", "add it to `Access-Control-Expose-Headers`");
+        problems.push(Finding::may_fail(server.as_str(), problem, advice));
+    }
+    let documents = found.resource.iter().chain([&found.server]).map(|document| document.url.clone());
+    for url in documents {
+        let headers = [("origin", ORIGIN), ("accept", "application/json")];
+        let answer = prober
+            .send(ProbeRequest { method: Method::GET, url: &url, headers: &headers, body: String::new() })
+            .await?;
+        if !allows_origin(&answer) {
+            problems.push(unreadable(&url));
+        }
+    }
+    let endpoints = ["token_endpoint", "registration_endpoint"];
+    for url in endpoints.into_iter().filter_map(|name| found.server.url_of(name)) {
+        problems.extend(preflight(prober, &url, &["content-type"]).await?);
+    }
+    Ok(problems)
+}
+
+async fn preflight(prober: &Prober, url: &Url, sent: &[&str]) -> Result<Vec<Finding>, Finding> {
+    let asked = sent.join(",");
+    let headers = [
+        ("origin", ORIGIN),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", asked.as_str()),
+    ];
+    let answer =
+        prober.send(ProbeRequest { method: Method::OPTIONS, url, headers: &headers, body: String::new() }).await?;
+    if !answer.is_success() {
+        let problem = format!("the preflight is answered {}", answer.status);
+        return Ok(vec![Finding::blocks(url.as_str(), problem, "answer OPTIONS with 204, without a token")]);
+    }
+    if !allows_origin(&answer) {
+        return Ok(vec![unreadable(url)]);
+    }
+    let missing: Vec<&str> =
+        sent.iter().copied().filter(|name| !lists(&answer, "access-control-allow-headers", name)).collect();
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let problem = format!("the preflight does not allow the header {}", missing.join(", "));
+    Ok(vec![Finding::blocks(url.as_str(), problem, "name it in `Access-Control-Allow-Headers`")])
+}
+
+fn unreadable(url: &Url) -> Finding {
+    let problem = "pages of another origin cannot read it";
+    Finding::blocks(url.as_str(), problem, "answer `Access-Control-Allow-Origin: *`")
+}
+
+fn allows_origin(answer: &ProbeResponse) -> bool {
+    ["*", ORIGIN].contains(&answer.header("access-control-allow-origin"))
+}
+
+/// True if the list in a header has the name. A `*` does not cover `Authorization` (Fetch).
+fn lists(answer: &ProbeResponse, header: &str, name: &str) -> bool {
+    let listed = answer.header(header).to_ascii_lowercase();
+    let mut names = listed.split(',').map(str::trim);
+    names.any(|listed| listed == name || listed == "*" && name != "authorization")
+}

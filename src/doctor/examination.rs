@@ -1,0 +1,122 @@
+//! The examination of a deployment for one client, step by step as the client goes. Knows nothing of what is printed.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use url::Url;
+
+use super::{
+    authorization,
+    client::{ClientProfile, ScopeSource},
+    cross_origin,
+    discovery::{self, DiscoveredDocuments, FirstAnswer},
+    exchange::Prober,
+    finding::{Finding, Severity},
+    login::OpenLogin,
+    registration::{self, Identified, RegistrationPolicy},
+    requirement::Requirement,
+};
+use crate::support::Random;
+
+/// Examines one deployment.
+pub struct Doctor {
+    server: Url,
+    policy: RegistrationPolicy,
+    prober: Prober,
+    random: Arc<dyn Random>,
+}
+
+/// The result for one client.
+pub struct Examination {
+    /// The client.
+    pub client: &'static ClientProfile,
+    /// Whether it connects.
+    pub verdict: ClientVerdict,
+    /// Everything that is wrong.
+    pub findings: Vec<Finding>,
+    /// The login, if it came to that.
+    pub login: Option<OpenLogin>,
+}
+
+/// Whether a client connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientVerdict {
+    /// Up to the login page everything is as the client needs it.
+    Connects,
+    /// The server needs no login.
+    NeedsNoLogin,
+    /// What was tried is as the client needs it; it was not registered.
+    NotRegistered,
+    /// It does not connect.
+    Fails,
+}
+
+/// How far a client came.
+enum Reached {
+    NoLogin,
+    Discovery,
+    LoginPage(Box<OpenLogin>),
+}
+
+// === impl Doctor ===
+
+impl Doctor {
+    /// Creates the examination of the MCP server at `server`.
+    ///
+    /// # Errors
+    ///
+    /// An error if there is no HTTP client, for instance because of a malformed proxy in the environment.
+    pub fn new(server: Url, policy: RegistrationPolicy, random: Arc<dyn Random>) -> Result<Self, reqwest::Error> {
+        Ok(Self { server, policy, prober: Prober::new()?, random })
+    }
+
+    /// Goes the way of one client.
+    pub async fn examine(&self, client: &'static ClientProfile) -> Examination {
+        let mut findings = Vec::new();
+        let reached = Box::pin(self.walk(client, &mut findings)).await.map_err(|finding| findings.push(finding));
+        findings.sort_by_key(|finding| finding.severity);
+        let is_blocked = findings.iter().any(|finding| finding.severity == Severity::Blocks);
+        let (verdict, login) = match reached {
+            Ok(Reached::NoLogin) if !is_blocked => (ClientVerdict::NeedsNoLogin, None),
+            Ok(Reached::Discovery) if !is_blocked => (ClientVerdict::NotRegistered, None),
+            Ok(Reached::LoginPage(login)) if !is_blocked => (ClientVerdict::Connects, Some(*login)),
+            Ok(Reached::LoginPage(login)) => (ClientVerdict::Fails, Some(*login)),
+            _ => (ClientVerdict::Fails, None),
+        };
+        Examination { client, verdict, findings, login }
+    }
+
+    /// Collects what is wrong in `findings`; the error is what ended the way.
+    async fn walk(&self, client: &'static ClientProfile, findings: &mut Vec<Finding>) -> Result<Reached, Finding> {
+        let (challenge, problems) = match discovery::first_answer(&self.prober, &self.server).await? {
+            FirstAnswer::Served => return Ok(Reached::NoLogin),
+            FirstAnswer::Refused(challenge, problems) => (challenge, problems),
+        };
+        findings.extend(problems);
+        let found = discovery::discover(&self.prober, &self.server, challenge).await?;
+        findings.extend(client.requires.iter().flat_map(|requirement| requirement.broken(&self.server, &found)));
+        if client.requires.contains(&Requirement::CrossOrigin) {
+            findings.extend(cross_origin::problems(&self.prober, &self.server, &found).await?);
+        }
+        let scope = client.scope(|source| named_scope(&found, source));
+        let given = (self.policy, scope.as_deref());
+        let (identified, problems) = registration::identify(&self.prober, client, &found, given).await?;
+        findings.extend(problems);
+        let Identified::As(known) = identified else { return Ok(Reached::Discovery) };
+        let begun = OpenLogin::begin(client, known, (&found, &self.server), scope.as_deref(), &*self.random);
+        let Some(login) = begun else { return Ok(Reached::Discovery) };
+        authorization::open_page(&self.prober, &login).await?;
+        findings.extend(authorization::token_errors(&self.prober, &login).await?);
+        Ok(Reached::LoginPage(Box::new(login)))
+    }
+}
+
+fn named_scope(found: &DiscoveredDocuments, source: ScopeSource) -> Option<String> {
+    match source {
+        ScopeSource::Challenge => found.challenge.as_ref()?.scope.clone(),
+        ScopeSource::Resource => Some(found.resource.as_ref()?.strings("scopes_supported")?.join(" ")),
+        ScopeSource::AuthorizationServer => Some(found.server.strings("scopes_supported")?.join(" ")),
+        ScopeSource::Fixed(scope) => Some(scope.to_owned()),
+    }
+}

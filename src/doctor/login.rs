@@ -1,0 +1,124 @@
+//! A login that a person could finish now: the authorization request, and the token requests that would follow. Knows
+//! nothing of the person.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use oauth2::{PkceCodeChallenge, PkceCodeVerifier};
+use url::{Url, form_urlencoded};
+
+use super::{
+    client::ClientProfile,
+    discovery::DiscoveredDocuments,
+    registration::{ClientAuthMethod, KnownClient},
+};
+use crate::support::{Random, Secret};
+
+/// A login up to the page that a person sees.
+pub struct OpenLogin {
+    /// The authorization request.
+    pub url: Url,
+    /// The redirect URI that the answer goes to.
+    pub redirect_uri: String,
+    /// `state`
+    pub state: String,
+    /// The issuer that the response must name, if the server announces that it does (RFC 9207).
+    pub issuer: Option<String>,
+    client_id: String,
+    secret: Option<Secret>,
+    method: ClientAuthMethod,
+    verifier: Secret,
+    token_endpoint: Url,
+    resource: Option<String>,
+}
+
+/// A request to the token endpoint.
+pub struct TokenEndpointRequest {
+    /// Where it goes.
+    pub url: Url,
+    /// The header `Authorization`.
+    pub authorization: Option<Secret>,
+    /// The form.
+    pub form: Secret,
+}
+
+// === impl OpenLogin ===
+
+impl OpenLogin {
+    /// The login of a known client; `None` if the metadata has no endpoints.
+    pub(super) fn begin(
+        client: &ClientProfile,
+        known: KnownClient,
+        (found, server): (&DiscoveredDocuments, &Url),
+        scope: Option<&str>,
+        random: &dyn Random,
+    ) -> Option<Self> {
+        let named = found.resource.as_ref().and_then(|metadata| metadata.text("resource"));
+        let resource = client.resource(server, named);
+        let verifier = PkceCodeVerifier::new(random.token());
+        let challenge = PkceCodeChallenge::from_code_verifier_sha256(&verifier);
+        let state = random.token();
+        let mut url = found.server.url_of("authorization_endpoint")?;
+        url.query_pairs_mut()
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &known.id)
+            .append_pair("code_challenge", challenge.as_str())
+            .append_pair("code_challenge_method", "S256")
+            .append_pair("redirect_uri", &known.redirect_uri)
+            .append_pair("state", &state);
+        for (name, value) in [("scope", scope), ("resource", resource.as_deref())] {
+            if let Some(value) = value {
+                url.query_pairs_mut().append_pair(name, value);
+            }
+        }
+        let announces = found.server.json["authorization_response_iss_parameter_supported"] == true;
+        Some(Self {
+            url,
+            redirect_uri: known.redirect_uri,
+            state,
+            issuer: announces.then(|| found.server.text("issuer").unwrap_or_default().to_owned()),
+            client_id: known.id,
+            secret: known.secret,
+            method: known.method,
+            verifier: Secret::new(verifier.secret().as_str()),
+            token_endpoint: found.server.url_of("token_endpoint")?,
+            resource,
+        })
+    }
+
+    /// The request with an authorization code.
+    pub fn redeem(&self, code: &str) -> TokenEndpointRequest {
+        self.token_request(&[
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", &self.redirect_uri),
+            ("code_verifier", self.verifier.expose()),
+        ])
+    }
+
+    /// The request with a refresh token.
+    pub fn refresh(&self, token: &str) -> TokenEndpointRequest {
+        self.token_request(&[("grant_type", "refresh_token"), ("refresh_token", token)])
+    }
+
+    fn token_request(&self, parameters: &[(&str, &str)]) -> TokenEndpointRequest {
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.extend_pairs(parameters);
+        if let Some(resource) = &self.resource {
+            form.append_pair("resource", resource);
+        }
+        let secret = self.secret.as_ref().map_or("", Secret::expose);
+        let mut authorization = None;
+        match self.method {
+            ClientAuthMethod::SecretBasic => {
+                let credentials = STANDARD.encode(format!("{}:{secret}", self.client_id));
+                authorization = Some(Secret::new(format!("Basic {credentials}")));
+            }
+            ClientAuthMethod::SecretPost => {
+                form.append_pair("client_id", &self.client_id).append_pair("client_secret", secret);
+            }
+            ClientAuthMethod::None => {
+                form.append_pair("client_id", &self.client_id);
+            }
+        }
+        TokenEndpointRequest { url: self.token_endpoint.clone(), authorization, form: Secret::new(form.finish()) }
+    }
+}
