@@ -1,5 +1,6 @@
 //! Bytes to messages and back: framing and headers. Knows nothing of policy, sessions and calls.
 
+pub mod body;
 pub mod events;
 pub mod headers;
 pub mod lines;

@@ -12,12 +12,15 @@ use std::{
 
 use futures_util::task::AtomicWaker;
 
-/// A waker for the futures of one task that run one after another.
+/// A waker for the futures of one task that run one after another, or drive each other.
 #[derive(Debug, Default)]
 pub struct OwnWaker {
     woken: AtomicBool,
     task: AtomicWaker,
 }
+
+/// Maximum number of rounds of futures that wake each other, before others have their turn.
+const MAX_ROUNDS: usize = 16;
 
 impl Wake for OwnWaker {
     fn wake(self: Arc<Self>) {
@@ -36,6 +39,39 @@ pub struct Woken<F> {
     future: F,
     own: Arc<OwnWaker>,
     waker: Waker,
+}
+
+// === impl OwnWaker ===
+
+impl OwnWaker {
+    /// Polls futures that drive each other, by `poll`, until that is ready or all of them wait. Those that they wake in
+    /// each other meanwhile are polled here, and the task is not woken for them.
+    pub fn poll_together<T>(
+        self: &Arc<Self>,
+        cx: &Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        let waker = Waker::from(Arc::clone(self));
+        let mut own = Context::from_waker(&waker);
+        self.task.take();
+        for _ in 0..MAX_ROUNDS {
+            self.woken.store(false, Ordering::Relaxed);
+            if let Poll::Ready(done) = poll(&mut own) {
+                return Poll::Ready(done);
+            }
+            if self.woken.load(Ordering::Acquire) {
+                continue;
+            }
+            // before the flag is read again: who sets it later wakes the task
+            self.task.register(cx.waker());
+            if !self.woken.load(Ordering::Acquire) {
+                return Poll::Pending;
+            }
+            self.task.take();
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
 }
 
 // === impl Woken ===
@@ -64,7 +100,7 @@ impl<F: Future + Unpin> Future for Woken<F> {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, future::poll_fn};
+    use std::{cell::Cell, future::poll_fn, sync::atomic::AtomicUsize};
 
     use futures_util::task::noop_waker_ref;
 
@@ -88,6 +124,51 @@ mod tests {
         assert_eq!(polls.get(), 2);
         kept.take().unwrap().wake();
         assert!(poll().is_ready());
+    }
+
+    #[test]
+    fn futures_that_wake_each_other_do_not_wake_their_task() {
+        let (own, counted) = (Arc::<OwnWaker>::default(), Arc::new(CountedWakes::default()));
+        let waker = Waker::from(Arc::clone(&counted));
+        let cx = Context::from_waker(&waker);
+        let (mut polls, kept) = (0, Cell::new(None));
+        let mut poll = |cx: &mut Context<'_>| {
+            polls += 1;
+            if polls < 3 {
+                cx.waker().wake_by_ref();
+            }
+            kept.set(Some(cx.waker().clone()));
+            if polls == 5 { Poll::Ready(polls) } else { Poll::Pending }
+        };
+        assert!(own.poll_together(&cx, &mut poll).is_pending());
+        assert_eq!(counted.0.load(Ordering::Relaxed), 0, "all wait after three rounds");
+        kept.take().unwrap().wake();
+        assert_eq!(counted.0.load(Ordering::Relaxed), 1);
+        assert!(own.poll_together(&cx, &mut poll).is_pending());
+        assert_eq!(own.poll_together(&cx, &mut poll), Poll::Ready(5));
+        kept.take().unwrap().wake();
+        assert_eq!(counted.0.load(Ordering::Relaxed), 1, "nobody waits for what is done");
+    }
+
+    #[test]
+    fn futures_that_always_wake_each_other_leave_their_turn_to_others() {
+        let counted = Arc::new(CountedWakes::default());
+        let waker = Waker::from(Arc::clone(&counted));
+        let polled = Arc::<OwnWaker>::default().poll_together(&Context::from_waker(&waker), |cx| {
+            cx.waker().wake_by_ref();
+            Poll::<()>::Pending
+        });
+        assert!(polled.is_pending());
+        assert_eq!(counted.0.load(Ordering::Relaxed), 1);
+    }
+
+    #[derive(Default)]
+    struct CountedWakes(AtomicUsize);
+
+    impl Wake for CountedWakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     #[tokio::test]

@@ -1,14 +1,18 @@
 //! HTTP client for all requests to servers, with the gateway's rules.
 
+mod incoming_body;
+mod plain;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, Uri, uri::Scheme};
+use http::{
+    HeaderValue, Request, Response, Uri,
+    uri::{Authority, Scheme},
+};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper_util::{
     client::legacy,
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -18,12 +22,13 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
+use tower::Service as _;
 
+use self::plain::{IDLE_TIMEOUT, IdleConnections, PlainConnection, Sent};
 use super::connector::{ClientError, ServerConnector};
 use crate::{backend::transport::interface::TransportError, model::NetworkSpec};
+pub(super) use incoming_body::IncomingBody;
 
-/// Maximum idle time of a connection.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Maximum number of retries of a request that the server certainly did not process.
 const RETRIES: u32 = 2;
 
@@ -38,7 +43,12 @@ pub(crate) struct Client {
     connector: ServerConnector,
 }
 
-type Connections = legacy::Client<ServerConnector, Full<Bytes>>;
+/// The connections of one thread.
+struct Connections {
+    plain: Arc<IdleConnections>,
+    /// Those with TLS.
+    secure: legacy::Client<ServerConnector, Full<Bytes>>,
+}
 
 // === impl Client ===
 
@@ -71,11 +81,12 @@ impl Client {
     /// The connections of the current thread.
     fn connections(&self) -> &Connections {
         self.connections.get_or(|| {
-            legacy::Client::builder(TokioExecutor::new())
+            let secure = legacy::Client::builder(TokioExecutor::new())
                 .timer(TokioTimer::new())
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(IDLE_TIMEOUT)
-                .build(self.connector.clone())
+                .build(self.connector.clone());
+            Connections { plain: Arc::default(), secure }
         })
     }
 
@@ -112,16 +123,44 @@ impl Client {
 
     /// Sends a request, and returns the head of the response. A request on a kept connection that turns out to be
     /// closed is repeated on another one, as is one that an HTTP/2 server reports as unprocessed.
-    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, TransportError> {
-        // only TLS negotiates HTTP/2
-        let retries = if request.uri().scheme() == Some(&Scheme::HTTPS) { RETRIES } else { 0 };
-        for _ in 0..retries {
-            match self.connections().request(request.clone()).await {
-                Err(error) if is_not_taken_up(&error) => {}
-                sent => return sent.map_err(|error| broken(&error)),
+    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<IncomingBody>, TransportError> {
+        if request.uri().scheme() == Some(&Scheme::HTTPS) {
+            return Box::pin(self.send_by_tls(request)).await;
+        }
+        let uri = request.uri().clone();
+        let server = uri.authority().ok_or_else(|| TransportError::Refused("the URL names no host".to_owned()))?;
+        let mut request = request;
+        while let Some(kept) = self.connections().plain.take(server) {
+            match kept.send(request).await {
+                Sent::Answered(response, kept) => return Ok(response.map(|body| IncomingBody::on(kept, body))),
+                Sent::Unsent(unsent, _) => request = unsent,
+                Sent::Lost(error) => return Err(lost(&error)),
             }
         }
-        self.connections().request(request).await.map_err(|error| broken(&error))
+        // boxed, so that the future of every call does not have to hold it
+        let opened = Box::pin(self.open_plain(&uri, server)).await?;
+        match opened.send(request).await {
+            Sent::Answered(response, opened) => Ok(response.map(|body| IncomingBody::on(opened, body))),
+            Sent::Unsent(_, error) | Sent::Lost(error) => Err(lost(&error)),
+        }
+    }
+
+    async fn open_plain(&self, uri: &Uri, server: &Authority) -> Result<Box<PlainConnection>, TransportError> {
+        let stream = self.connector.clone().call(uri.clone()).await.map_err(|error| unreachable(&*error))?;
+        let home = &self.connections().plain;
+        PlainConnection::new(stream, server.clone(), home).await.map_err(|error| lost(&error))
+    }
+
+    /// Sends a request for `https`, by HTTP/2 if the server has it.
+    async fn send_by_tls(&self, request: Request<Full<Bytes>>) -> Result<Response<IncomingBody>, TransportError> {
+        let answered = |response: Response<_>| response.map(IncomingBody::from);
+        for _ in 0..RETRIES {
+            match self.connections().secure.request(request.clone()).await {
+                Err(error) if is_not_taken_up(&error) => {}
+                sent => return sent.map(answered).map_err(|error| broken(&error)),
+            }
+        }
+        self.connections().secure.request(request).await.map(answered).map_err(|error| broken(&error))
     }
 }
 
@@ -137,14 +176,19 @@ fn is_not_taken_up(error: &legacy::Error) -> bool {
     error.is_remote() && (drains || refuses)
 }
 
-/// The error of a request without an answer. A request that could not connect was certainly not processed.
+/// The error of a request without an answer.
 fn broken(error: &legacy::Error) -> TransportError {
+    if error.is_connect() { unreachable(error) } else { lost(error) }
+}
+
+/// The error of a request without a connection, which was certainly not processed.
+fn unreachable(error: &(dyn Error + 'static)) -> TransportError {
     let reason = cause(error);
-    if error.is_connect() {
-        TransportError::Unreachable(format!("the server cannot be reached ({reason}): is it running, is `url` right?"))
-    } else {
-        TransportError::Lost(reason)
-    }
+    TransportError::Unreachable(format!("the server cannot be reached ({reason}): is it running, is `url` right?"))
+}
+
+fn lost(error: &(dyn Error + 'static)) -> TransportError {
+    TransportError::Lost(cause(error))
 }
 
 /// The innermost cause.

@@ -60,8 +60,8 @@ pub(super) struct Stream {
 }
 
 /// Peer of a connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ConnectRoute {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConnectRoute {
     /// The server, directly or by a tunnel.
     Server,
     /// A proxy that forwards requests, which carry the whole URL.
@@ -215,6 +215,13 @@ impl Service<Uri> for ServerConnector {
 }
 
 // === impl Stream ===
+
+impl Stream {
+    /// The peer.
+    pub(super) const fn route(&self) -> ConnectRoute {
+        self.route
+    }
+}
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {

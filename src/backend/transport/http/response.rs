@@ -1,36 +1,23 @@
 //! Responses of a server, and their bodies. Knows nothing of the requests.
 
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt as _;
+use bytes::Bytes;
 use http::{HeaderValue, header};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 
-use super::client::cause;
-use crate::backend::transport::interface::TransportError;
+use super::client::{IncomingBody, cause};
+use crate::{
+    backend::transport::interface::TransportError,
+    wire::body::{self, BodyError},
+};
 
 /// A response with an unread body.
-pub(crate) type Response = http::Response<Incoming>;
+pub(crate) type Response = http::Response<IncomingBody>;
 
 /// Reads a body of at most `most` bytes.
 pub(crate) async fn read(response: Response, most: usize) -> Result<Bytes, TransportError> {
-    let mut body = response.into_body().into_data_stream();
-    let mut text = Bytes::new();
-    while let Some(chunk) = body.next().await {
-        let chunk = chunk.map_err(|error| TransportError::Lost(cause(&error)))?;
-        if text.len() + chunk.len() > most {
-            return Err(TransportError::Refused(format!("the answer is larger than {most} bytes")));
-        }
-        text = if text.is_empty() { chunk } else { joined(text, &chunk) };
-    }
-    Ok(text)
-}
-
-/// Appends to a text without copying it, unless others hold it too.
-fn joined(text: Bytes, chunk: &[u8]) -> Bytes {
-    let mut text = text.try_into_mut().unwrap_or_else(|text| BytesMut::from(&text[..]));
-    text.extend_from_slice(chunk);
-    text.freeze()
+    body::read(response.into_body(), most).await.map_err(|error| match error {
+        BodyError::TooLarge => TransportError::Refused(format!("the answer is larger than {most} bytes")),
+        BodyError::Broken(error) => TransportError::Lost(cause(&error)),
+    })
 }
 
 /// True if the body is a stream of events.

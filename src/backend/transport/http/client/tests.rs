@@ -2,7 +2,7 @@
 
 mod frames;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Method, StatusCode, Version};
@@ -193,14 +193,19 @@ fn target(client: &Client, url: &str) -> HttpTarget {
     HttpTarget::new(client, &HttpSpec::new(url.parse().unwrap())).unwrap()
 }
 
-/// Posts to `url`, and reads the whole response.
-async fn post(client: &Client, url: &str) -> Result<(StatusCode, Version), TransportError> {
+/// Posts to `url`.
+async fn send(client: &Client, url: &str) -> Result<Response<IncomingBody>, TransportError> {
     let target = target(client, url);
     let mut request = Request::new(Full::default());
     *request.method_mut() = Method::POST;
     *request.uri_mut() = target.uri().clone();
     *request.headers_mut() = target.headers().clone();
-    let response = client.send(request).await?;
+    client.send(request).await
+}
+
+/// Posts to `url`, and reads the whole response.
+async fn post(client: &Client, url: &str) -> Result<(StatusCode, Version), TransportError> {
+    let response = send(client, url).await?;
     let head = (response.status(), response.version());
     response.into_body().collect().await.map_err(|error| TransportError::Lost(error.to_string()))?;
     Ok(head)
@@ -214,6 +219,41 @@ async fn connections_are_kept() {
         assert_eq!(post(&client, &peer.url()).await.unwrap(), (StatusCode::OK, Version::HTTP_11));
     }
     assert_eq!([peer.head().0, peer.head().0], [0, 0]);
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_after_an_answer_that_nobody_reads_if_all_of_it_came() {
+    for (answer, connections) in [(OK, [0, 0]), ("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nok", [0, 1])] {
+        let mut peer = Peer::start(Then::Answers(answer)).await;
+        let client = client(&[]);
+        for _ in 0..2 {
+            drop(send(&client, &peer.url()).await.unwrap());
+        }
+        assert_eq!([peer.head().0, peer.head().0], connections, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_takes_its_connection_along() {
+    let mut peer = Peer::start(Then::Hangs).await;
+    let (client, url) = (client(&[]), peer.url());
+    for number in 0..2 {
+        tokio::select! {
+            _ = send(&client, &url) => panic!("it was answered"),
+            head = peer.heads.recv() => assert_eq!(head.unwrap().0, number),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_kept_for_a_minute_and_a_half() {
+    let mut peer = Peer::start(Then::Answers(OK)).await;
+    let client = client(&[]);
+    for (pause, number) in [(0, 0), (60, 0), (60, 0), (100, 1)] {
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+        post(&client, &peer.url()).await.unwrap();
+        assert_eq!(peer.head().0, number, "after {pause} s");
+    }
 }
 
 #[tokio::test]

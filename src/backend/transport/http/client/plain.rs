@@ -1,0 +1,182 @@
+//! Connections without TLS: HTTP/1.1, each driven by the request that uses it, so that no task has to be woken for it.
+//! Knows nothing of TLS and of retries.
+
+use std::{
+    collections::HashMap,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::{Arc, Weak},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response, Uri, uri::Authority};
+use http_body_util::Full;
+use hyper::{body::Incoming, client::conn::http1};
+use parking_lot::Mutex;
+use tokio::{runtime::Handle, time::sleep};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::super::connector::{ConnectRoute, Stream};
+use crate::support::own_waker::OwnWaker;
+
+/// Maximum idle time of a connection.
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Interval at which idle connections that their server has closed are dropped.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+/// Number of sweeps that an idle connection lasts.
+const MAX_SWEEPS: u64 = IDLE_TIMEOUT.as_secs() / SWEEP_INTERVAL.as_secs();
+
+/// The idle connections of one thread.
+#[derive(Default)]
+pub(super) struct IdleConnections(Mutex<Idle>);
+
+#[derive(Default)]
+struct Idle {
+    /// By server, the last used ones last.
+    by_server: HashMap<String, Vec<IdleConnection>>,
+    sweeper: Option<AbortOnDropHandle<()>>,
+}
+
+struct IdleConnection {
+    connection: Box<PlainConnection>,
+    sweeps: u64,
+}
+
+/// One connection to a server, or to a proxy that forwards requests to it.
+pub(super) struct PlainConnection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    /// `None` once the connection has ended.
+    driver: Option<http1::Connection<Stream, Full<Bytes>>>,
+    waker: Arc<OwnWaker>,
+    server: Authority,
+    route: ConnectRoute,
+    home: Weak<IdleConnections>,
+}
+
+/// The fate of a request.
+pub(super) enum Sent {
+    /// The response, and the connection that its body comes on.
+    Answered(Response<Incoming>, Box<PlainConnection>),
+    /// The connection had ended before the request was sent.
+    Unsent(Request<Full<Bytes>>, hyper::Error),
+    /// The connection ended in the exchange.
+    Lost(hyper::Error),
+}
+
+// === impl IdleConnections ===
+
+impl IdleConnections {
+    /// Takes an idle connection to `server`.
+    pub(super) fn take(&self, server: &Authority) -> Option<Box<PlainConnection>> {
+        self.0.lock().by_server.get_mut(server.as_str())?.pop().map(|idle| idle.connection)
+    }
+
+    /// Keeps a connection for the next request.
+    fn keep(self: &Arc<Self>, connection: Box<PlainConnection>) {
+        // outside of a runtime nothing can be sent either
+        let Ok(runtime) = Handle::try_current() else { return };
+        let mut idle = self.0.lock();
+        if idle.sweeper.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
+            idle.sweeper = Some(AbortOnDropHandle::new(runtime.spawn(sweep(Arc::downgrade(self)))));
+        }
+        let kept = IdleConnection { connection, sweeps: 0 };
+        match idle.by_server.get_mut(kept.connection.server.as_str()) {
+            Some(others) => others.push(kept),
+            None => drop(idle.by_server.insert(kept.connection.server.to_string(), vec![kept])),
+        }
+    }
+}
+
+/// Drops idle connections that have ended or were not used for [`IDLE_TIMEOUT`], as long as there are any.
+async fn sweep(connections: Weak<IdleConnections>) {
+    loop {
+        sleep(SWEEP_INTERVAL).await;
+        let Some(connections) = connections.upgrade() else { return };
+        let mut idle = connections.0.lock();
+        idle.by_server.retain(|_, kept| {
+            kept.retain_mut(|idle| {
+                idle.sweeps += 1;
+                idle.sweeps <= MAX_SWEEPS && idle.connection.is_open()
+            });
+            !kept.is_empty()
+        });
+        if idle.by_server.is_empty() {
+            idle.sweeper = None;
+            return;
+        }
+    }
+}
+
+// === impl PlainConnection ===
+
+impl PlainConnection {
+    /// A connection on a new stream to `server`, which is kept in `home` between requests.
+    pub(super) async fn new(
+        stream: Stream,
+        server: Authority,
+        home: &Arc<IdleConnections>,
+    ) -> Result<Box<Self>, hyper::Error> {
+        let route = stream.route();
+        let (sender, driver) = http1::Builder::new().handshake(stream).await?;
+        let (driver, home) = (Some(driver), Arc::downgrade(home));
+        Ok(Box::new(Self { sender, driver, waker: Arc::default(), server, route, home }))
+    }
+
+    /// Sends a request, whose headers name the host.
+    pub(super) async fn send(mut self: Box<Self>, mut request: Request<Full<Bytes>>) -> Sent {
+        if self.route == ConnectRoute::Server {
+            // RFC 9112 3.2.1; a proxy gets the whole URI
+            *request.uri_mut() = request.uri().path_and_query().cloned().map(Uri::from).unwrap_or_default();
+        }
+        let mut response = pin!(self.sender.try_send_request(request));
+        match poll_fn(|cx| self.poll_with(cx, |cx| response.as_mut().poll(cx))).await {
+            Ok(response) => Sent::Answered(response, self),
+            Err(mut error) => match error.take_message() {
+                Some(request) => Sent::Unsent(request, error.into_error()),
+                None => Sent::Lost(error.into_error()),
+            },
+        }
+    }
+
+    /// Polls what waits for the connection, and the connection, which it waits for.
+    pub(super) fn poll_with<T>(
+        &mut self,
+        cx: &Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        let Self { driver, waker, .. } = self;
+        waker.poll_together(cx, |cx| {
+            if let Poll::Ready(done) = poll(cx) {
+                return Poll::Ready(done);
+            }
+            drive(driver, cx);
+            Poll::Pending
+        })
+    }
+
+    /// Keeps the connection for the next request, unless it has ended or the response has not.
+    pub(super) fn release(mut self: Box<Self>) {
+        if (self.sender.is_ready() || self.is_open() && self.sender.is_ready())
+            && let Some(home) = self.home.upgrade()
+        {
+            home.keep(self);
+        }
+    }
+
+    /// True unless it has ended. Nobody is woken when it does.
+    fn is_open(&mut self) -> bool {
+        drive(&mut self.driver, &mut Context::from_waker(Waker::noop()));
+        self.driver.is_some()
+    }
+}
+
+/// Polls a connection; one that ends tells by its requests.
+fn drive(driver: &mut Option<http1::Connection<Stream, Full<Bytes>>>, cx: &mut Context<'_>) {
+    if let Some(open) = driver
+        && Pin::new(open).poll(cx).is_ready()
+    {
+        *driver = None;
+    }
+}

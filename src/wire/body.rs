@@ -1,0 +1,76 @@
+//! HTTP bodies of bounded length. Knows nothing of their content.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::Body;
+
+/// A body that was not read to its end.
+#[derive(Debug)]
+pub enum BodyError<E> {
+    /// It is longer than allowed.
+    TooLarge,
+    /// It broke off.
+    Broken(E),
+}
+
+/// Reads a body of at most `max` bytes.
+///
+/// # Errors
+///
+/// If it is longer, or breaks off.
+pub async fn read<B>(mut body: B, max: usize) -> Result<Bytes, BodyError<B::Error>>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let (mut text, mut joined) = (Bytes::new(), BytesMut::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else { continue };
+        if text.len() + joined.len() + data.len() > max {
+            return Err(BodyError::TooLarge);
+        }
+        if text.is_empty() && joined.is_empty() {
+            // most bodies are a single chunk, which is not copied
+            text = data;
+        } else {
+            if joined.is_empty() {
+                // the rest of a body that says its length, so that it is not moved as it grows
+                let rest = usize::try_from(body.size_hint().lower()).unwrap_or(max);
+                joined.reserve((text.len() + data.len()).saturating_add(rest).min(max));
+                joined.extend_from_slice(&std::mem::take(&mut text));
+            }
+            joined.extend_from_slice(&data);
+        }
+        if body.is_end_stream() {
+            break;
+        }
+    }
+    Ok(if joined.is_empty() { text } else { joined.freeze() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, io};
+
+    use futures_util::stream;
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame;
+
+    use super::*;
+
+    fn chunks<E>(chunks: Vec<Result<&'static str, E>>) -> impl Body<Data = Bytes, Error = E> + Unpin {
+        let frames = chunks.into_iter().map(|chunk| chunk.map(|text| Frame::data(Bytes::from_static(text.as_bytes()))));
+        StreamBody::new(stream::iter(frames.collect::<Vec<_>>()))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_its_bound() {
+        let three = || chunks::<Infallible>(vec![Ok("ab"), Ok(""), Ok("cd"), Ok("e")]);
+        assert_eq!(read(three(), 5).await.unwrap(), "abcde");
+        assert!(matches!(read(three(), 4).await, Err(BodyError::TooLarge)));
+        assert_eq!(read(Full::new(Bytes::from_static(b"abc")), 3).await.unwrap(), "abc");
+        assert!(matches!(read(Full::new(Bytes::from_static(b"abc")), 2).await, Err(BodyError::TooLarge)));
+        assert_eq!(read(chunks::<Infallible>(Vec::new()), 0).await.unwrap(), "");
+        let broken = chunks(vec![Ok("ab"), Err(io::Error::other("cut"))]);
+        assert!(matches!(read(broken, 9).await, Err(BodyError::Broken(_))));
+    }
+}
