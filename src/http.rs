@@ -59,9 +59,9 @@ fn log_context(request: &Request, id: CorrelationId, from: ClientIp) -> impl Fn(
     }
 }
 
-/// The peer address of the connection.
-fn peer(request: &Request) -> IpAddr {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+/// Takes the peer address of the connection.
+fn peer(request: &mut Request) -> IpAddr {
+    let peer = request.extensions_mut().remove::<ConnectInfo<SocketAddr>>();
     peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |ConnectInfo(peer)| peer.ip().to_canonical())
 }
 
@@ -88,13 +88,13 @@ impl Guard {
     }
 
     /// Handles a request with `handler`, or refuses it. The handler finds the [`CorrelationId`] and the [`ClientIp`] in
-    /// the request's extensions. Reads `ConnectInfo<SocketAddr>` from them; without it, the client counts as loopback.
+    /// the request's extensions. Takes `ConnectInfo<SocketAddr>` from them; without it, the client counts as loopback.
     pub async fn answer<F>(&self, mut request: Request, handler: impl FnOnce(Request) -> F + Send) -> Response
     where
         F: Future<Output = Response> + Send,
     {
         let id = self.ids.issue();
-        let peer = peer(&request);
+        let peer = peer(&mut request);
         let proxies = self.proxies.as_slice();
         let from =
             ClientIp(if proxies.is_empty() { peer } else { client_ip::behind(peer, request.headers(), proxies) });

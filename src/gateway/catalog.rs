@@ -129,16 +129,21 @@ impl Catalog {
     pub(crate) fn list(&self, context: &Context, kind: ListKind) -> Lookup<List> {
         let cache = self.cache(context);
         cache.want(kind);
-        let alike = ListCacheKey { owner: CacheOwner::Base, ..cache.key.clone() };
-        let alike = self.caches.read().get(&alike).and_then(|alike| alike.list(kind).value());
-        let fallback = alike.or_else(|| self.base()?.list(kind).value());
         // with a process for each session, a session has its own cache only after a change
         let is_told = self.share == Share::Session && cache.key.owner != CacheOwner::Base;
         let freshness = self.source.list(&cache, kind);
+        let fallback = if freshness.value.is_some() { None } else { self.substitute(&cache.key, kind) };
         if freshness.value.is_none() && context.requester != Requester::Gateway {
             self.source.server.expect();
         }
         Lookup { cached: Arc::clone(cache.list(kind)), freshness, fallback, is_told }
+    }
+
+    /// The list that stands for one that is not there yet: that of the gateway with the same capabilities, or its own.
+    fn substitute(&self, key: &ListCacheKey, kind: ListKind) -> Option<Arc<List>> {
+        let alike = ListCacheKey { owner: CacheOwner::Base, ..key.clone() };
+        let alike = self.caches.read().get(&alike).and_then(|alike| alike.list(kind).value());
+        alike.or_else(|| self.base()?.list(kind).value())
     }
 
     /// The whole list, fetched again because the backend behaved as if it had changed; `None` if it cannot be fetched.

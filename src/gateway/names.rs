@@ -45,7 +45,8 @@ pub(crate) fn merged_name(backend: &BackendId, name: &str, longest: usize) -> St
 
 /// The backend's name and the rest of a merged name.
 pub(crate) fn split_name(name: &str) -> Option<(&str, &str)> {
-    name.split_once("__")
+    let (backend, rest) = name.split_once('_')?;
+    Some((backend, rest.strip_prefix('_')?))
 }
 
 /// True if the rest of a merged name may be shortened, so that the list decides.

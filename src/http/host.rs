@@ -77,7 +77,11 @@ fn is_host(text: &str) -> bool {
 
 /// The host, and its port if it has one.
 fn split(host: &str) -> (&str, &str) {
-    let end = if host.starts_with('[') { host.find(']').map(|end| end + 1) } else { host.rfind(':') };
+    let bytes = host.as_bytes();
+    let end = match bytes.first() {
+        Some(b'[') => bytes.iter().position(|byte| *byte == b']').map(|end| end + 1),
+        _ => bytes.iter().rposition(|byte| *byte == b':'),
+    };
     let (name, rest) = host.split_at(end.unwrap_or(host.len()));
     (name, rest.strip_prefix(':').unwrap_or(rest))
 }

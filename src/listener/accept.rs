@@ -1,7 +1,8 @@
 //! The accept loop: admits connections and starts their tasks on the workers. Knows nothing of HTTP.
 
-use std::{io, pin::pin, time::Duration};
+use std::{io, pin::pin, sync::Arc, time::Duration};
 
+use futures_util::future::select;
 use tokio::time::sleep;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -14,6 +15,7 @@ use super::{
     socket::Accept,
     workers::Workers,
 };
+use crate::support::own_waker::Woken;
 
 /// Pause after an accept error (`EMFILE` and similar): the error persists until a descriptor is closed, and the loop
 /// must not spin on it.
@@ -66,7 +68,8 @@ pub(super) async fn run<A: Accept>(
             Box::pin(async move {
                 // pinned here, since a future that is passed by value has space on both sides
                 let connection = pin!(drive::connection::<A>(stream, peer, admitted.at(worker), service));
-                end.run_until_cancelled(connection).await;
+                let ended = pin!(end.cancelled());
+                select(Woken::new(ended, &Arc::default()), connection).await;
             })
         }));
     }

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use hyper::{
     server::conn::http1,
     service::{HttpService, service_fn},
@@ -29,7 +30,7 @@ use super::{
     service,
     socket::Accept,
 };
-use crate::support::own_waker::OwnWaker;
+use crate::support::own_waker::{OwnWaker, Woken};
 
 /// Bytes of the head of one request, beyond which it is answered 431.
 const MAX_HEAD: usize = 64 * 1024;
@@ -116,10 +117,12 @@ where
 {
     let mut http = Pin::new(http);
     let mut timer = pin!(sleep(FAR));
-    let mut drained = pin!(drain.cancelled());
+    let drained = pin!(drain.cancelled());
+    // looked at when it is woken, not for each request
+    let mut drained = Woken::new(drained, &Arc::default());
     let mut draining = false;
     poll_fn(|cx| {
-        if !draining && drained.as_mut().poll(cx).is_ready() {
+        if !draining && drained.poll_unpin(cx).is_ready() {
             draining = true;
             http.as_mut().graceful_shutdown();
         }

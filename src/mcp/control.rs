@@ -124,15 +124,11 @@ pub(super) fn ambiguity(method: &Method, params: &[u8]) -> Option<Ambiguity> {
 
 fn find(object: &str, controls: &'static [ControlMember]) -> Option<Ambiguity> {
     let mut seen = 0_u32;
-    for (name, value) in Members::of(object) {
-        let name = name_of(name);
-        let Some(place) = controls.iter().position(|control| name == control.name) else {
-            match controls.iter().find(|control| is_other_spelling(&name, control.name)) {
-                Some(control) => {
-                    return Some(Ambiguity::Misspelled { written: name.into_owned(), meant: control.name });
-                }
-                None => continue,
-            }
+    for (written, value) in Members::of(object) {
+        let place = match place_of(written, controls) {
+            Ok(Some(place)) => place,
+            Ok(None) => continue,
+            Err(misspelled) => return Some(misspelled),
         };
         let control = &controls[place];
         if seen & (1 << place) != 0 {
@@ -145,6 +141,23 @@ fn find(object: &str, controls: &'static [ControlMember]) -> Option<Ambiguity> {
         }
     }
     None
+}
+
+/// The place of the member among `controls`; `None` if it is another one.
+fn place_of(written: &str, controls: &'static [ControlMember]) -> Result<Option<usize>, Ambiguity> {
+    // most names are those of the protocol, without escapes
+    let plain = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();
+    if let Some(place) = controls.iter().position(|control| plain == control.name) {
+        return Ok(Some(place));
+    }
+    let name = name_of(written);
+    if let Some(place) = controls.iter().position(|control| name == control.name) {
+        return Ok(Some(place));
+    }
+    match controls.iter().find(|control| is_other_spelling(&name, control.name)) {
+        Some(control) => Err(Ambiguity::Misspelled { written: name.into_owned(), meant: control.name }),
+        None => Ok(None),
+    }
 }
 
 // === impl Ambiguity ===

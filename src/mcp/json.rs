@@ -311,17 +311,21 @@ pub(crate) fn is_named(written: &str, name: &str) -> bool {
     // escapes are longer than what they stand for
     match written.len().cmp(&(name.len() + 2)) {
         Ordering::Less => false,
-        Ordering::Equal => &written[1..=name.len()] == name,
-        Ordering::Greater => name_of(written) == name,
+        Ordering::Equal => written.as_bytes()[1..].starts_with(name.as_bytes()),
+        Ordering::Greater => has_escape(written) && name_of(written) == name,
     }
 }
 
 /// The name that is written so, with its quotes. A lone surrogate in it is read as U+FFFD.
 pub(crate) fn name_of(written: &str) -> Cow<'_, str> {
     match written.get(1..written.len().saturating_sub(1)) {
-        Some(name) if !name.as_bytes().contains(&b'\\') => Cow::Borrowed(name),
+        Some(name) if !has_escape(name) => Cow::Borrowed(name),
         _ => serde_json::from_str::<Name<'_>>(written).map(|Name(name)| name).unwrap_or_default(),
     }
+}
+
+fn has_escape(text: &str) -> bool {
+    text.bytes().any(|byte| byte == b'\\')
 }
 
 /// True if the JSON text is an object.
@@ -343,11 +347,16 @@ pub fn quote(text: &str) -> String {
 
 /// The string that the JSON text is; `None` if it is something else.
 pub fn unquote(text: &str) -> Option<String> {
+    unquoted(text).map(Cow::into_owned)
+}
+
+/// The same, borrowed if it is written as it is read.
+pub(crate) fn unquoted(text: &str) -> Option<Cow<'_, str>> {
     // most strings have nothing in them that is written otherwise than it is read
     let plain = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    match plain.filter(|plain| plain.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')) {
-        Some(plain) => Some(plain.to_owned()),
-        None => serde_json::from_str(text).ok(),
+    match plain.filter(|plain| check::special(plain.as_bytes()).is_none()) {
+        Some(plain) => Some(Cow::Borrowed(plain)),
+        None => serde_json::from_str(text).ok().map(Cow::Owned),
     }
 }
 

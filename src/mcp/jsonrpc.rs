@@ -143,28 +143,41 @@ impl Message {
 
     /// Writes the message.
     pub fn encode(&self) -> Bytes {
-        let mut text = BytesMut::with_capacity(64 + self.payload_len());
-        text.put_slice(br#"{"jsonrpc":"2.0""#);
-        match self {
-            Self::Request { id, method, params } => {
-                put_member(&mut text, "id", id.json());
-                put_method(&mut text, method);
-                put_member(&mut text, "params", params);
-            }
-            Self::Notification { method, params } => {
-                put_method(&mut text, method);
-                put_member(&mut text, "params", params);
-            }
-            Self::Response { id, outcome } => {
-                put_member(&mut text, "id", id.as_ref().map_or(b"".as_slice(), |id| id.json()));
-                match outcome {
-                    Ok(result) => put_member(&mut text, "result", result),
-                    Err(error) => put_member(&mut text, "error", error.json()),
-                }
-            }
-        }
+        let mut text = BytesMut::with_capacity(64 + self.payload().len());
+        self.put_head(&mut text);
+        text.put_slice(self.payload());
         text.put_u8(b'}');
         text.freeze()
+    }
+
+    /// Writes the message in parts that belong together, so that the payload is not copied.
+    pub fn encode_in_parts(&self) -> [Bytes; 3] {
+        let mut head = BytesMut::with_capacity(64);
+        self.put_head(&mut head);
+        [head.freeze(), self.payload().clone(), Bytes::from_static(b"}")]
+    }
+
+    /// Writes what stands before the payload, which is the last member.
+    fn put_head(&self, text: &mut BytesMut) {
+        text.put_slice(br#"{"jsonrpc":"2.0""#);
+        let name = match self {
+            Self::Request { id, method, .. } => {
+                put_member(text, "id", id.json());
+                put_method(text, method);
+                "params"
+            }
+            Self::Notification { method, .. } => {
+                put_method(text, method);
+                "params"
+            }
+            Self::Response { id, outcome } => {
+                put_member(text, "id", id.as_ref().map_or(b"".as_slice(), |id| id.json()));
+                if outcome.is_ok() { "result" } else { "error" }
+            }
+        };
+        if !self.payload().is_empty() {
+            put_name(text, name);
+        }
     }
 
     /// The successful answer to `id`.
@@ -192,10 +205,15 @@ impl Message {
 
     /// The bytes of its payload: what it weighs, but for the envelope.
     pub fn payload_len(&self) -> usize {
+        self.payload().len()
+    }
+
+    /// The text of its payload; empty if it has none.
+    const fn payload(&self) -> &Bytes {
         match self {
-            Self::Request { params, .. } | Self::Notification { params, .. } => params.len(),
-            Self::Response { outcome: Ok(result), .. } => result.len(),
-            Self::Response { outcome: Err(error), .. } => error.json().len(),
+            Self::Request { params, .. } | Self::Notification { params, .. } => params,
+            Self::Response { outcome: Ok(result), .. } => result,
+            Self::Response { outcome: Err(error), .. } => error.json(),
         }
     }
 }
@@ -203,11 +221,11 @@ impl Message {
 impl<'a> Envelope<'a> {
     /// Takes in a member: its name as it is written, with its quotes.
     fn take(&mut self, name: &str, value: &'a str) {
-        let name = json::name_of(name);
-        match MEMBERS.iter().position(|member| *member == name) {
+        match MEMBERS.iter().position(|member| json::is_named(name, member)) {
             Some(place) if self.members[place].is_none() => self.members[place] = Some(value),
             Some(place) => self.repeated = Some(MEMBERS[place]),
             None => {
+                let name = json::name_of(name);
                 let meant = MEMBERS.iter().find(|member| spelling::is_other_spelling(&name, member));
                 self.misspelled = self.misspelled.or(meant.copied());
             }
@@ -233,7 +251,7 @@ impl<'a> Envelope<'a> {
         let params = params.map(slice).unwrap_or_default();
         match (method, result, error) {
             (Some(method), None, None) => {
-                let Some(method) = json::unquote(method) else { return refuse("`method` is no string") };
+                let Some(method) = json::unquoted(method) else { return refuse("`method` is no string") };
                 if !params.is_empty() && params[0] != b'{' {
                     return refuse("`params` is no object");
                 }
@@ -324,11 +342,15 @@ fn put_method(text: &mut BytesMut, method: &Method) {
 
 fn put_member(text: &mut BytesMut, key: &str, value: &[u8]) {
     if !value.is_empty() {
-        text.put_slice(b",\"");
-        text.put_slice(key.as_bytes());
-        text.put_slice(b"\":");
+        put_name(text, key);
         text.put_slice(value);
     }
+}
+
+fn put_name(text: &mut BytesMut, key: &str) {
+    text.put_slice(b",\"");
+    text.put_slice(key.as_bytes());
+    text.put_slice(b"\":");
 }
 
 #[cfg(test)]
@@ -343,6 +365,7 @@ mod tests {
     fn ids_and_payloads_are_kept_as_they_were_written() {
         let text = r#"{"jsonrpc":"2.0","id":1.50,"method":"tools/call","params":{ "a":1e400, "a":[ ] }}"#;
         assert_eq!(parse(text).unwrap().encode(), text);
+        assert_eq!(parse(text).unwrap().encode_in_parts().concat(), text.as_bytes());
         let text = r#"{"jsonrpc":"2.0","id":"é","error":{"code":-1,"message":"no", "x":null}}"#;
         assert_eq!(parse(text).unwrap().encode(), text);
     }

@@ -49,12 +49,18 @@ pub fn log_level(params: &Payload) -> Option<Level> {
     Level::parse(&json::unquote(level)?)
 }
 
-/// The text of `_meta` if it is the envelope of a request of 2026-07-28: it has a version, which by itself makes a
+/// The value of `_meta` if it is the envelope of a request of 2026-07-28: it has a version, which by itself makes a
 /// request one without a session.
-pub fn envelope(params: &Payload) -> Option<Bytes> {
+pub fn envelope(params: &Payload) -> Option<Payload> {
     let text = meta_with(params, &VERSION)?;
-    json::first_member(text.as_bytes(), PROTOCOL_VERSION)?;
-    Some(params.json().slice_ref(text.as_bytes()))
+    let envelope = Payload::new(params.revision, params.json().slice_ref(text.as_bytes()));
+    envelope.member(PROTOCOL_VERSION)?;
+    Some(envelope)
+}
+
+/// True if `_meta` is the [`envelope`] of a request of 2026-07-28.
+pub fn has_envelope(params: &Payload) -> bool {
+    meta_with(params, &VERSION).is_some_and(|text| json::first_member(text.as_bytes(), PROTOCOL_VERSION).is_some())
 }
 
 /// The text of `_meta` if it can have a member whose name ends with `letters`.

@@ -202,19 +202,22 @@ impl Outcome {
     ///
     /// Server requests in other methods, and undeclared types, are the server's error: `-32603`.
     pub fn of_modern(method: &Method, result: Payload) -> Self {
-        let kind = result.member("resultType").map(json::unquote);
+        let kind = json::member(result.json(), "resultType").map(json::unquoted);
         // required by the schema: clients refuse a result without one, though servers leave it out
         let Some(kind) = kind else { return Self::Complete(result.with("resultType", "\"complete\"")) };
-        match kind.as_deref() {
-            Some("complete" | "task") => Self::Complete(result),
-            Some("input_required") if method.may_require_input() => Self::InputRequired(result),
-            Some("input_required") => Self::Failed(ErrorObject::internal(&format!(
-                "The server asks for input in answer to {method}, which MCP 2026-07-28 does not allow."
-            ))),
-            _ => Self::Failed(ErrorObject::internal(&format!(
-                "The server answered {method} with a resultType that this gateway does not know."
-            ))),
+        let is_complete = matches!(kind.as_deref(), Some("complete" | "task"));
+        let needs_input = kind.as_deref() == Some("input_required");
+        if is_complete {
+            return Self::Complete(result);
         }
+        if needs_input && method.may_require_input() {
+            return Self::InputRequired(result);
+        }
+        Self::Failed(ErrorObject::internal(&if needs_input {
+            format!("The server asks for input in answer to {method}, which MCP 2026-07-28 does not allow.")
+        } else {
+            format!("The server answered {method} with a resultType that this gateway does not know.")
+        }))
     }
 }
 

@@ -1,5 +1,7 @@
 //! HTTP headers of MCP (transports pages of all versions), and `Accept` and `Content-Type`, which it has rules for.
 
+use std::borrow::Cow;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -86,11 +88,11 @@ pub fn mirrored(value: &str) -> HeaderValue {
 }
 
 /// The text of such a header; `None` if the part between the marks is no base64 of a text.
-pub fn unmirrored(value: &str) -> Option<String> {
+pub fn unmirrored(value: &str) -> Option<Cow<'_, str>> {
     let Some(inner) = value.strip_prefix(SENTINEL.0).and_then(|rest| rest.strip_suffix(SENTINEL.1)) else {
-        return Some(value.to_owned());
+        return Some(Cow::Borrowed(value));
     };
-    String::from_utf8(STANDARD.decode(inner).ok()?).ok()
+    String::from_utf8(STANDARD.decode(inner).ok()?).ok().map(Cow::Owned)
 }
 
 /// The value of a header that has to occur once, trimmed; `None` if it does not, or is no text.

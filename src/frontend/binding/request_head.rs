@@ -3,13 +3,9 @@
 
 use std::{future::pending, panic::resume_unwind, sync::Arc};
 
-use axum::{
-    body::{Body, HttpBody as _},
-    extract::FromRequestParts,
-};
-use bytes::{Bytes, BytesMut};
+use axum::{body::Body, extract::FromRequestParts};
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header, request::Parts};
-use http_body_util::BodyExt as _;
 use tokio::{
     sync::Semaphore,
     task::{JoinError, spawn_blocking},
@@ -28,7 +24,7 @@ use crate::{
     },
     model::{Binding, Endpoint, Serves},
     resource::Authorized,
-    wire::{headers, sse},
+    wire::{body, headers, sse},
 };
 
 /// The head of a request.
@@ -72,8 +68,8 @@ pub(super) struct EnvelopedRequest {
     pub(super) id: RequestId,
     pub(super) method: Method,
     pub(super) params: Payload,
-    /// The text of `_meta`.
-    pub(super) envelope: Bytes,
+    /// The value of `_meta`.
+    pub(super) envelope: Payload,
 }
 
 // === impl RequestHead ===
@@ -198,32 +194,10 @@ pub(super) fn parse(body: &Bytes) -> Result<Frame, Malformed> {
 ///
 /// # Errors
 ///
-/// 413.
-pub(super) async fn read(state: &FrontendState, mut body: Body) -> Result<Bytes, RequestRefusal> {
+/// 413, also for an incomplete body, whose client reads no answer.
+pub(super) async fn read(state: &FrontendState, body: Body) -> Result<Bytes, RequestRefusal> {
     let max = state.settings.body;
-    let mut text = Bytes::new();
-    let mut joined = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        // an incomplete body gets the same refusal, which no client reads
-        let frame = frame.map_err(|_| RequestRefusal::too_large(max))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if text.len() + joined.len() + data.len() > max {
-            return Err(RequestRefusal::too_large(max));
-        }
-        // most bodies are a single chunk, which is not copied
-        if text.is_empty() && joined.is_empty() {
-            text = data;
-        } else {
-            if joined.is_empty() {
-                // the rest of a body that says its length, so that it is not moved as it grows
-                let rest = usize::try_from(body.size_hint().lower()).unwrap_or(max);
-                joined.reserve((text.len() + data.len()).saturating_add(rest).min(max));
-            }
-            joined.extend_from_slice(&std::mem::take(&mut text));
-            joined.extend_from_slice(&data);
-        }
-    }
-    Ok(if joined.is_empty() { text } else { joined.freeze() })
+    body::read(body, max).await.map_err(|_| RequestRefusal::too_large(max))
 }
 
 /// Chooses by the first rule of `translation` 2.8 that matches.
@@ -274,7 +248,7 @@ fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
 }
 
 fn has_envelope(params: &Bytes) -> bool {
-    meta::envelope(&Payload::new(Revision::NEWEST, params.clone())).is_some()
+    meta::has_envelope(&Payload::new(Revision::NEWEST, params.clone()))
 }
 
 /// The refusal of a body without envelope under the header of a stateless version: it is never served in a session.

@@ -9,6 +9,7 @@ use futures_util::{Stream, StreamExt as _};
 use http::{HeaderValue, StatusCode, header};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
+use super::parted_body::PartedBody;
 use crate::{
     frontend::{
         replay::{
@@ -33,6 +34,9 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(1);
 /// The time that a stream outlives the credential that it rests on, so that a client can renew it.
 const EXPIRY_GRACE: Duration = Duration::from_secs(30);
+
+/// Minimum size in bytes of a payload for which a copy costs more than a body of several parts.
+const LARGE: usize = 16 * 1024;
 
 /// The form of a response without stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,15 +137,23 @@ pub(super) fn empty(status: StatusCode) -> Response {
 
 /// A JSON text.
 pub(super) fn json(messages: &[Message], form: ResponseForm) -> Response {
-    let (text, status) = match (form, messages) {
-        (ResponseForm::Session, [message]) => (message.encode(), StatusCode::OK),
-        (ResponseForm::Request, [message]) => (message.encode(), status(message)),
-        _ => (array(messages), StatusCode::OK),
+    let (body, status) = match (form, messages) {
+        (ResponseForm::Session, [message]) => (body(message), StatusCode::OK),
+        (ResponseForm::Request, [message]) => (body(message), status(message)),
+        _ => (Body::from(array(messages)), StatusCode::OK),
     };
-    let mut response = Response::new(Body::from(text));
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(headers::JSON));
     response
+}
+
+/// The text of a message; a large one is not copied for it.
+fn body(message: &Message) -> Body {
+    if message.payload_len() < LARGE {
+        return Body::from(message.encode());
+    }
+    Body::new(PartedBody::new(message.encode_in_parts()))
 }
 
 /// A stream of events until the source or `end` ends. Its headers ask proxies to flush each event at once.

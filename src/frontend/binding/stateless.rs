@@ -2,7 +2,7 @@
 //! reading it (transports, *Request Metadata*), and the form and status of the answer. A request whose headers differ from
 //! its body is refused: a proxy may have decided by the headers.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::response::Response;
 use http::HeaderMap;
@@ -17,7 +17,7 @@ use crate::{
         state::{FrontendState, Sender},
         stateless_request::{RequestEnvelope, RequestMessages, StatelessReply, StatelessRequest},
     },
-    mcp::{CancelReason, ErrorObject, Message, Method, Payload, mirrored_params::Mirror},
+    mcp::{CancelReason, ErrorObject, Message, Method, Payload, json, mirrored_params::Mirror},
     wire::headers,
 };
 
@@ -87,7 +87,7 @@ fn check(
     }
     let Some(key) = headers::named_by(method) else { return Ok(()) };
     // parameters without a name are invalid, which the server reports
-    let Some(name) = params.string(key) else { return Ok(()) };
+    let Some(name) = params.member(key).and_then(json::unquoted) else { return Ok(()) };
     let stated = headers::sole(headers, &headers::NAME);
     let stated = stated.ok_or_else(|| mismatch("the Mcp-Name header is missing, or is there more than once"))?;
     match headers::unmirrored(stated) {
@@ -103,7 +103,10 @@ fn mirrored(headers: &HeaderMap) -> Mirror {
     let visible = |value: &&str| value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
     names
         .map(|(name, param)| {
-            (param.to_owned(), headers::sole(headers, name).filter(visible).and_then(headers::unmirrored))
+            (
+                param.to_owned(),
+                headers::sole(headers, name).filter(visible).and_then(headers::unmirrored).map(Cow::into_owned),
+            )
         })
         .collect()
 }

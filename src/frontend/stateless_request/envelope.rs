@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     frontend::request_limits::ClientDescription,
-    mcp::{ErrorObject, Level, Method, Revision, json::Object, meta},
+    mcp::{ErrorObject, Level, Method, Payload, Revision, meta},
 };
 
 /// The envelope of a request.
@@ -23,19 +23,18 @@ pub(crate) struct RequestEnvelope {
 // === impl RequestEnvelope ===
 
 impl RequestEnvelope {
-    /// Reads the envelope from the text of `_meta`.
+    /// Reads the envelope from the value of `_meta`.
     ///
     /// # Errors
     ///
     /// `-32602` if it is malformed.
-    pub(crate) fn read(text: &Bytes) -> Result<Self, ErrorObject> {
-        let meta = Object::parse(text).ok_or_else(|| missing(meta::PROTOCOL_VERSION))?;
-        let object = |key| match meta.get(key) {
-            Some(value) if value.starts_with('{') => Ok(Some(text.slice_ref(value.as_bytes()))),
+    pub(crate) fn read(meta: &Payload) -> Result<Self, ErrorObject> {
+        let object = |key| match meta.member(key) {
+            Some(value) if value.starts_with('{') => Ok(Some(meta.json().slice_ref(value.as_bytes()))),
             Some(_) => Err(malformed(key, "an object")),
             None => Ok(None),
         };
-        let level = match meta.get(meta::LOG_LEVEL) {
+        let level = match meta.member(meta::LOG_LEVEL) {
             Some(_) => {
                 let level = meta.string(meta::LOG_LEVEL).and_then(|name| Level::parse(&name));
                 Some(level.ok_or_else(|| malformed(meta::LOG_LEVEL, "a log level"))?)

@@ -185,21 +185,46 @@ impl Levels {
 }
 
 /// The position of the first byte that a string cannot contain unescaped: a quote, a backslash, a control character.
-/// Reads eight bytes at a time.
+/// The first bytes are read eight at a time, since most strings are short, then whole blocks.
 pub(super) fn special(bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        // the highest bit of each byte that is looked for, up to the first; those of later bytes may be set too
-        let control = word.wrapping_sub(each(b' ')) & !word;
-        let (quote, backslash) = (word ^ each(b'"'), word ^ each(b'\\'));
-        let found = control | quote.wrapping_sub(each(1)) & !quote | backslash.wrapping_sub(each(1)) & !backslash;
-        if found & each(0x80) != 0 {
-            return Some(8 * index + (found & each(0x80)).trailing_zeros() as usize / 8);
+        if index == FIRST_WORDS {
+            return special_far(bytes, 8 * index);
+        }
+        if let Some(at) = special_in(*word) {
+            return Some(8 * index + at);
         }
     }
-    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
-    rest.iter().position(is_special).map(|at| 8 * words.len() + at)
+    rest.iter().position(|byte| is_special(*byte)).map(|at| 8 * words.len() + at)
+}
+
+const FIRST_WORDS: usize = 16;
+
+/// The position of the first special byte from `begin` on.
+fn special_far(bytes: &[u8], begin: usize) -> Option<usize> {
+    // all bytes of a block are looked at, which the compiler does for many at once
+    let is_plain = |block: &&[u8; 64]| !block.iter().fold(false, |found, byte| found | is_special(*byte));
+    let (blocks, _) = bytes[begin..].as_chunks::<64>();
+    let end = begin + 64 * blocks.iter().take_while(is_plain).count();
+    bytes[end..].iter().position(|byte| is_special(*byte)).map(|at| end + at)
+}
+
+const fn is_special(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | ..b' ')
+}
+
+/// The position of the first special byte in a word.
+const fn special_in(word: [u8; 8]) -> Option<usize> {
+    let word = u64::from_le_bytes(word);
+    // the highest bit of each byte that is looked for, up to the first; those of later bytes may be set too
+    let control = word.wrapping_sub(each(b' ')) & !word;
+    let (quote, backslash) = (word ^ each(b'"'), word ^ each(b'\\'));
+    let found = control | quote.wrapping_sub(each(1)) & !quote | backslash.wrapping_sub(each(1)) & !backslash;
+    match found & each(0x80) {
+        0 => None,
+        found => Some(found.trailing_zeros() as usize / 8),
+    }
 }
 
 const fn each(byte: u8) -> u64 {
@@ -271,6 +296,18 @@ mod tests {
             prop_assert!(members(&written).is_some());
             let cut: String = written.chars().take(cut).chain(written.chars().skip(cut + 1)).collect();
             prop_assert_eq!(members(&cut).is_some(), is_json(&cut), "{}", cut);
+        }
+    }
+
+    #[test]
+    fn a_special_byte_is_found_wherever_it_stands() {
+        for length in 0..300 {
+            let plain = vec![b'\xe9'; length];
+            assert_eq!(special(&plain), None, "{length}");
+            for byte in [b'"', b'\\', b'\n', 0] {
+                let text = [&*plain, &[byte], b"z\0\""].concat();
+                assert_eq!(special(&text), Some(length), "{length} {byte}");
+            }
         }
     }
 

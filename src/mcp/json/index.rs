@@ -1,6 +1,6 @@
 //! Places of the members of an object, so that members are looked up without reading the text again. Knows nothing of MCP.
 
-use std::ops::Range;
+use std::{cmp::Ordering, ops::Range};
 
 use super::{Found, name_of, scan::Members, span};
 
@@ -67,11 +67,15 @@ impl MemberIndex {
 
 impl MemberPlace {
     fn is_named(&self, text: &[u8], key: &str) -> bool {
-        let Some([b'"', name @ .., b'"']) = text.get(range(self.name)) else { return false };
-        if !name.contains(&b'\\') {
-            return name == key.as_bytes();
+        let Some(written) = text.get(range(self.name)) else { return false };
+        // escapes are longer than what they stand for
+        match written.len().cmp(&(key.len() + 2)) {
+            Ordering::Less => false,
+            Ordering::Equal => written[1..].starts_with(key.as_bytes()),
+            Ordering::Greater => {
+                written.contains(&b'\\') && std::str::from_utf8(written).is_ok_and(|name| name_of(name) == key)
+            }
         }
-        std::str::from_utf8(&text[range(self.name)]).is_ok_and(|name| name_of(name) == key)
     }
 }
 

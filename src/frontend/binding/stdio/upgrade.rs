@@ -67,7 +67,7 @@ impl UpgradeOffer {
 
     fn answer(&self, id: RequestId, method: &Method, params: &Payload) -> Message {
         match method {
-            Method::Initialize if meta::envelope(params).is_none() => match read_client(params.json()) {
+            Method::Initialize if !meta::has_envelope(params) => match read_client(params.json()) {
                 Ok(client) => Message::result(id, self.initialized(&client).into()),
                 Err(error) => Message::error(id, error),
             },
