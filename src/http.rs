@@ -8,6 +8,7 @@ mod client_ip;
 mod forwarded;
 mod guard_settings;
 mod host;
+mod logged_path;
 mod origin;
 mod refusal;
 
@@ -33,7 +34,7 @@ use crate::{
         panics,
     },
 };
-use {answers::Answers, refusal::EarlyRefusal};
+use {answers::Answers, logged_path::logged_path, refusal::EarlyRefusal};
 
 /// Middleware around every route.
 pub struct Guard {
@@ -52,7 +53,7 @@ fn log_context(request: &Request, id: CorrelationId, from: ClientIp) -> impl Fn(
     move || {
         vec![
             ("method", Box::new(display(method.clone()))),
-            ("path", Box::new(uri.path().to_owned())),
+            ("path", Box::new(logged_path(&uri))),
             ("request_id", Box::new(display(id))),
             ("client_ip", Box::new(display(from.0))),
         ]

@@ -2,6 +2,7 @@
 
 import anyio
 import httpx
+import leaks
 from case import check, contains, context, equal, finish, walk
 from mcp import ClientSession
 from mcp.client.auth import OAuthClientProvider, TokenStorage
@@ -21,6 +22,7 @@ class Memory(TokenStorage):
 
     async def set_tokens(self, tokens):
         self.tokens = tokens
+        leaks.record(tokens.access_token, tokens.refresh_token)
 
     async def get_client_info(self):
         return self.client

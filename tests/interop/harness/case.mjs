@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { appendFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
@@ -60,6 +61,12 @@ export async function walk(url) {
   const env = { ...process.env, INTEROP_KEY: context.key };
   const { stdout } = await promisify(execFile)(context.python, [script, String(url)], { env, timeout: 120_000 });
   return new URL(stdout.trim());
+}
+
+/** Notes secrets that were issued, for the search at the end of the suite. */
+export function record(...secrets) {
+  const long = secrets.filter((secret) => secret?.length >= 16);
+  if (process.env.INTEROP_SECRETS) appendFileSync(process.env.INTEROP_SECRETS, long.map((secret) => `${secret}\n`).join(''));
 }
 
 export function finish() {

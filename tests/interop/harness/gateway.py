@@ -12,6 +12,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import leaks
+
 KEY = re.compile(r"lkk_[0-9A-Za-z]{8,}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}")
 START_SECONDS = 60
 READY_SECONDS = 180
@@ -113,7 +115,15 @@ class Gateway:
         found = KEY.search(self.cli("keys", "create", name, *options, "--json"))
         if not found:
             raise RuntimeError("`lockkeeper keys create --json` printed no key")
+        leaks.record(found.group())
         return found.group()
+
+    def metrics(self):
+        """What it counts, as Prometheus reads it."""
+        key = self.create_key("metrics", "--direct", "--admin")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {key}"})
+        return connection.getresponse().read()
 
     @staticmethod
     def key_id(key):

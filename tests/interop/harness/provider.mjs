@@ -2,7 +2,7 @@
 // memory, and has the browser's part walked by a script.
 
 import { randomUUID } from 'node:crypto';
-import { walk } from './case.mjs';
+import { record, walk } from './case.mjs';
 
 export class Provider {
   redirectUrl = 'http://127.0.0.1:7777/callback';
@@ -21,9 +21,9 @@ export class Provider {
 
   state() { return this.#state; }
   clientInformation() { return this.client; }
-  saveClientInformation(client) { this.client = client; }
+  saveClientInformation(client) { this.client = client; record(client.client_secret); }
   tokens() { return this.given; }
-  saveTokens(tokens) { this.given = tokens; }
+  saveTokens(tokens) { this.given = tokens; record(tokens.access_token, tokens.refresh_token); }
   saveCodeVerifier(verifier) { this.verifier = verifier; }
   codeVerifier() { return this.verifier; }
   redirectToAuthorization(url) { this.#authorizeUrl = url; }

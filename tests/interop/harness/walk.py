@@ -16,6 +16,8 @@ import urllib.request
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
+import leaks
+
 MOST_STEPS = 8
 APPROVES = re.compile(r"approve|allow|accept|authori[sz]e|grant", re.IGNORECASE)
 DENIES = re.compile(r"den(y|ied)|cancel|reject|refuse|log ?out", re.IGNORECASE)
@@ -144,8 +146,10 @@ def walk(url, key, browser=None):
     browser, home, form, logins = browser or Browser(), origin(url), None, 0
     for _ in range(MOST_STEPS):
         status, target, text = browser.send(url, form)
+        leaks.record(key, *(cookie.value for cookie in browser.cookies))
         if target:
             if origin(target) != home or urllib.parse.urlsplit(target).scheme not in ("http", "https"):
+                leaks.record(*urllib.parse.parse_qs(urllib.parse.urlsplit(target).query).get("code", []))
                 return target
             url, form = target, None
             continue
