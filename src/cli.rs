@@ -6,6 +6,7 @@
 
 pub mod add;
 pub mod arguments;
+pub mod audit;
 
 pub mod check;
 pub mod client;
@@ -121,6 +122,8 @@ pub enum Command {
     /// Shows, rotates and retires the keys that sign access tokens
     #[command(subcommand)]
     SigningKeys(signing_keys::SigningKeysCommand),
+    /// Prints the audit trail
+    Audit(audit::AuditArgs),
     /// Shows a message as a client or server of another protocol version gets it
     Translate(translate::TranslateArgs),
     /// Exits with 0 if the running gateway answers (for containers)
@@ -181,6 +184,7 @@ impl Command {
             Self::Clients(command) => command.run(process).await,
             Self::Grants(command) => command.run(process).await,
             Self::SigningKeys(command) => command.run(process).await,
+            Self::Audit(args) => args.run(process).await,
             Self::Translate(args) => args.run(process),
             Self::Healthcheck(args) => args.run(process).await,
             Self::Version(args) => {

@@ -113,7 +113,7 @@ impl Guard {
             self.answers.log(&answer);
             answer
         };
-        let mut answer = log_with(context, answer).await;
+        let mut answer = log_with(id.digits(), context, answer).await;
         self.answers.add_headers(&mut answer, id);
         answer
     }

@@ -15,6 +15,7 @@
 //! | [`gateway`] | a server made of many servers: policy, routing, merging |
 //! | [`backend`] | the servers behind the gateway |
 //! | [`frontend`] | the clients in front of it |
+//! | [`audit`] | the audit trail: one line in the log and one row for each event |
 //! | [`oauth`], [`resource`] | the authorization server, and who is let in |
 //! | [`oauth_client`] | logs a person in at a protected server elsewhere |
 //! | [`doctor`] | what the well-known clients require of a deployment |
@@ -35,6 +36,7 @@
 //! | `OA-63`, `N-21` | `docs/authorization.md` |
 
 pub mod app;
+pub mod audit;
 pub mod backend;
 pub mod cli;
 pub mod config;

@@ -60,6 +60,7 @@ use self::{
     signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, verify::Verifier,
 };
 use crate::{
+    audit::Audit,
     model::{BackendId, Groups, IdentitySigner},
     storage::Storage,
     support::{Clock, Random, SealingKey, Secret},
@@ -98,7 +99,8 @@ impl OAuth {
         random: Arc<dyn Random>,
         settings: OAuthSettings,
     ) -> Result<Self, OAuthError> {
-        let deps = OAuthDeps { storage, clock, random, settings: Arc::new(settings) };
+        let audit = Audit::new(storage.clone(), Arc::clone(&clock));
+        let deps = OAuthDeps { storage, audit, clock, random, settings: Arc::new(settings) };
         let master = master_key::master_key(&deps.settings.master_key, &*deps.random)?;
         let pepper =
             Arc::new(Pepper::new(master_key::stored_secret(&master, &deps.storage, "pepper", &*deps.random).await?));
@@ -117,6 +119,11 @@ impl OAuth {
     /// Grants.
     pub fn grants(&self) -> &Grants {
         &self.0.grants
+    }
+
+    /// The audit trail.
+    pub fn audit(&self) -> &Audit {
+        &self.0.deps.audit
     }
 
     /// The keys that sign access tokens.
@@ -182,6 +189,9 @@ impl OAuth {
         if let Err(error) = self.0.uses.write().await {
             tracing::warn!(%error, "usage times could not be written");
         }
+        if let Err(error) = self.0.deps.audit.write().await {
+            tracing::warn!(%error, "the audit trail could not be written");
+        }
     }
 
     /// One poll: applies new revocations and other signing keys by any process, and writes usage times.
@@ -189,7 +199,8 @@ impl OAuth {
         if self.0.signing.sync().await? {
             self.0.revocations.index().end_tokens();
         }
-        self.0.revocations.sync().await
+        self.0.revocations.sync().await?;
+        Ok(self.0.deps.audit.write().await?)
     }
 
     /// Purges expired rows, and rotates the signing keys if they are old.
@@ -198,6 +209,7 @@ impl OAuth {
         self.0.revocations.index().purge(now);
         self.0.registrations.purge(now).await?;
         self.0.signing.maintain().await?;
+        self.0.deps.audit.purge(self.0.deps.settings.policy.audit_retention).await?;
         Ok(self.0.deps.storage.expired_rows().delete(now).await?)
     }
 
@@ -226,6 +238,7 @@ impl Services {
         let keys = Arc::new(Keys::new(deps.clone(), Arc::clone(&pepper), r(), u()));
         let registrations = Arc::new(Registrations::new(deps.clone(), pepper));
         let endpoints = Endpoints {
+            audit: deps.audit.clone(),
             settings: Arc::clone(&deps.settings),
             token: Arc::new(TokenEndpoint::new(Arc::clone(&keys), Arc::clone(&signing), r(), u())),
             registrations: Arc::clone(&registrations),

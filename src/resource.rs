@@ -27,7 +27,8 @@ use ticket::Tickets;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    model::{Binding, Caller, ClientIp, Direct, Endpoint, GrantId, KeyId, QueryKey, Scope, Scopes, Target},
+    audit::AuditEvent,
+    model::{Binding, Caller, ClientIp, Direct, Endpoint, QueryKey, Scope, Scopes, Target},
     oauth::{CredentialAccess, KeyRefusal, OAuth, VerifiedCredential, cors, policy},
     support::Timestamp,
 };
@@ -156,7 +157,7 @@ impl Gate {
             CredentialAccess::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
         };
         if !fits {
-            return Err(misplaced(verified));
+            return Err(self.misplaced(verified));
         }
         let existing = &self.oauth.settings().backends;
         if messages == Messages::Yes || existing.are_opened(&verified.caller.rights.backends, &endpoint.target) {
@@ -170,6 +171,22 @@ impl Gate {
             }
             _ => Err(ResourceRefusal::NotAllowed),
         }
+    }
+
+    /// Refuses a valid credential that does not open the endpoint: the reason is only recorded (`OA-108`).
+    fn misplaced(&self, verified: &VerifiedCredential) -> ResourceRefusal {
+        let Caller { grant, key, .. } = &*verified.caller;
+        self.oauth.audit().record(&match &verified.opens {
+            CredentialAccess::Endpoint(own, _) => {
+                AuditEvent::TokenRefused { grant: grant.clone(), reason: format!("it is for {own} only") }
+            }
+            CredentialAccess::Key(_) => AuditEvent::KeyMisplaced {
+                key: key.clone(),
+                reason: "it is for the login page and `/sse` only: `lockkeeper keys create NAME --direct` makes a key for \
+                         a program",
+            },
+        });
+        ResourceRefusal::InvalidToken
     }
 
     fn challenge(&self, endpoint: &Endpoint, scopes: Scopes) -> Challenge {
@@ -220,8 +237,8 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
     let needed: Scopes = policy::baseline(&endpoint).iter().cloned().chain([Scope::Admin]).collect();
     let refused = match gate.check(credential, client_ip(&request)).await {
         Ok(verified) => match &verified.opens {
-            CredentialAccess::Endpoint(own, _) if *own != endpoint => Some(misplaced(&verified)),
-            CredentialAccess::Key(Direct::Refused) => Some(misplaced(&verified)),
+            CredentialAccess::Endpoint(own, _) if *own != endpoint => Some(gate.misplaced(&verified)),
+            CredentialAccess::Key(Direct::Refused) => Some(gate.misplaced(&verified)),
             _ if verified.caller.rights.admin => {
                 request.extensions_mut().insert(Authorized::of(&verified));
                 None
@@ -237,22 +254,6 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
         None => next.run(request).await,
         Some(refusal) => refusal.answer(&gate.challenge(&endpoint, needed)),
     }
-}
-
-/// Refuses a valid credential that does not open the endpoint: the reason is only logged (`OA-108`).
-fn misplaced(verified: &VerifiedCredential) -> ResourceRefusal {
-    let (grant, key) = (verified.caller.grant.as_ref(), verified.caller.key.as_ref());
-    match &verified.opens {
-        CredentialAccess::Endpoint(own, _) => {
-            let grant = grant.map(GrantId::as_str);
-            tracing::info!(target: "audit", reason = %format_args!("it is for {own} only"), grant, "access token refused");
-        }
-        CredentialAccess::Key(_) => {
-            let reason = "it is for the login page and `/sse` only: `lockkeeper keys create NAME --direct` makes a key for a program";
-            tracing::info!(target: "audit", reason, key = key.map(KeyId::as_str), "API key refused");
-        }
-    }
-    ResourceRefusal::InvalidToken
 }
 
 /// True for a request to `/messages`.

@@ -5,6 +5,7 @@
 //! digests or ciphertext.
 
 mod api_keys;
+mod audit_events;
 mod backend_eras;
 mod browser_sessions;
 mod clients;
@@ -29,6 +30,7 @@ use std::{
 };
 
 pub use api_keys::KeyTable;
+pub use audit_events::{AuditRow, AuditSearch, AuditTable, StoredAuditRow};
 pub use backend_eras::BackendEraTable;
 pub use browser_sessions::{BrowserSession, BrowserSessionTable};
 pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
@@ -97,6 +99,11 @@ impl Storage {
     pub async fn close(&self) {
         self.mcp_sessions.pool.close().await;
         self.database.pool.close().await;
+    }
+
+    /// The audit trail.
+    pub const fn audit(&self) -> AuditTable<'_> {
+        AuditTable(&self.database)
     }
 
     /// Eras of backends.

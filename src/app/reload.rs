@@ -7,12 +7,13 @@ use parking_lot::Mutex;
 
 use super::call_path::{self, CallPath};
 use crate::{
+    audit::AuditEvent,
     backend::{BackendChanges, Supervisor},
     config::Config,
     crossing::Crossing,
     frontend::Frontend,
     gateway::Gateway,
-    model::{BackendSpec, Groups},
+    model::{BackendId, BackendSpec, Groups},
     oauth::OAuth,
     support::Clock,
 };
@@ -74,7 +75,11 @@ impl Reloader {
         state.running.groups.clone_from(&config.groups);
         state.pending = pending(&state.running, config);
         state.refused = None;
-        ReloadReport { changes, pending: state.pending.clone() }
+        let report = ReloadReport { changes, pending: state.pending.clone() };
+        if !report.is_empty() {
+            self.oauth.audit().record(&AuditEvent::ConfigurationChanged { summary: report.summary() });
+        }
+        report
     }
 
     /// Notes that another configuration was refused: the running one stays.
@@ -123,6 +128,18 @@ fn pending(running: &Config, other: &Config) -> Vec<&'static str> {
 // === impl ReloadReport ===
 
 impl ReloadReport {
+    /// The servers that were started and ended, and what waits for the next start.
+    fn summary(&self) -> String {
+        let BackendChanges { added, removed, replaced } = &self.changes;
+        let servers = |what: &str, ids: &[BackendId]| {
+            let ids: Vec<&str> = ids.iter().map(BackendId::as_str).collect();
+            (!ids.is_empty()).then(|| format!("{what} {}", ids.join(", ")))
+        };
+        let pending = (!self.pending.is_empty()).then(|| format!("at the next start {}", self.pending.join(", ")));
+        let parts = [servers("added", added), servers("removed", removed), servers("replaced", replaced), pending];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
     /// True if nothing has changed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -64,11 +64,20 @@ impl Output {
 
     /// Prints a result. A closed pipe is not an error.
     pub fn print(&mut self, text: &str) {
-        let _ = self.stdout.write_all(text.as_bytes());
+        let _ = self.try_print(text);
+    }
+
+    /// Prints a part of a result that goes on until nobody reads it.
+    ///
+    /// # Errors
+    ///
+    /// If the pipe is closed.
+    pub fn try_print(&mut self, text: &str) -> io::Result<()> {
+        self.stdout.write_all(text.as_bytes())?;
         if !text.ends_with('\n') {
-            let _ = self.stdout.write_all(b"\n");
+            self.stdout.write_all(b"\n")?;
         }
-        let _ = self.stdout.flush();
+        self.stdout.flush()
     }
 
     /// Prints a result as JSON.

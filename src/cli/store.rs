@@ -46,8 +46,11 @@ impl AdminStore {
         Ok(Self { oauth, storage })
     }
 
-    /// Flushes and closes the database.
+    /// Writes what the command did into the audit trail, and closes the database.
     pub async fn close(self) {
+        if let Err(error) = self.oauth.audit().write().await {
+            tracing::warn!(%error, "the audit trail could not be written");
+        }
         self.storage.close().await;
     }
 }

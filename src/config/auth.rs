@@ -17,6 +17,7 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
         refresh_grace: lifetime("refresh_grace", Duration::ZERO, minute * 5, default.refresh_grace),
         code_lifetime: lifetime("code_lifetime", second * 10, minute * 10, default.code_lifetime),
         transaction_lifetime: lifetime("transaction_lifetime", minute, hour, default.transaction_lifetime),
+        audit_retention: lifetime("audit_retention", hour * 24 * 7, hour * 24 * 3650, default.audit_retention),
         redirect_schemes: section.parsed_list("redirect_schemes", scheme).unwrap_or_default(),
         trusted_redirect_hosts: section.parsed_list("trusted_redirect_hosts", host).unwrap_or_default(),
         registration: section

@@ -43,6 +43,8 @@ pub struct AuthPolicy {
     pub trusted_redirect_hosts: Vec<String>,
     /// `registration`: dynamic client registration.
     pub registration: Registration,
+    /// `audit_retention`: age at which rows of the audit trail are deleted, 7 to 3,650 days (OA-141).
+    pub audit_retention: Duration,
     /// `conceal_backends`: concealment of backend names from unauthenticated clients.
     pub conceal_backends: ConcealBackends,
     /// `advertise_iss`: announcement of `iss` in the metadata.
@@ -85,6 +87,7 @@ impl Default for AuthPolicy {
             refresh_grace: Duration::from_mins(1),
             code_lifetime: Duration::from_mins(1),
             transaction_lifetime: Duration::from_mins(10),
+            audit_retention: Duration::from_hours(400 * 24),
             redirect_schemes: Vec::new(),
             trusted_redirect_hosts: Vec::new(),
             registration: Registration::Open,

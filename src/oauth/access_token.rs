@@ -99,6 +99,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        audit::Audit,
         oauth::{OAuthSettings, dependencies::OAuthDeps, signing::SigningKeys},
         storage::Storage,
         support::{ManualClock, SealingKey, SeededRandom},
@@ -108,9 +109,11 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_seconds(1_000_000);
 
     async fn keys() -> Arc<KeySet> {
+        let (storage, clock) = (Storage::in_memory().await.unwrap(), Arc::new(ManualClock::default()));
         let deps = OAuthDeps {
-            storage: Storage::in_memory().await.unwrap(),
-            clock: Arc::new(ManualClock::default()),
+            audit: Audit::new(storage.clone(), Arc::<ManualClock>::clone(&clock)),
+            storage,
+            clock,
             random: Arc::new(SeededRandom::new(1)),
             settings: Arc::new(OAuthSettings::new(ISSUER)),
         };

@@ -7,6 +7,7 @@ use super::{
     dependencies::OAuthDeps, error::OAuthError, opaque, pepper::Pepper, revocation::Revocations, usage::UsageRecorder,
 };
 use crate::{
+    audit::{AuditEvent, KeyEvent},
     model::{ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey, Rights, UserId},
     support::{
         Digest, Secret, Timestamp,
@@ -121,7 +122,12 @@ impl Keys {
             return Ok(key.into());
         }
         metrics::counter!("lockkeeper_key_refusals_total").increment(1);
-        Err(limits.count(parsed.map(|key| key.id), from, now))
+        let refusal = limits.count(parsed.map(|key| key.id), from, now);
+        // those beyond the limits are not recorded, so that a flood does not fill the log
+        if matches!(refusal, KeyRefusal::Unknown) {
+            self.deps.audit.record(&AuditEvent::KeyRefused { from });
+        }
+        Err(refusal)
     }
 
     /// Creates a key and, if it is new, its user: the key itself unless one is named. The secret is returned only here.
@@ -141,7 +147,7 @@ impl Keys {
             rotated: None,
         };
         self.deps.storage.keys().add(&key, Some(&self.pepper.mac(parts.secret.expose()))).await?;
-        tracing::info!(target: "audit", key = %key.id, user = %key.user, "API key created");
+        self.record_created(&key);
         Ok((key, text))
     }
 
@@ -161,7 +167,7 @@ impl Keys {
             rotated: None,
         };
         self.deps.storage.keys().add(&key, None).await?;
-        tracing::info!(target: "audit", key = %key.id, user = %key.user, kind = key.kind.word(), "account created");
+        self.record_created(&key);
         Ok(key)
     }
 
@@ -182,10 +188,19 @@ impl Keys {
     pub async fn set_rights(&self, key: &KeyId, rights: &Rights) -> Result<bool, OAuthError> {
         let changed = self.deps.storage.keys().set_rights(key, rights, self.deps.now()).await?;
         if changed {
-            tracing::info!(target: "audit", %key, "rights changed");
+            self.deps.audit.record(&AuditEvent::Key(KeyEvent::RightsChanged(key.clone())));
             self.revocations.sync().await?;
         }
         Ok(changed)
+    }
+
+    fn record_created(&self, key: &ApiKey) {
+        let ApiKey { id, user, kind, .. } = key;
+        self.deps.audit.record(&AuditEvent::Key(KeyEvent::Created {
+            key: id.clone(),
+            user: user.clone(),
+            kind: kind.word(),
+        }));
     }
 
     /// Every key, revoked ones too, oldest first.
@@ -196,7 +211,9 @@ impl Keys {
     /// Revokes a key with its grants, tokens, streams and browser sessions. Returns false if no live key has this id.
     pub async fn revoke(&self, key: &KeyId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.keys().revoke(key, self.deps.now()).await?;
-        tracing::info!(target: "audit", %key, done, "API key revoked");
+        if done {
+            self.deps.audit.record(&AuditEvent::Key(KeyEvent::Revoked(key.clone())));
+        }
         self.revocations.sync().await?;
         Ok(done)
     }
@@ -263,15 +280,13 @@ impl From<ApiKey> for KeyHolder {
 // === impl WrongKeys ===
 
 impl WrongKeys {
-    /// Counts a wrong key and returns the refusal. Rate-limited refusals are not logged, so that a flood does not fill
-    /// the log.
+    /// Counts a wrong key and returns the refusal.
     fn count(&self, id: Option<KeyId>, from: IpAddr, now: Timestamp) -> KeyRefusal {
         let network = self.networks.take(ClientIp(from).network(), now);
         let id = id.map_or(Ok(()), |id| self.ids.fail(id, now));
         if let Some(retry_after) = network.err().max(id.err()) {
             return KeyRefusal::Limited { retry_after };
         }
-        tracing::warn!(target: "audit", ip = %from, "API key refused");
         KeyRefusal::Unknown
     }
 }

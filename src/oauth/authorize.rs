@@ -26,6 +26,7 @@ use super::{
     usage::UsageRecorder,
 };
 use crate::{
+    audit::AuditEvent,
     model::{ClientId, Endpoint, Grant, GrantId, Scope, Scopes, Target},
     support::{SealingKey, Secret, Timestamp},
 };
@@ -136,7 +137,8 @@ impl Authorization {
 
     /// Denies without a login: the client receives `access_denied`. Nothing is stored.
     pub fn decline(&self, transaction: &Transaction) -> Redirect {
-        tracing::info!(target: "audit", client = %transaction.request.client, "authorization denied without a login");
+        let client = transaction.request.client.clone();
+        self.deps.audit.record(&AuditEvent::Denial { user: None, client });
         transaction.request.deny().redirect(&self.deps.settings)
     }
 
@@ -177,7 +179,7 @@ impl Authorization {
         holder: &KeyHolder,
     ) -> Result<Redirect, AuthorizationError> {
         if !self.keys.is_live(&holder.key).await.map_err(|error| AuthorizationError::internal(&error))? {
-            return Err(AuthorizationError::logged_out().logged());
+            return Err(AuthorizationError::logged_out().logged(&self.deps.audit));
         }
         let request = self.take_request(id, browser).await?;
         let Some(mut resolved) = request.resolve(&self.deps.settings) else {
@@ -200,9 +202,17 @@ impl Authorization {
     }
 
     /// Denies: the client receives `access_denied`. Works once.
-    pub async fn deny(&self, id: &TransactionId, browser: &Browser) -> Result<Redirect, AuthorizationError> {
+    pub async fn deny(
+        &self,
+        id: &TransactionId,
+        browser: &Browser,
+        holder: Option<&KeyHolder>,
+    ) -> Result<Redirect, AuthorizationError> {
         let request = self.take_request(id, browser).await?;
-        tracing::info!(target: "audit", client = %request.client, "authorization denied");
+        self.deps.audit.record(&AuditEvent::Denial {
+            user: holder.map(|holder| holder.user.clone()),
+            client: request.client.clone(),
+        });
         Ok(request.deny().redirect(&self.deps.settings))
     }
 
@@ -214,9 +224,9 @@ impl Authorization {
     ) -> Result<AuthorizationRequest, AuthorizationError> {
         let taken = self.deps.storage.transactions().decide(&id.digest(), &browser.0, self.deps.now()).await;
         let taken = taken.map_err(|error| AuthorizationError::internal(&error.into()))?;
-        let Some((text, expires)) = taken else { return Err(AuthorizationError::gone().logged()) };
+        let Some((text, expires)) = taken else { return Err(AuthorizationError::gone().logged(&self.deps.audit)) };
         if self.deps.now() >= expires {
-            return Err(AuthorizationError::lapsed().logged());
+            return Err(AuthorizationError::lapsed().logged(&self.deps.audit));
         }
         AuthorizationRequest::from_text(&text).map_err(|error| AuthorizationError::internal(&error))
     }
@@ -252,7 +262,8 @@ impl Authorization {
             // OA-42: registrations that somebody consents to do not count
             self.registrations.give_back(&network, now);
         }
-        tracing::info!(target: "audit", client = %grant.client, user = %grant.user, grant = %grant.id, endpoint = %grant.endpoint, scopes = %grant.scopes, "authorization approved");
+        let Grant { id, user, client, endpoint, scopes, .. } = grant;
+        self.deps.audit.record(&AuditEvent::Consent { user, client, grant: id, endpoint, scopes });
         Ok(())
     }
 }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{dependencies::OAuthDeps, error::OAuthError, revocation::Revocations};
-use crate::model::{Client, ClientId};
+use crate::{
+    audit::{AuditEvent, ClientEvent},
+    model::{Client, ClientId},
+};
 
 /// The registered clients.
 pub struct RegisteredClients {
@@ -30,7 +33,9 @@ impl RegisteredClients {
     /// Restores a revoked client; its grants stay revoked. Returns false if no revoked client has this id.
     pub async fn restore(&self, client: &ClientId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.clients().restore(client, self.deps.now()).await?;
-        tracing::info!(target: "audit", %client, done, "client restored");
+        if done {
+            self.deps.audit.record(&AuditEvent::Client(ClientEvent::Restored(client.clone())));
+        }
         Ok(done)
     }
 
@@ -38,7 +43,9 @@ impl RegisteredClients {
     /// false if there is no such client.
     pub async fn revoke(&self, client: &ClientId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.clients().revoke(client, self.deps.now()).await?;
-        tracing::info!(target: "audit", %client, done, "client revoked");
+        if done {
+            self.deps.audit.record(&AuditEvent::Client(ClientEvent::Revoked(client.clone())));
+        }
         self.revocations.sync().await?;
         Ok(done)
     }

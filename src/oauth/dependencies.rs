@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::oauth_settings::OAuthSettings;
 use crate::{
+    audit::Audit,
     storage::Storage,
     support::{Clock, Random, Timestamp},
 };
@@ -12,6 +13,7 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct OAuthDeps {
     pub(super) storage: Storage,
+    pub(super) audit: Audit,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
     pub(super) settings: Arc<OAuthSettings>,

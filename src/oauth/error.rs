@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use axum::response::{IntoResponse, Response};
+use axum::{
+    extract::State,
+    response::{IntoResponse, Response},
+};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde_json::json;
 
@@ -10,7 +13,11 @@ use super::{
     form::Repeated,
     logged_reason::{ClientProblem, GrantProblem},
 };
-use crate::{storage, support::NotSealedHere};
+use crate::{
+    audit::{Audit, AuditEvent},
+    storage,
+    support::NotSealedHere,
+};
 
 /// Internal error; never shown to clients.
 #[derive(Debug, thiserror::Error)]
@@ -147,20 +154,36 @@ impl ErrorResponse {
     }
 }
 
-impl ErrorResponse {
-    /// Logs each refusal with the reason that the response omits, without secrets.
-    fn log(&self) {
-        let (_, error) = self.code();
-        let refused = |reason: &dyn std::fmt::Display| {
-            tracing::info!(target: "audit", error, %reason, "OAuth request refused");
+/// A refusal with the reason that the response omits, without secrets; an extension of the response until it is recorded.
+#[derive(Debug, Clone)]
+pub(super) struct RefusedRequest {
+    error: &'static str,
+    reason: String,
+}
+
+impl RefusedRequest {
+    /// The refusal; `None` for a failure of the gateway, which is logged.
+    fn of(response: &ErrorResponse) -> Option<Self> {
+        let (_, error) = response.code();
+        let reason = match response {
+            ErrorResponse::Internal(error) => {
+                tracing::error!(%error, "an OAuth request failed");
+                return None;
+            }
+            ErrorResponse::InvalidClient(_, problem) => problem.to_string(),
+            ErrorResponse::InvalidGrant(problem) => problem.to_string(),
+            other => other.to_string(),
         };
-        match self {
-            Self::Internal(error) => tracing::error!(%error, "an OAuth request failed"),
-            Self::InvalidClient(_, problem) => refused(problem),
-            Self::InvalidGrant(problem) => refused(problem),
-            other => refused(other),
-        }
+        Some(Self { error, reason })
     }
+}
+
+/// Records the refusal of a response, if it is one.
+pub(super) async fn record_refusal(State(audit): State<Audit>, mut response: Response) -> Response {
+    if let Some(RefusedRequest { error, reason }) = response.extensions_mut().remove() {
+        audit.record(&AuditEvent::RequestRefused { error, reason });
+    }
+    response
 }
 
 impl From<storage::StorageError> for ErrorResponse {
@@ -177,11 +200,14 @@ impl From<Repeated> for ErrorResponse {
 
 impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
-        self.log();
+        let refused = RefusedRequest::of(&self);
         let (status, code) = self.code();
         metrics::counter!("lockkeeper_oauth_refusals_total", "error" => code).increment(1);
         let body = axum::Json(json!({ "error": code, "error_description": self.to_string() }));
         let mut response = (status, body).into_response();
+        if let Some(refused) = refused {
+            response.extensions_mut().insert(refused);
+        }
         let mut add = |name: HeaderName, value: String| {
             if let Ok(value) = HeaderValue::try_from(value) {
                 response.headers_mut().insert(name, value);

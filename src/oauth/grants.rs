@@ -10,6 +10,7 @@ use super::{
     revocation::Revocations,
 };
 use crate::{
+    audit::{AuditEvent, Revoker},
     model::{Grant, GrantId, Groups, Rights, UserId},
     storage::ListedGrant,
 };
@@ -66,7 +67,8 @@ impl Grants {
         if found.is_none_or(|grant| grant.user != *user) {
             return Ok(false);
         }
-        tracing::info!(target: "audit", %user, %grant, "grant revoked");
+        let (user, by) = (Some(user.clone()), Revoker::Operator);
+        self.deps.audit.record(&AuditEvent::GrantRevoked { grant: grant.clone(), user, by });
         self.revocations.end_grant(grant).await
     }
 
@@ -81,14 +83,16 @@ impl Grants {
         }) {
             return Ok(false);
         }
-        tracing::info!(target: "audit", user = %holder.user, key = %holder.key, %grant, "grant revoked");
+        let (user, by) = (Some(holder.user.clone()), Revoker::Holder(holder.key.clone()));
+        self.deps.audit.record(&AuditEvent::GrantRevoked { grant: grant.clone(), user, by });
         self.revocations.end_grant(grant).await
     }
 
     /// Revokes every grant of a user and returns their number.
     pub async fn revoke_all(&self, user: &UserId) -> Result<u64, OAuthError> {
         let count = self.deps.storage.grants().revoke_of(user, |_, _| true, self.deps.now()).await?;
-        tracing::info!(target: "audit", %user, count, "every grant revoked");
+        let (user, by) = (Some(user.clone()), Revoker::Operator);
+        self.deps.audit.record(&AuditEvent::GrantsRevoked { user, client: None, count, by });
         self.revocations.sync().await?;
         Ok(count)
     }
@@ -98,7 +102,8 @@ impl Grants {
         let groups = self.deps.settings.backends.groups();
         let within = |grant: &Grant, key: &Rights| grant.rights(key, &groups).is_within(&holder.rights);
         let count = self.deps.storage.grants().revoke_of(&holder.user, within, self.deps.now()).await?;
-        tracing::info!(target: "audit", user = %holder.user, key = %holder.key, count, "every grant within the key's rights revoked");
+        let (user, by) = (Some(holder.user.clone()), Revoker::Holder(holder.key.clone()));
+        self.deps.audit.record(&AuditEvent::GrantsRevoked { user, client: None, count, by });
         self.revocations.sync().await?;
         Ok(count)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{api_keys::Keys, error::OAuthError, opaque};
 use crate::{
+    audit::{AuditEvent, KeyEvent},
     model::{ApiKey, KeyId, KeyKind, KeyRotation, RotatedUser, UserId},
     support::Secret,
 };
@@ -38,7 +39,8 @@ impl Keys {
         if !self.deps.storage.keys().rotate(old, (&key, &mac), now + rotation.overlap, now).await? {
             return Ok(None);
         }
-        tracing::info!(target: "audit", key = %old, successor = %key.id, user = %key.user, "API key rotated");
+        let (successor, user) = (key.id.clone(), key.user.clone());
+        self.deps.audit.record(&AuditEvent::Key(KeyEvent::Rotated { key: old.clone(), successor, user }));
         self.revocations.sync().await?;
         Ok(Some((key, text)))
     }

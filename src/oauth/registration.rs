@@ -16,6 +16,7 @@ use super::{
     redirect_uri::RedirectUri,
 };
 use crate::{
+    audit::{AuditEvent, ClientEvent},
     model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Registration, Scopes},
     storage::{NewClient, RegistrationOutcome, UnusedLimits},
     support::{Digest, Secret, Timestamp, limits::Buckets, printable_name},
@@ -151,13 +152,17 @@ impl Registrations {
         match added? {
             RegistrationOutcome::Added => {
                 let Client { id, name, .. } = new.client;
-                tracing::info!(target: "audit", client = %id, ?name, ip = %from.0, "client registered");
+                self.deps.audit.record(&AuditEvent::Client(ClientEvent::Registered {
+                    client: id.clone(),
+                    name,
+                    from: from.0,
+                }));
                 Ok((id, now))
             }
             // it uses no space
             RegistrationOutcome::Known(id, created) => {
                 self.limits.give_back(&network, now);
-                tracing::info!(target: "audit", client = %id, ip = %from.0, "client registered again");
+                self.deps.audit.record(&AuditEvent::Client(ClientEvent::Known { client: id.clone(), from: from.0 }));
                 Ok((id, created))
             }
             RegistrationOutcome::Revoked => Err(ErrorResponse::ClientRevoked),

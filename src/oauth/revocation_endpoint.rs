@@ -9,7 +9,8 @@ use super::{
     revocation::Revocations, signing::SigningKeys,
 };
 use crate::{
-    model::{Client, ClientId},
+    audit::{AuditEvent, GrantParties, Revoker},
+    model::{Client, ClientId, GrantId, UserId},
     storage::Revocation,
     support::{Digest, Timestamp},
 };
@@ -39,7 +40,8 @@ impl RevocationEndpoint {
         let grant = self.deps.storage.grants().lookup(&row.grant).await?;
         if let Some(grant) = grant.filter(|grant| grant.client == client.id) {
             self.revocations.end_grant(&grant.id).await?;
-            tracing::info!(target: "audit", client = %client.id, user = %grant.user, grant = %grant.id, "grant revoked by its client");
+            let by = Revoker::Client(client.id.clone());
+            self.deps.audit.record(&AuditEvent::GrantRevoked { grant: grant.id, user: Some(grant.user), by });
         }
         Ok(())
     }
@@ -52,7 +54,8 @@ impl RevocationEndpoint {
             return Ok(());
         }
         self.deps.storage.revocations().revoke_token(&claims.jti, Timestamp::from_seconds(claims.exp), now).await?;
-        tracing::info!(target: "audit", client = %client.id, user = claims.sub, grant = claims.gid, "access token revoked by its client");
+        let (grant, user) = (GrantId::new(claims.gid), UserId::new(claims.sub));
+        self.deps.audit.record(&AuditEvent::TokenRevoked(GrantParties { grant, user, client: client.id.clone() }));
         self.revocations.index().revoke(&Revocation::Token(claims.jti));
         Ok(())
     }

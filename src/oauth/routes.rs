@@ -7,6 +7,7 @@ use axum::{
     Extension, Json, Router,
     body::Bytes,
     extract::{DefaultBodyLimit, OriginalUri, State, rejection::BytesRejection},
+    middleware,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -15,11 +16,19 @@ use serde_json::{Value, json};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::{
-    cors, error::ErrorResponse, form::Params, introspection_endpoint::IntrospectionEndpoint, metadata,
-    oauth_settings::OAuthSettings, registration::Registrations, revocation_endpoint::RevocationEndpoint,
-    signing::SigningKeys, token::TokenEndpoint,
+    cors,
+    error::{ErrorResponse, record_refusal},
+    form::Params,
+    introspection_endpoint::IntrospectionEndpoint,
+    metadata,
+    oauth_settings::OAuthSettings,
+    registration::Registrations,
+    revocation_endpoint::RevocationEndpoint,
+    signing::SigningKeys,
+    token::TokenEndpoint,
 };
 use crate::{
+    audit::Audit,
     model::{ClientIp, ConcealBackends, Endpoint},
     support::Digest,
 };
@@ -38,6 +47,7 @@ type Body = Result<Bytes, BytesRejection>;
 /// Services behind the endpoints. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Endpoints {
+    pub(super) audit: Audit,
     pub(super) settings: Arc<OAuthSettings>,
     pub(super) signing: Arc<SigningKeys>,
     pub(super) token: Arc<TokenEndpoint>,
@@ -75,7 +85,8 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
         // OA-7: `/p/.well-known/openid-configuration`
         router = router.route(&format!("{base}/.well-known/{{*path}}"), discovery);
     }
-    cors::open(router.with_state(endpoints))
+    let recorded = middleware::map_response_with_state(endpoints.audit.clone(), record_refusal);
+    cors::open(router.layer(recorded).with_state(endpoints))
 }
 
 fn set(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {

@@ -14,7 +14,10 @@ use serde_json::Value;
 pub use self::key_set::{KeySet, SigningKeyUse, SigningKeyView};
 use self::sealed_key::generate;
 use super::{dependencies::OAuthDeps, error::OAuthError};
-use crate::support::SealingKey;
+use crate::{
+    audit::{AuditEvent, KeyEvent},
+    support::SealingKey,
+};
 
 /// Time for which a key signs before the next one follows by itself.
 const ROTATED_AFTER: Duration = Duration::from_hours(90 * 24);
@@ -85,7 +88,7 @@ impl SigningKeys {
             let key = generate(&self.master, &*self.deps.random, signs_from)?;
             let last = keys.last().map(|last| last.kid.as_str());
             if self.deps.storage.signing_keys().add_behind(last, &key, now).await? {
-                tracing::info!(target: "audit", key = key.kid, "signing key created");
+                self.deps.audit.record(&AuditEvent::Key(KeyEvent::SigningCreated(key.kid)));
             }
         }
     }
@@ -97,7 +100,7 @@ impl SigningKeys {
         let other = generate(&self.master, &*self.deps.random, now)?;
         let done = self.deps.storage.signing_keys().withdraw(kid, &other, now).await?;
         if done {
-            tracing::info!(target: "audit", key = kid, "signing key withdrawn");
+            self.deps.audit.record(&AuditEvent::Key(KeyEvent::SigningWithdrawn(kid.to_owned())));
         }
         Ok(done)
     }

@@ -25,6 +25,7 @@ use super::{
     usage::UsageRecorder,
 };
 use crate::{
+    audit::AuditEvent,
     model::{Caller, ClientId, Direct, Endpoint, GrantId, Scopes},
     storage::Revocation,
     support::{Digest, Timestamp},
@@ -147,26 +148,26 @@ impl Verifier {
         let now = self.deps.now();
         let settings = &self.deps.settings;
         let Some(claims) = Claims::verify(presented, &self.signing.current(), &settings.issuer, now) else {
-            return Ok(refused("it is malformed, expired, or not signed by this gateway", ""));
+            return Ok(self.refused("it is malformed, expired, or not signed by this gateway", None));
         };
         let (id, expires) = (GrantId::new(claims.gid.as_str()), Timestamp::from_seconds(claims.exp));
         let grant_revoked = self.revocations.index().watch(Revocation::Grant(id.clone()), expires);
         let revoked = self.revocations.index().watch_token(&grant_revoked, &claims, expires);
         let Some(grant) = self.deps.storage.grants().lookup(&id).await?.filter(|grant| grant.is_live(now)) else {
-            return Ok(refused("its grant has ended or was revoked", &claims.gid));
+            return Ok(self.refused("its grant has ended or was revoked", Some(&claims.gid)));
         };
         let Some(holder) = self.keys.holder(&grant.key).await? else {
-            return Ok(refused("the API key behind it has ended or was revoked", &claims.gid));
+            return Ok(self.refused("the API key behind it has ended or was revoked", Some(&claims.gid)));
         };
         // the whole audience URL is compared, so a token for another address is invalid
         let fits = settings.resource(&grant.endpoint) == claims.aud
             && holder.user.as_str() == claims.sub
             && grant.client.as_str() == claims.client_id;
         let Some(scopes) = Scopes::parse(&claims.scope).ok().filter(|_| fits) else {
-            return Ok(refused("its audience, user, client or scope is not that of its grant", &claims.gid));
+            return Ok(self.refused("its audience, user, client or scope is not that of its grant", Some(&claims.gid)));
         };
         if self.deps.storage.revocations().is_token_revoked(&claims.jti, claims.generation()).await? {
-            return Ok(refused("it was revoked", &claims.gid));
+            return Ok(self.refused("it was revoked", Some(&claims.gid)));
         }
         self.uses.note_generation(claims.generation());
         let caller = Caller {
@@ -191,6 +192,13 @@ impl Verifier {
         }))
     }
 
+    /// Refuses an access token: the reason is only recorded (`OA-108`).
+    fn refused(&self, reason: &str, grant: Option<&str>) -> Option<VerifiedCredential> {
+        let grant = grant.map(GrantId::new);
+        self.deps.audit.record(&AuditEvent::TokenRefused { grant, reason: reason.to_owned() });
+        None
+    }
+
     fn note_use(&self, known: &VerifiedCredential, now: Timestamp) {
         let noted = Timestamp::from_millis(known.noted.load(Ordering::Relaxed));
         if now.since(noted) < NOTED_EVERY {
@@ -203,12 +211,6 @@ impl Verifier {
             (None, None) => {}
         }
     }
-}
-
-/// Refuses an access token: the reason is only logged (`OA-108`).
-fn refused(reason: &str, grant: &str) -> Option<VerifiedCredential> {
-    tracing::info!(target: "audit", reason, grant, "access token refused");
-    None
 }
 
 impl VerifiedCredential {

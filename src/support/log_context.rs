@@ -17,8 +17,12 @@ use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 /// Fields by name: `method`, `path`, `request_id` and `client_ip`.
 pub type Fields = Vec<(&'static str, Box<dyn Value>)>;
 
-/// The fields of the current request.
-pub struct RequestFields(Box<dyn Fn() -> Fields + Send + Sync>);
+/// The current request.
+pub struct RequestFields {
+    /// The digits of its correlation id.
+    id: [u8; 16],
+    fields: Box<dyn Fn() -> Fields + Send + Sync>,
+}
 
 tokio::task_local! {
     static REQUEST: RequestFields;
@@ -30,12 +34,19 @@ pub struct WithRequestFields<L> {
     dispatch: OnceLock<WeakDispatch>,
 }
 
-/// Runs `future` for a request; `fields` is called for each event that is logged in it.
+/// Runs `future` for the request with these digits as its correlation id; `fields` is called for each event that is
+/// logged in it.
 pub fn log_with<F: Future>(
+    id: [u8; 16],
     fields: impl Fn() -> Fields + Send + Sync + 'static,
     future: F,
 ) -> TaskLocalFuture<RequestFields, F> {
-    REQUEST.scope(RequestFields(Box::new(fields)), future)
+    REQUEST.scope(RequestFields { id, fields: Box::new(fields) }, future)
+}
+
+/// The correlation id of the current request, if there is one.
+pub fn current_request() -> Option<String> {
+    REQUEST.try_with(|request| String::from_utf8_lossy(&request.id).into_owned()).ok()
 }
 
 /// Metadata of the span.
@@ -89,7 +100,7 @@ where
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let fields = REQUEST.try_with(|RequestFields(fields)| fields()).ok();
+        let fields = REQUEST.try_with(|request| (request.fields)()).ok();
         let dispatch = self.dispatch.get().and_then(WeakDispatch::upgrade);
         let span = fields.zip(dispatch).and_then(|(fields, dispatch)| Some((open(&dispatch, &fields)?, dispatch)));
         self.writer.on_event(event, context);
@@ -137,7 +148,12 @@ mod tests {
             tracing::info!("one");
             tracing::info!("two");
         };
-        log_with(|| vec![("method", Box::new(display("POST"))), ("path", Box::new("/mcp"))], events).now_or_never();
+        log_with(
+            *b"0123456789abcdef",
+            || vec![("method", Box::new(display("POST"))), ("path", Box::new("/mcp"))],
+            events,
+        )
+        .now_or_never();
         tracing::info!("three");
     }
 

@@ -102,7 +102,8 @@ async fn decide_waiting(
         }
         Some(Decision::Deny) => {
             pending(state, &browser, id).await?;
-            state.oauth.authorization().deny(id, &browser).await?
+            let holder = visitor.holder().await?;
+            state.oauth.authorization().deny(id, &browser, holder.as_ref()).await?
         }
         Some(Decision::LogIn) | None => return ask(state, visitor, id).await,
     };

@@ -18,6 +18,7 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
+    audit::AuditEvent,
     oauth::{KeyHolder, KeyRefusal},
     support::Secret,
 };
@@ -83,8 +84,9 @@ pub(super) async fn log_out(
     PostedForm(form): PostedForm<ButtonForm>,
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Account, &form.token).await?;
+    let user = visitor.holder().await?.map(|holder| holder.user);
     visitor.log_out().await?;
-    tracing::info!(target: "audit", "logout");
+    state.oauth.audit().record(&AuditEvent::Logout { user });
     Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
 }
 
@@ -98,7 +100,8 @@ pub(super) async fn check(
     let key = key.unwrap_or_else(|| Secret::new(""));
     match state.oauth.keys().authenticate(key.expose().trim(), visitor.from).await {
         Ok(holder) => {
-            tracing::info!(target: "audit", user = %holder.user, key = %holder.key, "login");
+            let (user, key) = (holder.user.clone(), holder.key.clone());
+            state.oauth.audit().record(&AuditEvent::Login { user, key });
             Ok(Ok(holder))
         }
         Err(KeyRefusal::Unknown) => Ok(Err(LoginFailure::wrong())),

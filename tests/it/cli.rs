@@ -9,17 +9,17 @@ use std::{
 use insta::assert_snapshot;
 use lockkeeper::{app::ControlFile, config::PublicUrl, support::Secret};
 
+/// The program in `folder`, with a minimal environment.
+fn command(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    command.args(arguments).current_dir(folder).env_clear().env("HOME", folder).envs(variables.iter().copied());
+    command.stdin(Stdio::null());
+    command
+}
+
 /// Runs the program in `folder`, with a minimal environment.
 fn lockkeeper(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
-        .args(arguments)
-        .current_dir(folder)
-        .env_clear()
-        .env("HOME", folder)
-        .envs(variables.iter().copied())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    command(folder, arguments, variables).output().unwrap()
 }
 
 /// Exit code, standard output and standard error, without the folder's name.
@@ -33,8 +33,12 @@ fn shown(folder: &Path, output: &Output) -> String {
 #[expect(clippy::too_many_lines, reason = "the help has a line for each command")]
 fn without_a_command_the_help_is_shown_as_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();
-    let output = lockkeeper(folder.path(), &[], &[]);
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(lockkeeper(folder.path(), &[], &[]).status.code(), Some(2));
+}
+
+#[test]
+fn the_help_has_every_command() {
+    let folder = tempfile::tempdir().unwrap();
     let output = lockkeeper(folder.path(), &["--help"], &[]);
     assert_eq!(output.status.code(), Some(0));
     assert_snapshot!(shown(folder.path(), &output), @r#"
@@ -62,6 +66,7 @@ fn without_a_command_the_help_is_shown_as_wrong_usage() {
       clients       Shows and revokes OAuth clients
       grants        Shows and revokes the grants that people gave to clients
       signing-keys  Shows, rotates and retires the keys that sign access tokens
+      audit         Prints the audit trail
       translate     Shows a message as a client or server of another protocol version gets it
       healthcheck   Exits with 0 if the running gateway answers (for containers)
       version       Shows the version and the supported protocol versions
@@ -130,6 +135,7 @@ fn every_command_has_help() {
         "signing-keys list",
         "signing-keys rotate",
         "signing-keys retire",
+        "audit",
         "healthcheck",
         "version",
         "completions",
@@ -416,6 +422,8 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
         (&["grants", "revoke", "some", "--client", "nobody"], 2),
         (&["grants", "revoke"], 2),
         (&["signing-keys", "retire", "none"], 1),
+        (&["audit", "--since", "2h", "--event", "login"], 0),
+        (&["audit", "--since", "yesterday"], 2),
         (&["keys", "create", "x", "--backend", "Not A Name"], 2),
         (&["keys", "create", "x", "--expires", "90"], 2),
         (&["keys", "create", "x", "--user", "key:abc"], 2),
@@ -430,6 +438,7 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
     }
 }
 
+mod audit;
 mod check;
 mod client;
 mod data_folder;

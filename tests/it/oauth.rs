@@ -1,6 +1,7 @@
 //! The authorization server, tested through its router and its service for the pages.
 
 mod accounts;
+mod audit;
 mod authorize;
 mod caller_tokens;
 mod discovery;

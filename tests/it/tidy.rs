@@ -24,11 +24,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("backend", &["mcp", "wire", "crossing", "fetch"]),
     ("frontend", &["mcp", "wire", "resource", "storage"]),
     ("storage", &[]),
-    ("oauth", &["fetch", "storage"]),
+    ("audit", &["storage"]),
+    ("oauth", &["audit", "fetch", "storage"]),
     ("oauth_client", &[]),
     ("doctor", &["oauth_client"]),
-    ("resource", &["oauth"]),
-    ("web", &["oauth", "storage"]),
+    ("resource", &["audit", "oauth"]),
+    ("web", &["audit", "oauth", "storage"]),
     ("http", &["listener"]),
     ("listener", &[]),
     ("config", &[]),
@@ -42,7 +43,7 @@ const OPEN: &[&str] = &["app", "cli", "lib", "main"];
 const RESERVED: &[(&str, &[&str])] = &[
     ("sqlx::", &["storage"]),
     ("std::env::var", &["config"]),
-    ("crate::storage", &["frontend/sessions", "oauth", "web", "app", "cli", "storage"]),
+    ("crate::storage", &["frontend/sessions", "audit", "oauth", "web", "app", "cli", "storage"]),
 ];
 
 /// Files of `backend` that may use eras and single versions: handshake, detection, the two protocols, and their

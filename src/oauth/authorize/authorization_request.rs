@@ -7,6 +7,7 @@ use super::{
     response::{AuthorizationError, Redirect, Trust},
 };
 use crate::{
+    audit::{Audit, AuditEvent},
     model::{Client, ClientId, ConcealBackends, Endpoint, Scopes},
     oauth::{
         dependencies::OAuthDeps,
@@ -89,7 +90,7 @@ pub(super) struct ErrorAnswer {
 pub(super) async fn read(deps: &OAuthDeps, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
     let checked = check(deps, query).await;
     if let Err(rejected) = &checked {
-        rejected.log();
+        rejected.record(&deps.audit);
     }
     checked
 }
@@ -186,12 +187,12 @@ fn read_rest(
 
 impl Rejected {
     /// The descriptions are fixed texts and quote nothing of the request.
-    fn log(&self) {
+    fn record(&self, audit: &Audit) {
         let (error, reason) = match self {
             Self::Page(refusal) => (refusal.error, &refusal.description),
             Self::Client(answer) => (answer.error, &answer.description),
         };
-        tracing::info!(target: "audit", error, %reason, "OAuth request refused");
+        audit.record(&AuditEvent::RequestRefused { error, reason: reason.clone() });
     }
 }
 

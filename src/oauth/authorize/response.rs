@@ -3,7 +3,10 @@
 
 use std::fmt;
 
-use crate::oauth::error::OAuthError;
+use crate::{
+    audit::{Audit, AuditEvent},
+    oauth::error::OAuthError,
+};
 
 /// A redirect to the client. `Debug` hides the query, which may hold a code.
 #[derive(Clone, PartialEq, Eq)]
@@ -60,9 +63,9 @@ impl AuthorizationError {
         Self { error: "temporarily_unavailable", description, status: 503 }
     }
 
-    /// Logs the error with its reason and returns it.
-    pub(super) fn logged(self) -> Self {
-        tracing::info!(target: "audit", error = self.error, reason = self.description, "OAuth request refused");
+    /// Records the error with its reason and returns it.
+    pub(super) fn logged(self, audit: &Audit) -> Self {
+        audit.record(&AuditEvent::RequestRefused { error: self.error, reason: self.description.clone() });
         self
     }
 

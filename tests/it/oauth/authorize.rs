@@ -72,7 +72,7 @@ async fn another_browser_does_not_see_the_request() {
     let id = authority.waiting(&query).await;
     assert_eq!(authority.oauth.authorization().pending(&id, &browser("b")).await.unwrap(), None);
     assert!(authority.oauth.authorization().approve(&id, &browser("b"), &authority.holder).await.is_err());
-    assert!(authority.oauth.authorization().deny(&id, &browser("b")).await.is_err());
+    assert!(authority.oauth.authorization().deny(&id, &browser("b"), Some(&authority.holder)).await.is_err());
     assert!(authority.oauth.authorization().approve(&id, &browser("a"), &authority.holder).await.is_ok());
 }
 
@@ -287,7 +287,7 @@ async fn a_denial_is_sent_to_the_client() {
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
     let id = authority.waiting(&query).await;
-    let redirect = authority.oauth.authorization().deny(&id, &browser("a")).await.unwrap();
+    let redirect = authority.oauth.authorization().deny(&id, &browser("a"), Some(&authority.holder)).await.unwrap();
     assert_eq!(parameter(&redirect.location, "error").as_deref(), Some("access_denied"));
     assert_eq!(parameter(&redirect.location, "state").as_deref(), Some("xyz"));
     assert_eq!(parameter(&redirect.location, "iss").as_deref(), Some("https://gw.example"));

@@ -1,0 +1,110 @@
+//! The form of an event that the log and the table share: names and texts. Knows nothing of events.
+
+use serde_json::{Map, Value};
+
+use crate::{storage::AuditRow, support::Timestamp};
+
+/// One event as names and texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AuditLine {
+    /// Its name.
+    pub(super) event: &'static str,
+    /// The sentence of the log.
+    text: &'static str,
+    weight: Weight,
+    fields: Vec<(&'static str, String)>,
+}
+
+/// How much an event matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// Business as usual.
+    Usual,
+    /// An attempt that an operator should see.
+    Alarming,
+}
+
+// === impl AuditLine ===
+
+impl AuditLine {
+    /// An event.
+    pub(super) const fn new(event: &'static str, text: &'static str) -> Self {
+        Self { event, text, weight: Weight::Usual, fields: Vec::new() }
+    }
+
+    /// An attempt that an operator should see.
+    pub(super) fn alarming(event: &'static str, text: &'static str) -> Self {
+        Self { weight: Weight::Alarming, ..Self::new(event, text) }
+    }
+
+    /// Events of this name that have no rows of their own.
+    pub(super) const fn summary(event: &'static str) -> Self {
+        Self::new(event, "further events")
+    }
+
+    /// Adds a field.
+    pub(super) fn with(mut self, name: &'static str, value: &(impl ToString + ?Sized)) -> Self {
+        self.fields.push((name, value.to_string()));
+        self
+    }
+
+    /// Adds a field, if it has a value.
+    pub(super) fn maybe(self, name: &'static str, value: Option<&impl ToString>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    /// The user who caused it.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.get("user")
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Writes the line of the log.
+    pub(super) fn log(&self) {
+        macro_rules! log {
+            ($level:ident: $($field:ident),*) => {
+                tracing::$level!(
+                    target: "audit",
+                    event = self.event,
+                    $($field = self.get(stringify!($field)),)*
+                    "{}",
+                    self.text
+                )
+            };
+        }
+        match self.weight {
+            Weight::Usual => {
+                log!(info: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, backend, by, count);
+            }
+            Weight::Alarming => {
+                log!(warn: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, backend, by, count);
+            }
+        }
+    }
+
+    /// The row for it.
+    pub(super) fn row(&self, at: Timestamp, request: Option<String>) -> AuditRow {
+        let member = |(name, value): &(&'static str, String)| ((*name).to_owned(), Value::from(value.as_str()));
+        let fields: Map<String, Value> = self.fields.iter().map(member).collect();
+        AuditRow {
+            at,
+            event: self.event.to_owned(),
+            user: self.user().map(str::to_owned),
+            client: self.get("client").map(str::to_owned),
+            request,
+            fields: Value::Object(fields).to_string(),
+            count: 1,
+        }
+    }
+
+    /// The row that counts several of them.
+    pub(super) fn counted(&self, at: Timestamp, count: i64) -> AuditRow {
+        AuditRow { count, ..self.row(at, None) }
+    }
+}

@@ -1,0 +1,206 @@
+//! The audit trail. Knows nothing of what happened.
+
+use sqlx::{QueryBuilder, Row as _, sqlite::SqliteRow};
+
+use super::database::{Database, StorageError, moment};
+use crate::support::Timestamp;
+
+/// Age from which a row can be deleted: a trigger refuses it before.
+const KEPT: i64 = 7 * 24 * 60 * 60 * 1000;
+/// Rows that are deleted in one transaction.
+const BATCH: i64 = 5_000;
+
+/// The audit trail. Rows are added, and the oldest ones deleted; triggers refuse everything else.
+#[derive(Debug, Clone, Copy)]
+pub struct AuditTable<'a>(pub(super) &'a Database);
+
+/// A new row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRow {
+    /// When it happened.
+    pub at: Timestamp,
+    /// The name of the event.
+    pub event: String,
+    /// The user concerned.
+    pub user: Option<String>,
+    /// The client concerned.
+    pub client: Option<String>,
+    /// The correlation id of the request.
+    pub request: Option<String>,
+    /// Further names and texts, as a JSON object.
+    pub fields: String,
+    /// The number of events for which it stands.
+    pub count: i64,
+}
+
+/// A row, with its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredAuditRow {
+    /// Its number: later rows have greater ones.
+    pub sequence: i64,
+    /// The row.
+    pub row: AuditRow,
+}
+
+/// A search.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditSearch {
+    /// Only rows after this number.
+    pub after: i64,
+    /// Only those from this moment on.
+    pub since: Option<Timestamp>,
+    /// Only those of this user.
+    pub user: Option<String>,
+    /// Only those of this client.
+    pub client: Option<String>,
+    /// Only those of this event.
+    pub event: Option<String>,
+    /// Only those of the request with this correlation id.
+    pub request: Option<String>,
+    /// The newest of them, at most this many.
+    pub limit: u32,
+}
+
+impl AuditTable<'_> {
+    /// Adds rows, in order.
+    pub async fn add(&self, rows: &[AuditRow]) -> Result<(), StorageError> {
+        let mut change = self.0.change().await?;
+        for row in rows {
+            sqlx::query("INSERT INTO audit_events (at, event, user, client, request, fields, count) VALUES (?, ?, ?, ?, ?, ?, ?)")
+                .bind(row.at.as_millis())
+                .bind(&row.event)
+                .bind(&row.user)
+                .bind(&row.client)
+                .bind(&row.request)
+                .bind(&row.fields)
+                .bind(row.count)
+                .execute(&mut *change)
+                .await?;
+        }
+        Ok(change.commit().await?)
+    }
+
+    /// The newest rows of a search, oldest first.
+    pub async fn find(&self, search: &AuditSearch) -> Result<Vec<StoredAuditRow>, StorageError> {
+        let mut query = QueryBuilder::new(
+            "SELECT sequence, at, event, user, client, request, fields, count FROM audit_events WHERE sequence > ",
+        );
+        query.push_bind(search.after);
+        if let Some(since) = search.since {
+            query.push(" AND at >= ").push_bind(since.as_millis());
+        }
+        for (column, value) in [
+            (" AND user = ", &search.user),
+            (" AND client = ", &search.client),
+            (" AND event = ", &search.event),
+            (" AND request = ", &search.request),
+        ] {
+            if let Some(value) = value {
+                query.push(column).push_bind(value);
+            }
+        }
+        query.push(" ORDER BY sequence DESC LIMIT ").push_bind(search.limit);
+        let mut rows: Vec<StoredAuditRow> =
+            query.build().fetch_all(&self.0.pool).await?.iter().map(stored).collect::<Result<_, _>>()?;
+        rows.reverse();
+        Ok(rows)
+    }
+
+    /// Deletes the rows from before `until`, and the oldest ones beyond `most`, but none that must be kept.
+    pub async fn purge(&self, until: Timestamp, most: u64) -> Result<(), StorageError> {
+        let newest: Option<i64> =
+            sqlx::query_scalar("SELECT max(at) FROM audit_events").fetch_one(&self.0.pool).await?;
+        let Some(newest) = newest else { return Ok(()) };
+        let first_beyond: Option<i64> =
+            sqlx::query_scalar("SELECT at FROM audit_events ORDER BY sequence DESC LIMIT 1 OFFSET ?")
+                .bind(i64::try_from(most).unwrap_or(i64::MAX))
+                .fetch_optional(&self.0.pool)
+                .await?;
+        // the one beyond goes too
+        let until = first_beyond.map_or(until.as_millis(), |at| until.as_millis().max(at + 1)).min(newest - KEPT);
+        loop {
+            let done = sqlx::query(
+                "DELETE FROM audit_events WHERE sequence IN (
+                     SELECT sequence FROM audit_events
+                     WHERE sequence < (SELECT min(sequence) FROM audit_events WHERE at >= ?)
+                     ORDER BY sequence LIMIT ?)",
+            )
+            .bind(until)
+            .bind(BATCH)
+            .execute(&self.0.pool)
+            .await?;
+            if done.rows_affected() < BATCH.unsigned_abs() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn stored(row: &SqliteRow) -> Result<StoredAuditRow, sqlx::Error> {
+    let at: i64 = row.try_get("at")?;
+    Ok(StoredAuditRow {
+        sequence: row.try_get("sequence")?,
+        row: AuditRow {
+            at: moment(at),
+            event: row.try_get("event")?,
+            user: row.try_get("user")?,
+            client: row.try_get("client")?,
+            request: row.try_get("request")?,
+            fields: row.try_get("fields")?,
+            count: row.try_get("count")?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::storage::Storage;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    fn row(day: u32) -> AuditRow {
+        let at = Timestamp::from_seconds(0) + DAY * day;
+        let (user, client, request, fields) = (Some("ann".to_owned()), None, None, "{}".to_owned());
+        AuditRow { at, event: "login".to_owned(), user, client, request, fields, count: 1 }
+    }
+
+    async fn days(storage: &Storage) -> Vec<i64> {
+        let search = AuditSearch { limit: 1_000, ..AuditSearch::default() };
+        let rows = storage.audit().find(&search).await.unwrap();
+        rows.iter().map(|row| row.row.at.as_seconds() / 86_400).collect()
+    }
+
+    #[tokio::test]
+    async fn oa_141_rows_are_neither_changed_nor_deleted_but_from_the_old_end() {
+        let storage = Storage::in_memory().await.unwrap();
+        storage.audit().add(&[1, 2, 3, 20, 30].map(row)).await.unwrap();
+        for wrong in [
+            "UPDATE audit_events SET user = 'bob'",
+            "DELETE FROM audit_events",
+            "DELETE FROM audit_events WHERE sequence = 2",
+            "DELETE FROM audit_events WHERE sequence = 5",
+            "REPLACE INTO audit_events SELECT * FROM audit_events WHERE sequence = 2",
+        ] {
+            let refused = sqlx::query(wrong).execute(&storage.database.pool).await;
+            assert!(refused.is_err_and(|error| error.to_string().contains("append-only")), "{wrong}");
+        }
+        assert_eq!(days(&storage).await, [1, 2, 3, 20, 30]);
+    }
+
+    #[tokio::test]
+    async fn rows_end_by_age_and_by_number_and_the_last_week_stays() {
+        let storage = Storage::in_memory().await.unwrap();
+        let purge = async |day: u32, most| {
+            storage.audit().purge(Timestamp::from_seconds(0) + DAY * day, most).await.unwrap();
+            days(&storage).await
+        };
+        assert_eq!(purge(9, 0).await, [0_i64; 0]);
+        storage.audit().add(&[1, 2, 3, 20, 30, 31, 40].map(row)).await.unwrap();
+        assert_eq!(purge(2, 100).await, [2, 3, 20, 30, 31, 40]);
+        assert_eq!(purge(2, 4).await, [20, 30, 31, 40]);
+        assert_eq!(purge(40, 0).await, [40]);
+    }
+}

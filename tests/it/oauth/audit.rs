@@ -1,0 +1,103 @@
+//! The audit trail (`OA-141`).
+
+use std::time::Duration;
+
+use lockkeeper::{model::ClientId, oauth::signing::RotationStart, storage::AuditSearch};
+use serde_json::{Value, json};
+
+use crate::support::oauth::{Authority, HOME};
+
+/// The events so far, each with its fields in the order of their names.
+async fn events(authority: &Authority, search: AuditSearch) -> Vec<(String, Value, i64)> {
+    authority.oauth.sync().await.unwrap();
+    let search = AuditSearch { limit: 10_000, ..search };
+    let rows = authority.oauth.audit().find(&search).await.unwrap();
+    rows.into_iter().map(|row| (row.row.event, serde_json::from_str(&row.row.fields).unwrap(), row.row.count)).collect()
+}
+
+async fn names(authority: &Authority) -> Vec<String> {
+    events(authority, AuditSearch::default()).await.into_iter().map(|(event, ..)| event).collect()
+}
+
+#[tokio::test]
+async fn oa_141_a_login_is_recorded_from_the_registration_to_the_revocation() {
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let _ = authority.oauth.verify("nonsense", HOME).await;
+    let refresh = tokens["refresh_token"].as_str().unwrap().to_owned();
+    authority.form("/oauth/revoke", &[("client_id", &client), ("token", &refresh)]).await;
+    assert_eq!(authority.refresh(&client, &refresh).await.error(), "400 invalid_grant");
+    let all = events(&authority, AuditSearch::default()).await;
+    let told: Vec<&str> = all.iter().map(|(event, ..)| event.as_str()).collect();
+    assert_eq!(
+        told,
+        [
+            "signing_key_created",
+            "key_created",
+            "client_registered",
+            "consent",
+            "code_redeemed",
+            "token_refused",
+            "grant_revoked",
+            "request_refused",
+        ]
+    );
+    let text = format!("{all:?}");
+    for secret in [refresh.as_str(), tokens["access_token"].as_str().unwrap(), authority.key.expose()] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    let consent = &all[2].1;
+    assert_eq!(
+        (&consent["user"], &consent["client"], &consent["endpoint"]),
+        (&json!("ada"), &json!(client), &json!("/mcp"))
+    );
+    let of_client = events(&authority, AuditSearch { client: Some(client), ..AuditSearch::default() }).await;
+    assert_eq!(of_client.len(), 3, "{of_client:?}");
+    let of_user =
+        AuditSearch { user: Some("ada".to_owned()), event: Some("consent".to_owned()), ..AuditSearch::default() };
+    assert_eq!(events(&authority, of_user).await.len(), 1);
+}
+
+#[tokio::test]
+async fn oa_141_what_strangers_cause_is_counted_beyond_a_bound() {
+    let authority = Authority::new().await;
+    events(&authority, AuditSearch::default()).await;
+    for _ in 0..1_000 {
+        let _ = authority.oauth.verify("nonsense", HOME).await;
+    }
+    let refused = || AuditSearch { event: Some("token_refused".to_owned()), ..AuditSearch::default() };
+    assert_eq!(events(&authority, refused()).await.len(), 100);
+    authority.clock.advance(Duration::from_mins(10));
+    let all = events(&authority, refused()).await;
+    assert_eq!(all.len(), 101);
+    assert_eq!(all.iter().map(|(.., count)| count).sum::<i64>(), 1_000);
+    // ten minutes later there is room for some more
+    let _ = authority.oauth.verify("nonsense", HOME).await;
+    assert_eq!(events(&authority, refused()).await.len(), 102);
+}
+
+#[tokio::test]
+async fn oa_141_the_changes_of_an_operator_are_recorded() {
+    let authority = Authority::new().await;
+    let client = ClientId::new(authority.client().await);
+    let before = names(&authority).await.len();
+    authority.oauth.clients().revoke(&client).await.unwrap();
+    authority.oauth.clients().restore(&client).await.unwrap();
+    authority.oauth.clients().restore(&client).await.unwrap();
+    authority.oauth.keys().revoke(&authority.holder.key).await.unwrap();
+    authority.oauth.signing_keys().rotate(RotationStart::Announced).await.unwrap();
+    let after = names(&authority).await;
+    assert_eq!(after[before..], ["client_revoked", "client_restored", "key_revoked", "signing_key_created"]);
+}
+
+#[tokio::test]
+async fn oa_141_old_rows_are_deleted_after_the_configured_time() {
+    let authority = Authority::new().await;
+    assert!(!names(&authority).await.is_empty());
+    authority.clock.advance(Duration::from_hours(24 * 401));
+    let _ = authority.oauth.verify("nonsense", HOME).await;
+    authority.oauth.sync().await.unwrap();
+    authority.oauth.purge().await.unwrap();
+    let left = names(&authority).await;
+    assert_eq!(left[0], "token_refused", "{left:?}");
+}
