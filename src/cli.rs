@@ -40,6 +40,7 @@ pub mod store;
 pub mod table;
 pub mod tools;
 pub mod translate;
+pub mod users;
 pub mod version;
 
 use std::ffi::OsString;
@@ -113,6 +114,9 @@ pub enum Command {
     /// Creates, lists, rotates and revokes API keys
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// Lists, disables, enables and deletes users
+    #[command(subcommand)]
+    Users(users::UsersCommand),
     /// Shows and revokes OAuth clients
     #[command(subcommand)]
     Clients(clients::ClientsCommand),
@@ -181,6 +185,7 @@ impl Command {
             Self::Status(args) => args.run(process).await,
             Self::Sessions(command) => command.run(process).await,
             Self::Keys(command) => command.run(process).await,
+            Self::Users(command) => command.run(process).await,
             Self::Clients(command) => command.run(process).await,
             Self::Grants(command) => command.run(process).await,
             Self::SigningKeys(command) => command.run(process).await,

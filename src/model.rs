@@ -23,6 +23,7 @@ pub mod scope;
 pub mod status;
 pub mod tool_rules;
 pub mod transport;
+pub mod user;
 
 pub use api_key::{ApiKey, Direct, KeyAccount, KeyKind, KeyRotation, NewAccount, NewKey, Rotated, RotatedUser};
 pub use backend::{BackendSpec, EraChoice, OnLoss, Share};
@@ -48,3 +49,4 @@ pub use tool_rules::{ToolRules, WritingTools};
 pub use transport::{
     Delivery, Descriptors, HeaderParams, HttpSpec, SocketAddress, StdioSpec, TransportAbilities, TransportSpec,
 };
+pub use user::UserOverview;

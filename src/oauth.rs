@@ -34,6 +34,7 @@ mod routes;
 pub mod signing;
 mod token;
 mod usage;
+mod users;
 pub mod verify;
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
@@ -57,7 +58,7 @@ pub use self::{
 use self::{
     dependencies::OAuthDeps, introspection_endpoint::IntrospectionEndpoint, pepper::Pepper,
     registration::Registrations, revocation::Revocations, revocation_endpoint::RevocationEndpoint, routes::Endpoints,
-    signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, verify::Verifier,
+    signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, users::Users, verify::Verifier,
 };
 use crate::{
     audit::Audit,
@@ -79,6 +80,7 @@ struct Services {
     deps: OAuthDeps,
     keys: Arc<Keys>,
     grants: Grants,
+    users: Users,
     clients: RegisteredClients,
     authorization: Authorization,
     verifier: Verifier,
@@ -119,6 +121,11 @@ impl OAuth {
     /// Grants.
     pub fn grants(&self) -> &Grants {
         &self.0.grants
+    }
+
+    /// Users.
+    pub fn users(&self) -> &Users {
+        &self.0.users
     }
 
     /// The audit trail.
@@ -256,6 +263,7 @@ impl Services {
         };
         Self {
             grants: Grants { deps: deps.clone(), revocations: r() },
+            users: Users { deps: deps.clone(), revocations: r() },
             clients: RegisteredClients { deps: deps.clone(), revocations: r() },
             authorization: Authorization::new(Arc::clone(&keys), Arc::clone(&registrations), u(), requests),
             verifier: Verifier::new(Arc::clone(&keys), Arc::clone(&signing), r(), u()),

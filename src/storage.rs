@@ -22,6 +22,7 @@ mod revocations;
 mod server_info;
 mod signing_keys;
 mod transactions;
+mod users;
 
 use std::{
     path::{Path, PathBuf},
@@ -46,6 +47,7 @@ pub use server_info::{ServerInfoRow, ServerInfoTable};
 pub use signing_keys::{SigningKeyRow, SigningKeyTable};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 pub use transactions::{TransactionRow, TransactionTable};
+pub use users::UserTable;
 
 use self::database::Database;
 
@@ -174,6 +176,11 @@ impl Storage {
     /// Pending authorization requests.
     pub const fn transactions(&self) -> TransactionTable<'_> {
         TransactionTable(&self.database)
+    }
+
+    /// Users.
+    pub const fn users(&self) -> UserTable<'_> {
+        UserTable(&self.database)
     }
 }
 

@@ -74,6 +74,8 @@ pub struct ApiKey {
     pub last_used: Option<Timestamp>,
     /// Time of revocation.
     pub revoked: Option<Timestamp>,
+    /// Time at which the operator disabled its user.
+    pub disabled: Option<Timestamp>,
     /// Rotation, if it was rotated.
     pub rotated: Option<Rotated>,
 }
@@ -186,7 +188,7 @@ impl KeyAccount {
 impl ApiKey {
     /// True if the key is valid at `now`.
     pub fn is_live(&self, now: Timestamp) -> bool {
-        self.revoked.is_none() && self.ends().is_none_or(|end| now < end)
+        self.revoked.is_none() && self.disabled.is_none() && self.ends().is_none_or(|end| now < end)
     }
 
     /// End of the key: its expiry, or the end of the overlap after a rotation.

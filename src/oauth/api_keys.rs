@@ -144,6 +144,7 @@ impl Keys {
             expires: new.expires,
             last_used: None,
             revoked: None,
+            disabled: None,
             rotated: None,
         };
         self.deps.storage.keys().add(&key, Some(&self.pepper.mac(parts.secret.expose()))).await?;
@@ -164,6 +165,7 @@ impl Keys {
             expires: new.expires,
             last_used: None,
             revoked: None,
+            disabled: None,
             rotated: None,
         };
         self.deps.storage.keys().add(&key, None).await?;

@@ -31,6 +31,7 @@ struct ApiKeyRow {
     kind: String,
     issuer: Option<String>,
     subject: Option<String>,
+    disabled: Option<i64>,
 }
 
 /// API keys.
@@ -47,7 +48,7 @@ impl KeyTable<'_> {
 
     /// The key of this id with the MAC of its secret, if it has one, even if revoked or expired.
     pub async fn lookup(&self, id: &KeyId) -> Result<Option<(ApiKey, Option<Digest>)>, StorageError> {
-        let row: Option<ApiKeyRow> = sqlx::query_as("SELECT * FROM api_keys WHERE id = ?")
+        let row: Option<ApiKeyRow> = sqlx::query_as("SELECT *, (SELECT disabled FROM users WHERE users.id = api_keys.user) AS disabled FROM api_keys WHERE id = ?")
             .bind(id.as_str())
             .fetch_optional(&self.0.pool)
             .await?;
@@ -58,7 +59,7 @@ impl KeyTable<'_> {
     pub async fn find_by_account(&self, account: &KeyAccount) -> Result<Option<ApiKey>, StorageError> {
         let [kind, issuer, subject] = account.columns();
         let row: Option<ApiKeyRow> = sqlx::query_as(
-            "SELECT * FROM api_keys WHERE kind = ? AND issuer = ? AND subject = ?
+            "SELECT *, (SELECT disabled FROM users WHERE users.id = api_keys.user) AS disabled FROM api_keys WHERE kind = ? AND issuer = ? AND subject = ?
              ORDER BY revoked IS NULL DESC, created DESC, rowid DESC LIMIT 1",
         )
         .bind(kind)
@@ -98,7 +99,7 @@ impl KeyTable<'_> {
     /// Every key, oldest first.
     pub async fn list(&self) -> Result<Vec<ApiKey>, StorageError> {
         let rows: Vec<ApiKeyRow> =
-            sqlx::query_as("SELECT * FROM api_keys ORDER BY created, rowid").fetch_all(&self.0.pool).await?;
+            sqlx::query_as("SELECT *, (SELECT disabled FROM users WHERE users.id = api_keys.user) AS disabled FROM api_keys ORDER BY created, rowid").fetch_all(&self.0.pool).await?;
         rows.into_iter().map(|row| Ok(row.read()?.0)).collect()
     }
 
@@ -163,11 +164,15 @@ pub(super) async fn insert(
         KeyKind::Account(account) => Some(account.columns()),
     };
     let rights = serde_json::to_string(&key.rights).map_err(|_| inconsistent("rights"))?;
-    sqlx::query("INSERT INTO users (id, created) VALUES (?, ?) ON CONFLICT DO NOTHING")
-        .bind(key.user.as_str())
-        .bind(key.created.as_millis())
-        .execute(&mut *change)
-        .await?;
+    sqlx::query(
+        "INSERT INTO users (id, created) VALUES (?, ?)
+         ON CONFLICT (id) DO UPDATE SET created = excluded.created, disabled = NULL, deleted = NULL
+         WHERE deleted IS NOT NULL",
+    )
+    .bind(key.user.as_str())
+    .bind(key.created.as_millis())
+    .execute(&mut *change)
+    .await?;
     sqlx::query(
         "INSERT INTO api_keys (id, user, name, mac, rights, direct, created, expires, kind, issuer, subject)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -212,6 +217,7 @@ impl ApiKeyRow {
             expires: self.expires.map(moment),
             last_used: self.last_used.map(moment),
             revoked: self.revoked.map(moment),
+            disabled: self.disabled.map(moment),
             rotated: self
                 .successor
                 .zip(self.retires)

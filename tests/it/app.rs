@@ -11,6 +11,7 @@ mod profile;
 mod reload;
 mod server_cards;
 mod server_info;
+mod users;
 mod websocket;
 
 use std::{path::Path, process::Command};

@@ -63,6 +63,7 @@ fn the_help_has_every_command() {
       status        Shows the servers and clients of the running gateway
       sessions      Shows the client sessions of the running gateway
       keys          Creates, lists, rotates and revokes API keys
+      users         Lists, disables, enables and deletes users
       clients       Shows and revokes OAuth clients
       grants        Shows and revokes the grants that people gave to clients
       signing-keys  Shows, rotates and retires the keys that sign access tokens
@@ -126,6 +127,10 @@ fn every_command_has_help() {
         "keys create",
         "keys list",
         "keys revoke",
+        "users list",
+        "users disable",
+        "users enable",
+        "users delete",
         "clients list",
         "clients show",
         "clients revoke",
@@ -422,6 +427,10 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
         (&["grants", "revoke", "some", "--client", "nobody"], 2),
         (&["grants", "revoke"], 2),
         (&["signing-keys", "retire", "none"], 1),
+        (&["users", "list", "--json"], 0),
+        (&["users", "disable", "nobody"], 1),
+        (&["users", "enable", "nobody"], 1),
+        (&["users", "delete", "nobody"], 1),
         (&["audit", "--since", "2h", "--event", "login"], 0),
         (&["audit", "--since", "yesterday"], 2),
         (&["keys", "create", "x", "--backend", "Not A Name"], 2),

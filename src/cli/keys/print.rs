@@ -35,6 +35,7 @@ pub(super) fn table(keys: &[ApiKey], now: Timestamp, style: Style) -> String {
     for key in keys {
         let state = match (&key.rotated, key.revoked) {
             (None, Some(_)) => Cell::from("revoked").emphasis(Emphasis::Bad),
+            (_, None) if key.disabled.is_some() => Cell::from("user disabled").emphasis(Emphasis::Bad),
             (None, None) if key.is_live(now) => Cell::from("live").emphasis(Emphasis::Good),
             (None, None) => Cell::from("expired").emphasis(Emphasis::Waiting),
             (Some(rotated), None) if key.is_live(now) => {

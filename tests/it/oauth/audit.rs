@@ -32,7 +32,6 @@ async fn oa_141_a_login_is_recorded_from_the_registration_to_the_revocation() {
     assert_eq!(
         told,
         [
-            "signing_key_created",
             "key_created",
             "client_registered",
             "consent",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use lockkeeper::{
-    model::{Access, ApiKey, BackendId, Direct, KeyRotation, NewKey, Rights, RotatedUser, UserId},
+    model::{Access, ApiKey, BackendId, ClientId, Direct, KeyRotation, NewKey, Rights, RotatedUser, UserId},
     oauth::{KeyHolder, StoreOutcome},
     support::{Clock as _, Secret},
 };
@@ -260,4 +260,49 @@ async fn the_end_of_a_rotated_key_stays_unless_another_is_given() {
     let (last, _) =
         authority.oauth.keys().rotate(&next.id, KeyRotation { expires: later, ..rotation }).await.unwrap().unwrap();
     assert_eq!(last.expires, later);
+}
+
+#[tokio::test]
+async fn oa_131_the_end_of_a_key_grant_client_or_user_ends_what_a_token_has_open() {
+    for way in ["grant", "client", "key", "disabled", "deleted"] {
+        let authority = Authority::new().await;
+        let (client, tokens) = authority.tokens("/mcp").await;
+        let token = tokens["access_token"].as_str().unwrap();
+        let verified = authority.oauth.verify(token, HOME).await.unwrap();
+        let (oauth, holder) = (&authority.oauth, &authority.holder);
+        let done = match way {
+            "grant" => oauth.grants().revoke(&holder.user, verified.caller.grant.as_ref().unwrap()).await,
+            "client" => oauth.clients().revoke(&ClientId::new(client.as_str())).await,
+            "key" => oauth.keys().revoke(&holder.key).await,
+            "disabled" => oauth.users().disable(&holder.user).await,
+            _ => oauth.users().delete(&holder.user).await,
+        };
+        assert!(done.unwrap(), "{way}");
+        assert!(verified.revoked.is_cancelled(), "{way}");
+        assert!(authority.oauth.verify(token, HOME).await.is_err(), "{way}");
+        let refreshed = authority.refresh(&client, tokens["refresh_token"].as_str().unwrap()).await;
+        let error = if way == "client" { "401 invalid_client" } else { "400 invalid_grant" };
+        assert_eq!(refreshed.error(), error, "{way}");
+    }
+}
+
+#[tokio::test]
+async fn an_enabled_user_has_the_keys_and_grants_of_before_and_a_deleted_one_none() {
+    let authority = Authority::new().await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    let (users, user) = (authority.oauth.users(), &authority.holder.user);
+    assert!(users.disable(user).await.unwrap());
+    assert!(authority.oauth.keys().authenticate(authority.key.expose(), HOME).await.is_err());
+    assert_eq!(users.list().await.unwrap()[0].grants, 1);
+    assert!(users.list().await.unwrap()[0].disabled.is_some());
+    assert!(users.enable(user).await.unwrap());
+    assert!(authority.oauth.keys().authenticate(authority.key.expose(), HOME).await.is_ok());
+    let refreshed = authority.refresh(&client, tokens["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(refreshed.status, StatusCode::OK, "{}", refreshed.body);
+    assert!(users.delete(user).await.unwrap());
+    assert!(!users.delete(user).await.unwrap() && !users.enable(user).await.unwrap());
+    assert!(users.list().await.unwrap().is_empty());
+    assert!(authority.oauth.keys().authenticate(authority.key.expose(), HOME).await.is_err());
+    // there was a key, so the next start makes no first one
+    assert!(authority.oauth.keys().first().await.unwrap().is_none());
 }

@@ -1,0 +1,52 @@
+//! Administration of users, for the command line. Knows nothing of what rests on them beside keys and grants.
+
+use std::sync::Arc;
+
+use super::{dependencies::OAuthDeps, error::OAuthError, revocation::Revocations};
+use crate::{
+    audit::{AuditEvent, UserChange},
+    model::{UserId, UserOverview},
+};
+
+/// The users.
+pub struct Users {
+    pub(super) deps: OAuthDeps,
+    pub(super) revocations: Arc<Revocations>,
+}
+
+// === impl Users ===
+
+impl Users {
+    /// Every user, by name.
+    pub async fn list(&self) -> Result<Vec<UserOverview>, OAuthError> {
+        Ok(self.deps.storage.users().list(self.deps.now()).await?)
+    }
+
+    /// Lets nothing of a user in until it is enabled: keys, grants, browser sessions. What runs ends within a second.
+    /// Returns false if there is no such user.
+    pub async fn disable(&self, user: &UserId) -> Result<bool, OAuthError> {
+        let done = self.deps.storage.users().disable(user, self.deps.now()).await?;
+        self.changed(user, UserChange::Disabled, done).await
+    }
+
+    /// Lets a disabled user in again, with the keys and grants of before. Returns false if there is no such user.
+    pub async fn enable(&self, user: &UserId) -> Result<bool, OAuthError> {
+        let done = self.deps.storage.users().enable(user).await?;
+        self.changed(user, UserChange::Enabled, done).await
+    }
+
+    /// Deletes a user with keys, grants, browser sessions and sessions. What runs ends within a second. Returns false
+    /// if there is no such user.
+    pub async fn delete(&self, user: &UserId) -> Result<bool, OAuthError> {
+        let done = self.deps.storage.users().delete(user, self.deps.now()).await?;
+        self.changed(user, UserChange::Deleted, done).await
+    }
+
+    async fn changed(&self, user: &UserId, change: UserChange, done: bool) -> Result<bool, OAuthError> {
+        if done {
+            self.deps.audit.record(&AuditEvent::User(user.clone(), change));
+            self.revocations.sync().await?;
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,114 @@
+//! Users: who has keys and grants, and whether the operator lets them in. Knows nothing of what they do.
+
+use sqlx::Row as _;
+
+use super::{
+    database::{Database, StorageError, moment},
+    grants,
+};
+use crate::{
+    model::{UserId, UserOverview},
+    support::Timestamp,
+};
+
+/// Users.
+#[derive(Debug, Clone, Copy)]
+pub struct UserTable<'a>(pub(super) &'a Database);
+
+impl UserTable<'_> {
+    /// Every user with the number of live keys and grants, by name.
+    pub async fn list(&self, now: Timestamp) -> Result<Vec<UserOverview>, StorageError> {
+        let rows = sqlx::query(
+            "SELECT id, created, disabled,
+                 (SELECT count(*) FROM api_keys WHERE user = users.id AND revoked IS NULL
+                     AND (expires IS NULL OR expires > ?1)) AS keys,
+                 (SELECT count(*) FROM grants WHERE user = users.id AND revoked IS NULL AND expires > ?1) AS grants,
+                 (SELECT max(last_used) FROM api_keys WHERE user = users.id) AS last_used
+             FROM users WHERE deleted IS NULL ORDER BY id",
+        )
+        .bind(now.as_millis())
+        .fetch_all(&self.0.pool)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                let time = |column: &str| row.try_get::<Option<i64>, _>(column).map(|millis| millis.map(moment));
+                Ok(UserOverview {
+                    user: UserId::new(row.try_get::<String, _>("id")?),
+                    created: moment(row.try_get("created")?),
+                    disabled: time("disabled")?,
+                    keys: row.try_get("keys")?,
+                    grants: row.try_get("grants")?,
+                    last_used: time("last_used")?,
+                })
+            })
+            .collect()
+    }
+
+    /// Lets nothing of a user in from now on, and announces each key and grant. Returns false if there is no such user.
+    pub async fn disable(&self, user: &UserId, now: Timestamp) -> Result<bool, StorageError> {
+        let mut change = self.0.change().await?;
+        let done = sqlx::query("UPDATE users SET disabled = coalesce(disabled, ?) WHERE id = ? AND deleted IS NULL")
+            .bind(now.as_millis())
+            .bind(user.as_str())
+            .execute(&mut *change)
+            .await?;
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        announce_all(&mut change, user, now).await?;
+        change.commit().await?;
+        Ok(true)
+    }
+
+    /// Lets a user in again. Returns false if there is no such user.
+    pub async fn enable(&self, user: &UserId) -> Result<bool, StorageError> {
+        let done = sqlx::query("UPDATE users SET disabled = NULL WHERE id = ? AND deleted IS NULL")
+            .bind(user.as_str())
+            .execute(&self.0.pool)
+            .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// Ends everything of a user: keys, grants, logins in browsers, sessions. Returns false if there is no such user.
+    pub async fn delete(&self, user: &UserId, now: Timestamp) -> Result<bool, StorageError> {
+        let mut change = self.0.change().await?;
+        let done = sqlx::query("UPDATE users SET deleted = ?1, disabled = ?1 WHERE id = ?2 AND deleted IS NULL")
+            .bind(now.as_millis())
+            .bind(user.as_str())
+            .execute(&mut *change)
+            .await?;
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        announce_all(&mut change, user, now).await?;
+        for statement in [
+            "UPDATE api_keys SET revoked = ?1 WHERE user = ?2 AND revoked IS NULL",
+            "UPDATE grants SET revoked = ?1 WHERE user = ?2 AND revoked IS NULL",
+        ] {
+            sqlx::query(statement).bind(now.as_millis()).bind(user.as_str()).execute(&mut *change).await?;
+        }
+        for statement in [
+            "DELETE FROM browser_sessions WHERE key_id IN (SELECT id FROM api_keys WHERE user = ?)",
+            "DELETE FROM transactions WHERE user = ?",
+            "DELETE FROM mcp_sessions WHERE user = ?",
+        ] {
+            sqlx::query(statement).bind(user.as_str()).execute(&mut *change).await?;
+        }
+        change.commit().await?;
+        Ok(true)
+    }
+}
+
+/// Announces every key and grant of a user, so that every process ends what rests on it.
+async fn announce_all(change: &mut sqlx::SqliteConnection, user: &UserId, now: Timestamp) -> Result<(), StorageError> {
+    for (kind, statement) in [
+        ("key", "SELECT id FROM api_keys WHERE user = ? AND revoked IS NULL"),
+        ("grant", "SELECT id FROM grants WHERE user = ? AND revoked IS NULL"),
+    ] {
+        let ids: Vec<String> = sqlx::query_scalar(statement).bind(user.as_str()).fetch_all(&mut *change).await?;
+        for id in ids {
+            grants::announce(&mut *change, kind, &id, now).await?;
+        }
+    }
+    Ok(())
+}
