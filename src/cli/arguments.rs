@@ -46,7 +46,7 @@ pub fn data_folder(process: &ProcessContext) -> Result<PathBuf, CommandFailure> 
 
 /// Advice about settings that are valid, and perhaps not meant.
 pub fn warnings(config: &Config) -> Vec<String> {
-    config.proxy_warning().into_iter().chain(config.renamings()).collect()
+    config.proxy_warning().into_iter().chain(config.renamings()).chain(config.without_effect()).collect()
 }
 
 /// Loads the configuration and reports every error.

@@ -100,7 +100,22 @@ impl ServersFile {
                 .advise("write each as a table `[backends.<name>]` first"));
         };
         servers.insert(id.as_str(), Item::Table(entry.table()));
+        self.keep_last_comment_above(id);
         Ok(())
+    }
+
+    /// Leaves a comment at the end of the file where it is if the new table is the last one.
+    fn keep_last_comment_above(&mut self, id: &BackendId) {
+        let comment = self.document.trailing().as_str().unwrap_or_default().to_owned();
+        let text = self.document.to_string();
+        let is_last = text.lines().rfind(|line| line.starts_with('[')) == Some(&format!("[backends.{id}]"));
+        if comment.trim().is_empty() || !is_last {
+            return;
+        }
+        if let Some(table) = self.document["backends"][id.as_str()].as_table_mut() {
+            table.decor_mut().set_prefix(format!("{comment}\n"));
+            self.document.set_trailing("");
+        }
     }
 
     /// Removes a server, with the comments above it.

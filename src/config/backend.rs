@@ -15,7 +15,7 @@ use super::{
 use crate::model::{BackendId, BackendSpec, EraChoice, OnLoss, Scope, Share, StdioSpec, TransportSpec};
 
 /// Options of other programs that are ignored.
-const FOREIGN: [&str; 16] = [
+const FOREIGN: [&str; 15] = [
     "alwaysAllow",
     "autoApprove",
     "autoStart",
@@ -28,10 +28,19 @@ const FOREIGN: [&str; 16] = [
     "name",
     "presetId",
     "sandbox",
-    "sandboxEnabled",
     "timeout",
     "trust",
     "version",
+];
+
+/// Options of other programs that have no effect here: what is so instead, and what to write.
+const WITHOUT_EFFECT: [(&str, &str, &str); 2] = [
+    ("headersHelper", "no program is run for headers here", "write them into `headers`, secrets as `${NAME}`"),
+    (
+        "sandboxEnabled",
+        "the program runs without a sandbox here",
+        "let `command` be a program that makes one, such as `bwrap` or `docker`",
+    ),
 ];
 
 /// Options as other programs call them, and as they are called here.
@@ -99,6 +108,7 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
                 section.finish();
             }
             Dialect::Shared => {
+                section.without_effect(&WITHOUT_EFFECT);
                 section.pass_over(&FOREIGN);
                 section.finish_shared();
             }

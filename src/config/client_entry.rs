@@ -23,7 +23,7 @@ const BUILT_IN: [&str; 4] = ["builtin", "platform", "frontend", "inline_python"]
 /// The members of one server.
 struct ServerMembers(Vec<ConfigEntry>);
 
-/// The server in the common form; `None` if it is a part of its program. With `has_braces`, references are written
+/// The server in the common form; `None` if it is switched off, or a part of its program. With `has_braces`, references are written
 /// `{env:NAME}` and `{file:PATH}`.
 pub(super) fn in_common_form(server: ConfigEntry, has_braces: bool) -> Option<ConfigEntry> {
     let ConfigEntry { key, at, value: ConfigNode { at: value_at, value } } = server;
@@ -31,7 +31,7 @@ pub(super) fn in_common_form(server: ConfigEntry, has_braces: bool) -> Option<Co
         ConfigValue::Table(members) => {
             let mut members = ServerMembers(members);
             members.bring_into_form();
-            if members.text("type").is_some_and(|kind| BUILT_IN.contains(&kind)) {
+            if members.is_off() || members.text("type").is_some_and(|kind| BUILT_IN.contains(&kind)) {
                 return None;
             }
             if has_braces {
@@ -70,6 +70,37 @@ impl ServerMembers {
         self.variables();
         self.headers();
         self.timeouts();
+        self.tools();
+    }
+
+    /// True if its program would not use it.
+    fn is_off(&self) -> bool {
+        let off = [("disabled", true), ("enabled", false)];
+        self.0.iter().any(|entry| {
+            let is_it = |(key, value): (&str, bool)| {
+                entry.key == key && matches!(entry.value.value, ConfigValue::Flag(flag) if flag == value)
+            };
+            off.into_iter().any(is_it)
+        })
+    }
+
+    /// The tools to use as a list (GitHub Copilot), and what a person has said of single ones (Codex).
+    fn tools(&mut self) {
+        let Some(tools) = self.0.iter_mut().find(|entry| entry.key == "tools") else { return };
+        match &mut tools.value.value {
+            ConfigValue::List(names) => {
+                let is_all = names.iter().any(|name| matches!(&name.value, ConfigValue::Text(name) if name == "*"));
+                "includeTools".clone_into(&mut tools.key);
+                if is_all {
+                    self.take("includeTools");
+                }
+            }
+            ConfigValue::Table(members) => members.retain(|member| match &member.value.value {
+                ConfigValue::Table(said) => said.iter().all(|one| one.key != "approval_mode"),
+                _ => true,
+            }),
+            _ => {}
+        }
     }
 
     /// `command` as a list of words, and as a table with its arguments (older Zed).
@@ -117,7 +148,12 @@ impl ServerMembers {
             let Some(ConfigEntry { at, value, .. }) = self.take(list) else { continue };
             let ConfigValue::List(names) = value.value else { continue };
             for name in names {
-                if let ConfigValue::Text(name) = name.value {
+                let name = match name.value {
+                    ConfigValue::Table(members) => Self(members).text("name").map(str::to_owned),
+                    ConfigValue::Text(name) => Some(name),
+                    _ => None,
+                };
+                if let Some(name) = name {
                     self.put_in("env", at, (&name, format!("${{{name}}}")));
                 }
             }

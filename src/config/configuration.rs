@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     clients::ClientsConfig, environment::Environment, http::HttpConfig, limits::LimitsConfig, log::LogConfig,
-    public_url::PublicUrl, stdio::StdioConfig,
+    problem::ConfigProblem, public_url::PublicUrl, stdio::StdioConfig,
 };
 use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, Naming};
 
@@ -50,6 +50,8 @@ pub struct Config {
     pub source: ConfigSource,
     /// The servers whose names had to be changed, as the file calls them.
     pub renamed: Vec<(String, BackendId)>,
+    /// Options of other programs that have no effect here.
+    pub without_effect: Vec<ConfigProblem>,
 }
 
 /// Source of the configuration. Displays as the end of the sentence "configuration: …".
@@ -77,6 +79,14 @@ impl Config {
     /// A sentence for each server whose name had to be changed.
     pub fn renamings(&self) -> impl Iterator<Item = String> {
         self.renamed.iter().map(|(name, id)| format!("the server `{name}` is called `{id}` here"))
+    }
+
+    /// A sentence for each option of another program that has no effect here, with its place.
+    pub fn without_effect(&self) -> impl Iterator<Item = String> {
+        self.without_effect.iter().map(|notice| match &notice.advice {
+            Some(advice) => format!("{}: {}; {advice}", notice.place, notice.what),
+            None => format!("{}: {}", notice.place, notice.what),
+        })
     }
 
     /// A warning for a missing `trusted_proxies` behind a proxy on this machine (OA-138).

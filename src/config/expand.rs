@@ -14,6 +14,9 @@ const LONGEST_FILE: u64 = 64 << 10;
 /// Folders within a workspace that hold the settings of an editor.
 const EDITOR_FOLDERS: [&str; 6] = [".cursor", ".vscode", ".roo", ".windsurf", ".gemini", ".zed"];
 
+/// Beginnings of references to what an editor alone knows.
+const EDITOR_REFERENCES: [&str; 4] = ["config:", "command:", "extensionInstallFolder:", "workspaceFolder:"];
+
 /// What the references of a text stand for.
 #[derive(Debug, Clone, Copy)]
 pub struct ReferenceSources<'a> {
@@ -48,11 +51,14 @@ pub enum Unexpandable {
     /// `${input:…}`, for which there is no answer.
     #[error("`${{input:{0}}}` needs a person to answer")]
     Input(String),
+    /// What only an editor can say, such as `${config:…}`.
+    #[error("`${{{0}}}` has a value in the editor alone")]
+    Editor(String),
 }
 
 /// Replaces each `${NAME}` by the variable's value and each `${NAME:-default}` by the value or, if it is not set or
-/// empty, by the default; `${env:NAME}` (VS Code) is `${NAME}`, and folders are called as in editors; `${file:PATH}` is the content of a file of at most
-/// 64 KiB, without the line end after it; `$${` is a literal `${`. Reports every error.
+/// empty, by the default; `${env:NAME}` (VS Code) is `${NAME}`, and folders are called as in editors; `${file:PATH}` is
+/// the content of a file of at most 64 KiB, without the line end after it; `$${` is a literal `${`. Reports every error.
 pub fn expand(text: &str, sources: ReferenceSources<'_>) -> Result<String, Vec<Unexpandable>> {
     let mut expanded = String::with_capacity(text.len());
     let mut faults = Vec::new();
@@ -145,6 +151,7 @@ impl Unexpandable {
                 "start on a terminal, which asks, or put the value into an environment variable and write `${NAME}`"
                     .to_owned()
             }
+            Self::Editor(_) => "write the value itself".to_owned(),
         }
     }
 }
@@ -170,7 +177,8 @@ fn resolve<'a>(reference: &'a str, sources: ReferenceSources<'a>) -> Result<Cow<
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !named {
-        return Err(Unexpandable::NoName);
+        let is_editors = EDITOR_REFERENCES.iter().any(|prefix| reference.starts_with(prefix));
+        return Err(if is_editors { Unexpandable::Editor(reference.to_owned()) } else { Unexpandable::NoName });
     }
     match (sources.environment.get(name), default) {
         (None | Some(""), Some(default)) => Ok(default.into()),
@@ -185,7 +193,7 @@ fn of_editor(reference: &str, sources: ReferenceSources<'_>) -> Option<String> {
     let is_editors = |folder: &&Path| EDITOR_FOLDERS.iter().any(|name| folder.ends_with(name));
     let workspace = Some(sources.folder).filter(is_editors).and_then(Path::parent).unwrap_or(sources.folder);
     Some(match reference {
-        "workspaceFolder" | "workspaceRoot" => workspace.display().to_string(),
+        "workspaceFolder" | "workspaceRoot" | "cwd" => workspace.display().to_string(),
         "workspaceFolderBasename" => workspace.file_name()?.to_string_lossy().into_owned(),
         "userHome" => sources.environment.get("HOME").or_else(|| sources.environment.get("USERPROFILE"))?.to_owned(),
         "pathSeparator" | "/" => std::path::MAIN_SEPARATOR_STR.to_owned(),

@@ -83,6 +83,7 @@ struct FileOptions {
     log: LogConfig,
     backends: Vec<BackendSpec>,
     renamed: Vec<(String, BackendId)>,
+    without_effect: Vec<ConfigProblem>,
     groups: Groups,
 }
 
@@ -135,6 +136,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
         environment,
         source,
         renamed: file.renamed,
+        without_effect: file.without_effect,
     })
 }
 
@@ -200,11 +202,17 @@ impl Loader<'_> {
             (file.document, Some(file.table), file.other_projects)
         };
         let sources = ReferenceSources { environment: self.environment, folder: &base, inputs: &self.given.inputs };
-        let reader = SectionReader { document: &document, sources, problems: RefCell::default() };
-        let file = match client_table {
+        let reader = SectionReader {
+            document: &document,
+            sources,
+            problems: RefCell::default(),
+            without_effect: RefCell::default(),
+        };
+        let mut file = match client_table {
             Some(table) => read_shared(reader.root(), table, &base),
             None => read_toml(reader.root(), &base),
         };
+        file.without_effect = reader.without_effect.take();
         self.problems.append(&mut reader.into_problems());
         // a lockkeeper.toml may have settings alone
         let lists_servers = client_table.is_some() || document.root.iter().any(|entry| entry.key == "backends");
@@ -292,7 +300,12 @@ impl Loader<'_> {
         let (_, document) = self.document(path).filter(|(format, _)| *format == FileFormat::Toml)?;
         let base = self.base(path);
         let sources = ReferenceSources { environment: self.environment, folder: &base, inputs: &self.given.inputs };
-        let reader = SectionReader { document: &document, sources, problems: RefCell::default() };
+        let reader = SectionReader {
+            document: &document,
+            sources,
+            problems: RefCell::default(),
+            without_effect: RefCell::default(),
+        };
         let data_dir = reader.root().text("data_dir").map(|text| base.join(text));
         self.problems.append(&mut reader.into_problems());
         data_dir
@@ -321,6 +334,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         clients: ClientsConfig::read(root.table("clients")),
         log: LogConfig::read(&mut sections.3),
         renamed: renamed(&backends),
+        without_effect: Vec::new(),
         backends: backend::read_all(backends, Dialect::Own, base),
         groups: groups::read_all(root.table("groups"), &servers),
     };

@@ -21,6 +21,8 @@ pub struct SectionReader<'a> {
     pub sources: ReferenceSources<'a>,
     /// Errors so far.
     pub problems: RefCell<Vec<ConfigProblem>>,
+    /// Options so far that have no effect here, though they have one elsewhere.
+    pub without_effect: RefCell<Vec<ConfigProblem>>,
 }
 
 /// One table. Each accessor takes one option and returns `None` if it is absent or invalid (and then reported);
@@ -309,6 +311,18 @@ impl<'a> Section<'a> {
     /// Options to ignore.
     pub fn pass_over(&mut self, keys: &'static [&'static str]) {
         self.passed_over = keys;
+    }
+
+    /// Options that have an effect in other programs alone: what is so here, and what to write.
+    pub fn without_effect(&mut self, options: &[(&'static str, &str, &str)]) {
+        for (key, what, advice) in options {
+            let Some(entry) = self.take(key) else { continue };
+            if !matches!(entry.value.value, ConfigValue::Flag(false)) {
+                let place = self.reader.document.place(entry.at, &self.path(key));
+                let notice = ConfigProblem::new(place, *what).advise(*advice);
+                self.reader.without_effect.borrow_mut().push(notice);
+            }
+        }
     }
 
     /// Options as other programs call them, with their names here, for advice.

@@ -18,6 +18,12 @@ use crate::{
 pub(super) const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "node", "python", "python3", "bunx", "bun", "deno", "docker", "pnpm", "yarn"];
 
+/// Why HTTP over a socket of the file system (VS Code, Goose) is refused, and what to do.
+const HTTP_ON_SOCKET: (&str, &str) = (
+    "HTTP over a Unix socket is not supported: messages on a socket are framed as on standard input and output",
+    "let the server listen on a port of 127.0.0.1, and write its URL",
+);
+
 /// Transport that an entry names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TransportKind {
@@ -64,7 +70,11 @@ pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -
     let kind = kind.or(transport);
     let (by_command, by_url, built_in) = (section.has("command"), section.has("url"), section.has("builtin"));
     let said = usize::from(by_command) + usize::from(by_url) + usize::from(built_in);
-    if said != 1 {
+    let is_extension = said == 0 && dialect == Dialect::Shared && (section.has("source") || section.has("settings"));
+    if is_extension {
+        let advice = "write its `command` or `url`, or leave it out of a copy of the file";
+        section.fault("an extension of Zed, which Zed alone can start", Some(advice));
+    } else if said != 1 {
         let what = if said == 0 { "the transport is missing" } else { "there is more than one transport" };
         section.fault(
             what,
@@ -149,8 +159,14 @@ fn remote(
         HeaderValue::try_from(value).map(drop).map_err(|_| "the value is not a valid header value".to_owned())
     });
     let identity = disclosure::identity(section, &headers, url.as_ref().and_then(ServerUrl::audience));
+    if dialect == Dialect::Shared {
+        section.refuse("socket", HTTP_ON_SOCKET.0, HTTP_ON_SOCKET.1);
+    }
     let url = url?;
     let is_http = matches!(url, ServerUrl::Http(_));
+    if kind == Some(TransportKind::Http) && matches!(url, ServerUrl::Socket(_)) {
+        section.fault(HTTP_ON_SOCKET.0, Some(HTTP_ON_SOCKET.1));
+    }
     if kind == Some(TransportKind::Sse) && !is_http {
         section.fault("`sse` needs a URL with http or https", None);
     }

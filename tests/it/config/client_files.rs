@@ -114,8 +114,8 @@ fn zed() {
 fn a_server_that_only_its_program_can_start_is_named_with_its_line() {
     let text = "{\n  \"context_servers\": {\n    \"postgres\": { \"source\": \"extension\", \"settings\": {} }\n  }\n}";
     assert_snapshot!(errors("settings.json", text, &[]), @r#"
-    settings.json:3:5: context_servers.postgres: the transport is missing
-        set either `command` (a program to start) or `url` (of a server over HTTP, WebSocket or a socket)
+    settings.json:3:5: context_servers.postgres: an extension of Zed, which Zed alone can start
+        write its `command` or `url`, or leave it out of a copy of the file
     "#);
 }
 
@@ -132,7 +132,7 @@ fn opencode() {
 #[test]
 fn codex() {
     assert_snapshot!(servers("codex.toml"), @r#"
-    context7: npx ["-y", "@upstash/context7-mcp"] [GITHUB_TOKEN=t0k MY_ENV_VAR=MY_ENV_VALUE]
+    context7: npx ["-y", "@upstash/context7-mcp"] [API_KEY=k GITHUB_TOKEN=t0k MY_ENV_VAR=MY_ENV_VALUE]
     figma: https://mcp.example.com/mcp [Authorization: Bearer k, X-Region: us-east-1, X-Token: t0k]
     "#);
     let (_, config) = load("codex.toml");
@@ -162,10 +162,50 @@ fn cline_and_roo() {
 }
 
 #[test]
+fn github_copilot() {
+    assert_snapshot!(servers("copilot_mcp_config.json"), @r#"
+    local: npx ["-y", "@playwright/mcp@latest"] [TOKEN=t0k]
+    remote: https://mcp.example.com/mcp [X-Key: k]
+    "#);
+    assert!(load("copilot_mcp_config.json").1.backends[0].tools.is_none());
+    assert!(tools("copilot_mcp_config.json", "remote").0.contains("search"));
+}
+
+#[test]
 fn lm_studio() {
     assert_snapshot!(servers("lm_studio.json"), @r#"
     hf-mcp-server: https://mcp.example.com/mcp [Authorization: Bearer k]
     "#);
+}
+
+#[test]
+fn a_server_that_is_off_needs_nothing() {
+    let text =
+        r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b", "env": {"K": "${UNSET}"}, "disabled": true}}}"#;
+    assert_snapshot!(lines(&super::load("mcp.json", text, &[]).unwrap()), @"a: a [] []");
+}
+
+#[test]
+fn what_has_an_effect_elsewhere_alone_is_named_with_its_line() {
+    let (_, config) = load("vscode_mcp.json");
+    assert_snapshot!(config.without_effect().collect::<Vec<_>>().join("\n"), @"
+    vscode_mcp.json:8:7: servers.boxed.sandboxEnabled: the program runs without a sandbox here; let `command` be a program that makes one, such as `bwrap` or `docker`
+    vscode_mcp.json:14:71: servers.helped.headersHelper: no program is run for headers here; write them into `headers`, secrets as `${NAME}`
+    ");
+}
+
+#[test]
+fn references_and_sockets_that_the_editor_alone_knows_are_named_with_their_line() {
+    let text = r#"{"servers": {
+  "a": { "type": "http", "url": "unix:///tmp/server.sock#/mcp" },
+  "b": { "command": "b", "args": ["${config:b.port}"] }
+}}"#;
+    assert_snapshot!(errors("mcp.json", text, &[]), @"
+    mcp.json:2:3: servers.a: HTTP over a Unix socket is not supported: messages on a socket are framed as on standard input and output
+        let the server listen on a port of 127.0.0.1, and write its URL
+    mcp.json:3:35: servers.b.args[0]: `${config:b.port}` has a value in the editor alone
+        write the value itself
+    ");
 }
 
 #[test]
