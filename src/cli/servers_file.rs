@@ -118,15 +118,28 @@ impl ServersFile {
         }
     }
 
-    /// Removes a server, with the comments above it.
+    /// Removes a server, with the comment right above it. What an empty line separates from it stays.
     pub(super) fn remove(&mut self, name: &str) {
         let Some(servers) = self.document.get_mut("backends") else { return };
+        let mut kept = String::new();
         if let Some(servers) = servers.as_table_like_mut() {
-            servers.remove(name);
+            let next = servers.iter().map(|(key, _)| key.to_owned()).skip_while(|key| key != name).nth(1);
+            let removed = servers.remove(name);
+            kept = removed.as_ref().and_then(Item::as_table).map(comment_apart).unwrap_or_default();
+            if let Some(next) = next.and_then(|next| servers.get_mut(&next)).and_then(Item::as_table_mut) {
+                let own = next.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
+                let prefix = format!("{kept}{own}");
+                next.decor_mut().set_prefix(prefix);
+                kept.clear();
+            }
         }
         // without the table, the demonstration would be served
         if let Some(servers) = servers.as_table_mut().filter(|servers| servers.is_empty()) {
             servers.set_implicit(false);
+        }
+        if !kept.is_empty() {
+            let trailing = format!("{kept}{}", self.document.trailing().as_str().unwrap_or_default());
+            self.document.set_trailing(trailing);
         }
     }
 
@@ -194,4 +207,11 @@ impl ServerEntry {
         }
         table
     }
+}
+
+/// The comments above a table that an empty line separates from it.
+fn comment_apart(table: &Table) -> String {
+    let above = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
+    let end = above.rfind("\n\n").map_or(0, |at| at + 1);
+    above[..end].contains('#').then(|| above[..end].to_owned()).unwrap_or_default()
 }

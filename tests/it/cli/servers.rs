@@ -78,6 +78,23 @@ fn the_rest_of_the_file_stays_as_it_was_written() {
 }
 
 #[test]
+fn a_comment_that_is_not_a_servers_own_outlives_it() {
+    let commented = "listen = \"127.0.0.1:7777\"\n\n# our servers\n";
+    let first = "\n# the first one\n[backends.first]\nurl = \"http://127.0.0.1:2/\"\n";
+    let second = "\n[backends.second]\nurl = \"http://127.0.0.1:1/mcp\"\n";
+    let folder = folder(Some(commented));
+    let done = |arguments: &[&str]| assert_eq!(run(folder.path(), arguments).status.code(), Some(0));
+    done(&["add", "second", "http://127.0.0.1:1/mcp", "--no-check"]);
+    assert_eq!(written(folder.path()), format!("{commented}{second}"));
+    done(&["remove", "second"]);
+    assert!(written(folder.path()).contains("# our servers"));
+
+    fs::write(folder.path().join("lockkeeper.toml"), format!("{commented}{first}{second}")).unwrap();
+    done(&["remove", "first"]);
+    assert_eq!(written(folder.path()), format!("{commented}{second}"));
+}
+
+#[test]
 fn nothing_is_written_of_a_server_that_fails_or_is_there() {
     let folder = folder(Some(WRITTEN));
     let failing = run(folder.path(), &["add", "bad", "--", "no-such-program"]);
