@@ -17,7 +17,7 @@ use super::{
     servers_file::{ServerEntry, ServersFile},
 };
 use crate::{
-    config::Config,
+    config::{Config, ConfigPlace, ConfigProblem, ConfigProblems},
     model::{
         BackendId, Groups,
         status::{BackendState, BackendStatus},
@@ -101,7 +101,7 @@ impl AddArgs {
             file.remove(&name);
         }
         file.add(&id, &entry)?;
-        let config = file.load(process)?;
+        let config = file.load(process).map_err(|problems| refused(&id, problems))?;
         let tried = if self.no_check { None } else { Some(Tried::start(config, &id, process).await?) };
         file.write()?;
         let shown = file.name.display().to_string();
@@ -160,6 +160,23 @@ impl AddArgs {
             }
         }
         Ok(entry)
+    }
+}
+
+/// The problems of the configuration with the new server. Lines would be those of a file that is not written.
+fn refused(id: &BackendId, problems: ConfigProblems) -> CommandFailure {
+    let section = format!("backends.{id}");
+    let said = |problem: &ConfigProblem| -> Option<String> {
+        let ConfigPlace::File { path, .. } = &problem.place else { return None };
+        let option = path.strip_prefix(&section)?.trim_start_matches('.');
+        let what = if option.is_empty() { problem.what.clone() } else { format!("{option}: {}", problem.what) };
+        Some(problem.advice.iter().fold(what, |what, advice| format!("{what}\n  {advice}")))
+    };
+    match problems.0.iter().map(said).collect::<Option<Vec<_>>>() {
+        Some(said) => {
+            CommandFailure::usage(format!("`{id}` cannot be added, and nothing was written")).why(said.join("\n"))
+        }
+        None => problems.into(),
     }
 }
 

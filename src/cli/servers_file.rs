@@ -6,7 +6,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
 use super::{failure::CommandFailure, process::ProcessContext, replaced_file};
 use crate::{
-    config::{self, CommandLineOptions, Config, ConfigSource},
+    config::{self, CommandLineOptions, Config, ConfigProblems, ConfigSource},
     model::BackendId,
 };
 
@@ -155,13 +155,13 @@ impl ServersFile {
     /// # Errors
     ///
     /// Its problems.
-    pub(super) fn load(&self, process: &ProcessContext) -> Result<Config, CommandFailure> {
+    pub(super) fn load(&self, process: &ProcessContext) -> Result<Config, ConfigProblems> {
         let draft = CommandLineOptions {
             config: Some(self.name.clone()),
             draft: Some(self.document.to_string()),
             ..process.options.given()
         };
-        Ok(config::load(&draft, &process.environment, &process.folder)?)
+        config::load(&draft, &process.environment, &process.folder)
     }
 
     /// Replaces the file at once. A new one is for this user alone, since it may hold secrets.
@@ -212,6 +212,6 @@ impl ServerEntry {
 /// The comments above a table that an empty line separates from it.
 fn comment_apart(table: &Table) -> String {
     let above = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
-    let end = above.rfind("\n\n").map_or(0, |at| at + 1);
-    above[..end].contains('#').then(|| above[..end].to_owned()).unwrap_or_default()
+    let apart = above.rfind("\n\n").map_or("", |at| &above[..=at]);
+    if apart.contains('#') { apart.to_owned() } else { String::new() }
 }

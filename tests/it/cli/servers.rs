@@ -95,6 +95,22 @@ fn a_comment_that_is_not_a_servers_own_outlives_it() {
 }
 
 #[test]
+fn what_cannot_be_configured_is_refused_without_lines_of_a_file_that_is_not_written() {
+    let folder = folder(Some(WRITTEN));
+    let refused = run(folder.path(), &["add", "admin", "ftp://a"]);
+    assert_snapshot!(shown(folder.path(), &refused), @r"
+    2
+    --- out
+    --- err
+    error: `admin` cannot be added, and nothing was written
+      `admin` is reserved: `mcp:admin` is the scope that administers the gateway
+        choose another name
+      url: this must be a URL with http, https, ws, wss, tcp or unix
+    ");
+    assert_eq!(written(folder.path()), WRITTEN);
+}
+
+#[test]
 fn nothing_is_written_of_a_server_that_fails_or_is_there() {
     let folder = folder(Some(WRITTEN));
     let failing = run(folder.path(), &["add", "bad", "--", "no-such-program"]);
