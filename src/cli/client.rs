@@ -9,7 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use serde_json::json;
 
 use self::{
@@ -41,7 +44,7 @@ const LONGEST: u64 = 16 << 20;
 #[command(after_help = EXAMPLES)]
 pub struct ClientArgs {
     /// The client; without one, all are listed
-    #[arg(value_parser = program)]
+    #[arg(value_parser = known())]
     client: Option<ClientProgram>,
     /// The gateway's public URL; default: that of the configuration
     #[arg(long, value_name = "URL", value_parser = PublicUrl::parse)]
@@ -62,9 +65,10 @@ pub struct ClientArgs {
     form: FormatArgs,
 }
 
-fn program(name: &str) -> Result<ClientProgram, String> {
-    let names = || PROGRAMS.map(|program| program.id).join(", ");
-    PROGRAMS.into_iter().find(|program| program.id == name).ok_or_else(|| format!("the known clients are {}", names()))
+/// The names of the clients, which shells complete.
+fn known() -> impl TypedValueParser<Value = ClientProgram> {
+    PossibleValuesParser::new(PROGRAMS.map(|program| program.id))
+        .try_map(|name| PROGRAMS.into_iter().find(|program| program.id == name).ok_or("this is no client"))
 }
 
 // === impl ClientArgs ===

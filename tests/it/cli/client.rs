@@ -120,5 +120,5 @@ fn a_file_that_cannot_be_edited_stays_and_the_reason_is_given() {
     let goose = run(home.path(), &["goose", "--write"]);
     assert!(goose.status.code() == Some(1) && said(&goose).contains("YAML is not edited"), "{}", said(&goose));
     let unknown = run(home.path(), &["notepad"]);
-    assert!(unknown.status.code() == Some(2) && said(&unknown).contains("the known clients are claude-code,"));
+    assert!(unknown.status.code() == Some(2) && said(&unknown).contains("possible values: claude-code,"));
 }
