@@ -16,12 +16,13 @@ use clap::{
 use serde_json::json;
 
 use self::{
-    entry::{Existing, text, with_entry},
+    entry::{Existing, GatewayPlace, text, with_entry},
     programs::{ClientProgram, PROGRAMS},
 };
 use super::{
     arguments::{self, FormatArgs},
     failure::CommandFailure,
+    gateway_client::GatewayClient,
     process::ProcessContext,
     replaced_file,
     table::{Cell, TextTable},
@@ -46,7 +47,7 @@ pub struct ClientArgs {
     /// The client; without one, all are listed
     #[arg(value_parser = known())]
     client: Option<ClientProgram>,
-    /// The gateway's public URL; default: that of the configuration
+    /// The gateway's public URL; default: that of the running gateway or of the configuration
     #[arg(long, value_name = "URL", value_parser = PublicUrl::parse)]
     url: Option<PublicUrl>,
     /// A server or a group, instead of all servers
@@ -92,7 +93,8 @@ impl ClientArgs {
         if self.write {
             return self.write(&program, (&path, &url), process);
         }
-        let text = text(&program, &url);
+        let this = process.program.display().to_string();
+        let text = text(&program, GatewayPlace { url: &url, program: &this });
         if self.form.json {
             let file = path.display().to_string();
             process
@@ -132,7 +134,10 @@ impl ClientArgs {
             url.to_string()
         } else {
             let config = arguments::load(&process.options.given(), process)?;
-            config.public_url(config.listen).to_string()
+            // `serve` may have been given another port than the file has
+            let running = || GatewayClient::local(process).ok()?.loopback_url().map(str::to_owned);
+            let running = if config.public_url.is_none() { running() } else { None };
+            running.unwrap_or_else(|| config.public_url(config.listen).to_string())
         };
         let root = root.trim_end_matches('/');
         Ok(match &self.server {
@@ -154,7 +159,9 @@ impl ClientArgs {
         };
         let existing = if self.replace { Existing::Replaced } else { Existing::Kept };
         let before = read(path).map_err(|error| failed(error.to_string()))?;
-        let after = with_entry(program, &before, (url, existing)).map_err(|error| match error {
+        let this = process.program.display().to_string();
+        let gateway = GatewayPlace { url, program: &this };
+        let after = with_entry(program, &before, (gateway, existing)).map_err(|error| match error {
             entry::EntryError::Taken => failed(error.to_string()).advise("add `--replace` to replace it"),
             error => failed(error.to_string()),
         })?;

@@ -77,6 +77,12 @@ impl GatewayClient {
         }
     }
 
+    /// The URL of a gateway that has no other public one.
+    pub fn loopback_url(&self) -> Option<&str> {
+        let authority = self.url.split_once("://")?.1.trim_end_matches('/');
+        (self.host.as_deref() == Some(authority)).then_some(self.url.as_str())
+    }
+
     /// Status of the gateway, parsed and as JSON.
     pub async fn status(&self) -> Result<(Status, serde_json::Value), CommandFailure> {
         let text = self.get("/api/status").await?;

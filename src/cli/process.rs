@@ -12,6 +12,8 @@ pub struct ProcessContext {
     pub environment: Environment,
     /// The working directory.
     pub folder: PathBuf,
+    /// This program, with its path.
+    pub program: PathBuf,
     /// Options of every command.
     pub options: GlobalArgs,
     /// Output.
@@ -26,6 +28,7 @@ impl ProcessContext {
         let environment = Environment::system();
         let output = Output::system(&environment);
         let folder = std::env::current_dir().unwrap_or_default();
-        Self { environment, folder, options: GlobalArgs::default(), output }
+        let program = std::env::current_exe().unwrap_or_else(|_| "lockkeeper".into());
+        Self { environment, folder, program, options: GlobalArgs::default(), output }
     }
 }

@@ -21,6 +21,15 @@ pub(super) enum Existing {
     Replaced,
 }
 
+/// The gateway that a client connects to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GatewayPlace<'a> {
+    /// The URL of the endpoint.
+    pub(super) url: &'a str,
+    /// The path of this program, since desktop applications have another `PATH` than a shell.
+    pub(super) program: &'a str,
+}
+
 /// A failed change.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EntryError {
@@ -39,12 +48,13 @@ pub(super) enum EntryError {
 }
 
 /// The text to add to an empty file.
-pub(super) fn text(program: &ClientProgram, url: &str) -> String {
+pub(super) fn text(program: &ClientProgram, gateway: GatewayPlace<'_>) -> String {
     match program.entry {
         EntryForm::Yaml => format!(
-            "extensions:\n  {NAME}:\n    type: streamable_http\n    name: {NAME}\n    enabled: true\n    uri: \"{url}\"\n    headers: {{}}\n    timeout: 300\n"
+            "extensions:\n  {NAME}:\n    type: streamable_http\n    name: {NAME}\n    enabled: true\n    uri: \"{}\"\n    headers: {{}}\n    timeout: 300\n",
+            gateway.url
         ),
-        _ => with_entry(program, "", (url, Existing::Kept)).ok().flatten().unwrap_or_default(),
+        _ => with_entry(program, "", (gateway, Existing::Kept)).ok().flatten().unwrap_or_default(),
     }
 }
 
@@ -56,20 +66,20 @@ pub(super) fn text(program: &ClientProgram, url: &str) -> String {
 pub(super) fn with_entry(
     program: &ClientProgram,
     file: &str,
-    (url, existing): (&str, Existing),
+    (gateway, existing): (GatewayPlace<'_>, Existing),
 ) -> Result<Option<String>, EntryError> {
     match program.entry {
-        EntryForm::Url(..) | EntryForm::Bridge => in_json(program, file, (url, existing)),
-        EntryForm::Toml => in_toml(program, file, (url, existing)),
+        EntryForm::Url(..) | EntryForm::Bridge => in_json(program, file, (gateway, existing)),
+        EntryForm::Toml => in_toml(program, file, (gateway, existing)),
         EntryForm::Yaml => Err(EntryError::PrintedOnly("YAML")),
     }
 }
 
 /// The members of the entry in JSON.
-fn members(form: EntryForm, url: &str) -> Vec<(String, serde_json::Value)> {
+fn members(form: EntryForm, GatewayPlace { url, program }: GatewayPlace<'_>) -> Vec<(String, serde_json::Value)> {
     match form {
         EntryForm::Bridge => {
-            vec![("command".to_owned(), "lockkeeper".into()), ("args".to_owned(), serde_json::json!(["connect", url]))]
+            vec![("command".to_owned(), program.into()), ("args".to_owned(), serde_json::json!(["connect", url]))]
         }
         EntryForm::Url(before, name) => {
             let before = before.iter().map(|(name, text)| ((*name).to_owned(), (*text).into()));
@@ -82,7 +92,7 @@ fn members(form: EntryForm, url: &str) -> Vec<(String, serde_json::Value)> {
 fn in_json(
     program: &ClientProgram,
     file: &str,
-    (url, existing): (&str, Existing),
+    (gateway, existing): (GatewayPlace<'_>, Existing),
 ) -> Result<Option<String>, EntryError> {
     let unreadable = |error: jsonc_parser::errors::ParseError| EntryError::Unreadable("JSON", error.to_string());
     let given = if file.trim().is_empty() { "{}\n" } else { file };
@@ -92,7 +102,7 @@ fn in_json(
     for name in program.table {
         table = table.object_value_or_create(name).ok_or_else(|| EntryError::NoTable((*name).to_owned()))?;
     }
-    let members = members(program.entry, url);
+    let members = members(program.entry, gateway);
     if let Some(found) = table.get(NAME) {
         let written = found.value().map(|value| value.to_string()).unwrap_or_default();
         let written: Option<serde_json::Value> =
@@ -118,7 +128,7 @@ fn in_json(
 fn in_toml(
     program: &ClientProgram,
     file: &str,
-    (url, existing): (&str, Existing),
+    (gateway, existing): (GatewayPlace<'_>, Existing),
 ) -> Result<Option<String>, EntryError> {
     let mut document: DocumentMut =
         file.parse().map_err(|error: toml_edit::TomlError| EntryError::Unreadable("TOML", error.to_string()))?;
@@ -130,7 +140,7 @@ fn in_toml(
     });
     let servers = servers.as_table_mut().ok_or_else(|| EntryError::NoTable(name.to_owned()))?;
     if let Some(found) = servers.get(NAME) {
-        let is_same = found.get("url").and_then(Item::as_str) == Some(url)
+        let is_same = found.get("url").and_then(Item::as_str) == Some(gateway.url)
             && found.as_table_like().is_some_and(|entry| entry.len() == 1);
         match existing {
             _ if is_same => return Ok(None),
@@ -139,7 +149,7 @@ fn in_toml(
         }
     }
     let mut entry = Table::new();
-    entry["url"] = value(url);
+    entry["url"] = value(gateway.url);
     servers.insert(NAME, Item::Table(entry));
     Ok(Some(document.to_string()))
 }

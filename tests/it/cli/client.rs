@@ -26,21 +26,22 @@ fn each_client_gets_a_file_that_this_gateway_would_read_as_that_of_the_client() 
         let file = Path::new(client["file"].as_str().unwrap()).file_name().unwrap().to_owned();
         fs::write(home.path().join(&file), text).unwrap();
         let listed = lockkeeper(home.path(), &["list", "--json", "--config", file.to_str().unwrap()], &[]);
-        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap_or_else(|_| panic!("{name}"));
+        let listed = String::from_utf8(listed.stdout).unwrap().replace(env!("CARGO_BIN_EXE_lockkeeper"), "PROGRAM");
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap_or_else(|_| panic!("{name}"));
         let [server] = &listed["backends"].as_array().unwrap()[..] else { panic!("{name}: {listed}") };
         servers.push(format!("{name}: {} {}", server["id"], server["server"]));
     }
     assert_snapshot!(servers.join("\n"), @r#"
     claude-code: "lockkeeper" "https://mcp.example.com/mcp"
-    claude-desktop: "lockkeeper" "lockkeeper connect https://mcp.example.com/mcp"
+    claude-desktop: "lockkeeper" "PROGRAM connect https://mcp.example.com/mcp"
     cline: "lockkeeper" "https://mcp.example.com/mcp"
     codex: "lockkeeper" "https://mcp.example.com/mcp"
     cursor: "lockkeeper" "https://mcp.example.com/mcp"
     gemini: "lockkeeper" "https://mcp.example.com/mcp"
     goose: "lockkeeper" "https://mcp.example.com/mcp"
-    lm-studio: "lockkeeper" "lockkeeper connect https://mcp.example.com/mcp"
+    lm-studio: "lockkeeper" "PROGRAM connect https://mcp.example.com/mcp"
     opencode: "lockkeeper" "https://mcp.example.com/mcp"
-    roo: "lockkeeper" "lockkeeper connect https://mcp.example.com/mcp"
+    roo: "lockkeeper" "PROGRAM connect https://mcp.example.com/mcp"
     vscode: "lockkeeper" "https://mcp.example.com/mcp"
     windsurf: "lockkeeper" "https://mcp.example.com/mcp"
     zed: "lockkeeper" "https://mcp.example.com/mcp"
@@ -66,6 +67,22 @@ fn the_url_is_that_of_the_configuration_and_of_one_server() {
     Cursor: add this to FOLDER/.cursor/mcp.json, or use `--write`
     It opens the browser for the login when it connects.
     "#);
+}
+
+#[test]
+fn a_gateway_that_runs_at_another_port_is_named_and_the_public_url_goes_before() {
+    let home = tempfile::tempdir().unwrap();
+    let url = |host: &str, arguments: &[&str]| {
+        let control = format!(r#"{{"url": "http://127.0.0.1:8099", "host": "{host}", "token": "t"}}"#);
+        fs::write(home.path().join("control.json"), control).unwrap();
+        let words = [&["cursor", "--json", "--data-dir", "."], arguments].concat();
+        let printed: serde_json::Value = serde_json::from_slice(&run(home.path(), &words).stdout).unwrap();
+        printed["url"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(url("127.0.0.1:8099", &[]), "http://127.0.0.1:8099/mcp");
+    assert_eq!(url("mcp.example.com", &[]), "http://127.0.0.1:8080/mcp");
+    fs::write(home.path().join("lockkeeper.toml"), "public_url = \"https://mcp.example.com\"\n").unwrap();
+    assert_eq!(url("127.0.0.1:8099", &[]), "https://mcp.example.com/mcp");
 }
 
 #[test]
