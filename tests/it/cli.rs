@@ -30,13 +30,13 @@ fn shown(folder: &Path, output: &Output) -> String {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "the help has a line for each command")]
 fn without_a_command_the_help_is_shown_as_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(lockkeeper(folder.path(), &[], &[]).status.code(), Some(2));
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the help has a line for each command")]
 fn the_help_has_every_command() {
     let folder = tempfile::tempdir().unwrap();
     let output = lockkeeper(folder.path(), &["--help"], &[]);
