@@ -114,7 +114,8 @@ impl App {
             .with_context(|| format!("the data folder {} cannot be used", config.data_dir.display()))?;
         let lock = DataLock::take(&config.data_dir)?;
         let storage = Storage::open(&config::files::database(&config.data_dir)).await?;
-        let oauth_settings = module_settings::oauth(&config, &public_url);
+        let mut oauth_settings = module_settings::oauth(&config, &public_url);
+        oauth_settings.fetcher = world.fetcher.clone();
         let master = master_key::master_key(&oauth_settings.master_key, &*world.random)?;
         let state_key = master_key::stored_secret(&master, &storage, "request state", &*world.random).await?;
         let state_key =

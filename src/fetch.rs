@@ -6,15 +6,19 @@
 //! [`Fetcher::send`] takes a [`FetchRequest`] and the [`FetchRules`] of its kind, and returns the response of any status,
 //! redirects included: nothing is followed. The host is resolved once, all its addresses must be public, and the
 //! connection goes to one of those. [`Reach`] has the exceptions, which only the operator makes. A [`FetchBudget`] is
-//! charged before: it bounds what one stranger can have the gateway do.
+//! charged before each: it bounds what one stranger can have the gateway do.
+//!
+//! Documents that are read again and again are [`Documents`]: kept as their hosts say, asked for once at a time.
 //!
 //! [`FetchError`] is for the log. A stranger who could read it would have a port scanner inside this network.
 
 pub mod address;
 pub mod budget;
 pub mod destination;
+pub mod documents;
 pub mod error;
 pub mod fetcher;
+mod freshness;
 pub mod network;
 pub mod request;
 pub mod tls;
@@ -22,6 +26,7 @@ pub mod tls;
 pub use self::{
     budget::FetchBudget,
     destination::{Exception, Ports, Reach},
+    documents::{DocumentError, Documents, FetchedDocument},
     error::{FetchError, RefusedUrl},
     fetcher::{FetchRules, Fetcher},
     network::{Network, NetworkStream, SystemNetwork},

@@ -10,6 +10,8 @@ pub mod authorize;
 mod backend_names;
 mod caller_token;
 mod client_auth;
+mod client_documents;
+mod client_lookup;
 mod clients;
 pub mod cors;
 mod dependencies;
@@ -56,9 +58,10 @@ pub use self::{
     verify::{CredentialAccess, VerifiedCredential},
 };
 use self::{
-    dependencies::OAuthDeps, introspection_endpoint::IntrospectionEndpoint, pepper::Pepper,
-    registration::Registrations, revocation::Revocations, revocation_endpoint::RevocationEndpoint, routes::Endpoints,
-    signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, users::Users, verify::Verifier,
+    client_documents::ClientDocuments, dependencies::OAuthDeps, introspection_endpoint::IntrospectionEndpoint,
+    pepper::Pepper, registration::Registrations, revocation::Revocations, revocation_endpoint::RevocationEndpoint,
+    routes::Endpoints, signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, users::Users,
+    verify::Verifier,
 };
 use crate::{
     audit::Audit,
@@ -102,7 +105,9 @@ impl OAuth {
         settings: OAuthSettings,
     ) -> Result<Self, OAuthError> {
         let audit = Audit::new(storage.clone(), Arc::clone(&clock));
-        let deps = OAuthDeps { storage, audit, clock, random, settings: Arc::new(settings) };
+        let documents = ClientDocuments::new(&settings, Arc::clone(&clock)).map(Arc::new);
+        let deps =
+            OAuthDeps { storage, audit, clock, random, settings: Arc::new(settings), client_documents: documents };
         let master = master_key::master_key(&deps.settings.master_key, &*deps.random)?;
         let pepper =
             Arc::new(Pepper::new(master_key::stored_secret(&master, &deps.storage, "pepper", &*deps.random).await?));

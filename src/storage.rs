@@ -8,6 +8,7 @@ mod api_keys;
 mod audit_events;
 mod backend_eras;
 mod browser_sessions;
+mod client_documents;
 mod clients;
 mod codes;
 mod database;
@@ -34,6 +35,7 @@ pub use api_keys::KeyTable;
 pub use audit_events::{AuditRow, AuditSearch, AuditTable, StoredAuditRow};
 pub use backend_eras::BackendEraTable;
 pub use browser_sessions::{BrowserSession, BrowserSessionTable};
+pub use client_documents::{ClientDocumentTable, StoredDocument};
 pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
 pub use codes::{CodeRow, CodeTable};
 pub use database::StorageError;
@@ -121,6 +123,11 @@ impl Storage {
     /// Browser sessions.
     pub const fn browser_sessions(&self) -> BrowserSessionTable<'_> {
         BrowserSessionTable(&self.database)
+    }
+
+    /// Clients that a metadata document describes.
+    pub fn client_documents(&self) -> ClientDocumentTable<'_> {
+        ClientDocumentTable(&self.database)
     }
 
     /// OAuth clients.

@@ -15,6 +15,7 @@ use crate::{
     backend::{self, Supervisor},
     config::Config,
     crossing::{self, Crossing},
+    fetch::Fetcher,
     frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
     gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{Payload, Server},
@@ -35,6 +36,8 @@ pub(super) struct World {
     pub(super) tracker: TaskTracker,
     /// Ends all tasks.
     pub(super) cancel: CancellationToken,
+    /// Requests to what strangers name; `None` if certificates of the system cannot be read.
+    pub(super) fetcher: Option<Fetcher>,
 }
 
 /// Foundation of the parts.
@@ -66,6 +69,9 @@ pub(super) struct CallPath {
 impl World {
     /// The environment of a process.
     pub(super) fn new(telemetry: Telemetry) -> Self {
+        let fetcher = Fetcher::system().inspect_err(|error| {
+            tracing::warn!(%error, "documents that clients name cannot be read: install the certificates of authorities");
+        });
         let (events, inbox) = EventHandler::new();
         Self {
             clock: Arc::new(SystemClock),
@@ -75,6 +81,7 @@ impl World {
             inbox,
             tracker: TaskTracker::new(),
             cancel: CancellationToken::new(),
+            fetcher: fetcher.ok(),
         }
     }
 }

@@ -134,6 +134,15 @@ pub enum ClientEvent {
     Revoked(ClientId),
     /// The operator restored a client.
     Restored(ClientId),
+    /// The metadata document of a client cannot be used.
+    DocumentRefused {
+        /// Its URL, the id of the client.
+        client: ClientId,
+        /// The reason, which the client is not told.
+        reason: String,
+    },
+    /// What people consented to changed in the metadata document of a client: its grants are revoked.
+    DocumentChanged(ClientId),
 }
 
 /// An event of a key.
@@ -283,6 +292,15 @@ impl ClientEvent {
             }
             Self::Revoked(client) => L::new("client_revoked", "client revoked").with("client", client),
             Self::Restored(client) => L::new("client_restored", "client restored").with("client", client),
+            Self::DocumentRefused { client, reason } => {
+                L::new("client_document_refused", "the metadata document of a client was not accepted")
+                    .with("client", client)
+                    .with("reason", reason)
+            }
+            Self::DocumentChanged(client) => {
+                L::new("client_document_changed", "a client changed its metadata document; its grants are revoked")
+                    .with("client", client)
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{http::host, section::Section};
-use crate::model::{AdvertiseIss, AuthPolicy, ConcealBackends, Registration};
+use crate::model::{AdvertiseIss, AuthPolicy, ClientDocumentPolicy, ConcealBackends, DocumentTrust, Registration};
 
 /// Reads the section; reports invalid values and uses their defaults.
 pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
@@ -23,6 +23,7 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
         registration: section
             .choice("registration", &[("open", Registration::Open), ("off", Registration::Off)])
             .unwrap_or(default.registration),
+        client_documents: client_documents(section),
         conceal_backends: match section.flag("conceal_backends") {
             Some(false) => ConcealBackends::No,
             _ => default.conceal_backends,
@@ -32,6 +33,15 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
             _ => default.advertise_iss,
         },
     }
+}
+
+/// Trust in metadata documents of clients.
+fn client_documents(section: &mut Section<'_>) -> ClientDocumentPolicy {
+    let listed = section.parsed_list("client_document_hosts", host).unwrap_or_default();
+    let denied = section.parsed_list("denied_client_document_hosts", host).unwrap_or_default();
+    let choices =
+        [("any", DocumentTrust::Any), ("allowlist", DocumentTrust::Listed(listed)), ("off", DocumentTrust::Off)];
+    ClientDocumentPolicy { trust: section.choice("client_documents", &choices).unwrap_or(DocumentTrust::Any), denied }
 }
 
 /// A private-use URI scheme: the grammar of RFC 3986 3.1, without schemes that a browser runs or opens itself (OA-55).

@@ -254,11 +254,11 @@ impl<'a> Section<'a> {
     }
 
     /// One of these words.
-    pub fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Option<T> {
+    pub fn choice<T: Clone>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Option<T> {
         self.parsed(key, |text| {
             let chosen = choices.iter().find(|(name, _)| *name == text);
             let names = || choices.iter().map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            chosen.map(|(_, choice)| *choice).ok_or_else(|| format!("this must be one of {}", names()))
+            chosen.map(|(_, choice)| choice.clone()).ok_or_else(|| format!("this must be one of {}", names()))
         })
     }
 

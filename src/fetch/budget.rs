@@ -24,14 +24,18 @@ impl Default for FetchBudget {
 }
 
 impl FetchBudget {
-    /// Charges a request to `host` that `source` caused.
+    /// Charges a request to `host`, and to the stranger who caused it, if one did.
     ///
     /// # Errors
     ///
     /// The time until such a request is possible; then nothing is charged.
-    pub fn take(&self, source: ClientIp, host: &str, now: Timestamp) -> Result<(), Duration> {
-        self.sources.take(source.network(), now)?;
-        self.hosts.take(host.to_ascii_lowercase(), now).inspect_err(|_| self.sources.give_back(&source.network(), now))
+    pub fn take(&self, source: Option<ClientIp>, host: &str, now: Timestamp) -> Result<(), Duration> {
+        let source = source.map(ClientIp::network);
+        if let Some(source) = source {
+            self.sources.take(source, now)?;
+        }
+        let charged = self.hosts.take(host.to_ascii_lowercase(), now);
+        charged.inspect_err(|_| source.iter().for_each(|source| self.sources.give_back(source, now)))
     }
 }
 
@@ -42,7 +46,7 @@ mod tests {
     #[test]
     fn a_source_and_a_host_run_empty_each_by_itself() {
         let (budget, now) = (FetchBudget::default(), Timestamp::from_seconds(1_000_000));
-        let from = |last: u8| ClientIp(IpAddr::from([192, 0, 2, last]));
+        let from = |last: u8| Some(ClientIp(IpAddr::from([192, 0, 2, last])));
         for number in 0..30 {
             assert_eq!(budget.take(from(1), &format!("{number}.example"), now), Ok(()));
         }

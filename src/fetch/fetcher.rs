@@ -3,7 +3,7 @@
 
 use std::{
     error::Error,
-    future,
+    fmt, future,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -148,6 +148,12 @@ impl Fetcher {
         let name = name.map_err(|_| FetchError::Unreachable("no certificate can have its name".to_owned()))?;
         let secured = self.tls.connect(name, stream).await;
         secured.map_err(|error| FetchError::Unreachable(format!("TLS failed ({error})")))
+    }
+}
+
+impl fmt::Debug for Fetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetcher").finish_non_exhaustive()
     }
 }
 

@@ -18,6 +18,15 @@ pub enum ClientAuth {
     Post(Digest),
 }
 
+/// Who describes a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Registrant {
+    /// The client itself, when it registered (RFC 7591).
+    Client,
+    /// The document at the URL that is its id; with the digest of what people consent to (`OA-52`).
+    Document(Digest),
+}
+
 /// A grant type that a client may use at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -39,13 +48,16 @@ pub struct Client {
     pub redirect_uris: Vec<String>,
     /// Authentication method.
     pub auth: ClientAuth,
+    /// Who describes it.
+    pub registrant: Registrant,
     /// Allowed grant types.
     pub grant_types: Vec<GrantType>,
     /// Registered scopes, as text; `None` means every ordinary scope (`OA-40`).
     pub scope: Option<String>,
-    /// The whole registered metadata as answered at registration (RFC 7591 3.2.1), without the secret: a JSON object.
+    /// The whole registered metadata as answered at registration (RFC 7591 3.2.1), without the secret, or what is read of
+    /// its document: a JSON object.
     pub metadata: String,
-    /// Time of registration.
+    /// Time of registration, or of the first consent.
     pub created: Timestamp,
 }
 

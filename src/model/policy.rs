@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::ClientDocumentPolicy;
+
 /// Names of tools and prompts on the merged endpoint (`translation` 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
@@ -45,6 +47,8 @@ pub struct AuthPolicy {
     pub registration: Registration,
     /// `audit_retention`: age at which rows of the audit trail are deleted, 7 to 3,650 days (OA-141).
     pub audit_retention: Duration,
+    /// `client_documents`: clients that name themselves by the URL of a metadata document.
+    pub client_documents: ClientDocumentPolicy,
     /// `conceal_backends`: concealment of backend names from unauthenticated clients.
     pub conceal_backends: ConcealBackends,
     /// `advertise_iss`: announcement of `iss` in the metadata.
@@ -91,6 +95,7 @@ impl Default for AuthPolicy {
             redirect_schemes: Vec::new(),
             trusted_redirect_hosts: Vec::new(),
             registration: Registration::Open,
+            client_documents: ClientDocumentPolicy::default(),
             conceal_backends: ConcealBackends::Yes,
             advertise_iss: AdvertiseIss::Yes,
         }

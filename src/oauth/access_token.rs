@@ -116,6 +116,7 @@ mod tests {
             clock,
             random: Arc::new(SeededRandom::new(1)),
             settings: Arc::new(OAuthSettings::new(ISSUER)),
+            client_documents: None,
         };
         let master = SealingKey::ephemeral(&*deps.random);
         SigningKeys::load(deps, master).await.unwrap().current()

@@ -18,6 +18,8 @@ pub use self::{
 };
 use super::{
     api_keys::{KeyHolder, Keys},
+    client_documents::ClientUrl,
+    client_lookup,
     dependencies::OAuthDeps,
     error::OAuthError,
     opaque,
@@ -27,7 +29,7 @@ use super::{
 };
 use crate::{
     audit::AuditEvent,
-    model::{ClientId, Endpoint, Grant, GrantId, Scope, Scopes, Target},
+    model::{Client, ClientId, ClientIp, Endpoint, Grant, GrantId, Scope, Scopes, Target},
     support::{SealingKey, Secret, Timestamp},
 };
 
@@ -72,6 +74,11 @@ pub struct PendingAuthorization {
 pub enum ClientOrigin {
     /// Dynamic registration (RFC 7591): the name is the client's own claim.
     Registered,
+    /// The document at its id: whoever has this host claims it.
+    Document {
+        /// The host.
+        host: String,
+    },
 }
 
 /// The authorization endpoint.
@@ -98,8 +105,9 @@ impl Authorization {
     }
 
     /// Checks the raw query string of an authorization request in the order of `OA-63`. Nothing is stored.
-    pub async fn begin(&self, query: &str) -> BeginOutcome {
-        let (request, client_name) = match authorization_request::read(&self.deps, query).await {
+    /// `from` is who sends it.
+    pub async fn begin(&self, query: &str, from: ClientIp) -> BeginOutcome {
+        let (request, client_name) = match authorization_request::read(&self.deps, query, from).await {
             Ok(valid) => valid,
             Err(Rejected::Page(refusal)) => return BeginOutcome::Page(refusal),
             Err(Rejected::Client(answer)) => return BeginOutcome::Redirect(answer.redirect(&self.deps.settings)),
@@ -152,16 +160,19 @@ impl Authorization {
             return Ok(None);
         };
         let request = AuthorizationRequest::from_text(&text)?;
-        let client = self.deps.storage.clients().lookup(&request.client).await?;
-        let client = client.filter(|_| self.deps.now() < expires);
+        if self.deps.now() >= expires {
+            return Ok(None);
+        }
+        let client = client_lookup::of_waiting(&self.deps, &request.client).await;
+        let client = client.ok().filter(|client| request.is_about(client));
         let (Some(client), Some(Resolved { endpoint, scopes })) = (client, request.resolve(&self.deps.settings)) else {
             return Ok(None);
         };
         Ok(Some(PendingAuthorization {
             id: id.clone(),
+            client_origin: ClientOrigin::of(&client),
             client: client.id,
             client_name: client.name,
-            client_origin: ClientOrigin::Registered,
             redirect: RedirectUri::stored(&request.redirect_uri).target().clone(),
             resource: self.deps.settings.resource(&endpoint),
             endpoint,
@@ -182,6 +193,10 @@ impl Authorization {
             return Err(AuthorizationError::logged_out().logged(&self.deps.audit));
         }
         let request = self.take_request(id, browser).await?;
+        let client = client_lookup::of_waiting(&self.deps, &request.client).await?;
+        if !request.is_about(&client) {
+            return Err(AuthorizationError::changed_client().logged(&self.deps.audit));
+        }
         let Some(mut resolved) = request.resolve(&self.deps.settings) else {
             return Ok(request.unknown_target().redirect(&self.deps.settings));
         };
@@ -195,7 +210,7 @@ impl Authorization {
             return Ok(request.fail("access_denied", reason).redirect(&self.deps.settings));
         }
         let code = Secret::new(self.deps.random.token());
-        match self.grant(&request, resolved, holder, &code).await {
+        match self.grant((&request, &client), resolved, holder, &code).await {
             Ok(()) => Ok(request.succeed(&code, &self.deps.settings)),
             Err(error) => Err(AuthorizationError::internal(&error)),
         }
@@ -233,7 +248,7 @@ impl Authorization {
 
     async fn grant(
         &self,
-        request: &AuthorizationRequest,
+        (request, client): (&AuthorizationRequest, &Client),
         resolved: Resolved,
         holder: &KeyHolder,
         code: &Secret,
@@ -256,6 +271,7 @@ impl Authorization {
         let lapses = now + self.deps.settings.policy.code_lifetime;
         // the eviction of the least recently used grant depends on them (OA-135)
         self.uses.write().await?;
+        client_lookup::keep(&self.deps, client).await?;
         let first_of =
             self.deps.storage.grants().add(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;
         if let Some(network) = first_of {
@@ -265,6 +281,17 @@ impl Authorization {
         let Grant { id, user, client, endpoint, scopes, .. } = grant;
         self.deps.audit.record(&AuditEvent::Consent { user, client, grant: id, endpoint, scopes });
         Ok(())
+    }
+}
+
+// === impl ClientOrigin ===
+
+impl ClientOrigin {
+    fn of(client: &Client) -> Self {
+        match ClientUrl::parse(client.id.as_str()) {
+            Some(url) => Self::Document { host: url.host().to_owned() },
+            None => Self::Registered,
+        }
     }
 }
 

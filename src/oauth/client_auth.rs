@@ -4,6 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::HeaderMap;
 
 use super::{
+    client_lookup,
     dependencies::OAuthDeps,
     error::{ErrorResponse, Scheme},
     form::{self, Params},
@@ -34,7 +35,7 @@ pub(super) async fn authenticate(
         (None, None) => return Err(ErrorResponse::InvalidClient(scheme, ClientProblem::Unnamed)),
     };
     let unknown = || ErrorResponse::InvalidClient(scheme, ClientProblem::Unknown(NamedClient::new(id)));
-    let client = deps.storage.clients().lookup(&ClientId::new(id)).await?.ok_or_else(unknown)?;
+    let client = client_lookup::of_consent(deps, &ClientId::new(id)).await?.ok_or_else(unknown)?;
     let presented = basic.as_ref().map(|(_, secret)| secret.expose()).or(body_secret);
     let problem = match (&client.auth, scheme, presented) {
         (ClientAuth::None, Scheme::Form, None) => return Ok(client),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::oauth_settings::OAuthSettings;
+use super::{client_documents::ClientDocuments, oauth_settings::OAuthSettings};
 use crate::{
     audit::Audit,
     storage::Storage,
@@ -17,6 +17,8 @@ pub(super) struct OAuthDeps {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
     pub(super) settings: Arc<OAuthSettings>,
+    /// Clients that a metadata document describes, if such are accepted.
+    pub(super) client_documents: Option<Arc<ClientDocuments>>,
 }
 
 impl OAuthDeps {

@@ -44,6 +44,9 @@ pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
     add("revocation_endpoint_auth_methods_supported", methods);
     add("introspection_endpoint_auth_methods_supported", json!(["client_secret_basic", "client_secret_post"]));
     add("code_challenge_methods_supported", json!(["S256"]));
+    if settings.reads_client_documents() {
+        add("client_id_metadata_document_supported", json!(true));
+    }
     if settings.policy.advertise_iss == AdvertiseIss::Yes {
         add("authorization_response_iss_parameter_supported", json!(true));
     }

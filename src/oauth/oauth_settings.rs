@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 
 use super::backend_names::BackendNames;
-use crate::{model::AuthPolicy, support::Secret};
+use crate::{
+    fetch::Fetcher,
+    model::{AuthPolicy, DocumentTrust},
+    support::Secret,
+};
 
 /// Settings of the authorization server. [`OAuthSettings::new`] has the defaults.
 #[derive(Debug, Clone)]
@@ -16,6 +20,8 @@ pub struct OAuthSettings {
     pub backends: BackendNames,
     /// Source of the master key.
     pub master_key: MasterKeySource,
+    /// Requests to what clients name; `None` if the gateway can make none.
+    pub fetcher: Option<Fetcher>,
 }
 
 /// Source of the 256-bit key that encrypts secrets in the database.
@@ -30,6 +36,11 @@ pub enum MasterKeySource {
 }
 
 impl OAuthSettings {
+    /// True if clients may be described by metadata documents (`OA-11`).
+    pub fn reads_client_documents(&self) -> bool {
+        self.fetcher.is_some() && self.policy.client_documents.trust != DocumentTrust::Off
+    }
+
     /// Defaults for the gateway at `issuer`; a trailing slash is removed.
     pub fn new(issuer: impl Into<String>) -> Self {
         let mut issuer = issuer.into();
@@ -39,6 +50,7 @@ impl OAuthSettings {
             policy: AuthPolicy::default(),
             backends: BackendNames::default(),
             master_key: MasterKeySource::Ephemeral,
+            fetcher: None,
         }
     }
 }

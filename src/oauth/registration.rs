@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     audit::{AuditEvent, ClientEvent},
-    model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Registration, Scopes},
+    model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Registrant, Registration, Scopes},
     storage::{NewClient, RegistrationOutcome, UnusedLimits},
     support::{Digest, Secret, Timestamp, limits::Buckets, printable_name},
 };
@@ -114,6 +114,7 @@ impl Registrations {
             name: request.name(),
             redirect_uris: uris.iter().map(|uri| uri.as_str().to_owned()).collect(),
             auth: method.with(secret.as_ref()),
+            registrant: Registrant::Client,
             grant_types,
             scope: request.scope.clone(),
             metadata: Value::Object(metadata.clone()).to_string(),

@@ -9,7 +9,7 @@ use super::{
     grants,
 };
 use crate::{
-    model::{Client, ClientAuth, ClientId},
+    model::{Client, ClientAuth, ClientId, Registrant},
     support::{Digest, Timestamp, printable},
 };
 
@@ -76,6 +76,7 @@ struct ClientRow {
     scope: Option<String>,
     metadata: String,
     created: i64,
+    document: Option<Vec<u8>>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -205,15 +206,7 @@ impl ClientTable<'_> {
         .bind(id.as_str())
         .execute(&mut *change)
         .await?;
-        let revoked: Vec<String> =
-            sqlx::query_scalar("UPDATE grants SET revoked = ? WHERE client = ? AND revoked IS NULL RETURNING id")
-                .bind(now.as_millis())
-                .bind(id.as_str())
-                .fetch_all(&mut *change)
-                .await?;
-        for grant in revoked {
-            grants::announce(&mut change, "grant", &grant, now).await?;
-        }
+        grants::revoke_of_client(&mut change, id, now).await?;
         change.commit().await?;
         Ok(done.rows_affected() > 0)
     }
@@ -326,6 +319,12 @@ impl ClientRow {
             name: printable(&self.name),
             redirect_uris: serde_json::from_str(&self.redirect_uris).map_err(|_| inconsistent("redirect_uris"))?,
             auth,
+            registrant: match self.document.as_deref() {
+                Some(digest) => {
+                    Registrant::Document(Digest::from_slice(digest).ok_or_else(|| inconsistent("document"))?)
+                }
+                None => Registrant::Client,
+            },
             grant_types: serde_json::from_str(&self.grant_types).map_err(|_| inconsistent("grant_types"))?,
             scope: self.scope,
             metadata: self.metadata,
@@ -334,6 +333,6 @@ impl ClientRow {
     }
 }
 
-const fn inconsistent(column: &'static str) -> StorageError {
+pub(super) const fn inconsistent(column: &'static str) -> StorageError {
     StorageError::Inconsistent { table: "clients", column }
 }

@@ -180,6 +180,24 @@ impl GrantTable<'_> {
     }
 }
 
+/// Revokes and announces the grants of a client; returns their number.
+pub(super) async fn revoke_of_client(
+    change: &mut SqliteConnection,
+    client: &ClientId,
+    now: Timestamp,
+) -> Result<usize, StorageError> {
+    let revoked: Vec<String> =
+        sqlx::query_scalar("UPDATE grants SET revoked = ? WHERE client = ? AND revoked IS NULL RETURNING id")
+            .bind(now.as_millis())
+            .bind(client.as_str())
+            .fetch_all(&mut *change)
+            .await?;
+    for grant in &revoked {
+        announce(change, "grant", grant, now).await?;
+    }
+    Ok(revoked.len())
+}
+
 /// The grant with the newest key, if its key was rotated while the person decided.
 async fn for_newest_key(change: &mut SqliteConnection, grant: &Grant) -> Result<Grant, StorageError> {
     let newest: Option<(String, String, Option<i64>)> = sqlx::query_as(

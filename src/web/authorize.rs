@@ -21,6 +21,7 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
+    model::ClientIp,
     oauth::{
         self, BeginOutcome, Browser, LoginPrompt, PendingAuthorization, StoreOutcome, Transaction, TransactionId, Trust,
     },
@@ -55,7 +56,7 @@ pub(super) async fn begin(
     mut visitor: Visitor,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    match state.oauth.authorization().begin(query.as_deref().unwrap_or_default()).await {
+    match state.oauth.authorization().begin(query.as_deref().unwrap_or_default(), ClientIp(visitor.from)).await {
         BeginOutcome::Valid(transaction) => proceed(&state, &mut visitor, &transaction).await,
         BeginOutcome::Redirect(redirect) => redirect_to_app(&state, StatusCode::BAD_REQUEST, &redirect),
         BeginOutcome::Page(refusal) => Err(refusal.into()),
@@ -178,6 +179,7 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
         token: visitor.token(Purpose::Transaction(id.as_str())).await?,
         transaction: id.as_str(),
         client: &pending.client_name,
+        origin: &pending.client_origin,
         destination: texts::destination(&pending.redirect),
         permissions: texts::permissions(&pending.scopes_for(&holder), &state.oauth.settings().backends.groups()),
         resource: &pending.resource,

@@ -9,6 +9,7 @@ use super::{
     state::WebSettings,
     texts::{Destination, Permission, Sensitivity},
 };
+use crate::oauth::ClientOrigin;
 
 /// Data that every page shows.
 #[derive(Debug, Clone)]
@@ -71,6 +72,7 @@ pub(super) struct ConsentPage<'a> {
     pub(super) token: String,
     pub(super) transaction: &'a str,
     pub(super) client: &'a str,
+    pub(super) origin: &'a ClientOrigin,
     pub(super) destination: Destination,
     pub(super) permissions: Vec<Permission>,
     pub(super) resource: &'a str,

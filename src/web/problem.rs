@@ -1,5 +1,7 @@
 //! Errors for people. Knows nothing of their causes and rendering.
 
+use std::time::Duration;
+
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
@@ -15,6 +17,8 @@ pub(super) struct Problem {
     pub(super) title: &'static str,
     pub(super) text: String,
     pub(super) advice: Vec<&'static str>,
+    /// `Retry-After`, if waiting helps.
+    pub(super) retry_after: Option<Duration>,
 }
 
 // === impl Problem ===
@@ -33,6 +37,7 @@ impl Problem {
                 "Go back to the app that you want to connect, and start the login there again.",
                 "If this happens every time, allow cookies for this site: they tell the gateway that it is still you.",
             ],
+            retry_after: None,
         }
     }
 
@@ -46,6 +51,7 @@ impl Problem {
                    expired or is already answered, or it was started in another browser."
                 .to_owned(),
             advice: vec!["Go back to the app that you want to connect, and start the login there again."],
+            retry_after: None,
         }
     }
 
@@ -104,7 +110,8 @@ impl Problem {
                 "Go back and try again.",
             ),
         };
-        Self { status, error, title, text: text.to_owned(), advice: vec![advice] }
+        let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(Duration::from_secs(2));
+        Self { status, error, title, text: text.to_owned(), advice: vec![advice], retry_after }
     }
 }
 
@@ -112,8 +119,11 @@ impl IntoResponse for Problem {
     /// An empty response; `rescue` renders it in the format that the browser accepts.
     fn into_response(self) -> Response {
         let mut answer = self.status.into_response();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+        if let Some(wait) = self.retry_after {
+            // rounded up
+            let seconds = wait.as_millis().div_ceil(1000).max(1);
+            let seconds = HeaderValue::try_from(seconds.to_string());
+            answer.headers_mut().extend(seconds.map(|seconds| (header::RETRY_AFTER, seconds)));
         }
         answer.extensions_mut().insert(self);
         answer
@@ -127,6 +137,9 @@ impl From<AuthorizationError> for Problem {
             return Self::of_status(status);
         }
         let (title, advice) = match refusal.error {
+            "temporarily_unavailable" => {
+                ("Too many requests", vec!["Wait a minute, and start the login in the app again."])
+            }
             "invalid_client" => (
                 "Unknown app",
                 vec![
@@ -143,7 +156,8 @@ impl From<AuthorizationError> for Problem {
                 ],
             ),
         };
-        Self { status, error: refusal.error, title, text: refusal.description, advice }
+        let AuthorizationError { error, description: text, retry_after, .. } = refusal;
+        Self { status, error, title, text, advice, retry_after }
     }
 }
 

@@ -146,7 +146,7 @@ async fn n_037_a_body_over_the_limit_is_cut_off_with_and_without_an_announcement
 #[tokio::test(start_paused = true)]
 async fn n_038_a_body_that_drips_ends_with_the_deadline() {
     let internet = internet();
-    internet.dripping_host("1.1.1.1");
+    internet.dripping_host("1.1.1.1", || {});
     let start = tokio::time::Instant::now();
     let outcome = get(&internet, "https://a.example/").await;
     assert_eq!(outcome.err(), Some(FetchError::TooSlow(Duration::from_secs(5))));

@@ -4,6 +4,7 @@ mod accounts;
 mod audit;
 mod authorize;
 mod caller_tokens;
+mod client_documents;
 mod discovery;
 mod gate;
 mod groups;

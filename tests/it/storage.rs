@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
-    model::{BackendId, Client, ClientAuth, ClientId, Era, KnownEra, UserId},
+    model::{BackendId, Client, ClientAuth, ClientId, Era, KnownEra, Registrant, UserId},
     oauth::{MasterKeySource, OAuth, OAuthSettings},
     storage::{NewClient, RegistrationOutcome, ServerInfoRow, Storage, UnusedLimits},
     support::{Digest, ManualClock, OsRandom, Timestamp},
@@ -153,6 +153,7 @@ fn new_client(name: &str, network: &str, now: Timestamp) -> NewClient {
         name: name.to_owned(),
         redirect_uris: vec!["https://a.example/cb".to_owned()],
         auth: ClientAuth::None,
+        registrant: Registrant::Client,
         grant_types: Vec::new(),
         scope: None,
         metadata: "{}".to_owned(),

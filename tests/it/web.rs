@@ -2,6 +2,7 @@
 
 mod account;
 mod authorize;
+mod client_documents;
 mod errors;
 mod layers;
 mod login;

@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{
     audit::{Audit, AuditEvent},
-    model::{Client, ClientId, ConcealBackends, Endpoint, Scopes},
+    model::{Client, ClientId, ClientIp, ConcealBackends, Endpoint, Registrant, Scopes},
     oauth::{
+        client_lookup,
         dependencies::OAuthDeps,
         error::OAuthError,
         form::{Params, Repeated},
@@ -19,10 +20,6 @@ use crate::{
     },
     support::Secret,
 };
-
-/// Text for an unknown client, with what the person can do.
-const UNKNOWN_CLIENT: &str = "The gateway does not know this client. Remove the server from your MCP client, clear the \
-                              authorization it has stored for it, and add it again.";
 
 /// A redirect URI that the client did not register.
 const FOREIGN_URI: &str = "The redirect URI of the request is not registered for this client.";
@@ -42,6 +39,8 @@ pub(super) const MAX_REQUEST: usize = 5 * 1024;
 #[derive(Debug)]
 pub(super) struct AuthorizationRequest {
     pub(super) client: ClientId,
+    /// Digest of what its metadata document says, if it has one: a person decides about this.
+    document: Option<String>,
     pub(super) redirect_uri: String,
     pub(super) state: Option<String>,
     pub(super) challenge: CodeChallenge,
@@ -62,6 +61,8 @@ pub(super) struct Resolved {
 #[derive(Serialize, Deserialize)]
 struct Stored {
     client: ClientId,
+    #[serde(default)]
+    document: Option<String>,
     redirect_uri: String,
     state: Option<String>,
     challenge: String,
@@ -87,8 +88,12 @@ pub(super) struct ErrorAnswer {
 }
 
 /// Parses and checks a request, and logs a rejection with its reason.
-pub(super) async fn read(deps: &OAuthDeps, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
-    let checked = check(deps, query).await;
+pub(super) async fn read(
+    deps: &OAuthDeps,
+    query: &str,
+    from: ClientIp,
+) -> Result<(AuthorizationRequest, String), Rejected> {
+    let checked = check(deps, query, from).await;
     if let Err(rejected) = &checked {
         rejected.record(&deps.audit);
     }
@@ -97,7 +102,7 @@ pub(super) async fn read(deps: &OAuthDeps, query: &str) -> Result<(Authorization
 
 /// Runs the checks in order: client, redirect URI (both fail on a page), response type, PKCE, resource, scope. Returns
 /// the request and the client's name.
-async fn check(deps: &OAuthDeps, query: &str) -> Result<(AuthorizationRequest, String), Rejected> {
+async fn check(deps: &OAuthDeps, query: &str, from: ClientIp) -> Result<(AuthorizationRequest, String), Rejected> {
     let page = |error, description: &str| Rejected::Page(AuthorizationError::request(error, description));
     if query.len() > LONGEST_QUERY {
         return Err(page("invalid_request", "The request is too long."));
@@ -107,7 +112,9 @@ async fn check(deps: &OAuthDeps, query: &str) -> Result<(AuthorizationRequest, S
     let id = params.get("client_id").map_err(once)?;
     let id = id.ok_or_else(|| page("invalid_request", "The request names no client."))?;
     let given = params.get("redirect_uri").map_err(once)?;
-    let (client, uri) = find_target(deps, id, given).await.map_err(Rejected::Page)?;
+    let client = client_lookup::of_request(deps, &ClientId::new(id), from).await;
+    let client = client.map_err(|refusal| Rejected::Page(refusal.into()))?;
+    let uri = find_target(&client, given).map_err(Rejected::Page)?;
     // a repeated state is not sent back (N-50)
     let state = params.get("state").ok().flatten().map(str::to_owned);
     let answer = |(error, description)| {
@@ -120,21 +127,9 @@ async fn check(deps: &OAuthDeps, query: &str) -> Result<(AuthorizationRequest, S
     Ok((request, client.name))
 }
 
-/// The client of this id, and the redirect URI if it is registered (`OA-63`).
-pub(super) async fn find_target(
-    deps: &OAuthDeps,
-    id: &str,
-    uri: Option<&str>,
-) -> Result<(Client, RedirectUri), AuthorizationError> {
-    let client = deps
-        .storage
-        .clients()
-        .lookup(&ClientId::new(id))
-        .await
-        .map_err(|error| AuthorizationError::internal(&error.into()))?;
-    let client = client.ok_or_else(|| AuthorizationError::request("invalid_client", UNKNOWN_CLIENT))?;
-    let uri = redirect_uri(&client, uri).ok_or_else(|| AuthorizationError::request("invalid_request", FOREIGN_URI))?;
-    Ok((client, uri))
+/// The redirect URI, if the client registered it (`OA-63`).
+pub(super) fn find_target(client: &Client, uri: Option<&str>) -> Result<RedirectUri, AuthorizationError> {
+    redirect_uri(client, uri).ok_or_else(|| AuthorizationError::request("invalid_request", FOREIGN_URI))
 }
 
 /// Checks after which errors go to the client.
@@ -181,8 +176,17 @@ fn read_rest(
         Some(prompt) if prompt.split(' ').any(|word| word == "login") => LoginPrompt::Fresh,
         _ => LoginPrompt::IfNeeded,
     };
-    let (client, redirect_uri) = (client.id.clone(), uri.as_str().to_owned());
-    Ok(AuthorizationRequest { client, redirect_uri, state, challenge, named, asked, login })
+    let (document, redirect_uri) = (document(client), uri.as_str().to_owned());
+    Ok(AuthorizationRequest {
+        client: client.id.clone(),
+        document,
+        redirect_uri,
+        state,
+        challenge,
+        named,
+        asked,
+        login,
+    })
 }
 
 impl Rejected {
@@ -193,6 +197,14 @@ impl Rejected {
             Self::Client(answer) => (answer.error, &answer.description),
         };
         audit.record(&AuditEvent::RequestRefused { error, reason: reason.clone() });
+    }
+}
+
+/// Digest of what the document of a client says.
+fn document(client: &Client) -> Option<String> {
+    match &client.registrant {
+        Registrant::Document(digest) => Some(digest.to_base64url()),
+        Registrant::Client => None,
     }
 }
 
@@ -215,6 +227,7 @@ impl AuthorizationRequest {
     pub(super) fn to_text(&self) -> Result<String, OAuthError> {
         let stored = Stored {
             client: self.client.clone(),
+            document: self.document.clone(),
             redirect_uri: self.redirect_uri.clone(),
             state: self.state.clone(),
             challenge: self.challenge.as_str().to_owned(),
@@ -229,6 +242,7 @@ impl AuthorizationRequest {
         let stored: Stored = serde_json::from_str(text).map_err(|_| OAuthError::Transaction)?;
         Ok(Self {
             client: stored.client,
+            document: stored.document,
             redirect_uri: stored.redirect_uri,
             state: stored.state,
             challenge: CodeChallenge::parse(&stored.challenge).ok_or(OAuthError::Transaction)?,
@@ -239,6 +253,11 @@ impl AuthorizationRequest {
             asked: Scopes::parse(&stored.asked).map_err(|_| OAuthError::Transaction)?,
             login: stored.login,
         })
+    }
+
+    /// True if the client is still described as it was when the request was checked.
+    pub(super) fn is_about(&self, client: &Client) -> bool {
+        self.client == client.id && self.document == document(client)
     }
 
     /// The existing endpoint and scopes; `None` if the backend that the request names does not exist.

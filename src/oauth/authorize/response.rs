@@ -1,11 +1,11 @@
 //! Responses to an authorization request: a redirect to the client, or a page for the person. Knows nothing of
 //! requests.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use crate::{
     audit::{Audit, AuditEvent},
-    oauth::error::OAuthError,
+    oauth::{client_lookup::ClientRefusal, error::OAuthError},
 };
 
 /// A redirect to the client. `Debug` hides the query, which may hold a code.
@@ -38,15 +38,17 @@ pub struct AuthorizationError {
     pub error: &'static str,
     /// Reason and advice.
     pub description: String,
-    /// The status of the page: 400, 403, 500 or 503.
+    /// The status of the page: 400, 403, 429, 500 or 503.
     pub status: u16,
+    /// With 429: the time after which another request is possible.
+    pub retry_after: Option<Duration>,
 }
 
 // === impl AuthorizationError ===
 
 impl AuthorizationError {
     pub(super) fn request(error: &'static str, description: impl Into<String>) -> Self {
-        Self { error, description: description.into(), status: 400 }
+        Self { error, description: description.into(), status: 400, retry_after: None }
     }
 
     pub(super) fn internal(error: &OAuthError) -> Self {
@@ -55,12 +57,12 @@ impl AuthorizationError {
             return Self::busy();
         }
         let description = "The gateway failed. Try again; if the error persists, tell the operator.".to_owned();
-        Self { error: "server_error", description, status: 500 }
+        Self { error: "server_error", description, status: 500, retry_after: None }
     }
 
     fn busy() -> Self {
         let description = "The gateway is busy. Try again in a moment.".to_owned();
-        Self { error: "temporarily_unavailable", description, status: 503 }
+        Self { error: "temporarily_unavailable", description, status: 503, retry_after: None }
     }
 
     /// Records the error with its reason and returns it.
@@ -72,17 +74,38 @@ impl AuthorizationError {
     pub(super) fn gone() -> Self {
         let description = "This request is already decided, or it was started in another browser. Start again from your \
                            MCP client.";
-        Self { error: "invalid_request", description: description.to_owned(), status: 403 }
+        Self { error: "invalid_request", description: description.to_owned(), status: 403, retry_after: None }
     }
 
     pub(super) fn lapsed() -> Self {
         Self::request("invalid_request", "This request has expired. Start again from your MCP client.")
     }
 
+    /// What a person decides about changed while the page was open (`OA-52`).
+    pub(super) fn changed_client() -> Self {
+        Self::request(
+            "invalid_client",
+            "The app has changed its description since this request began. Start again from your MCP client.",
+        )
+    }
+
     /// The API key of the browser session was revoked or has expired (`OA-128`).
     pub fn logged_out() -> Self {
         let description = "The API key of this session is revoked or expired. Log in with another key.".to_owned();
-        Self { error: "access_denied", description, status: 403 }
+        Self { error: "access_denied", description, status: 403, retry_after: None }
+    }
+}
+
+impl From<ClientRefusal> for AuthorizationError {
+    fn from(refusal: ClientRefusal) -> Self {
+        match refusal {
+            ClientRefusal::Failed(error) => Self::internal(&error),
+            ClientRefusal::Limited(wait) => {
+                let description = refusal.to_string();
+                Self { error: "temporarily_unavailable", description, status: 429, retry_after: Some(wait) }
+            }
+            _ => Self::request("invalid_client", refusal.to_string()),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     response::{AuthorizationError, Redirect},
 };
 use crate::{
-    oauth::{api_keys::KeyHolder, dependencies::OAuthDeps, error::OAuthError},
+    oauth::{api_keys::KeyHolder, client_lookup, dependencies::OAuthDeps, error::OAuthError},
     storage::TransactionRow,
     support::{SealingKey, Timestamp},
 };
@@ -80,10 +80,12 @@ impl TransactionSealer {
         if self.deps.now() >= expires {
             return Err(UnsealError::Expired);
         }
-        let (client, _) =
-            authorization_request::find_target(&self.deps, request.client.as_str(), Some(&request.redirect_uri))
-                .await
-                .map_err(UnsealError::Refused)?;
+        let client = client_lookup::of_waiting(&self.deps, &request.client).await;
+        let client = client.map_err(|refusal| UnsealError::Refused(refusal.into()))?;
+        if !request.is_about(&client) {
+            return Err(UnsealError::Refused(AuthorizationError::changed_client().logged(&self.deps.audit)));
+        }
+        authorization_request::find_target(&client, Some(&request.redirect_uri)).map_err(UnsealError::Refused)?;
         Ok(Transaction { id, client_name: client.name, login: request.login, expires, request })
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     model::{Groups, Scopes},
-    oauth::RedirectTarget,
+    oauth::{ClientOrigin, RedirectTarget},
     web::texts,
 };
 
@@ -54,6 +54,7 @@ fn consent(client: &str, target: &RedirectTarget) -> String {
         token: "token".to_owned(),
         transaction: "t1",
         client,
+        origin: &ClientOrigin::Registered,
         destination: texts::destination(target),
         permissions: permissions(),
         resource: "https://mcp.example.com/mcp",

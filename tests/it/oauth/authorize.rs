@@ -12,11 +12,11 @@ use lockkeeper::{
 };
 use serde_json::json;
 
-use crate::support::oauth::{Authority, CALLBACK, browser, parameter};
+use crate::support::oauth::{Authority, CALLBACK, FROM, browser, parameter};
 
 /// The refusal of a request: `page <error>` or `redirect <error>`.
 async fn refusal(authority: &Authority, query: &str) -> String {
-    match authority.oauth.authorization().begin(query).await {
+    match authority.oauth.authorization().begin(query, FROM).await {
         BeginOutcome::Page(refusal) => format!("page {}", refusal.error),
         BeginOutcome::Redirect(redirect) => {
             assert_eq!(parameter(&redirect.location, "iss").as_deref(), Some("https://gw.example"));
@@ -148,7 +148,7 @@ async fn a_request_fits_the_form_of_the_login_page() {
     let mut longest = 0;
     for length in [2000, 4000, 4500, 5000, 9000] {
         let query = Authority::query(&client, &[("state", &"s".repeat(length))]);
-        match authority.oauth.authorization().begin(&query).await {
+        match authority.oauth.authorization().begin(&query, FROM).await {
             BeginOutcome::Valid(transaction) => {
                 longest = authority.oauth.authorization().seal(&transaction, &browser("a")).unwrap().len();
             }
@@ -273,7 +273,7 @@ async fn an_error_is_not_redirected_automatically_to_an_untrusted_site() {
     let metadata = json!({ "redirect_uris": ["https://somewhere.example/cb"] });
     let client = authority.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
     let changes = [("redirect_uri", "https://somewhere.example/cb"), ("response_type", "token")];
-    let begun = authority.oauth.authorization().begin(&Authority::query(&client, &changes)).await;
+    let begun = authority.oauth.authorization().begin(&Authority::query(&client, &changes), FROM).await;
     let BeginOutcome::Redirect(redirect) = begun else { panic!("{begun:?}") };
     assert!(matches!(redirect.trust, Trust::ShowLink { host, .. } if host == "somewhere.example"));
     // what the person approved goes there at once

@@ -6,7 +6,7 @@ use lockkeeper::{
 };
 
 use super::gate::knock;
-use crate::support::oauth::{Authority, ISSUER, browser, parameter};
+use crate::support::oauth::{Authority, FROM, ISSUER, browser, parameter};
 
 fn id(name: &str) -> BackendId {
     BackendId::parse(name).unwrap()
@@ -75,7 +75,7 @@ async fn a_key_for_a_group_opens_the_group_and_nothing_else() {
     for path in ["/mcp", "/mcp/git"] {
         let client = authority.client().await;
         let query = Authority::query(&client, &[("resource", &format!("{ISSUER}{path}"))]);
-        let BeginOutcome::Valid(transaction) = authority.oauth.authorization().begin(&query).await else {
+        let BeginOutcome::Valid(transaction) = authority.oauth.authorization().begin(&query, FROM).await else {
             panic!("{path}")
         };
         let authorization = authority.oauth.authorization();

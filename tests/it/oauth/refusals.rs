@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::support::{
     http::protected,
-    oauth::{Authority, CALLBACK, VERIFIER, send},
+    oauth::{Authority, CALLBACK, FROM, VERIFIER, send},
 };
 
 /// The log of this thread, while the guard lives.
@@ -169,7 +169,7 @@ async fn each_refused_authorization_request_is_logged_with_its_reason() {
         (("code_challenge", ""), "PKCE with S256 is required"),
         (("resource", "https://evil.example/mcp"), "invalid_target"),
     ] {
-        authority.oauth.authorization().begin(&Authority::query(&client, &[changes])).await;
+        authority.oauth.authorization().begin(&Authority::query(&client, &[changes]), FROM).await;
         let line = log.refusal();
         assert!(line.contains(reason) && !line.contains("evil.example"), "{line}");
     }

@@ -46,8 +46,8 @@ pub(crate) struct Seen {
 enum Host {
     /// Answers each request with a response, written as it is.
     Answers(Arc<dyn Fn(&str) -> String + Send + Sync>),
-    /// Begins a response, and goes on with one byte a second.
-    Drips,
+    /// Calls this, begins a response, and goes on with one byte a second.
+    Drips(fn()),
     /// Accepts no connection and refuses none.
     Silent,
 }
@@ -86,8 +86,9 @@ impl Internet {
         self.0.hosts.lock().insert(address.parse().unwrap(), Host::Answers(Arc::new(answer)));
     }
 
-    pub(crate) fn dripping_host(&self, address: &str) {
-        self.0.hosts.lock().insert(address.parse().unwrap(), Host::Drips);
+    /// Puts a host that calls `first` before it answers, a byte a second.
+    pub(crate) fn dripping_host(&self, address: &str, first: fn()) {
+        self.0.hosts.lock().insert(address.parse().unwrap(), Host::Drips(first));
     }
 
     pub(crate) fn silent_host(&self, address: &str) {
@@ -128,12 +129,18 @@ impl Internet {
             }
         }
         let request = String::from_utf8(request).unwrap();
-        let answer = if let Host::Answers(answer) = &host { Some(answer(&request)) } else { None };
+        let answer = match &host {
+            Host::Answers(answer) => Some(answer(&request)),
+            Host::Drips(_) | Host::Silent => None,
+        };
         self.0.seen.lock().requests.push(request);
         if let Some(answer) = answer {
             let _ = stream.write_all(answer.as_bytes()).await;
             let _ = stream.shutdown().await;
             return;
+        }
+        if let Host::Drips(first) = host {
+            first();
         }
         let mut next = "HTTP/1.1 200 OK\r\n\r\n{";
         while stream.write_all(next.as_bytes()).await.is_ok() && stream.flush().await.is_ok() {

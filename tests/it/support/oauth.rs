@@ -6,7 +6,7 @@ use axum::{Router, body::Body};
 use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
-    model::{BackendId, Direct, NewKey, Rights, UserId},
+    model::{BackendId, ClientIp, Direct, NewKey, Rights, UserId},
     oauth::{
         BeginOutcome, Browser, KeyHolder, OAuth, OAuthSettings, Redirect, StoreOutcome, Transaction, TransactionId,
     },
@@ -28,6 +28,9 @@ pub(crate) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 pub(crate) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 /// The address of all clients.
 pub(crate) const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+/// Who sends authorization requests.
+pub(crate) const FROM: ClientIp = ClientIp(HOME);
 
 /// An authorization server in memory with the backends `git` and `time`, a user, and the user's API key.
 pub(crate) struct Authority {
@@ -118,7 +121,7 @@ impl Authority {
 
     /// A valid authorization request before a login.
     pub(crate) async fn begin(&self, query: &str) -> Transaction {
-        let begun = self.oauth.authorization().begin(query).await;
+        let begun = self.oauth.authorization().begin(query, FROM).await;
         let BeginOutcome::Valid(transaction) = begun else { panic!("not valid: {begun:?}") };
         *transaction
     }

@@ -64,10 +64,13 @@ impl Site {
     }
 
     pub(super) async fn on(storage: Storage) -> Self {
+        Self::with(storage, oauth::OAuthSettings::new(ROOT)).await
+    }
+
+    pub(super) async fn with(storage: Storage, settings: oauth::OAuthSettings) -> Self {
         let clock = Arc::new(ManualClock::default());
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(42));
         let given: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
-        let settings = oauth::OAuthSettings::new(ROOT);
         let oauth = OAuth::open(storage.clone(), Arc::clone(&given), Arc::clone(&random), settings).await.unwrap();
         let public_url = Url::parse(ROOT).unwrap();
         let state = web::WebState {

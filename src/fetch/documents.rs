@@ -1,0 +1,237 @@
+//! JSON documents of strangers, read once and kept for as long as their hosts say (`OA-51`). Knows nothing of what they
+//! mean: their reader is given.
+//!
+//! Strangers name the documents, so those that are kept are bounded, and each request is charged to who caused it.
+//! Failures and invalid documents are never kept. Concurrent readers of one document share one request.
+
+use std::{collections::HashMap, pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{
+    FutureExt as _,
+    future::{Shared, WeakShared},
+};
+use http::{HeaderValue, StatusCode, header};
+use parking_lot::Mutex;
+use url::Url;
+
+use super::{
+    budget::FetchBudget,
+    error::FetchError,
+    fetcher::{FetchRules, Fetcher},
+    freshness::lifetime,
+    request::FetchRequest,
+};
+use crate::{
+    model::ClientIp,
+    support::{Clock, Timestamp},
+};
+
+/// Maximum number of documents that are kept; those that are asked for least go first.
+const MAX_DOCUMENTS: u64 = 1000;
+/// Time after a failure in which a stale copy is used without another request.
+const RETRY_AFTER: Duration = Duration::from_mins(1);
+
+/// Documents of one kind. Cheap to clone.
+pub struct Documents<T>(Arc<Shelf<T>>);
+
+struct Shelf<T> {
+    fetcher: Fetcher,
+    rules: FetchRules,
+    budget: Arc<FetchBudget>,
+    clock: Arc<dyn Clock>,
+    reader: DocumentReader<T>,
+    kept: moka::sync::Cache<Url, Kept<T>>,
+    under_way: Mutex<HashMap<Url, WeakShared<Reading<T>>>>,
+}
+
+/// Reads a document that its URL named; the error is the reason why it is invalid.
+pub type DocumentReader<T> = Box<dyn Fn(&Url, &[u8]) -> Result<T, String> + Send + Sync>;
+
+type Reading<T> = Pin<Box<dyn Future<Output = Result<FetchedDocument<T>, DocumentError>> + Send>>;
+
+/// A valid document.
+#[derive(Debug)]
+pub struct FetchedDocument<T> {
+    /// Its content.
+    pub content: Arc<T>,
+    /// When its host last said so.
+    pub confirmed: Timestamp,
+}
+
+struct Kept<T> {
+    document: FetchedDocument<T>,
+    etag: Option<HeaderValue>,
+    fresh_until: Timestamp,
+    /// After a failure: when it is asked for again although a stale copy would do.
+    retry: Timestamp,
+}
+
+/// Reason why there is no document. As [`FetchError`], for the log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentError {
+    /// Too many documents were asked for.
+    #[error("too many documents were asked for; the next request is possible in {0:?}")]
+    Limited(Duration),
+    /// There is no response.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The response is not 200.
+    #[error("the host answered {0}")]
+    Status(StatusCode),
+    /// The document is invalid.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+// === impl Documents ===
+
+impl<T: Send + Sync + 'static> Documents<T> {
+    /// No documents yet; requests follow `rules` and are charged to `budget`.
+    pub fn new(
+        fetcher: Fetcher,
+        rules: FetchRules,
+        budget: Arc<FetchBudget>,
+        clock: Arc<dyn Clock>,
+        reader: DocumentReader<T>,
+    ) -> Self {
+        let kept = moka::sync::Cache::new(MAX_DOCUMENTS);
+        Self(Arc::new(Shelf { fetcher, rules, budget, clock, reader, kept, under_way: Mutex::default() }))
+    }
+
+    /// The document at `url`, no older than its host allows.
+    ///
+    /// # Errors
+    ///
+    /// As [`DocumentError`] says. A request is charged to `source`, if a stranger caused it.
+    pub async fn read(&self, url: &Url, source: Option<ClientIp>) -> Result<FetchedDocument<T>, DocumentError> {
+        let now = self.0.clock.now();
+        if let Some(kept) = self.0.kept.get(url).filter(|kept| now < kept.fresh_until) {
+            return Ok(kept.document);
+        }
+        self.reading(url, source, now)?.await
+    }
+
+    /// As [`Self::read`], but if that fails, a copy that was confirmed at most `tolerance` ago.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub async fn read_or_stale(&self, url: &Url, tolerance: Duration) -> Result<FetchedDocument<T>, DocumentError> {
+        let now = self.0.clock.now();
+        let stale = self.0.kept.get(url).filter(|kept| now.since(kept.document.confirmed) <= tolerance);
+        if let Some(kept) = stale.clone().filter(|kept| now < kept.retry) {
+            return Ok(kept.document);
+        }
+        match (self.read(url, None).await, stale) {
+            (Err(error), Some(kept)) => {
+                tracing::warn!(%url, %error, "a document cannot be read; an earlier copy is used");
+                let document = kept.document.clone();
+                self.0.kept.insert(url.clone(), Kept { retry: now + RETRY_AFTER, ..kept });
+                Ok(document)
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
+    /// Reads the document again, unless it was confirmed within `pause`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub async fn read_again(&self, url: &Url, pause: Duration) -> Result<FetchedDocument<T>, DocumentError> {
+        let now = self.0.clock.now();
+        match self.0.kept.get(url) {
+            Some(kept) if now.since(kept.document.confirmed) < pause || now < kept.retry => Ok(kept.document),
+            _ => self.reading(url, None, now)?.await,
+        }
+    }
+
+    /// Adds a copy that was kept elsewhere, unless there is one. It counts as stale.
+    pub fn remember(&self, url: &Url, content: T, confirmed: Timestamp) {
+        if !self.0.kept.contains_key(url) {
+            let document = FetchedDocument { content: Arc::new(content), confirmed };
+            self.0.kept.insert(url.clone(), Kept { document, etag: None, fresh_until: confirmed, retry: confirmed });
+        }
+    }
+
+    /// The request for the document: one that is under way, or a new one, which is charged.
+    fn reading(
+        &self,
+        url: &Url,
+        source: Option<ClientIp>,
+        now: Timestamp,
+    ) -> Result<Shared<Reading<T>>, DocumentError> {
+        let mut under_way = self.0.under_way.lock();
+        if let Some(reading) = under_way.get(url).and_then(WeakShared::upgrade) {
+            return Ok(reading);
+        }
+        let host = url.host_str().unwrap_or_default();
+        self.0.budget.take(source, host, now).map_err(DocumentError::Limited)?;
+        // readers that gave up leave an entry
+        under_way.retain(|_, reading| reading.upgrade().is_some());
+        let (documents, wanted) = (Arc::clone(&self.0), url.clone());
+        let reading: Reading<T> = Box::pin(async move {
+            let outcome = documents.request(&wanted).await;
+            documents.under_way.lock().remove(&wanted);
+            outcome
+        });
+        let reading = reading.shared();
+        under_way.extend(reading.downgrade().map(|weak| (url.clone(), weak)));
+        Ok(reading)
+    }
+}
+
+// === impl Shelf ===
+
+impl<T> Shelf<T> {
+    /// Requests the document, or the confirmation that the copy is still valid (RFC 9110 13.1.2).
+    async fn request(&self, url: &Url) -> Result<FetchedDocument<T>, DocumentError>
+    where
+        T: Send + Sync + 'static,
+    {
+        let kept = self.kept.get(url);
+        let mut request = FetchRequest::get(url.clone());
+        if let Some(etag) = kept.as_ref().and_then(|kept| kept.etag.clone()) {
+            request = request.header(header::IF_NONE_MATCH, etag);
+        }
+        let response = self.fetcher.send(request, &self.rules).await?;
+        let content = match (response.status(), &kept) {
+            (StatusCode::NOT_MODIFIED, Some(kept)) => Arc::clone(&kept.document.content),
+            (StatusCode::OK, _) => Arc::new(self.parse(url, response.body())?),
+            (status, _) => return Err(DocumentError::Status(status)),
+        };
+        let confirmed = self.clock.now();
+        let etag = response.headers().get(header::ETAG).cloned();
+        let document = FetchedDocument { content, confirmed };
+        let fresh_until = confirmed + lifetime(response.headers());
+        let etag = etag.or_else(|| kept.filter(|_| response.status() == StatusCode::NOT_MODIFIED)?.etag);
+        self.kept.insert(url.clone(), Kept { document: document.clone(), etag, fresh_until, retry: confirmed });
+        Ok(document)
+    }
+
+    fn parse(&self, url: &Url, body: &Bytes) -> Result<T, DocumentError> {
+        (self.reader)(url, body).map_err(DocumentError::Invalid)
+    }
+}
+
+// === clones, also of what cannot be cloned itself ===
+
+impl<T> Clone for Documents<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Clone for FetchedDocument<T> {
+    fn clone(&self) -> Self {
+        Self { content: Arc::clone(&self.content), confirmed: self.confirmed }
+    }
+}
+
+impl<T> Clone for Kept<T> {
+    fn clone(&self) -> Self {
+        let Self { document, etag, fresh_until, retry } = self;
+        Self { document: document.clone(), etag: etag.clone(), fresh_until: *fresh_until, retry: *retry }
+    }
+}

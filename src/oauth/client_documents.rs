@@ -1,0 +1,89 @@
+//! Clients whose id is the URL of their metadata document (Client ID Metadata Documents; `OA-45` to `OA-54`). Knows
+//! nothing of HTTP and of consent.
+
+mod client_url;
+mod metadata_document;
+
+use std::{sync::Arc, time::Duration};
+
+pub(super) use self::{client_url::ClientUrl, metadata_document::MetadataDocument};
+use super::oauth_settings::OAuthSettings;
+use crate::{
+    fetch::{DocumentError, Documents, Exception, FetchBudget, FetchRules, FetchedDocument, Ports, Reach},
+    model::{Client, ClientDocumentPolicy, ClientIp},
+    support::{Clock, Timestamp},
+};
+
+/// Maximum size of a document, in bytes (`OA-46`).
+const MAX_DOCUMENT: usize = 5 * 1024;
+/// Maximum time to read one, to the last byte of its body (`OA-46`).
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Age up to which a copy serves while its host does not (`OA-51`).
+const TOLERANCE: Duration = Duration::from_hours(24);
+
+/// The documents of clients, as far as they are trusted.
+pub(super) struct ClientDocuments {
+    documents: Documents<MetadataDocument>,
+    policy: ClientDocumentPolicy,
+    schemes: Vec<String>,
+}
+
+/// Reason why there is no such client.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum DocumentProblem {
+    /// The operator does not trust the host.
+    #[error("the configuration does not trust its host")]
+    Untrusted,
+    /// The document cannot be read, or is invalid.
+    #[error(transparent)]
+    Unreadable(#[from] DocumentError),
+}
+
+impl ClientDocuments {
+    /// `None` if the configuration turns them off, or nothing can be requested.
+    pub(super) fn new(settings: &OAuthSettings, clock: Arc<dyn Clock>) -> Option<Self> {
+        let fetcher = settings.fetcher.as_ref().filter(|_| settings.reads_client_documents())?;
+        let policy = settings.policy.client_documents.clone();
+        let rules = FetchRules { reach: reach(settings), max_body: MAX_DOCUMENT, deadline: DEADLINE };
+        let schemes = settings.policy.redirect_schemes.clone();
+        let allowed = schemes.clone();
+        let reader = Box::new(move |url: &url::Url, body: &[u8]| MetadataDocument::parse(url, body, &allowed));
+        let documents = Documents::new(fetcher.clone(), rules, Arc::new(FetchBudget::default()), clock, reader);
+        Some(Self { documents, policy, schemes })
+    }
+
+    /// The client, as its document describes it now; `source` caused a request.
+    pub(super) async fn read(&self, url: &ClientUrl, source: ClientIp) -> Result<Client, DocumentProblem> {
+        self.check_trust(url)?;
+        Ok(client(&self.documents.read(url.url(), Some(source)).await?))
+    }
+
+    /// The client, as its document describes it now, or did within 24 hours if its host does not answer.
+    pub(super) async fn read_or_stale(&self, url: &ClientUrl) -> Result<Client, DocumentProblem> {
+        self.check_trust(url)?;
+        Ok(client(&self.documents.read_or_stale(url.url(), TOLERANCE).await?))
+    }
+
+    /// Takes a copy from the database, for the case that its host does not answer.
+    pub(super) fn remember(&self, url: &ClientUrl, text: &str, read: Timestamp) {
+        if let Ok(copy) = MetadataDocument::parse(url.url(), text.as_bytes(), &self.schemes) {
+            self.documents.remember(url.url(), copy, read);
+        }
+    }
+
+    fn check_trust(&self, url: &ClientUrl) -> Result<(), DocumentProblem> {
+        if self.policy.allows(url.host()) { Ok(()) } else { Err(DocumentProblem::Untrusted) }
+    }
+}
+
+/// Its time of creation is when the host last said so.
+fn client(document: &FetchedDocument<MetadataDocument>) -> Client {
+    document.content.client(document.confirmed)
+}
+
+/// Public addresses; also this machine, while the gateway itself is reached only there (`OA-47`).
+fn reach(settings: &OAuthSettings) -> Reach {
+    let issuer = url::Url::parse(&settings.issuer);
+    let is_local = issuer.is_ok_and(|issuer| issuer.scheme() == "http");
+    Reach { ports: Ports::Https, exceptions: is_local.then_some(Exception::Loopback).into_iter().collect() }
+}

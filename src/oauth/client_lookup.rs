@@ -1,0 +1,148 @@
+//! Clients by their id, wherever they come from: the table of those that registered, or the document that the id names
+//! (`OA-45`). Knows nothing of requests.
+//!
+//! A document is read for strangers only where a person is about to look, at the authorization endpoint, and is charged
+//! to them. The other endpoints serve clients that somebody consented to, so nobody else can make them read anything.
+
+use std::time::Duration;
+
+use super::{
+    client_documents::{ClientUrl, DocumentProblem},
+    dependencies::OAuthDeps,
+    error::OAuthError,
+};
+use crate::{
+    audit::{AuditEvent, ClientEvent},
+    fetch::DocumentError,
+    model::{Client, ClientId, ClientIp, Registrant},
+    storage::StoredDocument,
+};
+
+/// Time after which the store is told that a document was confirmed again.
+const TOLD_EVERY: Duration = Duration::from_hours(1);
+
+/// Reason why a client cannot ask a person for anything. The text is for that person (`OA-53`).
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClientRefusal {
+    /// It never registered, its registration has expired, or the operator revoked it.
+    #[error(
+        "The gateway does not know this client. Remove the server from your MCP client, clear the authorization it has \
+         stored for it, and add it again."
+    )]
+    Unknown,
+    /// No documents are read.
+    #[error(
+        "This gateway reads no metadata documents of clients: the app has to register, or the operator has to allow its \
+         document."
+    )]
+    NoDocuments,
+    /// Its id is an https URL that names no document.
+    #[error(
+        "The client id is an https URL, but not one of a metadata document: it needs a path, and has no query, fragment, \
+         user, port 443 or dot segments in it."
+    )]
+    Malformed,
+    /// The operator revoked it.
+    #[error("The operator of this gateway has revoked the app of {0}.")]
+    Revoked(String),
+    /// The operator does not trust its host.
+    #[error("The operator of this gateway does not allow apps of {0}.")]
+    Untrusted(String),
+    /// Its document cannot be read, or is invalid.
+    #[error(
+        "The app is described by a document at {0}, which could not be read or is not valid. Try again in a minute; if \
+         that does not help, tell the developers of the app."
+    )]
+    Unreadable(String),
+    /// Too many documents were asked for (N-44).
+    #[error("Too many different apps were tried from your network. Wait a minute, and try again.")]
+    Limited(Duration),
+    /// The store failed.
+    #[error(transparent)]
+    Failed(#[from] OAuthError),
+}
+
+/// The client of an authorization request (`OA-63`). `from` caused what has to be read for it.
+pub(super) async fn of_request(deps: &OAuthDeps, id: &ClientId, from: ClientIp) -> Result<Client, ClientRefusal> {
+    find(deps, id, Some(from)).await
+}
+
+/// The client of a request that was checked before, and that a person is deciding about.
+pub(super) async fn of_waiting(deps: &OAuthDeps, id: &ClientId) -> Result<Client, ClientRefusal> {
+    find(deps, id, None).await
+}
+
+async fn find(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) -> Result<Client, ClientRefusal> {
+    if ClientUrl::is_meant(id.as_str()) {
+        return described(deps, id, source).await;
+    }
+    let client = deps.storage.clients().lookup(id).await.map_err(OAuthError::from)?;
+    client.ok_or(ClientRefusal::Unknown)
+}
+
+/// The client that presents something which rests on a consent: a code, a token. `None` if there can be no consent to
+/// it. If its document says something else than what was consented to, its grants are revoked before this returns
+/// (`OA-52`).
+pub(super) async fn of_consent(deps: &OAuthDeps, id: &ClientId) -> Result<Option<Client>, OAuthError> {
+    if !ClientUrl::is_meant(id.as_str()) {
+        return Ok(deps.storage.clients().lookup(id).await?);
+    }
+    let (Some(url), Some(documents)) = (ClientUrl::parse(id.as_str()), &deps.client_documents) else {
+        return Ok(None);
+    };
+    let StoredDocument::Consented { text, read, consented } = deps.storage.client_documents().lookup(id).await? else {
+        return Ok(None);
+    };
+    documents.remember(&url, &text, read);
+    let client = match documents.read_or_stale(&url).await {
+        Ok(client) => client,
+        Err(problem) => {
+            refused(deps, id, &problem);
+            return Ok(None);
+        }
+    };
+    let is_same = client.registrant == Registrant::Document(consented);
+    if !is_same || client.created.since(read) > TOLD_EVERY {
+        keep(deps, &client).await?;
+    }
+    Ok(Some(client))
+}
+
+/// Keeps the client that somebody consents to, if it has a document.
+pub(super) async fn keep(deps: &OAuthDeps, client: &Client) -> Result<(), OAuthError> {
+    let Registrant::Document(consented) = &client.registrant else { return Ok(()) };
+    let void = deps.storage.client_documents().keep(client, consented).await?;
+    if void > 0 {
+        deps.audit.record(&AuditEvent::Client(ClientEvent::DocumentChanged(client.id.clone())));
+    }
+    Ok(())
+}
+
+/// A client, as its document says now; without a `source`, or said within a day.
+async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) -> Result<Client, ClientRefusal> {
+    let documents = deps.client_documents.as_ref().ok_or(ClientRefusal::NoDocuments)?;
+    let url = ClientUrl::parse(id.as_str()).ok_or(ClientRefusal::Malformed)?;
+    let host = || url.host().to_owned();
+    let stored = deps.storage.client_documents().lookup(id).await.map_err(OAuthError::from)?;
+    if stored == StoredDocument::Revoked {
+        return Err(ClientRefusal::Revoked(host()));
+    }
+    let found = match source {
+        Some(from) => documents.read(&url, from).await,
+        None => documents.read_or_stale(&url).await,
+    };
+    found.map_err(|problem| {
+        refused(deps, id, &problem);
+        match problem {
+            DocumentProblem::Untrusted => ClientRefusal::Untrusted(host()),
+            DocumentProblem::Unreadable(DocumentError::Limited(wait)) => ClientRefusal::Limited(wait),
+            DocumentProblem::Unreadable(_) => ClientRefusal::Unreadable(host()),
+        }
+    })
+}
+
+/// The log alone has the reason: strangers who could read it would learn of this network (`OA-53`).
+fn refused(deps: &OAuthDeps, client: &ClientId, problem: &DocumentProblem) {
+    let (client, reason) = (client.clone(), problem.to_string());
+    deps.audit.record(&AuditEvent::Client(ClientEvent::DocumentRefused { client, reason }));
+}
