@@ -24,13 +24,12 @@ use url::Url;
 
 use self::{
     call_path::{CallPath, CallPathDeps, World, end_lost},
-    data_lock::DataLock,
     known_servers::{KnownServers, ServerRecords},
     machine::Machine,
 };
 pub use self::{
     control::ControlFile,
-    data_lock::DataLockError,
+    data_lock::{DataLock, DataLockError},
     http_service::HttpService,
     reload::{ReloadReport, Reloader},
     stdio::StdioApp,
@@ -116,7 +115,9 @@ impl App {
         let storage = Storage::open(&config::files::database(&config.data_dir)).await?;
         let mut oauth_settings = module_settings::oauth(&config, &public_url);
         oauth_settings.fetcher = world.fetcher.clone();
-        let master = master_key::master_key(&oauth_settings.master_key, &*world.random)?;
+        // under the lock of the folder
+        master_key::finish_rotation(&config::files::master_key(&config.data_dir), &storage, &*world.random).await?;
+        let master = master_key::master_key(&oauth_settings.master_key, &storage, &*world.random).await?;
         let state_key = master_key::stored_secret(&master, &storage, "request state", &*world.random).await?;
         let state_key =
             state_key.as_slice().try_into().context("the key of request states in the database is broken")?;

@@ -23,6 +23,7 @@ mod inputs;
 pub mod keys;
 pub mod list;
 mod long_names;
+pub mod master_key;
 pub mod output;
 pub mod page_viewer;
 mod pasted_address;
@@ -128,6 +129,9 @@ pub enum Command {
     SigningKeys(signing_keys::SigningKeysCommand),
     /// Prints the audit trail
     Audit(audit::AuditArgs),
+    /// Rotates the key that encrypts the secrets in the database
+    #[command(subcommand)]
+    MasterKey(master_key::MasterKeyCommand),
     /// Shows a message as a client or server of another protocol version gets it
     Translate(translate::TranslateArgs),
     /// Exits with 0 if the running gateway answers (for containers)
@@ -190,6 +194,7 @@ impl Command {
             Self::Grants(command) => command.run(process).await,
             Self::SigningKeys(command) => command.run(process).await,
             Self::Audit(args) => args.run(process).await,
+            Self::MasterKey(command) => command.run(process).await,
             Self::Translate(args) => args.run(process),
             Self::Healthcheck(args) => args.run(process).await,
             Self::Version(args) => {

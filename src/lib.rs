@@ -21,6 +21,7 @@
 //! | [`doctor`] | what the well-known clients require of a deployment |
 //! | [`web`], [`http`] | pages for people, and the guard around every route |
 //! | [`listener`] | the listening socket and its connections: bounds, timeouts, what is closed first |
+//! | [`vault`] | secrets of users at servers, sealed |
 //! | [`storage`] | the SQLite database; the only module that knows SQL |
 //! | [`config`], [`cli`], [`telemetry`], [`app`] | how it is set up, started, watched and put together |
 //!
@@ -55,5 +56,6 @@ pub mod resource;
 pub mod storage;
 pub mod support;
 pub mod telemetry;
+pub mod vault;
 pub mod web;
 pub mod wire;

@@ -108,9 +108,8 @@ impl OAuth {
         let documents = ClientDocuments::new(&settings, Arc::clone(&clock)).map(Arc::new);
         let deps =
             OAuthDeps { storage, audit, clock, random, settings: Arc::new(settings), client_documents: documents };
-        let master = master_key::master_key(&deps.settings.master_key, &*deps.random)?;
-        let pepper =
-            Arc::new(Pepper::new(master_key::stored_secret(&master, &deps.storage, "pepper", &*deps.random).await?));
+        let master = master_key::master_key(&deps.settings.master_key, &deps.storage, &*deps.random).await?;
+        let pepper = Arc::new(Pepper::new(master_key::pepper(&master, &deps.storage, &*deps.random).await?));
         let requests = master.for_purpose("authorization requests");
         let signing = SigningKeys::load(deps.clone(), master).await?;
         let uses = Arc::new(UsageRecorder::new(deps.clone()));

@@ -11,12 +11,14 @@ mod browser_sessions;
 mod client_documents;
 mod clients;
 mod codes;
+mod data_keys;
 mod database;
 mod expired_rows;
 mod file;
 mod gateway_values;
 mod grants;
 mod key_rotation;
+mod master_key;
 pub mod mcp_sessions;
 mod refresh_tokens;
 mod revocations;
@@ -38,10 +40,12 @@ pub use browser_sessions::{BrowserSession, BrowserSessionTable};
 pub use client_documents::{ClientDocumentTable, StoredDocument};
 pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
 pub use codes::{CodeRow, CodeTable};
+pub use data_keys::DataKeyTable;
 pub use database::StorageError;
 pub use expired_rows::ExpiredRows;
 pub use gateway_values::GatewayValueTable;
 pub use grants::{GrantTable, ListedGrant};
+pub use master_key::{MasterSealed, MasterSealedValues};
 pub use mcp_sessions::McpSessionTable;
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, RefreshTokenTable, Rotation};
 pub use revocations::{Revocation, RevocationTable};
@@ -138,6 +142,16 @@ impl Storage {
     /// Authorization codes.
     pub const fn codes(&self) -> CodeTable<'_> {
         CodeTable(&self.database)
+    }
+
+    /// Data keys of users.
+    pub const fn data_keys(&self) -> DataKeyTable<'_> {
+        DataKeyTable(&self.database)
+    }
+
+    /// Values that are sealed under the master key.
+    pub const fn master_sealed(&self) -> MasterSealedValues<'_> {
+        MasterSealedValues(&self.database)
     }
 
     /// Expired rows of the authorization server.

@@ -12,7 +12,7 @@ use crate::config::files;
 
 /// The lock of a data folder. Dropping it frees the folder.
 #[derive(Debug)]
-pub(super) struct DataLock {
+pub struct DataLock {
     _file: File,
 }
 
@@ -43,7 +43,7 @@ impl DataLock {
     /// # Errors
     ///
     /// [`DataLockError`].
-    pub(super) fn take(folder: &Path) -> Result<Self, DataLockError> {
+    pub fn take(folder: &Path) -> Result<Self, DataLockError> {
         let path = files::lock(folder);
         let unusable = |error| DataLockError::Unusable(path.clone(), error);
         let mut options = OpenOptions::new();

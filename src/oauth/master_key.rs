@@ -3,27 +3,40 @@
 //! The master key is never in the database: it is a file beside it, or configured, so a copy of the database alone
 //! reveals no secret.
 
-use std::{io::Write as _, path::Path};
+mod key_file;
+mod rotation;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use zeroize::Zeroizing;
 
-use super::{error::OAuthError, oauth_settings::MasterKeySource, opaque};
+use self::key_file::KeyFile;
+pub use self::rotation::{finish_rotation, rotate};
+use super::{error::OAuthError, oauth_settings::MasterKeySource};
 use crate::{
     storage::Storage,
     support::{Random, SealingKey},
 };
 
-/// Loads the master key; creates a missing file with mode 0600.
-pub fn master_key(source: &MasterKeySource, random: &dyn Random) -> Result<SealingKey, OAuthError> {
+/// The secret that shows to which master key a database belongs.
+const PEPPER: &str = "pepper";
+
+/// The master key of a database; creates a missing file with mode 0600. After a rotation that was interrupted, it is the
+/// key under which the secrets of the database are sealed.
+pub async fn master_key(
+    source: &MasterKeySource,
+    storage: &Storage,
+    random: &dyn Random,
+) -> Result<SealingKey, OAuthError> {
     match source {
         MasterKeySource::Ephemeral => Ok(SealingKey::ephemeral(random)),
         MasterKeySource::Given(text) => parse(text.expose()).ok_or(OAuthError::MasterKeyForm),
         MasterKeySource::File(path) => {
-            let failed = |source| OAuthError::MasterKeyFile { path: path.display().to_string(), source };
-            create_key_file(path, random).map_err(failed)?;
-            let text = Zeroizing::new(std::fs::read_to_string(path).map_err(failed)?);
-            parse(text.trim()).ok_or(OAuthError::MasterKeyForm)
+            let file = KeyFile::new(path);
+            let key = file.read_or_create(random)?;
+            match file.read_next()? {
+                Some(next) if !opens(&key, storage).await? => Ok(next),
+                _ => Ok(key),
+            }
         }
     }
 }
@@ -39,33 +52,24 @@ pub async fn stored_secret(
     Ok(key.open(&storage.gateway_values().get_or_add(name, &fresh).await?, name.as_bytes())?)
 }
 
+/// The HMAC key of API keys.
+pub(super) async fn pepper(
+    key: &SealingKey,
+    storage: &Storage,
+    random: &dyn Random,
+) -> Result<Zeroizing<Vec<u8>>, OAuthError> {
+    stored_secret(key, storage, PEPPER, random).await
+}
+
+/// True if the secrets of the database are sealed under this key, or it has none yet.
+async fn opens(key: &SealingKey, storage: &Storage) -> Result<bool, OAuthError> {
+    let sealed = storage.gateway_values().lookup(PEPPER).await?;
+    Ok(sealed.is_none_or(|sealed| key.open(&sealed, PEPPER.as_bytes()).is_ok()))
+}
+
 fn parse(text: &str) -> Option<SealingKey> {
     let bytes = Zeroizing::new(URL_SAFE_NO_PAD.decode(text).ok()?);
     bytes.as_slice().try_into().ok().map(SealingKey::new)
-}
-
-/// Writes a new key into a missing file, atomically, so that two processes that start together agree.
-fn create_key_file(path: &Path, random: &dyn Random) -> std::io::Result<()> {
-    if path.exists() {
-        return Ok(());
-    }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", opaque::base62(random, 12)));
-    let draft = path.with_file_name(name);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&draft)?;
-    file.write_all(Zeroizing::new(random.token()).as_bytes())?;
-    file.sync_all()?;
-    // a link fails if the name is taken, a rename would replace it
-    let linked = std::fs::hard_link(&draft, path);
-    std::fs::remove_file(&draft)?;
-    match linked {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        linked => linked,
-    }
 }
 
 #[cfg(test)]
@@ -85,12 +89,13 @@ mod tests {
         assert!(stored_secret(&other, &storage, "a", &OsRandom).await.is_err());
     }
 
-    #[test]
-    fn the_key_file_is_created_once_and_readable_by_its_owner_only() {
-        let folder = tempfile::tempdir().unwrap();
+    #[tokio::test]
+    async fn the_key_file_is_created_once_and_readable_by_its_owner_only() {
+        let (folder, storage) = (tempfile::tempdir().unwrap(), Storage::in_memory().await.unwrap());
         let source = MasterKeySource::File(folder.path().join("master.key"));
-        let sealed = master_key(&source, &OsRandom).unwrap().seal(b"x", b"c", &OsRandom).unwrap();
-        assert!(master_key(&source, &OsRandom).unwrap().open(&sealed, b"c").is_ok());
+        let key = master_key(&source, &storage, &OsRandom).await.unwrap();
+        let sealed = key.seal(b"x", b"c", &OsRandom).unwrap();
+        assert!(master_key(&source, &storage, &OsRandom).await.unwrap().open(&sealed, b"c").is_ok());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         #[cfg(unix)]
         {

@@ -11,7 +11,10 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 
-pub use self::key_set::{KeySet, SigningKeyUse, SigningKeyView};
+pub use self::{
+    key_set::{KeySet, SigningKeyUse, SigningKeyView},
+    sealed_key::sealing_context,
+};
 use self::sealed_key::generate;
 use super::{dependencies::OAuthDeps, error::OAuthError};
 use crate::{

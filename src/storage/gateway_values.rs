@@ -1,4 +1,4 @@
-//! Single values of the gateway that are written once. Knows nothing of their use.
+//! Single values of the gateway: written once, and replaced when the master key is rotated. Knows nothing of their use.
 
 use super::database::{Database, StorageError};
 
@@ -16,6 +16,12 @@ impl GatewayValueTable<'_> {
             .execute(&self.0.pool)
             .await?;
         Ok(sqlx::query_scalar("SELECT value FROM gateway WHERE name = ?").bind(name).fetch_one(&self.0.pool).await?)
+    }
+
+    /// The value of this name.
+    pub async fn lookup(&self, name: &'static str) -> Result<Option<Vec<u8>>, StorageError> {
+        let value = sqlx::query_scalar("SELECT value FROM gateway WHERE name = ?").bind(name);
+        Ok(value.fetch_optional(&self.0.pool).await?)
     }
 
     /// Takes a notice that a migration left for the next start. Only one of two processes gets true.

@@ -68,6 +68,7 @@ fn the_help_has_every_command() {
       grants        Shows and revokes the grants that people gave to clients
       signing-keys  Shows, rotates and retires the keys that sign access tokens
       audit         Prints the audit trail
+      master-key    Rotates the key that encrypts the secrets in the database
       translate     Shows a message as a client or server of another protocol version gets it
       healthcheck   Exits with 0 if the running gateway answers (for containers)
       version       Shows the version and the supported protocol versions
@@ -141,6 +142,7 @@ fn every_command_has_help() {
         "signing-keys rotate",
         "signing-keys retire",
         "audit",
+        "master-key rotate",
         "healthcheck",
         "version",
         "completions",
@@ -454,6 +456,7 @@ mod data_folder;
 mod doctor;
 mod grants;
 mod inputs;
+mod master_key;
 mod servers;
 mod signing_keys;
 mod stdio;

@@ -12,6 +12,7 @@ mod housekeeping;
 mod introspection;
 mod keys;
 mod library;
+mod master_key;
 mod refresh;
 mod refusals;
 mod registration;

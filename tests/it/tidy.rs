@@ -25,7 +25,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("frontend", &["mcp", "wire", "resource", "storage"]),
     ("storage", &[]),
     ("audit", &["storage"]),
-    ("oauth", &["audit", "fetch", "storage"]),
+    ("vault", &["storage"]),
+    ("oauth", &["audit", "fetch", "storage", "vault"]),
     ("oauth_client", &[]),
     ("doctor", &["oauth_client"]),
     ("resource", &["audit", "oauth"]),
@@ -43,7 +44,7 @@ const OPEN: &[&str] = &["app", "cli", "lib", "main"];
 const RESERVED: &[(&str, &[&str])] = &[
     ("sqlx::", &["storage"]),
     ("std::env::var", &["config"]),
-    ("crate::storage", &["frontend/sessions", "audit", "oauth", "web", "app", "cli", "storage"]),
+    ("crate::storage", &["frontend/sessions", "audit", "vault", "oauth", "web", "app", "cli", "storage"]),
 ];
 
 /// Files of `backend` that may use eras and single versions: handshake, detection, the two protocols, and their

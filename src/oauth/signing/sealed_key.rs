@@ -31,15 +31,16 @@ pub(super) fn generate(
     let (x, y) = (URL_SAFE_NO_PAD.encode(&coordinates[..32]), URL_SAFE_NO_PAD.encode(&coordinates[32..]));
     // RFC 7638 3.2: the required members alone, in lexicographic order, without spaces
     let kid = Digest::sha256(format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)).to_base64url();
-    let sealed = master.seal(pkcs8.as_ref(), context(&kid).as_bytes(), random)?;
+    let sealed = master.seal(pkcs8.as_ref(), sealing_context(&kid).as_bytes(), random)?;
     Ok(SigningKeyRow { kid, x, y, sealed, signs_from, withdrawn: None })
 }
 
 /// The private key of a row, as PKCS #8.
 pub(super) fn open(row: &SigningKeyRow, master: &SealingKey) -> Result<Zeroizing<Vec<u8>>, OAuthError> {
-    Ok(master.open(&row.sealed, context(&row.kid).as_bytes())?)
+    Ok(master.open(&row.sealed, sealing_context(&row.kid).as_bytes())?)
 }
 
-fn context(kid: &str) -> String {
+/// The context in which the private part of this key is sealed.
+pub fn sealing_context(kid: &str) -> String {
     format!("signing-key|{kid}")
 }

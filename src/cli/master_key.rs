@@ -1,0 +1,64 @@
+//! `lockkeeper master-key`: the key that encrypts the secrets in the database. The gateway must not run.
+
+use clap::Subcommand;
+
+use super::{arguments, failure::CommandFailure, process::ProcessContext};
+use crate::{
+    app::{DataLock, DataLockError},
+    config::files,
+    oauth::master_key,
+    storage::Storage,
+    support::OsRandom,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper master-key rotate
+
+Stop the gateway first: it keeps the key in memory. Nobody has to log in again,
+and all API keys and tokens stay valid. Backups of the database from before the
+rotation need the old key: keep it with them.";
+
+/// Subcommands of `master-key`.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub enum MasterKeyCommand {
+    /// Replaces the key, and encrypts every secret in the database under the new one
+    Rotate,
+}
+
+// === impl MasterKeyCommand ===
+
+impl MasterKeyCommand {
+    /// Runs the subcommand.
+    pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        match self {
+            Self::Rotate => rotate(process).await,
+        }
+    }
+}
+
+async fn rotate(process: &mut ProcessContext) -> Result<(), CommandFailure> {
+    let folder = arguments::data_folder(process)?;
+    let database = files::database(&folder);
+    if !database.exists() {
+        return Err(CommandFailure::failed(format!("there is no gateway data in {}", folder.display()))
+            .advise("set the folder: `--data-dir DIR` or `--config FILE`"));
+    }
+    let _lock = DataLock::take(&folder).map_err(|error| match error {
+        DataLockError::InUse { .. } => CommandFailure::failed("the master key was not rotated")
+            .why(error)
+            .advise("stop the gateway first: it keeps the key in memory"),
+        DataLockError::Unusable(..) => CommandFailure::failed("the master key was not rotated").why(error),
+    })?;
+    let storage = Storage::open(&database).await.map_err(|error| {
+        CommandFailure::failed(format!("the database in {} cannot be opened", folder.display())).why(error)
+    })?;
+    let rotated = master_key::rotate(&files::master_key(&folder), &storage, &OsRandom).await;
+    storage.close().await;
+    let secrets = rotated?;
+    process
+        .output
+        .remark(&format!("the master key is replaced, and {secrets} secrets are encrypted under the new one"));
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! The file of the master key, and the file of the next one while it is rotated. Knows nothing of the database.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use zeroize::Zeroizing;
+
+use super::parse;
+use crate::{
+    oauth::{error::OAuthError, opaque},
+    support::{Random, SealingKey},
+};
+
+/// The file of the master key.
+pub(super) struct KeyFile<'a>(&'a Path);
+
+// === impl KeyFile ===
+
+impl<'a> KeyFile<'a> {
+    pub(super) const fn new(path: &'a Path) -> Self {
+        Self(path)
+    }
+
+    /// The key; creates a missing file, so that two processes that start together agree.
+    pub(super) fn read_or_create(&self, random: &dyn Random) -> Result<SealingKey, OAuthError> {
+        if !self.0.exists() {
+            self.create(random).map_err(|error| self.failed(error))?;
+        }
+        let text = Zeroizing::new(fs::read_to_string(self.0).map_err(|error| self.failed(error))?);
+        parse(text.trim()).ok_or(OAuthError::MasterKeyForm)
+    }
+
+    /// The key of a rotation that is not finished.
+    pub(super) fn read_next(&self) -> Result<Option<SealingKey>, OAuthError> {
+        match fs::read_to_string(self.next()).map(Zeroizing::new) {
+            // a file without a whole key was never used
+            Ok(text) => Ok(parse(text.trim())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Writes a new next key, which is on the disk when this returns.
+    pub(super) fn create_next(&self, random: &dyn Random) -> Result<SealingKey, OAuthError> {
+        let text = Zeroizing::new(random.token());
+        let written = write_new(&self.next(), &text).and_then(|()| self.sync_folder());
+        written.map_err(|error| self.failed(error))?;
+        parse(&text).ok_or(OAuthError::MasterKeyForm)
+    }
+
+    /// Puts the next key into the place of this one.
+    pub(super) fn take_next(&self) -> Result<(), OAuthError> {
+        let taken = fs::rename(self.next(), self.0).and_then(|()| self.sync_folder());
+        taken.map_err(|error| self.failed(error))
+    }
+
+    /// Deletes the next key, which was never used.
+    pub(super) fn drop_next(&self) -> Result<(), OAuthError> {
+        match fs::remove_file(self.next()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn create(&self, random: &dyn Random) -> io::Result<()> {
+        let draft = self.beside(&opaque::base62(random, 12));
+        write_new(&draft, &Zeroizing::new(random.token()))?;
+        // a link fails if the name is taken, a rename would replace it
+        let linked = fs::hard_link(&draft, self.0);
+        fs::remove_file(&draft)?;
+        match linked {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            linked => linked,
+        }
+    }
+
+    fn next(&self) -> PathBuf {
+        self.beside("next")
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut name = self.0.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{suffix}"));
+        self.0.with_file_name(name)
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        // only Unix has files of folders
+        if cfg!(unix) { fs::File::open(self.0.parent().unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }
+    }
+
+    fn failed(&self, source: io::Error) -> OAuthError {
+        OAuthError::MasterKeyFile { path: self.0.display().to_string(), source }
+    }
+}
+
+/// Writes a file of its own for this user alone.
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}

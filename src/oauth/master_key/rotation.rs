@@ -1,0 +1,64 @@
+//! Rotation of the master key (`OA-134`, `UP-2`): a new key, under which all that the old one sealed is sealed again.
+//!
+//! The new key is on the disk, in a file of its own, before the database changes in one transaction; then it replaces
+//! the old one. Wherever this is interrupted, one of the two files opens the database, and [`super::master_key`] finds
+//! it. Callers hold the lock of the data folder: a running gateway keeps the old key in memory.
+
+use std::path::Path;
+
+use super::{key_file::KeyFile, opens};
+use crate::{
+    oauth::{error::OAuthError, signing},
+    storage::{MasterSealed, Storage},
+    support::{Random, SealingKey},
+    vault,
+};
+
+/// Replaces the master key; returns the number of secrets that were sealed again.
+pub async fn rotate(path: &Path, storage: &Storage, random: &dyn Random) -> Result<usize, OAuthError> {
+    finish_rotation(path, storage, random).await?;
+    let file = KeyFile::new(path);
+    let old = file.read_or_create(random)?;
+    let new = file.create_next(random)?;
+    let reseal = |value: &MasterSealed, sealed: &[u8]| reseal((&old, &new), value, sealed, random);
+    let resealed = match storage.master_sealed().reseal(reseal).await {
+        Ok(resealed) => resealed,
+        Err(error) => {
+            // a commit that failed may have been written
+            if opens(&old, storage).await? {
+                file.drop_next()?;
+            }
+            return Err(error);
+        }
+    };
+    file.take_next()?;
+    tracing::info!(target: "audit", secrets = resealed, "master key rotated");
+    Ok(resealed)
+}
+
+/// Finishes a rotation that was interrupted, or takes it back, as the database requires.
+pub async fn finish_rotation(path: &Path, storage: &Storage, random: &dyn Random) -> Result<(), OAuthError> {
+    let file = KeyFile::new(path);
+    let next = file.read_next()?;
+    match next {
+        None => file.drop_next(),
+        Some(_) if opens(&file.read_or_create(random)?, storage).await? => file.drop_next(),
+        Some(next) if opens(&next, storage).await? => file.take_next(),
+        // neither belongs to this database: whoever opens it says so
+        Some(_) => Ok(()),
+    }
+}
+
+fn reseal(
+    (old, new): (&SealingKey, &SealingKey),
+    value: &MasterSealed,
+    sealed: &[u8],
+    random: &dyn Random,
+) -> Result<Vec<u8>, OAuthError> {
+    let context = match value {
+        MasterSealed::GatewayValue(name) => name.clone(),
+        MasterSealed::SigningKey(kid) => signing::sealing_context(kid),
+        MasterSealed::DataKey(owner) => vault::data_key_context(owner),
+    };
+    Ok(new.seal(&old.open(sealed, context.as_bytes())?, context.as_bytes(), random)?)
+}

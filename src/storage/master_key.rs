@@ -1,0 +1,69 @@
+//! Everything that is sealed under the master key, wherever it is stored. Knows nothing of the key and of cryptography.
+
+use sqlx::{Sqlite, Transaction};
+
+use super::database::{Database, StorageError};
+
+/// A value that is sealed under the master key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MasterSealed {
+    /// A value of the gateway, by its name.
+    GatewayValue(String),
+    /// The private part of a signing key, by its id.
+    SigningKey(String),
+    /// The data key of this owner.
+    DataKey(String),
+}
+
+/// Values that are sealed under the master key.
+#[derive(Debug, Clone, Copy)]
+pub struct MasterSealedValues<'a>(pub(super) &'a Database);
+
+impl MasterSealedValues<'_> {
+    /// Replaces all of them by what `reseal` makes of each, in one transaction; returns their number. If one cannot be
+    /// resealed, nothing changes.
+    pub async fn reseal<E: From<StorageError>>(
+        &self,
+        mut reseal: impl FnMut(&MasterSealed, &[u8]) -> Result<Vec<u8>, E>,
+    ) -> Result<usize, E> {
+        let mut change = self.0.change().await?;
+        let values = list(&mut change).await?;
+        for (value, sealed) in &values {
+            let resealed = reseal(value, sealed)?;
+            replace(&mut change, value, &resealed).await?;
+        }
+        change.commit().await.map_err(StorageError::from)?;
+        Ok(values.len())
+    }
+}
+
+async fn list(change: &mut Transaction<'_, Sqlite>) -> Result<Vec<(MasterSealed, Vec<u8>)>, StorageError> {
+    // notices for the next start are no secrets
+    const QUERIES: [(&str, fn(String) -> MasterSealed); 3] = [
+        ("SELECT name, value FROM gateway WHERE name NOT LIKE 'notice: %'", MasterSealed::GatewayValue),
+        ("SELECT kid, sealed FROM signing_keys", MasterSealed::SigningKey),
+        ("SELECT owner, sealed FROM data_keys", MasterSealed::DataKey),
+    ];
+    let mut values = Vec::new();
+    for (query, kind) in QUERIES {
+        let rows: Vec<(String, Vec<u8>)> = sqlx::query_as(query).fetch_all(&mut **change).await?;
+        values.extend(rows.into_iter().map(|(name, sealed)| (kind(name), sealed)));
+    }
+    Ok(values)
+}
+
+async fn replace(
+    change: &mut Transaction<'_, Sqlite>,
+    value: &MasterSealed,
+    sealed: &[u8],
+) -> Result<(), StorageError> {
+    let (query, name) = match value {
+        MasterSealed::GatewayValue(name) => ("UPDATE gateway SET value = ? WHERE name = ?", name),
+        MasterSealed::SigningKey(kid) => ("UPDATE signing_keys SET sealed = ? WHERE kid = ?", kid),
+        MasterSealed::DataKey(owner) => {
+            ("UPDATE data_keys SET sealed = ?, version = version + 1 WHERE owner = ?", owner)
+        }
+    };
+    sqlx::query(query).bind(sealed).bind(name).execute(&mut **change).await?;
+    Ok(())
+}
