@@ -4,6 +4,7 @@
 //! of a call, the pages, the guard and the gate. One tracker owns all tasks, and one token ends them.
 
 mod call_path;
+mod client_metadata;
 mod control;
 mod data_lock;
 mod events;
@@ -36,6 +37,7 @@ pub use self::{
 };
 use crate::{
     config::{self, Config, PublicUrl},
+    fetch::Fetcher,
     http::Guard,
     listener,
     model::{
@@ -47,6 +49,8 @@ use crate::{
     storage::Storage,
     support::{Clock, SealingKey, Secret},
     telemetry::Telemetry,
+    upstream::{SignAssertion, Upstream, UpstreamDeps},
+    vault::Vault,
     web::{self, StatusSource},
 };
 
@@ -76,6 +80,7 @@ struct Background {
 struct Parts {
     storage: Storage,
     oauth: OAuth,
+    upstream: Upstream,
     path: CallPath,
     telemetry: Telemetry,
     tracker: TaskTracker,
@@ -92,6 +97,7 @@ struct Foundation<'a> {
     control: &'a ControlFile,
     storage: Storage,
     oauth: OAuth,
+    upstream: Upstream,
     state_key: SealingKey,
     known: ServerRecords,
     /// Maximum number of client connections.
@@ -124,6 +130,7 @@ impl App {
         let known = ServerRecords::load(&storage, &config.backends).await;
         let oauth =
             OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), oauth_settings).await?;
+        let upstream = upstream_client(&config, (&oauth, &storage), (&master, &public_url), &world)?;
         let control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
         control.write(&config.data_dir).context("the control file cannot be written")?;
         let shutdown = config.limits.shutdown;
@@ -134,6 +141,7 @@ impl App {
             control: &control,
             storage,
             oauth,
+            upstream,
             state_key: SealingKey::new(state_key),
             known,
             connections: connections.connections,
@@ -222,6 +230,8 @@ impl Parts {
         let Background { known_servers, lost } = background;
         let (oauth, cancel) = (self.oauth.clone(), self.cancel.clone());
         self.tracker.spawn(async move { oauth.watch_revocations(cancel).await });
+        let (upstream, cancel) = (self.upstream.clone(), self.cancel.clone());
+        self.tracker.spawn(async move { upstream.watch(cancel).await });
         let (frontend, cancel) = (self.path.frontend.clone(), self.cancel.clone());
         self.tracker.spawn(async move { frontend.run_reaper(cancel).await });
         let lost = end_lost(self.path.frontend.clone(), lost);
@@ -239,6 +249,29 @@ impl Parts {
         self.storage.close().await;
         tracing::info!("stopped");
     }
+}
+
+/// The gateway as a client of protected servers.
+fn upstream_client(
+    config: &Config,
+    (oauth, storage): (&OAuth, &Storage),
+    (master, public_url): (&SealingKey, &PublicUrl),
+    world: &World,
+) -> anyhow::Result<Upstream> {
+    let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
+    let signer = oauth.clone();
+    let deps = UpstreamDeps {
+        storage: storage.clone(),
+        vault: Vault::new(storage.clone(), master.clone(), Arc::clone(&clock), Arc::clone(&random)),
+        ticket_key: master.for_purpose("connect tickets"),
+        clock,
+        random,
+        issuer: public_url.as_str().to_owned(),
+        sign: SignAssertion::new(move |claims| signer.signing_keys().sign("JWT", claims).ok()),
+        fetcher: world.fetcher.clone().map_or_else(Fetcher::system, Ok)?,
+        audit: oauth.audit().clone(),
+    };
+    Ok(Upstream::new(deps, &config.backends, (world.tracker.clone(), world.cancel.child_token()))?)
 }
 
 /// Reports once to the operator which keys share a user since the time when that was the default.
@@ -265,10 +298,15 @@ impl Foundation<'_> {
             connections: self.connections,
             signer: Some(self.oauth.identity_signer()),
             gateway: module_settings::gateway(self.config),
+            access: self.upstream.access().clone(),
         };
         let path = deps.build(&world)?;
-        let reloader =
-            Arc::new(Reloader::new(self.config.clone(), &path, self.oauth.clone(), Arc::clone(&world.clock)));
+        let reloader = Arc::new(Reloader::new(
+            self.config.clone(),
+            &path,
+            (self.oauth.clone(), self.upstream.clone()),
+            Arc::clone(&world.clock),
+        ));
         let status = self.status(&path, &reloader, &*world.clock);
         let gate = Gate::new(self.oauth.clone(), module_settings::gate(self.config));
         let machine = Machine {
@@ -282,6 +320,7 @@ impl Foundation<'_> {
         let public_url = Url::parse(self.public_url.as_str())?;
         let web = web::WebState {
             oauth: self.oauth.clone(),
+            upstream: self.upstream.clone(),
             storage: self.storage.clone(),
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),
@@ -291,14 +330,15 @@ impl Foundation<'_> {
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
         let others = self.oauth.router().merge(machine::router(machine)).merge(web::router(web));
         let others = others.merge(server_cards::router(&self.oauth));
+        let others = others.merge(client_metadata::router(self.upstream.clone()));
         let guard = Guard::new(&module_settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
         let service = HttpService::new((guard, gate), (path.frontend.streamable(), path.frontend.router()), others);
         let World { telemetry, inbox, tracker, cancel, .. } = world;
-        let Self { storage, oauth, known, .. } = self;
+        let Self { storage, oauth, upstream, known, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), Arc::clone(&path.supervisor), inbox.known, known.eras);
         let background = Background { known_servers, lost: inbox.lost };
         let ended = CancellationToken::new();
-        let parts = Parts { storage, oauth, path, telemetry, tracker, cancel, ended };
+        let parts = Parts { storage, oauth, upstream, path, telemetry, tracker, cancel, ended };
         Ok((service, parts, background, reloader))
     }
 

@@ -22,6 +22,7 @@ mod listens;
 mod opener;
 mod output_tail;
 mod pool;
+mod running_server;
 mod server;
 mod server_transport;
 mod slots;
@@ -35,6 +36,7 @@ mod task_group;
 mod transport;
 mod transport_choice;
 mod upgrade;
+mod user_servers;
 
 pub use demo::Demo;
 pub use error::StartError;

@@ -36,6 +36,7 @@ mod network;
 pub mod problem;
 pub mod public_url;
 pub mod section;
+mod server_auth;
 pub mod stdio;
 mod text_file;
 mod tool_rules;

@@ -56,6 +56,7 @@ pub mod resource;
 pub mod storage;
 pub mod support;
 pub mod telemetry;
+pub mod upstream;
 pub mod vault;
 pub mod web;
 pub mod wire;

@@ -21,6 +21,8 @@ pub mod policy;
 pub mod requester;
 pub mod rights;
 pub mod scope;
+pub mod server_access;
+pub mod server_auth;
 pub mod status;
 pub mod tool_rules;
 pub mod transport;
@@ -28,7 +30,7 @@ pub mod user;
 
 pub use api_key::{ApiKey, Direct, KeyAccount, KeyKind, KeyRotation, NewAccount, NewKey, Rotated, RotatedUser};
 pub use backend::{BackendSpec, EraChoice, OnLoss, Share};
-pub use bearer::{Bearer, TokenRequest, TokenRequests};
+pub use bearer::{Bearer, RenewalError, TokenRequest, TokenRequests};
 pub use caller::{Caller, Owner};
 pub use caller_identity::{CallerIdentity, CallerText, TextPart};
 pub use client::{Client, ClientAuth, GrantType, Registrant};
@@ -47,6 +49,8 @@ pub use policy::{AdvertiseIss, AuthPolicy, ConcealBackends, Naming, QueryKey, Re
 pub use requester::{RequestNumber, Requester};
 pub use rights::{Access, AllowedBackends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};
+pub use server_access::{AccessChange, AccessChanges, AccessEffect, AccessPage, ServerAccess};
+pub use server_auth::{ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, ServerAuth};
 pub use tool_rules::{ToolRules, WritingTools};
 pub use transport::{
     Delivery, Descriptors, HeaderParams, HttpSpec, SocketAddress, StdioSpec, TransportAbilities, TransportSpec,

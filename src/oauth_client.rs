@@ -1,10 +1,12 @@
 //! OAuth client of protected MCP servers (2025-11-25 and 2026-07-28, *Authorization*): finds the authorization server,
-//! registers, logs a person in by the browser, keeps and refreshes the tokens. Knows nothing of MCP messages.
+//! registers, sends a person there by the browser, gets, refreshes and revokes tokens. Knows nothing of MCP messages.
 //!
-//! [`TokenProvider`] answers the requests of a [`crate::model::Bearer`]. A login belongs to a server's URL; all processes
+//! Two use it: `upstream`, for the users of a gateway, and `lockkeeper connect`, for one person. There, [`TokenProvider`]
+//! answers the requests of a [`crate::model::Bearer`]. A login belongs to a server's URL; all processes
 //! of a person share it by one file, and change it one at a time under a lock.
 
 mod authorization;
+mod authorization_request;
 mod callback;
 mod challenge;
 mod discovery;
@@ -19,10 +21,16 @@ mod tokens;
 
 pub use self::{
     authorization::{Attempt, LoginTarget, OpenBrowser},
+    authorization_request::{CodeOutcome, ExpectedResponse, OpenAuthorization},
     callback::LoopbackUri,
+    challenge::BearerChallenge,
+    discovery::{AuthorizationServer, Discovered, discover},
     endpoint::{at_root, is_loopback, well_known},
     error::LoginError,
+    http::OAuthHttp,
+    kept_secret::KeptSecret,
     login_file::LoginFile,
     provider::TokenProvider,
-    registration::ClientIdentity,
+    registration::{ApplicationType, ClientIdentity, ClientRegistration, RegisteredClient, identify},
+    tokens::{AuthenticatedClient, SavedTokens, TokenGrant, TokenSource},
 };

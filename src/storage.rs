@@ -25,6 +25,9 @@ mod revocations;
 mod server_info;
 mod signing_keys;
 mod transactions;
+mod upstream_clients;
+mod upstream_tokens;
+mod user_secrets;
 mod users;
 
 use std::{
@@ -53,6 +56,9 @@ pub use server_info::{ServerInfoRow, ServerInfoTable};
 pub use signing_keys::{SigningKeyRow, SigningKeyTable};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 pub use transactions::{TransactionRow, TransactionTable};
+pub use upstream_clients::{UpstreamClientTable, UpstreamRequestRow};
+pub use upstream_tokens::{UpstreamTokenRow, UpstreamTokenTable, WithdrawnTokenRow};
+pub use user_secrets::UserSecretTable;
 pub use users::UserTable;
 
 use self::database::Database;
@@ -202,6 +208,21 @@ impl Storage {
     /// Users.
     pub const fn users(&self) -> UserTable<'_> {
         UserTable(&self.database)
+    }
+
+    /// Registrations and requests at authorization servers of servers.
+    pub const fn upstream_clients(&self) -> UpstreamClientTable<'_> {
+        UpstreamClientTable(&self.database)
+    }
+
+    /// Tokens at protected servers.
+    pub const fn upstream_tokens(&self) -> UpstreamTokenTable<'_> {
+        UpstreamTokenTable(&self.database)
+    }
+
+    /// Values that users enter for servers.
+    pub const fn user_secrets(&self) -> UserSecretTable<'_> {
+        UserSecretTable(&self.database)
     }
 }
 

@@ -1,12 +1,15 @@
-//! Pages for people: start, login, consent, account. Knows nothing of MCP messages; `oauth` handles authorization
-//! requests.
+//! Pages for people: start, login, consent, account, connect. Knows nothing of MCP messages; `oauth` handles
+//! authorization requests, `upstream` logins at servers.
 //!
 //! Every page works without scripts. The module `error` turns every error into a page or JSON.
 
 mod accept;
 mod account;
+mod accounts;
 mod assets;
 mod authorize;
+mod connect;
+mod connect_address;
 mod error;
 mod forms;
 mod login;
@@ -53,6 +56,10 @@ pub fn router(state: WebState) -> Router {
         .route("/logout", post(login::log_out))
         .route("/account", get(account::show))
         .route("/account/revoke", post(account::revoke))
+        .route("/account/disconnect", post(connect::disconnect))
+        .route("/connect/{backend}", get(connect::show).post(connect::decide))
+        .route("/connect/{backend}/done", get(connect::done))
+        .route("/oauth/upstream/callback/{backend}", get(connect::finish))
         .route("/account/revoke-all", post(account::revoke_all))
         .route("/assets/{file}", get(assets::serve))
         .route("/favicon.ico", get(assets::favicon))

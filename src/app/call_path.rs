@@ -19,7 +19,7 @@ use crate::{
     frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
     gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, IdentitySigner, SessionId, Target},
+    model::{BackendId, BackendSpec, IdentitySigner, ServerAccess, SessionId, Share, Target},
     storage::Storage,
     support::{Clock, OsRandom, Random, SealingKey, SystemClock},
     telemetry::Telemetry,
@@ -54,6 +54,8 @@ pub(super) struct CallPathDeps<'a> {
     pub(super) signer: Option<IdentitySigner>,
     /// Settings of the gateway.
     pub(super) gateway: GatewaySettings,
+    /// Access to servers that ask for something first.
+    pub(super) access: ServerAccess,
 }
 
 /// The parts between a client and a server.
@@ -128,6 +130,7 @@ impl CallPathDeps<'_> {
             sessions: self.config.limits.backend_sessions,
             parallel_starts: self.config.limits.starts_at_once(),
             slot_limits: module_settings::slots(self.config),
+            access: self.access.clone(),
             grace: self.config.limits.shutdown,
             observer: world.events.observer(),
             shutdown: world.cancel.child_token(),
@@ -173,7 +176,8 @@ pub(super) fn configured_backends(
         last_server_info: described.get(&id).cloned(),
         id,
         server,
-        share: spec.share,
+        // the lists of a server that asks each user for something are each user's own
+        share: if spec.is_per_user() { Share::User } else { spec.share },
         read_only_tools: spec.read_only_tools.clone(),
         tools: spec.tools.clone(),
         bounds: BackendBounds { calls: spec.calls, result_size: spec.result_size, heartbeat: spec.heartbeat },

@@ -16,6 +16,7 @@ use crate::{
     model::{BackendId, BackendSpec, Groups},
     oauth::OAuth,
     support::Clock,
+    upstream::Upstream,
 };
 
 /// Gives a running gateway other servers.
@@ -25,6 +26,7 @@ pub struct Reloader {
     crossing: Crossing,
     frontend: Frontend,
     oauth: OAuth,
+    upstream: Upstream,
     clock: Arc<dyn Clock>,
     /// Also makes one reload wait for another.
     state: Mutex<ReloadState>,
@@ -52,7 +54,12 @@ pub struct ReloadReport {
 
 impl Reloader {
     /// For the parts of a gateway that runs with this configuration.
-    pub(super) fn new(running: Config, path: &CallPath, oauth: OAuth, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(
+        running: Config,
+        path: &CallPath,
+        (oauth, upstream): (OAuth, Upstream),
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let CallPath { supervisor, gateway, crossing, frontend } = path;
         Self {
             supervisor: Arc::clone(supervisor),
@@ -60,6 +67,7 @@ impl Reloader {
             crossing: crossing.clone(),
             frontend: frontend.clone(),
             oauth,
+            upstream,
             clock,
             state: Mutex::new(ReloadState { running, pending: Vec::new(), refused: None }),
         }
@@ -99,6 +107,8 @@ impl Reloader {
 
     fn replace(&self, specs: &[BackendSpec], groups: &Groups) -> BackendChanges {
         let before = self.frontend.routes();
+        // before anybody connects to them
+        self.upstream.replace_servers(specs);
         let (changes, retired) = self.supervisor.replace(specs);
         // from the inside out, so that nobody is sent to what is not there yet
         self.gateway.replace(call_path::configured_backends(specs, &self.supervisor, &HashMap::new()), groups);

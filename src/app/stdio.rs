@@ -15,7 +15,7 @@ use crate::{
     frontend::UpgradeOffer,
     gateway::GatewaySettings,
     listener::descriptors,
-    model::{Caller, Naming, Target},
+    model::{Caller, Naming, ServerAccess, Target},
     resource::{Authorized, StreamLease},
     storage::Storage,
     support::{Digest, SealingKey},
@@ -105,6 +105,7 @@ impl LocalServers {
             known: &known,
             connections: CONNECTIONS,
             signer: None,
+            access: ServerAccess::none(),
             gateway: GatewaySettings { cold_list_budget: LIST_BUDGET, ..module_settings::gateway(config) },
         };
         let path = deps.build(&world)?;

@@ -174,6 +174,8 @@ pub enum KeyEvent {
     SigningCreated(String),
     /// A signing key was withdrawn.
     SigningWithdrawn(String),
+    /// The master key was replaced.
+    MasterRotated,
 }
 
 /// The parties of a grant.
@@ -323,6 +325,7 @@ impl KeyEvent {
             Self::RightsChanged(key) => L::new("rights_changed", "rights changed").with("key", key),
             Self::SigningCreated(kid) => L::new("signing_key_created", "signing key created").with("key", kid),
             Self::SigningWithdrawn(kid) => L::new("signing_key_withdrawn", "signing key withdrawn").with("key", kid),
+            Self::MasterRotated => L::new("master_key_rotated", "master key rotated"),
         }
     }
 }

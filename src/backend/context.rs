@@ -1,11 +1,15 @@
 //! Dependencies that all backends share. Knows no backend.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     era::KnownEras, slots::SlotLimits, start_turns::StartTurns, task_group::TaskGroup, transport::http::Client,
 };
-use crate::{mcp::observer::Observer, model::IdentitySigner, support::Clock};
+use crate::{
+    mcp::observer::Observer,
+    model::{IdentitySigner, ServerAccess},
+    support::Clock,
+};
 
 /// Dependencies that all backends share, and the tasks of one.
 #[derive(Clone)]
@@ -28,6 +32,10 @@ pub(crate) struct BackendContext {
     pub(super) signer: Option<IdentitySigner>,
     /// Detected eras of servers.
     pub(super) memory: KnownEras,
+    /// Time for running calls at a server that is ended.
+    pub(super) grace: Duration,
+    /// Access to servers that ask for something first.
+    pub(super) access: ServerAccess,
     /// Observer of lost client sessions (`OnLoss::End`) and of detected eras.
     pub(super) observer: Observer,
 }

@@ -45,6 +45,9 @@ pub enum StartError {
     /// The server rejected the handshake.
     #[error("{0}")]
     Refused(String),
+    /// The server rejected the credentials, and only the user can get others.
+    #[error("{0}")]
+    LoginRequired(String),
     /// The answer is no handshake (`translation` 6.3).
     #[error("the server answered `initialize` wrongly: {0}")]
     Malformed(String),
@@ -95,7 +98,20 @@ impl StartError {
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Postponed { error, .. } | Self::PrintsText(error) => error.is_lasting(),
-            Self::NoCommand(_) | Self::Incompatible { .. } | Self::OtherEra(_) | Self::UpgradeRefused { .. } => true,
+            Self::NoCommand(_)
+            | Self::Incompatible { .. }
+            | Self::OtherEra(_)
+            | Self::UpgradeRefused { .. }
+            | Self::LoginRequired(_) => true,
+            _ => false,
+        }
+    }
+
+    /// True if only the user can help, by a login.
+    fn requires_login(&self) -> bool {
+        match self {
+            Self::Postponed { error, .. } | Self::PrintsText(error) => error.requires_login(),
+            Self::LoginRequired(_) => true,
             _ => false,
         }
     }
@@ -103,7 +119,11 @@ impl StartError {
     /// The error of a call to this backend.
     pub fn of_call(&self, backend: &BackendId) -> ErrorObject {
         let reason = self.to_string();
-        let retry = if self.is_lasting() { Retry::Useless } else { Retry::Possible };
+        let retry = match self {
+            _ if self.requires_login() => Retry::AfterLogin,
+            _ if self.is_lasting() => Retry::Useless,
+            _ => Retry::Possible,
+        };
         let supported = self.supported();
         let unavailable = Unavailable { backend, reason: &reason, retry, supported };
         ErrorObject::unavailable(&format!("Backend `{backend}` is not available: {reason}"), &unavailable)

@@ -1,13 +1,14 @@
-//! One configured backend among all: an external server or the built-in one. Knows nothing of the others.
+//! One configured backend among all: a server for everybody, one for each user, or the built-in one. Knows nothing of
+//! the others.
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future;
-use tokio::time::{sleep, timeout};
-
 use super::{
-    Demo, context::BackendContext, external_backend::ExternalBackend, health, server::BackendServer,
-    supervision::Supervision, task_group::TaskGroup,
+    Demo,
+    context::BackendContext,
+    health,
+    running_server::RunningServer,
+    user_servers::{PerUserServer, UserServers},
 };
 use crate::{
     mcp::Server,
@@ -17,9 +18,6 @@ use crate::{
     },
 };
 
-/// Interval between two looks at the calls of a backend that is being ended.
-const LOOK: Duration = Duration::from_millis(100);
-
 /// One configured backend.
 pub(crate) struct SupervisedBackend {
     spec: BackendSpec,
@@ -28,7 +26,8 @@ pub(crate) struct SupervisedBackend {
 }
 
 enum SupervisedKind {
-    External(Arc<ExternalBackend>),
+    Shared(RunningServer),
+    PerUser(Arc<UserServers>),
     BuiltIn(Arc<Demo>),
 }
 
@@ -42,12 +41,14 @@ impl SupervisedBackend {
             let server: Arc<dyn Server> = Arc::<Demo>::clone(&demo);
             return Self { spec, kind: SupervisedKind::BuiltIn(demo), server };
         }
-        let tasks = TaskGroup::new(context.tasks.end().child_token());
-        let backend = Arc::new(ExternalBackend::new(spec.clone(), BackendContext { tasks: tasks.clone(), ..context }));
-        tasks.spawn(Supervision(Arc::clone(&backend)).supervise());
-        tasks.spawn(Supervision(Arc::clone(&backend)).sweep());
-        let server: Arc<dyn Server> = Arc::new(BackendServer(Arc::clone(&backend)));
-        Self { spec, kind: SupervisedKind::External(backend), server }
+        if spec.is_per_user() {
+            let users = UserServers::start(spec.clone(), context);
+            let server: Arc<dyn Server> = Arc::new(PerUserServer(Arc::clone(&users)));
+            return Self { spec, kind: SupervisedKind::PerUser(users), server };
+        }
+        let running = RunningServer::start(with_own_token(&spec, &context), context);
+        let server = Arc::clone(running.server());
+        Self { spec, kind: SupervisedKind::Shared(running), server }
     }
 
     /// Its configuration at its start.
@@ -68,45 +69,54 @@ impl SupervisedBackend {
     /// Its status. The catalog fills in the counts.
     pub(super) fn status(&self) -> BackendStatus {
         match &self.kind {
-            SupervisedKind::External(backend) => {
-                let server = (&backend.spec.id, backend.opener.transport.name());
-                let printed = &backend.opener.output;
-                let mut status = backend.health.status(server, backend.era.status(), (backend.pool.count(), printed));
-                status.warnings.extend(backend.pool.warning());
-                status
+            SupervisedKind::Shared(running) => running.status(),
+            SupervisedKind::PerUser(users) => {
+                let sessions = users.count();
+                let notice = "each user connects it on a page of the gateway, and sees its own lists".to_owned();
+                BackendStatus { notices: vec![notice], sessions, ..self.ready() }
             }
             SupervisedKind::BuiltIn(_) => BackendStatus {
-                id: self.spec.id.to_string(),
-                transport: self.spec.transport.name().to_owned(),
                 protocol_version: Some(Demo::REVISION.to_string()),
-                era: None,
                 lacks: health::lacks(Demo::REVISION),
-                notices: Vec::new(),
                 server: Some(format!("lockkeeper-demo {}", env!("CARGO_PKG_VERSION"))),
-                state: BackendState::Ready,
-                counts: OfferCounts::default(),
-                left_out: Vec::new(),
-                sessions: 0,
-                restarts: 0,
-                output: Vec::new(),
-                advice: None,
-                warnings: Vec::new(),
+                ..self.ready()
             },
+        }
+    }
+
+    /// The status of a backend that needs no start.
+    fn ready(&self) -> BackendStatus {
+        BackendStatus {
+            id: self.spec.id.to_string(),
+            transport: self.spec.transport.name().to_owned(),
+            protocol_version: None,
+            era: None,
+            lacks: Vec::new(),
+            notices: Vec::new(),
+            server: None,
+            state: BackendState::Ready,
+            counts: OfferCounts::default(),
+            left_out: Vec::new(),
+            sessions: 0,
+            restarts: 0,
+            output: Vec::new(),
+            advice: None,
+            warnings: Vec::new(),
         }
     }
 
     /// Waits until its first start has ended, well or not.
     pub(super) async fn settled(&self) {
-        match &self.kind {
-            SupervisedKind::External(backend) => backend.health.settled().await,
-            SupervisedKind::BuiltIn(_) => {}
+        if let SupervisedKind::Shared(running) = &self.kind {
+            running.settled().await;
         }
     }
 
     /// Drops the state of a client session, or of a request without one, that is gone.
     pub(super) fn ended(&self, requester: &Requester) {
         match &self.kind {
-            SupervisedKind::External(backend) => backend.ended(requester),
+            SupervisedKind::Shared(running) => running.ended(requester),
+            SupervisedKind::PerUser(users) => users.ended(requester),
             SupervisedKind::BuiltIn(demo) => demo.ended(requester),
         }
     }
@@ -114,23 +124,27 @@ impl SupervisedBackend {
     /// Ends all connections and processes, and waits for them: a few seconds at most.
     pub(super) async fn end(&self) {
         match &self.kind {
-            SupervisedKind::External(backend) => backend.context.tasks.finish().await,
-            SupervisedKind::BuiltIn(_) => future::ready(()).await,
+            SupervisedKind::Shared(running) => running.end().await,
+            SupervisedKind::PerUser(users) => users.end().await,
+            SupervisedKind::BuiltIn(_) => {}
         }
     }
 
     /// The same once no call runs at it, after `grace` at the latest, or when all backends end. Nobody may call it any
     /// more.
     pub(super) async fn retire(&self, grace: Duration) {
-        if let SupervisedKind::External(backend) = &self.kind {
-            let finished = async {
-                while backend.pool.is_in_use() {
-                    sleep(LOOK).await;
-                }
-            };
-            let end = backend.context.tasks.end();
-            let _ = end.run_until_cancelled(timeout(grace, finished)).await;
+        match &self.kind {
+            SupervisedKind::Shared(running) => running.retire(grace).await,
+            SupervisedKind::PerUser(users) => users.retire(grace).await,
+            SupervisedKind::BuiltIn(_) => {}
         }
-        self.end().await;
+    }
+}
+
+/// The server with the gateway's own token, if it has client credentials there.
+fn with_own_token(spec: &BackendSpec, context: &BackendContext) -> BackendSpec {
+    match context.access.of_gateway(spec) {
+        Some(bearer) => BackendSpec { transport: spec.transport.clone().with_bearer(bearer), ..spec.clone() },
+        None => spec.clone(),
     }
 }

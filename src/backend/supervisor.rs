@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     mcp::{Server, observer::Observer},
-    model::{BackendId, BackendSpec, IdentitySigner, KnownEra, Requester, status::BackendStatus},
+    model::{BackendId, BackendSpec, IdentitySigner, KnownEra, Requester, ServerAccess, status::BackendStatus},
     support::{Clock, Digest},
 };
 
@@ -39,6 +39,8 @@ pub struct BackendDeps {
     pub parallel_starts: usize,
     /// Limits of question slots.
     pub slot_limits: SlotLimits,
+    /// Access to servers that ask for something first.
+    pub access: ServerAccess,
     /// Time for running calls at a backend that is replaced or removed.
     pub grace: Duration,
     /// The observer of lost sessions and of detected eras.
@@ -87,6 +89,8 @@ impl Supervisor {
             clock: deps.clock,
             signer: deps.signer,
             memory: KnownEras::of(&specs, deps.eras, deps.observer.clone()),
+            access: deps.access,
+            grace: deps.grace,
             observer: deps.observer,
         };
         let start = |spec: BackendSpec| Arc::new(SupervisedBackend::start(spec, context.clone()));

@@ -122,7 +122,7 @@ impl ConnectArgs {
         let serving = async {
             tokio::select! {
                 ended = stdio::serve(&config, Some(files::local_records(&config.data_dir)), telemetry) => ended,
-                () = async { provider.run(bearer, requests).await; std::future::pending().await } => Ok(()),
+                () = async { provider.run(requests).await; std::future::pending().await } => Ok(()),
             }
         };
         pages.shown_while(serving, &mut process.output).await

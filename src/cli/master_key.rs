@@ -1,14 +1,17 @@
 //! `lockkeeper master-key`: the key that encrypts the secrets in the database. The gateway must not run.
 
+use std::sync::Arc;
+
 use clap::Subcommand;
 
 use super::{arguments, failure::CommandFailure, process::ProcessContext};
 use crate::{
     app::{DataLock, DataLockError},
+    audit::{Audit, AuditEvent, KeyEvent},
     config::files,
     oauth::master_key,
     storage::Storage,
-    support::OsRandom,
+    support::{OsRandom, SystemClock},
 };
 
 const EXAMPLES: &str = "\
@@ -55,6 +58,13 @@ async fn rotate(process: &mut ProcessContext) -> Result<(), CommandFailure> {
         CommandFailure::failed(format!("the database in {} cannot be opened", folder.display())).why(error)
     })?;
     let rotated = master_key::rotate(&files::master_key(&folder), &storage, &OsRandom).await;
+    if rotated.is_ok() {
+        let audit = Audit::new(storage.clone(), Arc::new(SystemClock));
+        audit.record(&AuditEvent::Key(KeyEvent::MasterRotated));
+        if let Err(error) = audit.write().await {
+            tracing::warn!(%error, "the audit trail could not be written");
+        }
+    }
     storage.close().await;
     let secrets = rotated?;
     process

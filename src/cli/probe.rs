@@ -16,7 +16,7 @@ use crate::{
         observer::Observer, translate::Profile,
     },
     model::{
-        BackendId, BackendSpec, Caller, GroupSpec, Requester,
+        BackendId, BackendSpec, Caller, GroupSpec, Requester, ServerAccess,
         status::{BackendState, BackendStatus},
     },
     support::{Clock, OsRandom, SystemClock},
@@ -55,6 +55,7 @@ impl Probe {
             sessions: config.limits.backend_sessions,
             parallel_starts: config.limits.starts_at_once(),
             slot_limits: backend::SlotLimits::default(),
+            access: ServerAccess::none(),
             grace: Duration::ZERO,
             observer: Observer::none(),
             shutdown: cancel.clone(),

@@ -55,6 +55,7 @@ pub struct RotateSigningKeysArgs {
 #[derive(Debug, clap::Args)]
 pub struct RetireSigningKeyArgs {
     /// Key id, from `signing-keys list`
+    #[arg(allow_hyphen_values = true)]
     kid: String,
 }
 

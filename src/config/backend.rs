@@ -9,10 +9,10 @@ use super::{
     disclosure,
     problem::{ConfigPlace, ConfigProblem},
     section::Section,
-    tool_rules,
+    server_auth, tool_rules,
     transport::{self, LAUNCHERS, ServerUrl},
 };
-use crate::model::{BackendId, BackendSpec, EraChoice, OnLoss, Scope, Share, StdioSpec, TransportSpec};
+use crate::model::{BackendId, BackendSpec, EraChoice, OnLoss, Scope, ServerAuth, Share, StdioSpec, TransportSpec};
 
 /// Options of other programs that are ignored.
 const FOREIGN: [&str; 15] = [
@@ -156,6 +156,11 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     let result_size = section.size("result_size", 1 << 10..=1 << 30);
     let heartbeat = section.duration("heartbeat", Duration::ZERO..=hour);
     let upgrade_to = section.parsed_list("upgrade_to", upgrade_url);
+    let auth = match dialect {
+        Dialect::Own => server_auth::read(section, transport.as_ref().map(|read| &read.spec), share),
+        // other programs mean something else by these names
+        Dialect::Shared => ServerAuth::None,
+    };
     let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
     let era = section.choice("era", &eras);
     let transport = transport?;
@@ -166,6 +171,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     }
     Some(BackendSpec {
         disclosure,
+        auth,
         era: era.unwrap_or(default.era),
         share: share.unwrap_or(default.share),
         on_loss: on_loss.unwrap_or(default.on_loss),

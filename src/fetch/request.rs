@@ -14,6 +14,11 @@ pub struct FetchRequest {
 }
 
 impl FetchRequest {
+    /// Any request.
+    pub const fn new(method: Method, url: Url, headers: HeaderMap, body: Bytes) -> Self {
+        Self { method, url, headers, body }
+    }
+
     /// Reads the document at `url`.
     pub fn get(url: Url) -> Self {
         let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static("application/json"))]);

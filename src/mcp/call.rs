@@ -178,6 +178,11 @@ impl Capabilities {
         self.key.split(' ').any(|part| part == "elicitation(url)")
     }
 
+    /// True if the user can be shown a page (2025-11-25, elicitation).
+    pub fn is_elicited_by_url(&self) -> bool {
+        self.key.split(' ').any(|part| matches!(part, "elicitation(url)" | "elicitation(form,url)"))
+    }
+
     /// The same capabilities without the extension `id`, and without `extensions` if it was the only one.
     #[must_use]
     fn without_extension(&self, id: &str) -> Self {

@@ -41,6 +41,8 @@ pub enum Retry {
     Possible,
     /// It is of no use until the configuration or the server changes, or the server refused this request.
     Useless,
+    /// It may once the user has given the server what it needs.
+    AfterLogin,
 }
 
 impl ErrorObject {
@@ -147,6 +149,9 @@ impl ErrorObject {
         if *retry == Retry::Possible {
             data["retryable"] = true.into();
         }
+        if *retry == Retry::AfterLogin {
+            data["loginRequired"] = true.into();
+        }
         if !supported.is_empty() {
             data["supported"] = data!(supported);
         }
@@ -179,6 +184,13 @@ impl ErrorObject {
     /// True for an error of the gateway about a lost connection: see [`ErrorObject::retryable`].
     pub fn is_retryable(&self) -> bool {
         let told = || serde_json::from_slice::<Value>(&self.json).ok().map(|error| error["data"]["retryable"] == true);
+        self.revision.is_none() && told() == Some(true)
+    }
+
+    /// True for an error of the gateway about a server that the user has to log in at: see [`Retry::AfterLogin`].
+    pub fn requires_login(&self) -> bool {
+        let told =
+            || serde_json::from_slice::<Value>(&self.json).ok().map(|error| error["data"]["loginRequired"] == true);
         self.revision.is_none() && told() == Some(true)
     }
 

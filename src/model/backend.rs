@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{BackendId, Caller, CallerIdentity, Delivery, Disclosure, Requester, ToolRules, TransportSpec};
+use super::{BackendId, Caller, CallerIdentity, Delivery, Disclosure, Requester, ServerAuth, ToolRules, TransportSpec};
 
 /// Sharing of backend sessions between users (`design`: isolation between people).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,6 +50,8 @@ pub struct BackendSpec {
     pub transport: TransportSpec,
     /// What the server is told of its callers; `None`: nothing.
     pub disclosure: Option<Disclosure>,
+    /// Authorization of the gateway at it.
+    pub auth: ServerAuth,
     /// Protocol era.
     pub era: EraChoice,
     /// Protocol version to request, of this era; `None`: the newest that both sides support.
@@ -98,6 +100,7 @@ impl BackendSpec {
             id,
             transport,
             disclosure: None,
+            auth: ServerAuth::None,
             era,
             version: None,
             share: Share::Session,
@@ -138,6 +141,11 @@ impl BackendSpec {
     pub fn disclosed(&self, caller: &Caller, requester: &Requester) -> Option<CallerIdentity> {
         let disclosure = self.disclosure.as_ref().filter(|_| !requester.is_gateway())?;
         Some(disclosure.identity_of(caller))
+    }
+
+    /// True if each user reaches it in another way, and only after giving what it needs.
+    pub const fn is_per_user(&self) -> bool {
+        matches!(self.auth, ServerAuth::User(_))
     }
 
     /// True for the built-in backend, which runs in this process.

@@ -17,8 +17,12 @@ pub struct Bearer {
     requests: mpsc::Sender<TokenRequest>,
 }
 
-/// The requests for a token, for its one provider.
-pub type TokenRequests = mpsc::Receiver<TokenRequest>;
+/// The requests for a token, for its one provider. They end with the last [`Bearer`].
+#[derive(Debug)]
+pub struct TokenRequests {
+    current: Arc<ArcSwapOption<Secret>>,
+    requests: mpsc::Receiver<TokenRequest>,
+}
 
 /// A request for a token that differs from the one that a server rejected.
 #[derive(Debug)]
@@ -27,7 +31,18 @@ pub struct TokenRequest {
     pub rejected: Option<Arc<Secret>>,
     /// The `WWW-Authenticate` headers of the rejection.
     pub challenges: Vec<String>,
-    answer: oneshot::Sender<Result<(), String>>,
+    answer: oneshot::Sender<Result<(), RenewalError>>,
+}
+
+/// No other token can be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RenewalError {
+    /// A person has to log in first.
+    #[error("{0}")]
+    LoginRequired(String),
+    /// It failed.
+    #[error("{0}")]
+    Failed(String),
 }
 
 // === impl Bearer ===
@@ -36,7 +51,9 @@ impl Bearer {
     /// A server without a token, and the requests for one.
     pub fn new() -> (Self, TokenRequests) {
         let (requests, receiver) = mpsc::channel(WAITING);
-        (Self { current: Arc::default(), requests }, receiver)
+        let current: Arc<ArcSwapOption<Secret>> = Arc::default();
+        let requested = TokenRequests { current: Arc::clone(&current), requests: receiver };
+        (Self { current, requests }, requested)
     }
 
     /// The current token.
@@ -44,19 +61,14 @@ impl Bearer {
         self.current.load_full()
     }
 
-    /// Replaces the token.
-    pub fn set(&self, token: Secret) {
-        self.current.store(Some(Arc::new(token)));
-    }
-
     /// Waits until [`Bearer::current`] differs from the rejected token.
     ///
     /// # Errors
     ///
     /// The reason, if no other token can be had.
-    pub async fn renew(&self, rejected: Option<Arc<Secret>>, challenges: Vec<String>) -> Result<(), String> {
+    pub async fn renew(&self, rejected: Option<Arc<Secret>>, challenges: Vec<String>) -> Result<(), RenewalError> {
         let (answer, answered) = oneshot::channel();
-        let ended = || "the login has ended".to_owned();
+        let ended = || RenewalError::Failed("the login has ended".to_owned());
         self.requests.send(TokenRequest { rejected, challenges, answer }).await.map_err(|_| ended())?;
         answered.await.map_err(|_| ended())?
     }
@@ -77,6 +89,20 @@ impl fmt::Debug for Bearer {
     }
 }
 
+// === impl TokenRequests ===
+
+impl TokenRequests {
+    /// The next request; `None` once nobody needs tokens any more.
+    pub async fn recv(&mut self) -> Option<TokenRequest> {
+        self.requests.recv().await
+    }
+
+    /// Replaces the token.
+    pub fn set(&self, token: Secret) {
+        self.current.store(Some(Arc::new(token)));
+    }
+}
+
 // === impl TokenRequest ===
 
 impl TokenRequest {
@@ -87,7 +113,7 @@ impl TokenRequest {
     }
 
     /// Ends the wait. Nothing happens if nobody waits any more.
-    pub fn answer(self, outcome: Result<(), String>) {
+    pub fn answer(self, outcome: Result<(), RenewalError>) {
         let _ = self.answer.send(outcome);
     }
 }

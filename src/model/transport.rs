@@ -120,6 +120,23 @@ pub enum Descriptors {
 // === impl TransportSpec ===
 
 impl TransportSpec {
+    /// The server at a URL with `http` or `https`, if it is one.
+    pub const fn http(&self) -> Option<&HttpSpec> {
+        match self {
+            Self::Http(http) | Self::Sse(http) => Some(http),
+            Self::Stdio(_) | Self::WebSocket(_) | Self::Socket(_) | Self::Demo => None,
+        }
+    }
+
+    /// The same server with this token.
+    #[must_use]
+    pub fn with_bearer(mut self, bearer: Bearer) -> Self {
+        if let Self::Http(http) | Self::Sse(http) = &mut self {
+            http.bearer = Some(bearer);
+        }
+        self
+    }
+
     /// Settings of the connections, if this server has its own.
     pub fn network(&self) -> Option<&NetworkSpec> {
         match self {

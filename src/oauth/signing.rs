@@ -9,17 +9,18 @@ mod sealed_key;
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
+use jsonwebtoken::{Algorithm, Header};
 use serde_json::Value;
 
+use self::sealed_key::generate;
 pub use self::{
     key_set::{KeySet, SigningKeyUse, SigningKeyView},
     sealed_key::sealing_context,
 };
-use self::sealed_key::generate;
 use super::{dependencies::OAuthDeps, error::OAuthError};
 use crate::{
     audit::{AuditEvent, KeyEvent},
-    support::SealingKey,
+    support::{SealingKey, Secret},
 };
 
 /// Time for which a key signs before the next one follows by itself.
@@ -69,6 +70,14 @@ impl SigningKeys {
     /// The public keys in the form of RFC 7517.
     pub(super) fn jwks(&self) -> Value {
         self.current().jwks(self.deps.now())
+    }
+
+    /// Signs claims with the key that signs now, as a JWT of this type. None of them is an access token (RFC 9068 2.1).
+    pub fn sign(&self, typ: &str, claims: &Value) -> Result<Secret, OAuthError> {
+        let keys = self.current();
+        let (kid, key) = keys.active(self.deps.now()).ok_or(OAuthError::SigningKey)?;
+        let header = Header { typ: Some(typ.to_owned()), kid: Some(kid.to_owned()), ..Header::new(Algorithm::ES256) };
+        jsonwebtoken::encode(&header, claims, key).map(Secret::new).map_err(|_| OAuthError::SigningKey)
     }
 
     /// The keys of the store, with their use at this moment.

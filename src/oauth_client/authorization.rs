@@ -3,18 +3,17 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use oauth2::{CsrfToken, PkceCodeChallenge, PkceCodeVerifier, Scope};
 use url::Url;
 
 use super::{
-    callback::{Callback, ExpectedResponse, LoopbackUri},
+    authorization_request::OpenAuthorization,
+    callback::{Callback, LoopbackUri},
     challenge::BearerChallenge,
-    discovery::{Discovered, discover},
+    discovery::{AuthorizationServer, Discovered, discover},
     error::LoginError,
     http::OAuthHttp,
-    kept_secret::KeptSecret,
-    login_file::{Login, LoginFile, LoginLock, OpenAuthorization},
-    registration::{ClientIdentity, RegisteredClient, identify},
+    login_file::{Login, LoginFile, LoginLock},
+    registration::{ApplicationType, ClientIdentity, ClientRegistration, RegisteredClient, identify},
     tokens::{SavedTokens, TokenSource},
 };
 use crate::support::{Clock, Random};
@@ -104,7 +103,7 @@ impl BrowserLogin {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self, LoginError> {
-        Ok(Self { target, browser, http: OAuthHttp::new()?, clock, random })
+        Ok(Self { target, browser, http: OAuthHttp::open()?, clock, random })
     }
 
     /// Logs a person in and saves the tokens. A request that a person has seen less than ten minutes ago is not shown again.
@@ -121,11 +120,7 @@ impl BrowserLogin {
         };
         let ShownRequest { callback, source, client, pending } = request;
         (self.browser.0)(&pending.url, attempt);
-        let expected = ExpectedResponse {
-            state: pending.state.clone(),
-            issuer: source.issuer.clone(),
-            returns_issuer: pending.returns_issuer,
-        };
+        let expected = pending.expected(&source);
         let code = if let Ok(code) = tokio::time::timeout(LOGIN_TIMEOUT, callback.code(expected)).await {
             code
         } else {
@@ -135,7 +130,7 @@ impl BrowserLogin {
         login.pending = None;
         let now = self.clock.now();
         let tokens = match code {
-            Ok(code) => source.exchange((&self.http, now), &client, (code, &pending.verifier)).await,
+            Ok(code) => source.exchange((&self.http, now), (&client).into(), (code, &pending.verifier)).await,
             Err(error) => Err(error),
         };
         login.tokens = tokens.as_ref().ok().cloned();
@@ -167,15 +162,10 @@ impl BrowserLogin {
     ) -> Result<ShownRequest, LoginError> {
         let Discovered { resource, scope, server } = discover(&self.http, &self.target.server, challenge).await?;
         let scope = self.target.scope.clone().or(scope);
-        let source = TokenSource {
-            issuer: server.issuer.clone(),
-            authorization_endpoint: server.authorization_endpoint.clone(),
-            token_endpoint: server.token_endpoint.clone(),
-            resource,
-        };
+        let source = TokenSource::new(&server, resource);
         let kept = login.client.take().filter(|client| client.issuer == server.issuer && self.target.is_for(client));
         let kept = match kept {
-            Some(client) if self.is_forgotten(&source, &client, scope.as_deref()).await => None,
+            Some(client) if self.is_forgotten((&source, &server), &client, scope.as_deref()).await => None,
             kept => kept,
         };
         let unusable =
@@ -191,9 +181,11 @@ impl BrowserLogin {
             let callback =
                 Callback::bind(&self.target.redirect_uri.clone().unwrap_or_default()).await.map_err(unusable)?;
             let redirect_uri = callback.redirect_uri().as_str().to_owned();
-            (callback, identify(&self.http, &self.target.identity, &server, (&redirect_uri, scope.as_deref())).await?)
+            let description =
+                ClientRegistration { redirect_uri, scope: scope.as_deref(), application: ApplicationType::Native };
+            (callback, identify(&self.http, &self.target.identity, &server, description).await?)
         };
-        let pending = self.request(&source, &client, scope.as_deref(), server.returns_issuer)?;
+        let pending = self.request((&source, &server), &client, scope.as_deref())?;
         let (server, tokens) = (self.target.server.to_string(), login.tokens.take());
         let (kept_source, kept_client) = (Some(source.clone()), Some(client.clone()));
         *login = Login { server, source: kept_source, client: kept_client, tokens, pending: Some(pending.clone()) };
@@ -203,36 +195,27 @@ impl BrowserLogin {
 
     /// True if the authorization server says that it does not know a client that it registered earlier. Otherwise the
     /// person would see its error, and no response would ever come.
-    async fn is_forgotten(&self, source: &TokenSource, client: &RegisteredClient, scope: Option<&str>) -> bool {
+    async fn is_forgotten(
+        &self,
+        server: (&TokenSource, &AuthorizationServer),
+        client: &RegisteredClient,
+        scope: Option<&str>,
+    ) -> bool {
         if !matches!(self.target.identity, ClientIdentity::Registered) {
             return false;
         }
-        let Ok(request) = self.request(source, client, scope, false) else { return false };
+        let Ok(request) = self.request(server, client, scope) else { return false };
         let refusal = self.http.refusal(&request.url).await;
         matches!(refusal.as_deref(), Some("invalid_client" | "unauthorized_client"))
     }
 
     fn request(
         &self,
-        source: &TokenSource,
+        server: (&TokenSource, &AuthorizationServer),
         client: &RegisteredClient,
         scope: Option<&str>,
-        returns_issuer: bool,
     ) -> Result<OpenAuthorization, LoginError> {
-        let oauth = source.client(client)?;
-        let verifier = PkceCodeVerifier::new(self.random.token());
-        let (state, challenge) = (self.random.token(), PkceCodeChallenge::from_code_verifier_sha256(&verifier));
-        let scopes = scope.into_iter().flat_map(|scope| scope.split_ascii_whitespace());
-        let mut request = oauth
-            .authorize_url(|| CsrfToken::new(state.clone()))
-            .set_pkce_challenge(challenge)
-            .add_scopes(scopes.map(|scope| Scope::new(scope.to_owned())));
-        if let Some(resource) = &source.resource {
-            request = request.add_extra_param("resource", resource);
-        }
-        let (url, _) = request.url();
-        let verifier = KeptSecret::new(verifier.secret());
-        Ok(OpenAuthorization { url, state, verifier, returns_issuer, begun: self.clock.now() })
+        OpenAuthorization::new(server, client, scope, (&*self.random, self.clock.now()))
     }
 }
 

@@ -13,9 +13,13 @@ use tokio::{
     net::TcpListener,
     sync::{mpsc, oneshot},
 };
-use url::{Url, form_urlencoded};
+use url::Url;
 
-use super::{endpoint::is_loopback, error::LoginError};
+use super::{
+    authorization_request::{CodeOutcome, ExpectedResponse},
+    endpoint::is_loopback,
+    error::LoginError,
+};
 
 /// The redirect URI if none is given; a port is added.
 const REDIRECT_URI: &str = "http://127.0.0.1/callback";
@@ -32,20 +36,6 @@ pub(super) struct Callback {
     listener: TcpListener,
     uri: LoopbackUri,
 }
-
-/// Values that the response must contain.
-#[derive(Debug, Clone)]
-pub(super) struct ExpectedResponse {
-    /// `state`
-    pub(super) state: String,
-    /// The issuer of the authorization server.
-    pub(super) issuer: String,
-    /// True if the response must have `iss` (RFC 9207 2.4).
-    pub(super) returns_issuer: bool,
-}
-
-/// The authorization code, or the reason for its absence.
-type CodeOutcome = Result<String, LoginError>;
 
 #[derive(Template)]
 #[template(path = "login_result.html")]
@@ -143,51 +133,9 @@ fn page(status: StatusCode, title: &str, text: &str) -> Response {
     (status, headers, Html(body)).into_response()
 }
 
-// === impl ExpectedResponse ===
-
-impl ExpectedResponse {
-    /// Reads the query of a response; `None` if it is the response to another request.
-    fn read(&self, query: &str) -> Option<CodeOutcome> {
-        let parameter = |name: &str| {
-            form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
-        };
-        if parameter("state").as_ref() != Some(&self.state) {
-            return None;
-        }
-        // RFC 9207 2.4: a missing `iss` counts only if the server promises it
-        let issuer = parameter("iss");
-        if issuer.as_ref().map_or(self.returns_issuer, |issuer| *issuer != self.issuer) {
-            let reason = "the response comes from another authorization server than the one that was asked";
-            return Some(Err(LoginError::Untrusted(reason.to_owned())));
-        }
-        Some(match (parameter("code"), parameter("error")) {
-            (_, Some(code)) => Err(LoginError::Refused { code, description: parameter("error_description") }),
-            (Some(code), None) => Ok(code),
-            (None, None) => Err(LoginError::Untrusted("the response has neither `code` nor `error`".to_owned())),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(query: &str, returns_issuer: bool) -> Option<CodeOutcome> {
-        let issuer = "https://as.example".to_owned();
-        ExpectedResponse { state: "s".to_owned(), issuer, returns_issuer }.read(query)
-    }
-
-    #[test]
-    fn a_response_is_taken_only_with_its_state_and_issuer() {
-        assert_eq!(read("code=c&state=s&iss=https%3A%2F%2Fas.example", true), Some(Ok("c".to_owned())));
-        assert_eq!(read("code=c&state=s", false), Some(Ok("c".to_owned())));
-        for foreign in ["code=c", "code=c&state=t", "", "state=&code=c"] {
-            assert_eq!(read(foreign, false), None, "{foreign}");
-        }
-        for mixed_up in [("code=c&state=s", true), ("code=c&state=s&iss=https%3A%2F%2Fother.example", false)] {
-            assert!(matches!(read(mixed_up.0, mixed_up.1), Some(Err(LoginError::Untrusted(_)))), "{mixed_up:?}");
-        }
-    }
 
     #[test]
     fn a_redirect_uri_stays_on_this_machine() {
@@ -197,12 +145,5 @@ mod tests {
         for text in ["https://localhost/", "http://a.example/", "http://localhost/#x", "http://u@localhost/", "x"] {
             assert_eq!(LoopbackUri::parse(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn a_refusal_is_told_with_its_code() {
-        let refused = read("error=access_denied&error_description=no+way&state=s", false);
-        let (code, description) = ("access_denied".to_owned(), Some("no way".to_owned()));
-        assert_eq!(refused, Some(Err(LoginError::Refused { code, description })));
     }
 }

@@ -2,20 +2,20 @@
 
 /// Parameters of a server's `Bearer` challenge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct BearerChallenge {
+pub struct BearerChallenge {
     /// URL of the protected resource's metadata.
-    pub(super) resource_metadata: Option<String>,
+    pub resource_metadata: Option<String>,
     /// Scopes that the request needs.
-    pub(super) scope: Option<String>,
+    pub scope: Option<String>,
     /// `error`
-    pub(super) error: Option<String>,
+    pub error: Option<String>,
 }
 
 // === impl BearerChallenge ===
 
 impl BearerChallenge {
     /// The parameters of the first `Bearer` challenge in these headers.
-    pub(super) fn of(headers: &[String]) -> Self {
+    pub fn of(headers: &[String]) -> Self {
         let bearer = headers.iter().find_map(|header| after_bearer(header));
         let mut challenge = Self::default();
         for (name, value) in bearer.map(parameters).unwrap_or_default() {
@@ -30,7 +30,7 @@ impl BearerChallenge {
     }
 
     /// True if the token is valid and lacks scopes (RFC 6750 3.1).
-    pub(super) fn asks_for_more(&self) -> bool {
+    pub fn asks_for_more(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 }

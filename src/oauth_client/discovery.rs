@@ -13,28 +13,34 @@ use super::{
 
 /// The discovered parameters of a login at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Discovered {
+pub struct Discovered {
     /// Identifier of the protected resource (RFC 8707); `None` for a server of 2025-03-26, which has no metadata.
-    pub(super) resource: Option<String>,
+    pub resource: Option<String>,
     /// Scopes to ask for, separated by spaces; `None` leaves the choice to the authorization server.
-    pub(super) scope: Option<String>,
+    pub scope: Option<String>,
     /// The authorization server.
-    pub(super) server: AuthorizationServer,
+    pub server: AuthorizationServer,
 }
 
 /// Metadata of an authorization server (RFC 8414, section 2).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct AuthorizationServer {
+pub struct AuthorizationServer {
     /// `issuer`
-    pub(super) issuer: String,
+    pub issuer: String,
     /// `authorization_endpoint`
-    pub(super) authorization_endpoint: Url,
+    pub authorization_endpoint: Url,
     /// `token_endpoint`
-    pub(super) token_endpoint: Url,
+    pub token_endpoint: Url,
     /// `registration_endpoint`
-    pub(super) registration_endpoint: Option<Url>,
+    pub registration_endpoint: Option<Url>,
     /// `authorization_response_iss_parameter_supported` (RFC 9207)
-    pub(super) returns_issuer: bool,
+    pub returns_issuer: bool,
+    /// `revocation_endpoint` (RFC 7009)
+    pub revocation_endpoint: Option<Url>,
+    /// `token_endpoint_auth_methods_supported`; empty if the document does not say
+    pub auth_methods: Vec<String>,
+    /// `client_id_metadata_document_supported`
+    pub takes_metadata_documents: bool,
     scopes_supported: Vec<String>,
 }
 
@@ -50,11 +56,7 @@ struct ProtectedResource {
 /// # Errors
 ///
 /// An error if a document cannot be fetched or breaks a rule that protects the login.
-pub(super) async fn discover(
-    http: &OAuthHttp,
-    server: &Url,
-    challenge: &BearerChallenge,
-) -> Result<Discovered, LoginError> {
+pub async fn discover(http: &OAuthHttp, server: &Url, challenge: &BearerChallenge) -> Result<Discovered, LoginError> {
     let Some(resource) = protected_resource(http, server, challenge).await? else {
         let authorization_server = without_resource_metadata(http, server).await?;
         let scope = asked_scope(challenge, &[], &authorization_server);
@@ -136,6 +138,9 @@ async fn without_resource_metadata(http: &OAuthHttp, server: &Url) -> Result<Aut
         token_endpoint: endpoint("token")?,
         registration_endpoint: Some(endpoint("register")?),
         returns_issuer: false,
+        revocation_endpoint: None,
+        auth_methods: Vec::new(),
+        takes_metadata_documents: false,
         scopes_supported: Vec::new(),
     })
 }
@@ -171,6 +176,15 @@ fn is_above(resource: &Url, server: &Url) -> bool {
 // === impl AuthorizationServer ===
 
 impl AuthorizationServer {
+    /// The first of these methods of client authentication that the server takes. One that does not say which takes
+    /// `client_secret_basic` (RFC 8414 2).
+    pub fn auth_method<'m>(&self, wanted: &[&'m str]) -> Option<&'m str> {
+        if self.auth_methods.is_empty() {
+            return wanted.iter().copied().find(|method| *method == "client_secret_basic");
+        }
+        wanted.iter().copied().find(|method| self.auth_methods.iter().any(|taken| taken == method))
+    }
+
     /// Reads metadata, which must name `issuer` (RFC 8414 3.3) and PKCE with S256 (2026-07-28, authorization,
     /// *Authorization Code Protection*).
     fn read(document: &Value, server: &Url, issuer: &Url) -> Result<Self, LoginError> {
@@ -195,6 +209,9 @@ impl AuthorizationServer {
             token_endpoint: endpoint("token_endpoint")?.ok_or_else(|| missing("token_endpoint"))?,
             registration_endpoint: endpoint("registration_endpoint")?,
             returns_issuer: document["authorization_response_iss_parameter_supported"] == true,
+            revocation_endpoint: endpoint("revocation_endpoint")?,
+            auth_methods: strings(document, "token_endpoint_auth_methods_supported"),
+            takes_metadata_documents: document["client_id_metadata_document_supported"] == true,
             scopes_supported: strings(document, "scopes_supported"),
         })
     }

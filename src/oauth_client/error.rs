@@ -17,6 +17,17 @@ pub enum LoginError {
         /// `error_description`
         description: Option<String>,
     },
+    /// The authorization server takes only clients that were registered there by hand.
+    #[error(
+        "{issuer} registers no clients by itself: register one there with the redirect URI {redirect_uri} and use \
+         --client-id ID"
+    )]
+    NoRegistration {
+        /// The authorization server.
+        issuer: String,
+        /// The redirect URI to register.
+        redirect_uri: String,
+    },
     /// The file of the login cannot be read or written.
     #[error("{0}")]
     File(String),

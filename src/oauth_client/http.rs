@@ -1,70 +1,171 @@
 //! HTTP requests of the OAuth client, with its bounds: no redirects, 15 seconds, 256 KiB. Knows nothing of the documents.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{fmt, future::Future, pin::Pin, time::Duration};
 
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use bytes::Bytes;
 use oauth2::{AsyncHttpClient, HttpRequest, HttpResponse};
 use reqwest::redirect::Policy;
 use serde_json::Value;
-use url::Url;
+use url::{Url, form_urlencoded};
 
-use super::error::LoginError;
+use super::{endpoint::is_loopback, error::LoginError};
+use crate::fetch::{Exception, FetchRequest, FetchRules, Fetcher, Ports, Reach};
 
 /// Maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum size of a response, in bytes.
 const MAX_RESPONSE: usize = 256 * 1024;
+/// The name of the program.
+const AGENT: &str = concat!("lockkeeper/", env!("CARGO_PKG_VERSION"));
+/// A request that every server understands and none acts on.
+const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 /// HTTP client for metadata, registration and tokens.
-#[derive(Debug, Clone)]
-pub(super) struct OAuthHttp(reqwest::Client);
+#[derive(Clone)]
+pub struct OAuthHttp(Way);
+
+#[derive(Clone)]
+enum Way {
+    /// Anywhere, over the proxies of the environment.
+    Open(reqwest::Client),
+    /// To public addresses and the exceptions of the operator.
+    Guarded(Fetcher, FetchRules),
+}
 
 /// Failure of a request, for [`AsyncHttpClient`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct HttpError(String);
+pub struct HttpError(String);
 
 // === impl OAuthHttp ===
 
 impl OAuthHttp {
-    /// Creates the client; proxies come from the environment.
-    pub(super) fn new() -> Result<Self, LoginError> {
-        let agent = concat!("lockkeeper/", env!("CARGO_PKG_VERSION"));
-        let client = reqwest::Client::builder().redirect(Policy::none()).timeout(TIMEOUT).user_agent(agent);
-        client.build().map(Self).map_err(|error| LoginError::Unavailable(format!("no HTTP client: {error}")))
+    /// A client for the person who runs this program, or for servers that the operator trusts with this network; proxies
+    /// come from the environment.
+    ///
+    /// # Errors
+    ///
+    /// If certificates are missing.
+    pub fn open() -> Result<Self, LoginError> {
+        let client = reqwest::Client::builder().redirect(Policy::none()).timeout(TIMEOUT).user_agent(AGENT);
+        let client = client.build();
+        let client = client.map_err(|error| LoginError::Unavailable(format!("no HTTP client: {error}")))?;
+        Ok(Self(Way::Open(client)))
+    }
+
+    /// A client for what `server` names (`UP-5`): it reaches public addresses, the configured origin itself, and this
+    /// machine for a server on this machine.
+    pub fn guarded(fetcher: Fetcher, server: &Url) -> Self {
+        let mut exceptions = vec![Exception::Origin(server.origin())];
+        if is_loopback(server) {
+            exceptions.push(Exception::Loopback);
+        }
+        let reach = Reach { ports: Ports::Any, exceptions };
+        Self(Way::Guarded(fetcher, FetchRules { reach, max_body: MAX_RESPONSE, deadline: TIMEOUT }))
     }
 
     /// The JSON document at `url`; `None` if the server answers with another status than 200, or with no JSON.
-    pub(super) async fn document(&self, url: &Url) -> Result<Option<Value>, LoginError> {
-        let request =
-            self.0.get(url.clone()).header("accept", "application/json").header("mcp-protocol-version", "2025-11-25");
-        let response = request.send().await.map_err(|error| unreachable(url, &error))?;
+    pub async fn document(&self, url: &Url) -> Result<Option<Value>, LoginError> {
+        let headers = [("accept", "application/json"), ("mcp-protocol-version", "2025-11-25")];
+        let response =
+            self.send(Method::GET, url, &headers, Bytes::new()).await.map_err(|error| missing(url, &error))?;
         if response.status().is_server_error() {
             return Err(LoginError::Unavailable(format!("{url} answered {}", response.status())));
         }
-        if response.status() != reqwest::StatusCode::OK {
+        if response.status() != StatusCode::OK {
             return Ok(None);
         }
-        let body = read(response).await.map_err(|HttpError(reason)| LoginError::Unavailable(reason))?;
-        Ok(serde_json::from_slice(&body).ok())
+        Ok(serde_json::from_slice(response.body()).ok())
     }
 
     /// The OAuth error code with which the server refuses a GET of `url`, if it says one in JSON.
-    pub(super) async fn refusal(&self, url: &Url) -> Option<String> {
-        let response = self.0.get(url.clone()).header("accept", "application/json").send().await.ok()?;
+    pub async fn refusal(&self, url: &Url) -> Option<String> {
+        let response = self.send(Method::GET, url, &[("accept", "application/json")], Bytes::new()).await.ok()?;
         if !response.status().is_client_error() {
             return None;
         }
-        let answer: Value = serde_json::from_slice(&read(response).await.ok()?).ok()?;
+        let answer: Value = serde_json::from_slice(response.body()).ok()?;
         answer["error"].as_str().map(str::to_owned)
     }
 
-    /// Posts JSON, and returns whether the status is 2xx with the JSON of the response.
-    pub(super) async fn post(&self, url: &Url, body: &Value) -> Result<(reqwest::StatusCode, Value), LoginError> {
-        let request = self.0.post(url.clone()).header("content-type", "application/json").body(body.to_string());
-        let response = request.send().await.map_err(|error| unreachable(url, &error))?;
-        let status = response.status();
-        let body = read(response).await.map_err(|HttpError(reason)| LoginError::Unavailable(reason))?;
-        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+    /// The `WWW-Authenticate` headers with which a server refuses a request without a token; none if it does not.
+    pub async fn challenges(&self, server: &Url) -> Result<Vec<String>, LoginError> {
+        let headers = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+        let response = self.send(Method::POST, server, &headers, Bytes::from_static(PING.as_bytes())).await;
+        let response = response.map_err(|error| missing(server, &error))?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(Vec::new());
+        }
+        let headers = response.headers().get_all("www-authenticate");
+        Ok(headers.iter().filter_map(|value| value.to_str().ok().map(str::to_owned)).collect())
+    }
+
+    /// Posts a form, with the credentials of a client, and returns the status.
+    pub(super) async fn form(
+        &self,
+        url: &Url,
+        fields: &[(&str, &str)],
+        authorization: Option<&str>,
+    ) -> Result<StatusCode, LoginError> {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let mut headers = vec![("content-type", "application/x-www-form-urlencoded")];
+        headers.extend(authorization.map(|value| ("authorization", value)));
+        let response = self.send(Method::POST, url, &headers, body.into()).await;
+        Ok(response.map_err(|error| missing(url, &error))?.status())
+    }
+
+    /// Posts JSON, and returns the status with the JSON of the response.
+    pub async fn post(&self, url: &Url, body: &Value) -> Result<(StatusCode, Value), LoginError> {
+        let headers = [("content-type", "application/json"), ("accept", "application/json")];
+        let response = self.send(Method::POST, url, &headers, body.to_string().into()).await;
+        let response = response.map_err(|error| missing(url, &error))?;
+        Ok((response.status(), serde_json::from_slice(response.body()).unwrap_or_default()))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: &[(&'static str, &str)],
+        body: Bytes,
+    ) -> Result<Response<Bytes>, HttpError> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let value = HeaderValue::from_str(value).map_err(|error| HttpError(error.to_string()))?;
+            map.insert(HeaderName::from_static(name), value);
+        }
+        self.exchange(method, url, map, body).await
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        url: &Url,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Bytes>, HttpError> {
+        match &self.0 {
+            Way::Open(client) => {
+                let request = client.request(method, url.clone()).headers(headers).body(body);
+                read(request.send().await.map_err(|error| HttpError(innermost(&error)))?).await
+            }
+            Way::Guarded(fetcher, rules) => {
+                headers.insert(::http::header::USER_AGENT, HeaderValue::from_static(AGENT));
+                let request = FetchRequest::new(method, url.clone(), headers, body);
+                fetcher.send(request, rules).await.map_err(|error| {
+                    // the reason tells of this network, and the server may read it
+                    tracing::info!(%url, %error, "a URL that a server named cannot be used");
+                    HttpError("the log of the gateway has the reason".to_owned())
+                })
+            }
+        }
+    }
+}
+
+impl fmt::Debug for OAuthHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OAuthHttp")
     }
 }
 
@@ -75,19 +176,18 @@ impl<'c> AsyncHttpClient<'c> for OAuthHttp {
     fn call(&'c self, request: HttpRequest) -> Self::Future {
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            let request = self.0.request(parts.method, parts.uri.to_string()).headers(parts.headers).body(body);
-            let response = request.send().await.map_err(|error| HttpError(innermost(&error)))?;
-            let mut answer = ::http::Response::builder().status(response.status());
-            if let Some(headers) = answer.headers_mut() {
-                headers.clone_from(response.headers());
-            }
-            let body = read(response).await?;
-            answer.body(body).map_err(|error| HttpError(error.to_string()))
+            let url = Url::parse(&parts.uri.to_string()).map_err(|error| HttpError(error.to_string()))?;
+            let response = self.exchange(parts.method, &url, parts.headers, body.into()).await?;
+            Ok(response.map(|body| body.to_vec()))
         })
     }
 }
 
-async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, HttpError> {
+async fn read(mut response: reqwest::Response) -> Result<Response<Bytes>, HttpError> {
+    let mut answer = Response::builder().status(response.status());
+    if let Some(headers) = answer.headers_mut() {
+        headers.clone_from(response.headers());
+    }
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| HttpError(innermost(&error)))? {
         if body.len() + chunk.len() > MAX_RESPONSE {
@@ -95,11 +195,11 @@ async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, HttpError> {
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(body)
+    answer.body(body.into()).map_err(|error| HttpError(error.to_string()))
 }
 
-fn unreachable(url: &Url, error: &reqwest::Error) -> LoginError {
-    LoginError::Unavailable(format!("{url} cannot be reached ({})", innermost(error)))
+fn missing(url: &Url, HttpError(reason): &HttpError) -> LoginError {
+    LoginError::Unavailable(format!("{url} cannot be reached ({reason})"))
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {

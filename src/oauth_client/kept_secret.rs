@@ -1,23 +1,28 @@
-//! Secrets in the file of a login. Knows nothing of the file.
+//! Secrets in the record of a login. Knows nothing of where it is kept.
 
 use serde::{Deserialize, Serialize};
 
 use crate::support::Secret;
 
-/// A secret that is written as it is, into a file that only its owner reads.
+/// A secret that is written as it is, into a record that only its owner reads.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct KeptSecret(pub(super) Secret);
+pub struct KeptSecret(pub(super) Secret);
 
 // === impl KeptSecret ===
 
 impl KeptSecret {
     /// Keeps `text`.
-    pub(super) fn new(text: &str) -> Self {
+    pub fn new(text: &str) -> Self {
         Self(Secret::new(text))
     }
 
+    /// The secret.
+    pub const fn secret(&self) -> &Secret {
+        &self.0
+    }
+
     /// The secret itself.
-    pub(super) fn expose(&self) -> &str {
+    pub fn expose(&self) -> &str {
         self.0.expose()
     }
 }

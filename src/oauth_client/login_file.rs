@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
+    authorization_request::OpenAuthorization,
     error::LoginError,
-    kept_secret::KeptSecret,
     registration::RegisteredClient,
     tokens::{SavedTokens, TokenSource},
 };
-use crate::support::{Digest, Timestamp};
+use crate::support::Digest;
 
 /// Interval of the attempts to lock a file that another process holds.
 const LOCK_INTERVAL: Duration = Duration::from_millis(100);
@@ -37,22 +37,6 @@ pub(super) struct Login {
     pub(super) client: Option<RegisteredClient>,
     pub(super) tokens: Option<SavedTokens>,
     pub(super) pending: Option<OpenAuthorization>,
-}
-
-/// An authorization request that was shown to a person. Whichever process holds the lock takes its response, so that a
-/// login goes on when the process that began it is killed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct OpenAuthorization {
-    /// The URL in the browser.
-    pub(super) url: Url,
-    /// `state`
-    pub(super) state: String,
-    /// The PKCE code verifier.
-    pub(super) verifier: KeptSecret,
-    /// True if the response names the issuer (RFC 9207).
-    pub(super) returns_issuer: bool,
-    /// Start of the request.
-    pub(super) begun: Timestamp,
 }
 
 /// Exclusive access to a login; ends when it is dropped, or with the process.

@@ -12,7 +12,7 @@ use super::{
     tokens::{SavedTokens, TokenGrant},
 };
 use crate::{
-    model::{Bearer, TokenRequest, TokenRequests},
+    model::{RenewalError, TokenRequest, TokenRequests},
     support::{Clock, Random},
 };
 
@@ -44,13 +44,13 @@ impl TokenProvider {
         Ok(Self { login: BrowserLogin::new(target, browser, clock, random)? })
     }
 
-    /// Answers requests for tokens, and refreshes tokens before they end, until the last [`Bearer`] is dropped.
-    pub async fn run(self, bearer: Bearer, mut requests: TokenRequests) {
+    /// Answers requests for tokens, and refreshes tokens before they end, until the last [`crate::model::Bearer`] is dropped.
+    pub async fn run(self, mut requests: TokenRequests) {
         let mut current = self.login.target.file.read().ok().and_then(|login| login.tokens);
         let mut not_before = Instant::now();
         loop {
             if let Some(tokens) = &current {
-                bearer.set(tokens.access.0.clone());
+                requests.set(tokens.access.0.clone());
             }
             let refresh_at = self.refresh_at(current.as_ref()).map(|at| at.max(not_before));
             let request = tokio::select! {
@@ -70,13 +70,13 @@ impl TokenProvider {
                     Ok(tokens) => current = Some(tokens),
                     Err(error) => {
                         tracing::warn!(server = %self.login.target.server, %error, "not logged in");
-                        request.answer(Err(error.to_string()));
+                        request.answer(Err(RenewalError::Failed(error.to_string())));
                         continue;
                     }
                 }
             }
             if let Some(tokens) = &current {
-                bearer.set(tokens.access.0.clone());
+                requests.set(tokens.access.0.clone());
             }
             request.answer(Ok(()));
         }
@@ -150,7 +150,7 @@ impl TokenProvider {
             return Ok(None);
         };
         let Some(token) = &tokens.refresh else { return Ok(None) };
-        match source.refresh((&self.login.http, self.login.clock.now()), client, (tokens, token)).await {
+        match source.refresh((&self.login.http, self.login.clock.now()), client.into(), (tokens, token)).await {
             Ok(tokens) => {
                 login.tokens = Some(tokens.clone());
                 self.login.target.file.write(login, lock)?;

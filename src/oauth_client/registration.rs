@@ -23,24 +23,44 @@ pub enum ClientIdentity {
 
 /// A client that an authorization server knows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct RegisteredClient {
+pub struct RegisteredClient {
     /// Issuer of the authorization server; the client is used at no other.
-    pub(super) issuer: String,
+    pub issuer: String,
     /// `client_id`
-    pub(super) id: String,
+    pub id: String,
     /// `client_secret`
-    pub(super) secret: Option<KeptSecret>,
+    pub secret: Option<KeptSecret>,
     /// True if the secret is sent in the body (`client_secret_post`), false if in a header (`client_secret_basic`).
-    pub(super) secret_in_body: bool,
+    pub secret_in_body: bool,
     /// The one redirect URI.
-    pub(super) redirect_uri: String,
+    pub redirect_uri: String,
+}
+
+/// The client as it describes itself.
+#[derive(Debug, Clone)]
+pub struct ClientRegistration<'a> {
+    /// The one redirect URI.
+    pub redirect_uri: String,
+    /// The scopes that the client will ask for, separated by spaces.
+    pub scope: Option<&'a str>,
+    /// `application_type`
+    pub application: ApplicationType,
+}
+
+/// Place of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApplicationType {
+    /// A person's machine: it keeps no secret.
+    Native,
+    /// A server.
+    Web,
 }
 
 // === impl ClientIdentity ===
 
 impl ClientIdentity {
     /// True if `client` has this identity.
-    pub(super) fn is(&self, client: &RegisteredClient) -> bool {
+    pub fn is(&self, client: &RegisteredClient) -> bool {
         match self {
             Self::Registered => true,
             Self::Given { id, .. } => client.id == *id,
@@ -49,24 +69,23 @@ impl ClientIdentity {
 }
 
 /// The client to log in with at `server`: the given one, else a newly registered one.
-pub(super) async fn identify(
+pub async fn identify(
     http: &OAuthHttp,
     identity: &ClientIdentity,
     server: &AuthorizationServer,
-    (redirect_uri, scope): (&str, Option<&str>),
+    description: ClientRegistration<'_>,
 ) -> Result<RegisteredClient, LoginError> {
     let issuer = server.issuer.clone();
     if let ClientIdentity::Given { id, secret } = identity {
-        let (id, secret, redirect_uri) = (id.clone(), secret.clone().map(KeptSecret), redirect_uri.to_owned());
-        return Ok(RegisteredClient { issuer, id, secret, secret_in_body: false, redirect_uri });
+        let (id, secret, redirect_uri) = (id.clone(), secret.clone().map(KeptSecret), description.redirect_uri);
+        let secret_in_body = secret.is_some()
+            && server.auth_method(&["client_secret_basic", "client_secret_post"]) == Some("client_secret_post");
+        return Ok(RegisteredClient { issuer, id, secret, secret_in_body, redirect_uri });
     }
     let Some(endpoint) = &server.registration_endpoint else {
-        return Err(LoginError::Untrusted(format!(
-            "{issuer} registers no clients by itself: register one there with the redirect URI {redirect_uri} and use \
-             --client-id ID"
-        )));
+        return Err(LoginError::NoRegistration { issuer, redirect_uri: description.redirect_uri });
     };
-    let (status, answer) = http.post(endpoint, &request(redirect_uri, scope)).await?;
+    let (status, answer) = http.post(endpoint, &description.request(server)).await?;
     let text = |name: &str| answer[name].as_str().map(str::to_owned);
     match (status.is_success(), text("client_id"), text("error")) {
         (true, Some(id), _) => Ok(RegisteredClient {
@@ -74,27 +93,35 @@ pub(super) async fn identify(
             id,
             secret: text("client_secret").map(|secret| KeptSecret::new(&secret)),
             secret_in_body: answer["token_endpoint_auth_method"] == "client_secret_post",
-            redirect_uri: redirect_uri.to_owned(),
+            redirect_uri: description.redirect_uri,
         }),
         (false, _, Some(code)) => Err(LoginError::Refused { code, description: text("error_description") }),
         _ => Err(LoginError::Unavailable(format!("{endpoint} did not register the client ({status})"))),
     }
 }
 
-/// The registration of a native application with a public client (RFC 7591 2, RFC 8252).
-fn request(redirect_uri: &str, scope: Option<&str>) -> Value {
-    let mut request = json!({
-        "client_name": "Lockkeeper",
-        "redirect_uris": [redirect_uri],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
-        "token_endpoint_auth_method": "none",
-        "application_type": "native",
-        "software_id": "lockkeeper",
-        "software_version": env!("CARGO_PKG_VERSION"),
-    });
-    if let Some(scope) = scope {
-        request["scope"] = scope.into();
+// === impl ClientRegistration ===
+
+impl ClientRegistration<'_> {
+    /// The request: a native application is a public client (RFC 7591 2, RFC 8252), a server has a secret if it can.
+    fn request(&self, server: &AuthorizationServer) -> Value {
+        let (application, method) = match self.application {
+            ApplicationType::Native => ("native", None),
+            ApplicationType::Web => ("web", server.auth_method(&["client_secret_basic", "client_secret_post", "none"])),
+        };
+        let mut request = json!({
+            "client_name": "Lockkeeper",
+            "redirect_uris": [self.redirect_uri],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": method.unwrap_or("none"),
+            "application_type": application,
+            "software_id": "lockkeeper",
+            "software_version": env!("CARGO_PKG_VERSION"),
+        });
+        if let Some(scope) = self.scope {
+            request["scope"] = scope.into();
+        }
+        request
     }
-    request
 }

@@ -2,61 +2,82 @@
 
 use std::time::Duration;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use oauth2::{
     AuthType, AuthUrl, AuthorizationCode, ClientId, ClientSecret, EndpointNotSet, EndpointSet, PkceCodeVerifier,
-    RedirectUrl, RefreshToken, RequestTokenError, TokenResponse as _, TokenUrl,
+    RedirectUrl, RefreshToken, RequestTokenError, Scope, TokenResponse as _, TokenUrl,
     basic::{BasicClient, BasicErrorResponse, BasicTokenResponse},
 };
 use serde::{Deserialize, Serialize};
-use url::Url;
+use url::{Url, form_urlencoded};
 
 use super::{
+    discovery::AuthorizationServer,
     error::LoginError,
     http::{HttpError, OAuthHttp},
     kept_secret::KeptSecret,
     registration::RegisteredClient,
 };
-use crate::support::Timestamp;
+use crate::support::{Secret, Timestamp};
 
 /// Maximum time between a refresh and the end of the token.
 const EARLY: Duration = Duration::from_mins(1);
 
+/// The form of assertions (RFC 7523 2.2).
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
 /// Tokens as they are kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct SavedTokens {
-    pub(super) access: KeptSecret,
-    pub(super) refresh: Option<KeptSecret>,
+pub struct SavedTokens {
+    /// Access token.
+    pub access: KeptSecret,
+    /// Refresh token.
+    pub refresh: Option<KeptSecret>,
     /// End of the access token, in milliseconds since the epoch; `None` if the authorization server did not say.
-    pub(super) expires: Option<Timestamp>,
+    pub expires: Option<Timestamp>,
     /// Granted scopes, separated by spaces.
-    pub(super) scope: Option<String>,
+    pub scope: Option<String>,
     /// The time of the response.
-    pub(super) issued: Timestamp,
+    pub issued: Timestamp,
     /// Request that gave the access token.
-    pub(super) by: TokenGrant,
+    pub by: TokenGrant,
 }
 
 /// Request that gave an access token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum TokenGrant {
+pub enum TokenGrant {
     /// A login by the browser.
     AuthorizationCode,
     /// A refresh.
     RefreshToken,
+    /// The client's own credentials.
+    ClientCredentials,
 }
 
 /// The authorization server that issues the tokens, and the client that asks for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct TokenSource {
+pub struct TokenSource {
     /// The authorization server's issuer.
-    pub(super) issuer: String,
+    pub issuer: String,
     /// Its authorization endpoint.
-    pub(super) authorization_endpoint: Url,
+    pub authorization_endpoint: Url,
     /// Its token endpoint.
-    pub(super) token_endpoint: Url,
+    pub token_endpoint: Url,
+    /// Its revocation endpoint.
+    #[serde(default)]
+    pub revocation_endpoint: Option<Url>,
     /// Identifier of the protected resource, sent with every request.
-    pub(super) resource: Option<String>,
+    pub resource: Option<String>,
+}
+
+/// A client and how it proves to be that one.
+#[derive(Debug, Clone)]
+pub struct AuthenticatedClient<'a> {
+    /// The client; its secret is the proof, if it has one.
+    pub client: &'a RegisteredClient,
+    /// A signed assertion (RFC 7523 2.2), for `private_key_jwt`.
+    pub assertion: Option<Secret>,
 }
 
 /// Client of the `oauth2` crate with both endpoints.
@@ -67,13 +88,13 @@ pub(super) type OAuthClient = BasicClient<EndpointSet, EndpointNotSet, EndpointN
 impl SavedTokens {
     /// The moment for a refresh: a tenth of the token's life before its end, at most a minute. `None` if the end is
     /// unknown or there is no refresh token.
-    pub(super) fn refresh_at(&self) -> Option<Timestamp> {
+    pub fn refresh_at(&self) -> Option<Timestamp> {
         let (expires, _) = (self.expires?, self.refresh.as_ref()?);
         Some(expires - (expires.since(self.issued) / 10).min(EARLY))
     }
 
     /// True if the access token has ended.
-    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+    pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
@@ -90,9 +111,28 @@ impl SavedTokens {
     }
 }
 
+// === impl AuthenticatedClient ===
+
+impl<'a> From<&'a RegisteredClient> for AuthenticatedClient<'a> {
+    fn from(client: &'a RegisteredClient) -> Self {
+        Self { client, assertion: None }
+    }
+}
+
 // === impl TokenSource ===
 
 impl TokenSource {
+    /// The tokens of `server` for this resource.
+    pub fn new(server: &AuthorizationServer, resource: Option<String>) -> Self {
+        Self {
+            issuer: server.issuer.clone(),
+            authorization_endpoint: server.authorization_endpoint.clone(),
+            token_endpoint: server.token_endpoint.clone(),
+            revocation_endpoint: server.revocation_endpoint.clone(),
+            resource,
+        }
+    }
+
     /// The client of the `oauth2` crate for these endpoints.
     pub(super) fn client(&self, client: &RegisteredClient) -> Result<OAuthClient, LoginError> {
         let wrong = |what: &str| LoginError::Untrusted(format!("{what} of {} is no URL", self.issuer));
@@ -111,35 +151,35 @@ impl TokenSource {
     }
 
     /// Exchanges an authorization code.
-    pub(super) async fn exchange(
+    pub async fn exchange(
         &self,
         (http, now): (&OAuthHttp, Timestamp),
-        client: &RegisteredClient,
+        client: AuthenticatedClient<'_>,
         (code, verifier): (String, &KeptSecret),
     ) -> Result<SavedTokens, LoginError> {
-        let oauth = self.client(client)?;
+        let oauth = self.client(client.client)?;
         let mut request = oauth
             .exchange_code(AuthorizationCode::new(code))
             .set_pkce_verifier(PkceCodeVerifier::new(verifier.expose().to_owned()));
-        if let Some(resource) = &self.resource {
-            request = request.add_extra_param("resource", resource);
+        for (name, value) in self.further(&client) {
+            request = request.add_extra_param(name, value);
         }
         let response = request.request_async(http).await.map_err(|error| self.failed(error))?;
         Ok(SavedTokens::read(&response, TokenGrant::AuthorizationCode, now))
     }
 
     /// Refreshes an access token. The refresh token stays if the response has no other (RFC 6749 6).
-    pub(super) async fn refresh(
+    pub async fn refresh(
         &self,
         (http, now): (&OAuthHttp, Timestamp),
-        client: &RegisteredClient,
+        client: AuthenticatedClient<'_>,
         (old, token): (&SavedTokens, &KeptSecret),
     ) -> Result<SavedTokens, LoginError> {
-        let oauth = self.client(client)?;
+        let oauth = self.client(client.client)?;
         let token = RefreshToken::new(token.expose().to_owned());
         let mut request = oauth.exchange_refresh_token(&token);
-        if let Some(resource) = &self.resource {
-            request = request.add_extra_param("resource", resource);
+        for (name, value) in self.further(&client) {
+            request = request.add_extra_param(name, value);
         }
         let response = request.request_async(http).await.map_err(|error| self.failed(error))?;
         let new = SavedTokens::read(&response, TokenGrant::RefreshToken, now);
@@ -148,6 +188,60 @@ impl TokenSource {
             scope: new.scope.or_else(|| old.scope.clone()),
             ..new
         })
+    }
+
+    /// Tokens of the client itself (RFC 6749 4.4), for these scopes.
+    pub async fn client_credentials(
+        &self,
+        (http, now): (&OAuthHttp, Timestamp),
+        client: AuthenticatedClient<'_>,
+        scope: Option<&str>,
+    ) -> Result<SavedTokens, LoginError> {
+        let oauth = self.client(client.client)?;
+        let scopes = scope.into_iter().flat_map(|scope| scope.split_ascii_whitespace());
+        let mut request =
+            oauth.exchange_client_credentials().add_scopes(scopes.map(|scope| Scope::new(scope.to_owned())));
+        for (name, value) in self.further(&client) {
+            request = request.add_extra_param(name, value);
+        }
+        let response = request.request_async(http).await.map_err(|error| self.failed(error))?;
+        Ok(SavedTokens::read(&response, TokenGrant::ClientCredentials, now))
+    }
+
+    /// Revokes tokens (RFC 7009), by the refresh token if there is one; nothing if the server has no endpoint for that.
+    pub async fn revoke(
+        &self,
+        http: &OAuthHttp,
+        client: AuthenticatedClient<'_>,
+        tokens: &SavedTokens,
+    ) -> Result<(), LoginError> {
+        let Some(endpoint) = &self.revocation_endpoint else { return Ok(()) };
+        let (token, hint) = match &tokens.refresh {
+            Some(refresh) => (refresh, "refresh_token"),
+            None => (&tokens.access, "access_token"),
+        };
+        let mut fields = vec![("token", token.expose()), ("token_type_hint", hint)];
+        let secret = client.client.secret.as_ref().map(KeptSecret::expose);
+        let basic = secret.filter(|_| !client.client.secret_in_body).map(|secret| basic(&client.client.id, secret));
+        if basic.is_none() {
+            fields.push(("client_id", client.client.id.as_str()));
+            fields.extend(secret.map(|secret| ("client_secret", secret)));
+        }
+        if let Some(assertion) = &client.assertion {
+            fields.extend([("client_assertion_type", ASSERTION_TYPE), ("client_assertion", assertion.expose())]);
+        }
+        let status = http.form(endpoint, &fields, basic.as_ref().map(Secret::expose)).await?;
+        let failed = || LoginError::Unavailable(format!("{endpoint} did not revoke the tokens ({status})"));
+        if status.is_success() { Ok(()) } else { Err(failed()) }
+    }
+
+    /// The parameters of a token request that the `oauth2` crate does not know.
+    fn further<'a>(&'a self, client: &'a AuthenticatedClient<'_>) -> Vec<(&'static str, &'a str)> {
+        let mut further: Vec<_> = self.resource.iter().map(|resource| ("resource", resource.as_str())).collect();
+        if let Some(assertion) = &client.assertion {
+            further.extend([("client_assertion_type", ASSERTION_TYPE), ("client_assertion", assertion.expose())]);
+        }
+        further
     }
 
     fn failed(&self, error: RequestTokenError<HttpError, BasicErrorResponse>) -> LoginError {
@@ -164,6 +258,12 @@ impl TokenSource {
             }
         }
     }
+}
+
+/// The header of `client_secret_basic` (RFC 6749 2.3.1).
+fn basic(id: &str, secret: &str) -> Secret {
+    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    Secret::new(format!("Basic {}", STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)))))
 }
 
 #[cfg(test)]

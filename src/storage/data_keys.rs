@@ -32,7 +32,7 @@ impl DataKeyTable<'_> {
     /// Deletes the keys of users that no longer exist and under which nothing is sealed any more.
     pub async fn delete_unused(&self) -> Result<(), StorageError> {
         sqlx::query(
-            "DELETE FROM data_keys WHERE owner <> '' AND owner NOT IN (SELECT id FROM users)
+            "DELETE FROM data_keys WHERE owner <> '' AND owner NOT IN (SELECT id FROM users WHERE deleted IS NULL)
                 AND owner NOT IN (SELECT user FROM upstream_withdrawn)",
         )
         .execute(&self.0.pool)

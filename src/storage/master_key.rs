@@ -39,17 +39,20 @@ impl MasterSealedValues<'_> {
 
 async fn list(change: &mut Transaction<'_, Sqlite>) -> Result<Vec<(MasterSealed, Vec<u8>)>, StorageError> {
     // notices for the next start are no secrets
-    const QUERIES: [(&str, fn(String) -> MasterSealed); 3] = [
-        ("SELECT name, value FROM gateway WHERE name NOT LIKE 'notice: %'", MasterSealed::GatewayValue),
-        ("SELECT kid, sealed FROM signing_keys", MasterSealed::SigningKey),
-        ("SELECT owner, sealed FROM data_keys", MasterSealed::DataKey),
-    ];
-    let mut values = Vec::new();
-    for (query, kind) in QUERIES {
-        let rows: Vec<(String, Vec<u8>)> = sqlx::query_as(query).fetch_all(&mut **change).await?;
-        values.extend(rows.into_iter().map(|(name, sealed)| (kind(name), sealed)));
-    }
+    let gateway = "SELECT name, value FROM gateway WHERE name NOT LIKE 'notice: %'";
+    let mut values = rows(change, gateway, MasterSealed::GatewayValue).await?;
+    values.extend(rows(change, "SELECT kid, sealed FROM signing_keys", MasterSealed::SigningKey).await?);
+    values.extend(rows(change, "SELECT owner, sealed FROM data_keys", MasterSealed::DataKey).await?);
     Ok(values)
+}
+
+async fn rows(
+    change: &mut Transaction<'_, Sqlite>,
+    query: &'static str,
+    kind: fn(String) -> MasterSealed,
+) -> Result<Vec<(MasterSealed, Vec<u8>)>, StorageError> {
+    let rows: Vec<(String, Vec<u8>)> = sqlx::query_as(query).fetch_all(&mut **change).await?;
+    Ok(rows.into_iter().map(|(name, sealed)| (kind(name), sealed)).collect())
 }
 
 async fn replace(

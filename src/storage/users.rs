@@ -91,6 +91,9 @@ impl UserTable<'_> {
             "DELETE FROM browser_sessions WHERE key_id IN (SELECT id FROM api_keys WHERE user = ?)",
             "DELETE FROM transactions WHERE user = ?",
             "DELETE FROM mcp_sessions WHERE user = ?",
+            "DELETE FROM upstream_tokens WHERE user = ?",
+            "DELETE FROM upstream_requests WHERE user = ?",
+            "DELETE FROM user_secrets WHERE user = ?",
         ] {
             sqlx::query(statement).bind(user.as_str()).execute(&mut *change).await?;
         }

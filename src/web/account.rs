@@ -11,6 +11,7 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use super::{
+    accounts,
     forms::Purpose,
     login::ButtonForm,
     pages::{self, PageResponse},
@@ -38,6 +39,7 @@ const SHOWN_LINES: usize = 10;
 enum AccountNotice {
     Revoked,
     NothingToRevoke,
+    AccountDisconnected,
 }
 
 /// The part of a backend's status that a visitor may see.
@@ -84,6 +86,7 @@ pub(super) async fn show(
         key: (!holder.user.is_of_key()).then_some(&*holder.name),
         notice: shown.ok().and_then(|Query(shown)| shown.done).map(AccountNotice::sentence),
         grants: grants.iter().map(|grant| grant_row(grant, &state.oauth.settings().backends.groups(), now)).collect(),
+        accounts: accounts::of(&state, &holder, &holder.rights).await?,
         clients: status.sessions.iter().filter(own).map(client_row).collect(),
         backends: backends(&status, &holder),
     };
@@ -222,7 +225,8 @@ impl AccountNotice {
     const fn sentence(self) -> &'static str {
         match self {
             Self::Revoked => "The app is disconnected. Its tokens stopped working within a second.",
-            Self::NothingToRevoke => "That app was disconnected already.",
+            Self::NothingToRevoke => "That was disconnected already.",
+            Self::AccountDisconnected => "Your account is disconnected. Its tokens are deleted here and revoked there.",
         }
     }
 }

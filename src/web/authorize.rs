@@ -11,6 +11,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
+    accounts,
     forms::Purpose,
     login,
     pages::{self, PageResponse},
@@ -174,6 +175,7 @@ async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transact
 async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Result<Response, Problem> {
     let pending = pending(state, &visitor.browser().await?, id).await?;
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
+    let scopes = pending.scopes_for(&holder);
     let page = pages::ConsentPage {
         layout: pages::Layout::new(&state.settings),
         token: visitor.token(Purpose::Transaction(id.as_str())).await?,
@@ -181,7 +183,8 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
         client: &pending.client_name,
         origin: &pending.client_origin,
         destination: texts::destination(&pending.redirect),
-        permissions: texts::permissions(&pending.scopes_for(&holder), &state.oauth.settings().backends.groups()),
+        accounts: accounts::of(state, &holder, &scopes.rights()).await?,
+        permissions: texts::permissions(&scopes, &state.oauth.settings().backends.groups()),
         resource: &pending.resource,
         lifetime: texts::span(pending.grant_lifetime),
         user: holder.user_name(),
@@ -201,7 +204,7 @@ async fn login_page<'a>(
 ) -> Result<pages::LoginPage<'a>, Problem> {
     let token = visitor.token(Purpose::Transaction(sealed)).await?;
     let request = Some(pages::LoginRequest { transaction: sealed, client: &transaction.client_name });
-    Ok(pages::LoginPage { layout: pages::Layout::new(&state.settings), token, alert: None, request })
+    Ok(pages::LoginPage { layout: pages::Layout::new(&state.settings), token, alert: None, request, connect: None })
 }
 
 /// Redirects the browser to the app, automatically or by a link (`OA-74`, `OA-75`).

@@ -30,6 +30,8 @@ pub(super) enum Purpose<'a> {
     Login,
     /// The account page.
     Account,
+    /// The connect page at this address.
+    Connect(&'a str),
 }
 
 // === impl Forms ===
@@ -87,8 +89,9 @@ impl Forms {
             Purpose::Transaction(_) => b".transaction.",
             Purpose::Login => b".login",
             Purpose::Account => b".account",
+            Purpose::Connect(_) => b".connect.",
         });
-        if let Purpose::Transaction(id) = purpose {
+        if let Purpose::Transaction(id) | Purpose::Connect(id) = purpose {
             mac.update(id.as_bytes());
         }
         mac

@@ -10,6 +10,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
+    connect_address::ConnectAddress,
     forms::Purpose,
     pages::{self, PageResponse},
     posted_form::PostedForm,
@@ -29,6 +30,8 @@ pub(super) struct LoginForm {
     #[serde(default)]
     token: String,
     key: Option<Secret>,
+    /// The connect page to go on with.
+    connect: Option<String>,
 }
 
 /// Form with buttons only.
@@ -65,14 +68,15 @@ pub(super) async fn log_in(
     PostedForm(form): PostedForm<LoginForm>,
 ) -> Result<Response, Problem> {
     visitor.spend(Purpose::Login, &form.token).await?;
+    let connect = form.connect.as_deref().and_then(ConnectAddress::parse);
     match check(&state, &visitor, form.key).await? {
         Ok(holder) => {
             visitor.log_in(&holder).await?;
-            Ok(to_account(&state))
+            Ok(go_on(&state, connect.as_ref()))
         }
         Err(failure) => {
             let page = page(&state, &mut visitor, Some(failure.alert.clone())).await?;
-            Ok(failure.answer(page))
+            Ok(failure.answer(pages::LoginPage { connect: connect.map(|address| address.text()), ..page }))
         }
     }
 }
@@ -116,7 +120,24 @@ async fn page(
     alert: Option<String>,
 ) -> Result<pages::LoginPage<'static>, Problem> {
     let token = visitor.token(Purpose::Login).await?;
-    Ok(pages::LoginPage { layout: pages::Layout::new(&state.settings), token, alert, request: None })
+    Ok(pages::LoginPage { layout: pages::Layout::new(&state.settings), token, alert, request: None, connect: None })
+}
+
+/// The login page in front of a connect page.
+pub(super) async fn ask_for(
+    state: &WebState,
+    visitor: &mut Visitor,
+    address: &ConnectAddress,
+) -> Result<Response, Problem> {
+    let page = pages::LoginPage { connect: Some(address.text()), ..page(state, visitor, None).await? };
+    Ok(PageResponse(StatusCode::OK, page).into_response())
+}
+
+fn go_on(state: &WebState, connect: Option<&ConnectAddress>) -> Response {
+    match connect {
+        Some(address) => Redirect::to(&format!("{}/connect/{}", state.settings.base(), address.text())).into_response(),
+        None => to_account(state),
+    }
 }
 
 fn to_account(state: &WebState) -> Response {

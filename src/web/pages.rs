@@ -54,6 +54,8 @@ pub(super) struct LoginPage<'a> {
     pub(super) alert: Option<String>,
     /// Authorization request of the login; without one, the login leads to the account page.
     pub(super) request: Option<LoginRequest<'a>>,
+    /// The address of the connect page that the login leads to.
+    pub(super) connect: Option<String>,
 }
 
 /// Authorization request of a login.
@@ -75,9 +77,56 @@ pub(super) struct ConsentPage<'a> {
     pub(super) origin: &'a ClientOrigin,
     pub(super) destination: Destination,
     pub(super) permissions: Vec<Permission>,
+    /// Servers behind the permissions at which users log in.
+    pub(super) accounts: Vec<AccountItem>,
     pub(super) resource: &'a str,
     pub(super) lifetime: String,
     pub(super) user: &'a str,
+}
+
+/// The connect page of a server.
+#[derive(Template)]
+#[template(path = "connect.html")]
+pub(super) struct ConnectPage<'a> {
+    pub(super) layout: Layout,
+    pub(super) token: String,
+    /// The address of this page.
+    pub(super) address: &'a str,
+    pub(super) backend: &'a str,
+    /// Host of the server.
+    pub(super) server: &'a str,
+    /// Host of the authorization server.
+    pub(super) authorization_server: &'a str,
+    pub(super) scopes: &'a [String],
+    pub(super) user: &'a str,
+}
+
+/// The page after a login at a server.
+#[derive(Template)]
+#[template(path = "connect_done.html")]
+pub(super) struct ConnectDonePage<'a> {
+    pub(super) layout: Layout,
+    pub(super) backend: &'a str,
+}
+
+/// The page after a login that the user denied.
+#[derive(Template)]
+#[template(path = "connect_denied.html")]
+pub(super) struct ConnectDeniedPage<'a> {
+    pub(super) layout: Layout,
+    pub(super) backend: &'a str,
+}
+
+/// A server at which users log in.
+#[derive(Debug)]
+pub(super) struct AccountItem {
+    pub(super) backend: String,
+    /// Time since the login, if there is one.
+    pub(super) connected: Option<String>,
+    /// Host of the authorization server.
+    pub(super) issuer: String,
+    /// Granted scopes.
+    pub(super) scope: String,
 }
 
 /// The page with a link back to the app, for redirects that are not automatic (`OA-75`).
@@ -102,6 +151,8 @@ pub(super) struct AccountPage<'a> {
     /// Result of the last action.
     pub(super) notice: Option<&'static str>,
     pub(super) grants: Vec<GrantItem>,
+    /// Servers at which users log in.
+    pub(super) accounts: Vec<AccountItem>,
     pub(super) clients: Vec<ClientItem>,
     pub(super) backends: BackendList,
 }

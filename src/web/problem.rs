@@ -6,7 +6,10 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
 use super::session;
-use crate::oauth::{self, AuthorizationError, UnsealError};
+use crate::{
+    oauth::{self, AuthorizationError, UnsealError},
+    upstream::LoginError,
+};
 
 /// An error for people: what happened, why, and what to do.
 #[derive(Debug, Clone)]
@@ -58,6 +61,34 @@ impl Problem {
     /// API key of the login that is revoked or expired (`OA-128`).
     pub(super) fn logged_out() -> Self {
         AuthorizationError::logged_out().into()
+    }
+
+    /// A database that is busy.
+    pub(super) fn busy() -> Self {
+        Self::of_status(StatusCode::SERVICE_UNAVAILABLE)
+    }
+
+    /// A login at a server that its authorization server does not let happen.
+    pub(super) fn unconnectable(error: &LoginError) -> Self {
+        let (status, advice) = match error {
+            LoginError::Untrusted(_) => (StatusCode::BAD_REQUEST, "Tell the operator of this gateway."),
+            LoginError::NoRegistration { .. } => (
+                StatusCode::BAD_GATEWAY,
+                "The operator of this gateway registers it there, and sets `client_id` for this server.",
+            ),
+            _ => {
+                (StatusCode::BAD_GATEWAY, "Try again later. If the error persists, tell the operator of this gateway.")
+            }
+        };
+        let text = match error {
+            LoginError::NoRegistration { issuer, redirect_uri } => format!(
+                "The authorization server {issuer} takes only clients that were registered there by hand, with the \
+                 redirect URI {redirect_uri}."
+            ),
+            error => format!("The login at the server did not succeed: {error}."),
+        };
+        let title = "The server cannot be connected";
+        Self { status, error: "temporarily_unavailable", title, text, advice: vec![advice] }
     }
 
     /// No page at this address.

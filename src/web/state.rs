@@ -9,6 +9,7 @@ use crate::{
     oauth::OAuth,
     storage::Storage,
     support::{Clock, Random},
+    upstream::Upstream,
 };
 
 /// Returns the current status of the gateway.
@@ -19,6 +20,8 @@ pub type StatusSource = Arc<dyn Fn() -> Status + Send + Sync>;
 pub struct WebState {
     /// The authorization server.
     pub oauth: OAuth,
+    /// The gateway as a client of protected servers.
+    pub upstream: Upstream,
     /// Storage of browser sessions.
     pub storage: Storage,
     /// Clock.

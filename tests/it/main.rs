@@ -17,5 +17,6 @@ mod storage;
 mod support;
 mod tidy;
 mod translate;
+mod upstream;
 mod vectors;
 mod web;

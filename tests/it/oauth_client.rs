@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use axum::{Router, extract::Request as AxumRequest, response::IntoResponse as _, routing::any};
 use http::{StatusCode, header};
 use lockkeeper::{
-    model::Bearer,
+    model::{Bearer, RenewalError},
     oauth::OAuthSettings,
     oauth_client::{Attempt, ClientIdentity, LoginFile, LoginTarget, OpenBrowser, TokenProvider},
     storage::Storage,
@@ -67,7 +67,7 @@ impl World {
         let provider = TokenProvider::new(target, self.browser.clone(), clock, Arc::new(OsRandom)).unwrap();
         let (bearer, requests) = Bearer::new();
         let mut running = JoinSet::new();
-        running.spawn(provider.run(bearer.clone(), requests));
+        running.spawn(provider.run(requests));
         Process { bearer, provider: running }
     }
 
@@ -121,7 +121,7 @@ async fn visit(url: &str) -> String {
 
 impl Process {
     /// Asks for another token than the current one.
-    fn renew(&self) -> impl Future<Output = Result<(), String>> + use<> {
+    fn renew(&self) -> impl Future<Output = Result<(), RenewalError>> + use<> {
         let bearer = self.bearer.clone();
         async move { bearer.renew(bearer.current(), Vec::new()).await }
     }
@@ -132,7 +132,7 @@ impl Process {
 }
 
 /// Renews the tokens of all processes at once.
-fn renew_all(processes: &[Process]) -> JoinSet<Result<(), String>> {
+fn renew_all(processes: &[Process]) -> JoinSet<Result<(), RenewalError>> {
     let mut renewed = JoinSet::new();
     for process in processes {
         renewed.spawn(process.renew());
@@ -245,7 +245,7 @@ async fn an_authorization_server_that_cannot_be_reached_ends_no_login() {
     world.later();
     world.listening.shutdown().await;
     let reason = process.renew().await.unwrap_err();
-    assert!(reason.contains("cannot be reached"), "{reason}");
+    assert!(reason.to_string().contains("cannot be reached"), "{reason}");
     assert_eq!(std::fs::read(world.path()).unwrap(), before);
 }
 
@@ -254,7 +254,7 @@ async fn a_token_that_is_rejected_as_soon_as_it_is_issued_leads_to_no_second_log
     let mut world = World::new().await;
     let process = world.logged_in().await;
     let reason = process.renew().await.unwrap_err();
-    assert!(reason.contains("has just issued"), "{reason}");
+    assert!(reason.to_string().contains("has just issued"), "{reason}");
     assert!(world.shown.is_empty());
 }
 
@@ -275,5 +275,5 @@ async fn a_person_who_refuses_is_told_so_on_both_sides() {
     assert!(visit(foreign.as_str()).await.contains("another login"), "a foreign response changes nothing");
     assert!(visit(callback.as_str()).await.contains("You are not logged in"));
     let reason = renewed.join_next().await.unwrap().unwrap().unwrap_err();
-    assert!(reason.contains("access_denied"), "{reason}");
+    assert!(reason.to_string().contains("access_denied"), "{reason}");
 }

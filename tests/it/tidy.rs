@@ -27,10 +27,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("audit", &["storage"]),
     ("vault", &["storage"]),
     ("oauth", &["audit", "fetch", "storage", "vault"]),
-    ("oauth_client", &[]),
+    ("oauth_client", &["fetch"]),
+    ("upstream", &["audit", "fetch", "oauth_client", "storage", "vault"]),
     ("doctor", &["oauth_client"]),
     ("resource", &["audit", "oauth"]),
-    ("web", &["audit", "oauth", "storage"]),
+    ("web", &["audit", "oauth", "storage", "upstream"]),
     ("http", &["listener"]),
     ("listener", &[]),
     ("config", &[]),
@@ -44,7 +45,7 @@ const OPEN: &[&str] = &["app", "cli", "lib", "main"];
 const RESERVED: &[(&str, &[&str])] = &[
     ("sqlx::", &["storage"]),
     ("std::env::var", &["config"]),
-    ("crate::storage", &["frontend/sessions", "audit", "vault", "oauth", "web", "app", "cli", "storage"]),
+    ("crate::storage", &["frontend/sessions", "audit", "vault", "oauth", "upstream", "web", "app", "cli", "storage"]),
 ];
 
 /// Files of `backend` that may use eras and single versions: handshake, detection, the two protocols, and their

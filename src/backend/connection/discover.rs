@@ -84,6 +84,7 @@ fn not_answered(delivery: Delivery, error: TransportError) -> DiscoverOutcome {
         TransportError::Refused(reason) | TransportError::Denied(reason) => {
             DiscoverOutcome::Nothing(StartError::Refused(reason))
         }
+        TransportError::LoginRequired(reason) => DiscoverOutcome::Nothing(StartError::LoginRequired(reason)),
         TransportError::Gone(reason) | TransportError::Lost(reason) => gone(delivery, reason),
         TransportError::Unreachable(reason) | TransportError::Unavailable(reason) => {
             DiscoverOutcome::Nothing(StartError::Unreachable(reason))

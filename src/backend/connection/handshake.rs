@@ -112,6 +112,7 @@ impl Handshake<'_> {
                 )) => {
                     return Err(StartError::Refused(format!("`notifications/initialized` was turned down: {reason}")));
                 }
+                Ok(Err(TransportError::LoginRequired(reason))) => return Err(StartError::LoginRequired(reason)),
                 Ok(Err(
                     TransportError::Lost(reason)
                     | TransportError::Unavailable(reason)
@@ -197,6 +198,9 @@ fn read(result: Payload, offer: &Offer, backend: &BackendId) -> Result<ServerInf
 fn refused(error: &ErrorObject, offered: Revision) -> HandshakeError {
     if let Some(offer) = TransportOffer::in_error(error) {
         return StartError::Upgrade(offer).into();
+    }
+    if error.requires_login() {
+        return StartError::LoginRequired(error.message()).into();
     }
     let supported = supported(error).unwrap_or_default();
     let common = Revision::ALL.into_iter().rev().filter(|revision| revision.era() == Era::Legacy);

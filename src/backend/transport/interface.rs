@@ -95,6 +95,9 @@ pub(crate) enum TransportError {
     /// The server rejected the credentials.
     #[error("{0}")]
     Denied(String),
+    /// The server rejected the credentials, and only the user can get others.
+    #[error("{0}")]
+    LoginRequired(String),
     /// The answer was lost. The server may have processed the message.
     #[error("{0}")]
     Lost(String),
@@ -119,6 +122,7 @@ impl TransportError {
             Self::Refused(reason) | Self::Denied(reason) => {
                 (format!("Backend `{backend}`: {reason}"), reason, Retry::Useless)
             }
+            Self::LoginRequired(reason) => (format!("Backend `{backend}`: {reason}"), reason, Retry::AfterLogin),
             Self::Lost(reason) => {
                 (format!("The connection to backend `{backend}` was lost: {reason}"), reason, Retry::Possible)
             }

@@ -6,9 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use zeroize::Zeroizing;
 
-use super::parse;
 use crate::{
     oauth::{error::OAuthError, opaque},
     support::{Random, SealingKey},
@@ -95,6 +95,12 @@ impl<'a> KeyFile<'a> {
     fn failed(&self, source: io::Error) -> OAuthError {
         OAuthError::MasterKeyFile { path: self.0.display().to_string(), source }
     }
+}
+
+/// Reads 32 bytes in base64url.
+pub(super) fn parse(text: &str) -> Option<SealingKey> {
+    let bytes = Zeroizing::new(URL_SAFE_NO_PAD.decode(text).ok()?);
+    bytes.as_slice().try_into().ok().map(SealingKey::new)
 }
 
 /// Writes a file of its own for this user alone.

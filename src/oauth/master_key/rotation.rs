@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use super::{key_file::KeyFile, opens};
+use super::{current::opens, key_file::KeyFile};
 use crate::{
     oauth::{error::OAuthError, signing},
     storage::{MasterSealed, Storage},
@@ -32,7 +32,6 @@ pub async fn rotate(path: &Path, storage: &Storage, random: &dyn Random) -> Resu
         }
     };
     file.take_next()?;
-    tracing::info!(target: "audit", secrets = resealed, "master key rotated");
     Ok(resealed)
 }
 

@@ -32,8 +32,45 @@ fn every_page() -> Vec<(&'static str, String)> {
         ("handover", handover()),
         ("account", account(vec![grant("Cursor"), grant(HOSTILE)], backends())),
         ("account-empty", account(Vec::new(), backend_list(Vec::new()))),
+        ("connect", connect()),
+        ("connect-done", connect_done()),
+        ("connect-denied", connect_denied()),
         ("problem", problem()),
     ]
+}
+
+fn connect() -> String {
+    let scopes = ["repo".to_owned(), HOSTILE.to_owned()];
+    ConnectPage {
+        layout: layout(),
+        token: "token".to_owned(),
+        address: "github?t=abc",
+        backend: "github",
+        server: "mcp.example.com",
+        authorization_server: "login.example.com",
+        scopes: &scopes,
+        user: "ada",
+    }
+    .render()
+    .unwrap()
+}
+
+fn connect_done() -> String {
+    ConnectDonePage { layout: layout(), backend: "github" }.render().unwrap()
+}
+
+fn connect_denied() -> String {
+    ConnectDeniedPage { layout: layout(), backend: "github" }.render().unwrap()
+}
+
+fn accounts() -> Vec<AccountItem> {
+    let item = |backend: &str, connected: Option<&str>, scope: &str| AccountItem {
+        backend: backend.to_owned(),
+        connected: connected.map(str::to_owned),
+        issuer: "login.example.com".to_owned(),
+        scope: scope.to_owned(),
+    };
+    vec![item("github", Some("2 days ago"), HOSTILE), item("notion", None, "")]
 }
 
 fn start(backends: Option<BackendList>) -> String {
@@ -43,7 +80,7 @@ fn start(backends: Option<BackendList>) -> String {
 }
 
 fn login(alert: Option<&str>, request: Option<LoginRequest<'_>>) -> String {
-    LoginPage { layout: layout(), token: "token".to_owned(), alert: alert.map(str::to_owned), request }
+    LoginPage { layout: layout(), token: "token".to_owned(), alert: alert.map(str::to_owned), request, connect: None }
         .render()
         .unwrap()
 }
@@ -57,6 +94,7 @@ fn consent(client: &str, target: &RedirectTarget) -> String {
         origin: &ClientOrigin::Registered,
         destination: texts::destination(target),
         permissions: permissions(),
+        accounts: accounts(),
         resource: "https://mcp.example.com/mcp",
         lifetime: "180 days".to_owned(),
         user: "owner",
@@ -88,6 +126,7 @@ fn account(grants: Vec<GrantItem>, backends: BackendList) -> String {
         key: Some(HOSTILE),
         notice: Some("The app is disconnected."),
         clients: if grants.is_empty() { Vec::new() } else { vec![client] },
+        accounts: accounts(),
         grants,
         backends,
     };

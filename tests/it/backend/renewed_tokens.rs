@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper::{
-    model::{BackendSpec, Bearer, TokenRequests, TransportSpec},
+    model::{BackendSpec, Bearer, RenewalError, TokenRequests, TransportSpec},
     support::Secret,
 };
 use parking_lot::Mutex;
@@ -29,12 +29,12 @@ async fn peer() -> Peer {
     .await
 }
 
-fn spec(peer: &Peer) -> (BackendSpec, Bearer, TokenRequests) {
+fn spec(peer: &Peer) -> (BackendSpec, TokenRequests) {
     let (bearer, requests) = Bearer::new();
     let mut spec = peer.spec();
     let TransportSpec::Http(http) = &mut spec.transport else { panic!("an HTTP server") };
-    http.bearer = Some(bearer.clone());
-    (spec, bearer, requests)
+    http.bearer = Some(bearer);
+    (spec, requests)
 }
 
 /// Answers the requests for tokens with these, one after the other, and then with a refusal. Keeps their challenges.
@@ -43,7 +43,7 @@ struct Provider {
     _task: JoinSet<()>,
 }
 
-fn provide(bearer: Bearer, mut requests: TokenRequests, tokens: &'static [&'static str]) -> Provider {
+fn provide(mut requests: TokenRequests, tokens: &'static [&'static str]) -> Provider {
     let challenges = Arc::<Mutex<Vec<String>>>::default();
     let kept = Arc::clone(&challenges);
     let mut task = JoinSet::new();
@@ -53,10 +53,10 @@ fn provide(bearer: Bearer, mut requests: TokenRequests, tokens: &'static [&'stat
             kept.lock().extend(request.challenges.clone());
             let outcome = match tokens.next() {
                 Some(token) => {
-                    bearer.set(Secret::new(*token));
+                    requests.set(Secret::new(*token));
                     Ok(())
                 }
-                None => Err("nobody logged in".to_owned()),
+                None => Err(RenewalError::Failed("nobody logged in".to_owned())),
             };
             request.answer(outcome);
         }
@@ -67,9 +67,9 @@ fn provide(bearer: Bearer, mut requests: TokenRequests, tokens: &'static [&'stat
 #[tokio::test]
 async fn a_request_whose_token_is_rejected_is_sent_again_with_another() {
     let peer = peer().await;
-    let (spec, bearer, requests) = spec(&peer);
-    bearer.set(Secret::new("old"));
-    let _provider = provide(bearer, requests, &["good"]);
+    let (spec, requests) = spec(&peer);
+    requests.set(Secret::new("old"));
+    let _provider = provide(requests, &["good"]);
     let (_supervisor, server) = started(spec).await;
     assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "s1");
     for seen in peer.seen() {
@@ -80,9 +80,9 @@ async fn a_request_whose_token_is_rejected_is_sent_again_with_another() {
 #[tokio::test]
 async fn too_few_scopes_lead_to_a_token_with_more() {
     let peer = peer().await;
-    let (spec, bearer, requests) = spec(&peer);
-    bearer.set(Secret::new("small"));
-    let provider = provide(bearer, requests, &["good"]);
+    let (spec, requests) = spec(&peer);
+    requests.set(Secret::new("small"));
+    let provider = provide(requests, &["good"]);
     let (_supervisor, server) = started(spec).await;
     assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "s1");
     let challenges = provider.challenges.lock().clone();
@@ -92,8 +92,8 @@ async fn too_few_scopes_lead_to_a_token_with_more() {
 #[tokio::test]
 async fn a_login_that_fails_is_the_reason_of_the_backend() {
     let peer = peer().await;
-    let (spec, bearer, requests) = spec(&peer);
-    let _provider = provide(bearer, requests, &[]);
+    let (spec, requests) = spec(&peer);
+    let _provider = provide(requests, &[]);
     let (_supervisor, server) = started(spec).await;
     let error = failure(tool(&server, gateway(), &named("x"))).await;
     assert!(error.message().contains("nobody logged in"), "{error:?}");

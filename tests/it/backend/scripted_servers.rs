@@ -20,8 +20,8 @@ use lockkeeper::{
         translate::Profile,
     },
     model::{
-        BackendId, BackendSpec, Caller, EraChoice, KnownEra, RequestNumber, Requester, SessionId, StdioSpec,
-        TransportSpec, UserId,
+        BackendId, BackendSpec, Caller, EraChoice, KnownEra, RequestNumber, Requester, ServerAccess, SessionId,
+        StdioSpec, TransportSpec, UserId,
     },
     support::{Clock, Digest, ManualClock},
 };
@@ -177,6 +177,7 @@ pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDep
         grace: Duration::from_secs(10),
         sessions: 64,
         parallel_starts: 64,
+        access: ServerAccess::none(),
         slot_limits: SlotLimits::default(),
         clock: Arc::new(ManualClock::default()),
         eras: Vec::new(),

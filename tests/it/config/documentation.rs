@@ -207,7 +207,11 @@ fn loaded(key: &Key, value: Option<&str>) -> Result<String, String> {
         (name, _) if !is_backend || ["command", "url", "builtin"].contains(&name) => "",
         ("args" | "env" | "cwd", _) | ("type" | "transport", "\"stdio\"") => "command = \"run\"",
         ("type" | "transport", "\"ws\"" | "\"websocket\"") => "url = \"wss://server.test/mcp\"",
-        ("type" | "transport" | "headers" | "identity", _) => "url = \"https://server.test/mcp\"",
+        ("auth", "\"client-credentials\"") => {
+            "url = \"https://server.test/mcp\"\nclient_id = \"a\"\nclient_secret = \"b\""
+        }
+        ("private_authorization_server", _) => "url = \"https://server.test/mcp\"\nauth = \"oauth\"",
+        ("type" | "transport" | "headers" | "identity" | "auth", _) => "url = \"https://server.test/mcp\"",
         _ => "builtin = \"demo\"",
     };
     let line = value.map(|value| format!("{name} = {value}\n")).unwrap_or_default();

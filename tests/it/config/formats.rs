@@ -174,7 +174,7 @@ fn the_example_file_shows_the_defaults_and_every_option() {
     // Every commented option exists: without the marks `#:` the file still loads.
     let whole: String =
         text.lines().map(|line| line.strip_prefix("#: ").unwrap_or(line)).collect::<Vec<_>>().join("\n");
-    let variables = [("GITHUB_TOKEN", "t"), ("DOCS_TOKEN", "t"), ("HOME", "/home/ada")];
+    let variables = [("GITHUB_SECRET", "t"), ("DOCS_TOKEN", "t"), ("HOME", "/home/ada")];
     let config = load_beside(
         &[
             ("lockkeeper.toml", &whole),
@@ -188,6 +188,7 @@ fn the_example_file_shows_the_defaults_and_every_option() {
     assert_snapshot!(lines(&config), @r#"
     files: npx ["-y", "@modelcontextprotocol/server-filesystem", "/home/ada"] [LOG_LEVEL=info] /srv
     docs: https://docs.example.com/mcp [Authorization: Bearer t]
+    github: https://api.githubcopilot.com/mcp/ []
     demo: demo
     "#);
 }

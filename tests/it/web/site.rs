@@ -6,6 +6,8 @@ use axum::{Router, body::Body};
 use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
+    audit::Audit,
+    fetch::Fetcher,
     http::{Bound, GuardSettings},
     model::{
         BackendId, Direct, GroupSpec, KeyId, NewKey, Rights, UserId,
@@ -13,9 +15,12 @@ use lockkeeper::{
     },
     oauth::{self, OAuth},
     storage::Storage,
-    support::{Clock, ManualClock, Random, SeededRandom},
+    support::{Clock, ManualClock, Random, SealingKey, SeededRandom},
+    upstream::{SignAssertion, Upstream, UpstreamDeps},
+    vault::Vault,
     web,
 };
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 use url::{Url, form_urlencoded};
 
@@ -49,6 +54,23 @@ pub(super) struct Seen {
     pub(super) body: String,
 }
 
+/// No protected servers.
+fn upstream(storage: &Storage, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>) -> Upstream {
+    let master = SealingKey::ephemeral(&**random);
+    let deps = UpstreamDeps {
+        storage: storage.clone(),
+        vault: Vault::new(storage.clone(), master.clone(), Arc::clone(clock), Arc::clone(random)),
+        ticket_key: master,
+        clock: Arc::clone(clock),
+        random: Arc::clone(random),
+        issuer: ROOT.to_owned(),
+        sign: SignAssertion::new(|_| None),
+        fetcher: Fetcher::system().unwrap(),
+        audit: Audit::new(storage.clone(), Arc::clone(clock)),
+    };
+    Upstream::new(deps, &[], (TaskTracker::new(), CancellationToken::new())).unwrap()
+}
+
 impl Site {
     pub(super) async fn open() -> Self {
         Self::on(Storage::in_memory().await.unwrap()).await
@@ -74,6 +96,7 @@ impl Site {
         let oauth = OAuth::open(storage.clone(), Arc::clone(&given), Arc::clone(&random), settings).await.unwrap();
         let public_url = Url::parse(ROOT).unwrap();
         let state = web::WebState {
+            upstream: upstream(&storage, &given, &random),
             oauth: oauth.clone(),
             storage,
             clock: given,

@@ -8,7 +8,10 @@ use super::{
     response::Response,
     target::{HttpTarget, secret},
 };
-use crate::{backend::transport::interface::TransportError, model::Bearer};
+use crate::{
+    backend::transport::interface::TransportError,
+    model::{Bearer, RenewalError},
+};
 
 /// Maximum number of new tokens for one request: a refreshed one, and that of a login.
 const RENEWALS: usize = 2;
@@ -39,7 +42,16 @@ impl HttpTarget {
                 return Ok(response);
             }
             renewals += 1;
-            bearer.renew(token, challenges).await.map_err(TransportError::Denied)?;
+            bearer.renew(token, challenges).await?;
+        }
+    }
+}
+
+impl From<RenewalError> for TransportError {
+    fn from(error: RenewalError) -> Self {
+        match error {
+            RenewalError::LoginRequired(reason) => Self::LoginRequired(reason),
+            RenewalError::Failed(reason) => Self::Denied(reason),
         }
     }
 }

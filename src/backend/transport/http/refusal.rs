@@ -27,6 +27,7 @@ pub(crate) enum Refused {
 pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
     let status = response.status();
     let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned);
+    let asks_for_login = names_authorization_server(&response);
     let json = is_json(&response);
     let text = read_body(response, MAX_REFUSAL).await.unwrap_or_default();
     let error = match status {
@@ -36,6 +37,10 @@ pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
         StatusCode::NOT_FOUND if in_session => {
             TransportError::Gone("the server has forgotten the session (404)".to_owned())
         }
+        StatusCode::UNAUTHORIZED if asks_for_login => TransportError::Denied(
+            "the server asks for a login of its own (OAuth): set `auth = \"oauth\"`, and each user connects it"
+                .to_owned(),
+        ),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => TransportError::Denied(format!(
             "the server turned the gateway away ({status}): give it valid credentials in `headers`"
         )),
@@ -57,6 +62,12 @@ pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
         Some(message) => Refused::Message(message),
         None => Refused::Error(error),
     }
+}
+
+/// True if the response names where to log in (RFC 9728 5.1).
+fn names_authorization_server(response: &Response) -> bool {
+    let challenges = response.headers().get_all(header::WWW_AUTHENTICATE);
+    challenges.iter().any(|challenge| challenge.to_str().is_ok_and(|text| text.contains("resource_metadata")))
 }
 
 /// True if a 400 means an unknown session: widespread servers return it instead of 404, before they read the message.

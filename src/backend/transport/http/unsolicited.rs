@@ -71,7 +71,7 @@ pub(super) fn incoming(endpoint: Arc<HttpEndpoint>) -> Incoming {
                 Err(Refused::Error(TransportError::Unavailable(_) | TransportError::Lost(_))) => {}
                 // 405 means that there is none (2025-03-26 and later, transports), and no other refusal changes by
                 // itself
-                Ok(_) | Err(Refused::Message(_) | Refused::Error(TransportError::Refused(_) | TransportError::Denied(_) | TransportError::Gone(_))) => {
+                Ok(_) | Err(Refused::Message(_) | Refused::Error(TransportError::Refused(_) | TransportError::Denied(_) | TransportError::LoginRequired(_) | TransportError::Gone(_))) => {
                     tracing::debug!("the server offers no stream for unsolicited messages");
                     future::pending::<()>().await;
                 }

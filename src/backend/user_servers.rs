@@ -1,0 +1,61 @@
+//! One backend as a server for each user, for servers that ask each of them for something first: a login, a secret
+//! (`UP-1`). Each has its own connections, lists and state; no user reaches those of another.
+//!
+//! A user who has not given what the server needs sees a server with a single tool, which leads to the page where it is
+//! given (`unconnected`). Knows nothing of tokens.
+
+mod authorization_required;
+mod listen;
+mod table;
+mod unconnected;
+
+use std::sync::Arc;
+
+pub(super) use self::table::UserServers;
+use self::{table::UserServer, unconnected::Unconnected};
+use crate::{
+    mcp::{Call, Event, Method, Outcome, Reply, Server},
+    model::Requester,
+};
+
+/// The backend as a [`Server`].
+pub(super) struct PerUserServer(pub(super) Arc<UserServers>);
+
+impl Server for PerUserServer {
+    fn call(&self, call: Call) -> Reply {
+        let servers = Arc::clone(&self.0);
+        if call.context.requester == Requester::Gateway {
+            return listen::of_gateway(&servers, &call);
+        }
+        if call.method == Method::Listen {
+            return listen::of_user(servers, call);
+        }
+        if let Some(server) = servers.running(&call.context.caller.user) {
+            return serve(servers, &server, call);
+        }
+        Reply::later(async move {
+            let user = call.context.caller.user.clone();
+            match servers.open(&user).await {
+                Ok(Some(server)) => serve(servers, &server, call),
+                Ok(None) => Unconnected { backend: servers.backend().clone(), page: servers.page(&user) }.call(&call),
+                Err(error) => Reply::failed(error),
+            }
+        })
+    }
+}
+
+/// Serves a call at the user's server. Where it fails for want of a login, the user is asked to log in.
+fn serve(servers: Arc<UserServers>, server: &UserServer, call: Call) -> Reply {
+    if unconnected::is_own_tool(&call) {
+        return unconnected::connected(servers.backend());
+    }
+    let (method, client) = (call.method.clone(), Arc::clone(&call.context.client));
+    let user = call.context.caller.user.clone();
+    server.server().call(call).map(move |event| match event {
+        Event::Done(Outcome::Failed(error)) if error.requires_login() => {
+            let outcome = authorization_required::outcome(&method, &client, &servers.page(&user));
+            Event::Done(outcome.unwrap_or(Outcome::Failed(error)))
+        }
+        event => event,
+    })
+}

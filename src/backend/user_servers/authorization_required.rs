@@ -1,0 +1,33 @@
+//! The outcome of a call that a user must first do something for on a page, in the form that the client has (`UP-7`).
+
+use serde_json::json;
+
+use crate::{
+    mcp::{ClientInfo, ErrorObject, Feature, Method, Outcome, Revision, translate::tool_error},
+    model::AccessPage,
+    support::Digest,
+};
+
+/// A page must be visited first (2025-11-25, elicitation, *URL Elicitation Required Error*).
+const URL_ELICITATION_REQUIRED: i64 = -32042;
+
+/// The outcome; `None` if the method has no form for it. A client that shows pages gets the elicitation, which becomes
+/// an `InputRequiredResult` in 2026-07-28 (`translation` E42); another gets the address in words.
+pub(super) fn outcome(method: &Method, client: &ClientInfo, page: &AccessPage) -> Option<Outcome> {
+    if !matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) {
+        return None;
+    }
+    let AccessPage { url, message } = page;
+    if client.revision.has(Feature::UrlElicitation) && client.capabilities.is_elicited_by_url() {
+        let id = Digest::sha256(url).short_hex(16);
+        let elicitation = json!({ "mode": "url", "elicitationId": id, "url": url, "message": message });
+        let data = json!({ "elicitations": [elicitation] });
+        let error = ErrorObject::with_data(URL_ELICITATION_REQUIRED, message, &data);
+        return Some(Outcome::Failed(error.written_in(Revision::NEWEST_LEGACY)));
+    }
+    let text = format!("{message}\nOpen {url} in a browser, and then call again.");
+    Some(match method {
+        Method::ToolsCall => Outcome::Complete(tool_error(client.revision, &text)),
+        _ => Outcome::Failed(ErrorObject::internal(&text)),
+    })
+}

@@ -1,0 +1,123 @@
+//! Listens at a backend with a server for each user: they go on when the user's access changes, at the server that
+//! there is then. Knows nothing of what changes access.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use tokio::sync::broadcast;
+
+use super::{
+    table::{UserServer, UserServers},
+    unconnected,
+};
+use crate::{
+    mcp::{Call, Event, Method, Notification, Payload, Reply, Revision, listen::Filter},
+    model::UserId,
+};
+
+/// All lists: another server offers others.
+const LISTS: [Method; 3] = [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
+
+/// Keeps a user's server while somebody listens at it.
+struct OpenListen(Arc<UserServer>);
+
+// === impl OpenListen ===
+
+impl OpenListen {
+    fn new(server: Arc<UserServer>) -> Self {
+        server.listens.fetch_add(1, Ordering::AcqRel);
+        Self(server)
+    }
+}
+
+impl Drop for OpenListen {
+    fn drop(&mut self) {
+        self.0.listens.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A call of the gateway itself. Its listen hears of the changes of all users, whose cached lists it looks after.
+pub(super) fn of_gateway(servers: &Arc<UserServers>, call: &Call) -> Reply {
+    if call.method != Method::Listen {
+        return unconnected::of_gateway(servers.backend(), &call.method);
+    }
+    let mut changes = servers.changes();
+    Reply::new(async_stream::stream! {
+        loop {
+            if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
+                return;
+            }
+            for event in LISTS.map(changed) {
+                yield event;
+            }
+        }
+    })
+}
+
+/// A listen of a client, for as long as it reads.
+pub(super) fn of_user(servers: Arc<UserServers>, call: Call) -> Reply {
+    let user = call.context.caller.user.clone();
+    let mut changes = servers.changes();
+    Reply::new(async_stream::stream! {
+        let mut is_acknowledged = call.params.is_absent();
+        loop {
+            let server = servers.open(&user).await.ok().flatten();
+            let listening = server.map(OpenListen::new);
+            let mut reply = listening.as_ref().map(|open| open.0.server().call(call.clone()));
+            if reply.is_none() && !std::mem::replace(&mut is_acknowledged, true) {
+                yield nothing(&call);
+            }
+            loop {
+                let event = tokio::select! {
+                    event = next(&mut reply) => event,
+                    () = change_of(&user, &mut changes) => break,
+                };
+                match event {
+                    Some(Event::Notified(told)) if told.method == Method::SubscriptionsAcknowledged => {
+                        // the client has been told of the first server's
+                        if !std::mem::replace(&mut is_acknowledged, true) {
+                            yield Event::Notified(told);
+                        }
+                    }
+                    Some(event @ Event::Done(_)) => {
+                        yield event;
+                        return;
+                    }
+                    Some(event) => yield event,
+                    None => return,
+                }
+            }
+            for event in LISTS.map(changed) {
+                yield event;
+            }
+        }
+    })
+}
+
+/// The next event of a reply; without one there is none.
+async fn next(reply: &mut Option<Reply>) -> Option<Event> {
+    match reply {
+        Some(reply) => reply.next_event().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a change of this user's access; a loss of changes may be one.
+async fn change_of(user: &UserId, changes: &mut broadcast::Receiver<UserId>) {
+    loop {
+        match changes.recv().await {
+            Ok(other) if other != *user => {}
+            Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => return,
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+/// The acknowledgement of a server that has neither resources nor tasks.
+fn nothing(call: &Call) -> Event {
+    let asked = Filter::of(&call.params);
+    Filter { lists: asked.lists, ..Filter::default() }.acknowledged()
+}
+
+fn changed(method: Method) -> Event {
+    Event::Notified(Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) })
+}

@@ -1,0 +1,215 @@
+//! The servers of users at one backend: started with the first call, ended when idle, or when the user's access ends.
+//! Knows nothing of calls.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use parking_lot::{Mutex, RwLock};
+use tokio::{
+    sync::{Mutex as AsyncMutex, broadcast},
+    time::{Instant, interval},
+};
+
+use crate::{
+    backend::{context::BackendContext, error::StartError, running_server::RunningServer, task_group::TaskGroup},
+    mcp::{ErrorObject, Server},
+    model::{AccessChange, AccessEffect, AccessPage, BackendId, BackendSpec, Requester, UserId},
+};
+
+/// Longest time between two searches for idle servers.
+const SWEEP: Duration = Duration::from_secs(30);
+/// Changes that wait for a slow listener; it takes a loss for a change.
+const BEHIND: usize = 64;
+
+/// One backend as a server for each user.
+pub(crate) struct UserServers {
+    spec: Arc<BackendSpec>,
+    context: BackendContext,
+    running: RwLock<HashMap<UserId, Arc<UserServer>>>,
+    /// One start at a time.
+    starting: AsyncMutex<()>,
+    /// The users whose access has changed.
+    changed: broadcast::Sender<UserId>,
+}
+
+/// The server of one user.
+pub(super) struct UserServer {
+    running: RunningServer,
+    used: Mutex<Instant>,
+    /// Open listens.
+    pub(super) listens: AtomicUsize,
+}
+
+// === impl UserServers ===
+
+impl UserServers {
+    /// Starts no server yet; a user's server starts with the user's first call.
+    pub(in crate::backend) fn start(spec: BackendSpec, context: BackendContext) -> Arc<Self> {
+        let tasks = TaskGroup::new(context.tasks.end().child_token());
+        let context = BackendContext { tasks: tasks.clone(), ..context };
+        let servers = Arc::new(Self {
+            spec: Arc::new(spec),
+            context,
+            running: RwLock::default(),
+            starting: AsyncMutex::default(),
+            changed: broadcast::Sender::new(BEHIND),
+        });
+        tasks.spawn_until_end(Arc::clone(&servers).follow_access());
+        tasks.spawn_until_end(Arc::clone(&servers).sweep());
+        servers
+    }
+
+    /// Number of running servers.
+    pub(in crate::backend) fn count(&self) -> usize {
+        self.running.read().len()
+    }
+
+    /// Drops the state of a client that is gone.
+    pub(in crate::backend) fn ended(&self, requester: &Requester) {
+        for server in self.running.read().values() {
+            server.running.ended(requester);
+        }
+    }
+
+    /// Ends all servers, and waits for them.
+    pub(in crate::backend) async fn end(&self) {
+        let running: Vec<_> = self.running.write().drain().map(|(_, server)| server).collect();
+        join_all(running.iter().map(|server| server.running.end())).await;
+        self.context.tasks.finish().await;
+    }
+
+    /// The same once no call runs at them, after `grace` at the latest.
+    pub(in crate::backend) async fn retire(&self, grace: Duration) {
+        let running: Vec<_> = self.running.read().values().cloned().collect();
+        join_all(running.iter().map(|server| server.running.retire(grace))).await;
+        self.end().await;
+    }
+
+    /// The user's server, if it runs.
+    pub(super) fn running(&self, user: &UserId) -> Option<Arc<UserServer>> {
+        let server = self.running.read().get(user).cloned()?;
+        *server.used.lock() = Instant::now();
+        Some(server)
+    }
+
+    /// The user's server, started if needed; `None` if the user has not given what it needs.
+    pub(super) async fn open(&self, user: &UserId) -> Result<Option<Arc<UserServer>>, ErrorObject> {
+        if let Some(server) = self.running(user) {
+            return Ok(Some(server));
+        }
+        let _starting = self.starting.lock().await;
+        if let Some(server) = self.running(user) {
+            return Ok(Some(server));
+        }
+        let spec = self.context.access.of_user(user, &self.spec).await;
+        let spec = spec.map_err(|reason| StartError::Unreachable(reason).of_call(&self.spec.id))?;
+        let Some(spec) = spec else { return Ok(None) };
+        self.make_room();
+        let running = RunningServer::start(spec, self.context.clone());
+        let server = Arc::new(UserServer { running, used: Mutex::new(Instant::now()), listens: AtomicUsize::new(0) });
+        self.running.write().insert(user.clone(), Arc::clone(&server));
+        Ok(Some(server))
+    }
+
+    /// Ends the server that lay longest unused, if there are as many as a backend may have connections.
+    fn make_room(&self) {
+        let oldest = {
+            let running = self.running.read();
+            if running.len() < self.context.sessions {
+                return;
+            }
+            running.iter().min_by_key(|(_, server)| *server.used.lock()).map(|(user, _)| user.clone())
+        };
+        if let Some(user) = oldest {
+            self.stop(&user);
+        }
+    }
+
+    /// Ends the user's server once its calls have ended.
+    fn stop(&self, user: &UserId) {
+        let Some(server) = self.running.write().remove(user) else { return };
+        let grace = self.context.grace;
+        self.context.tasks.spawn(async move { server.running.retire(grace).await });
+    }
+
+    /// Acts on changes of access.
+    async fn follow_access(self: Arc<Self>) {
+        let mut changes = self.context.access.changes();
+        loop {
+            match changes.recv().await {
+                Ok(change) if change.backend == self.spec.id => self.apply(&change),
+                Ok(_) => {}
+                Err(broadcast::error::RecvError::Closed) => return,
+                // unknown changes: every user's server is started anew
+                Err(broadcast::error::RecvError::Lagged(_)) => {
+                    let users: Vec<UserId> = self.running.read().keys().cloned().collect();
+                    for user in users {
+                        let (backend, effect) = (self.spec.id.clone(), AccessEffect::Ended);
+                        self.apply(&AccessChange { user, backend, effect });
+                    }
+                }
+            }
+        }
+    }
+
+    fn apply(&self, change: &AccessChange) {
+        let has_failed = self.running.read().get(&change.user).is_some_and(|server| server.running.has_failed());
+        if change.effect == AccessEffect::Ended || has_failed {
+            self.stop(&change.user);
+        }
+        // nothing to do without a listener
+        let _ = self.changed.send(change.user.clone());
+    }
+
+    /// Ends servers that no call and no listen has used for `idle_timeout`.
+    async fn sweep(self: Arc<Self>) {
+        let idle = self.spec.idle_timeout;
+        let mut ticks = interval((idle / 2).clamp(Duration::from_millis(10), SWEEP));
+        loop {
+            ticks.tick().await;
+            let is_idle = |server: &UserServer| {
+                server.listens.load(Ordering::Acquire) == 0
+                    && !server.running.is_in_use()
+                    && server.used.lock().elapsed() >= idle
+            };
+            let users: Vec<UserId> = {
+                let running = self.running.read();
+                running.iter().filter(|(_, server)| is_idle(server)).map(|(user, _)| user.clone()).collect()
+            };
+            for user in &users {
+                self.stop(user);
+            }
+        }
+    }
+
+    /// The name of the backend.
+    pub(super) fn backend(&self) -> &BackendId {
+        &self.spec.id
+    }
+
+    /// The page on which the user gives what the server needs.
+    pub(super) fn page(&self, user: &UserId) -> AccessPage {
+        self.context.access.page(user, &self.spec.id)
+    }
+
+    /// The users whose access changes from now on.
+    pub(super) fn changes(&self) -> broadcast::Receiver<UserId> {
+        self.changed.subscribe()
+    }
+}
+
+// === impl UserServer ===
+
+impl UserServer {
+    /// The server itself.
+    pub(super) const fn server(&self) -> &Arc<dyn Server> {
+        self.running.server()
+    }
+}

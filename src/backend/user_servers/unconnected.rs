@@ -1,0 +1,89 @@
+//! The server that a user sees who has not given what the real one needs: a single tool, which leads to the page where
+//! it is given. Knows nothing of what that is.
+
+use serde_json::{Value, json};
+
+use super::authorization_required;
+use crate::{
+    mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, json as text},
+    model::{AccessPage, BackendId},
+};
+
+/// The name of the tool.
+const TOOL: &str = "connect_account";
+
+/// A server without its user.
+pub(super) struct Unconnected {
+    pub(super) backend: BackendId,
+    pub(super) page: AccessPage,
+}
+
+// === impl Unconnected ===
+
+impl Unconnected {
+    /// Serves a call of the user.
+    pub(super) fn call(&self, call: &Call) -> Reply {
+        match &call.method {
+            Method::Discover => complete(&discovered(&self.backend)),
+            Method::ToolsList => complete(&json!({ "tools": [self.tool()] })),
+            method @ (Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) => {
+                match authorization_required::outcome(method, &call.context.client, &self.page) {
+                    Some(outcome) => Reply::done(outcome),
+                    None => Reply::failed(ErrorObject::method_not_found(method.as_str())),
+                }
+            }
+            method => silent(method),
+        }
+    }
+
+    fn tool(&self) -> Value {
+        let backend = &self.backend;
+        json!({
+            "name": TOOL,
+            "title": format!("Connect {backend}"),
+            "description": format!("Connects {backend} for this user, on a page of the gateway. Its own tools are listed after that."),
+            "inputSchema": { "type": "object", "properties": {} },
+            "annotations": { "readOnlyHint": true, "openWorldHint": false },
+        })
+    }
+}
+
+/// Serves a call of the gateway itself, which has no tokens of its own: there is nothing.
+pub(super) fn of_gateway(backend: &BackendId, method: &Method) -> Reply {
+    match method {
+        Method::Discover => complete(&discovered(backend)),
+        Method::ToolsList => complete(&json!({ "tools": [] })),
+        method => silent(method),
+    }
+}
+
+/// True for a call of the tool that leads to the page. A client repeats it once the user has been there.
+pub(super) fn is_own_tool(call: &Call) -> bool {
+    call.method == Method::ToolsCall && call.params.member("name").and_then(text::unquote).as_deref() == Some(TOOL)
+}
+
+/// The result of that tool for a user who has given everything.
+pub(super) fn connected(backend: &BackendId) -> Reply {
+    let text = format!("{backend} is connected. List the tools again to see its own.");
+    complete(&json!({ "content": [{ "type": "text", "text": text }] }))
+}
+
+fn silent(method: &Method) -> Reply {
+    match method {
+        Method::Ping | Method::SetLevel => complete(&json!({})),
+        method if method.is_notification() => Reply::complete(Payload::absent(Revision::NEWEST_MODERN)),
+        method => Reply::failed(ErrorObject::method_not_found(method.as_str())),
+    }
+}
+
+fn discovered(backend: &BackendId) -> Value {
+    json!({
+        "supportedVersions": [Revision::NEWEST_MODERN.as_str()],
+        "capabilities": { "tools": { "listChanged": true } },
+        "serverInfo": { "name": backend.as_str(), "version": env!("CARGO_PKG_VERSION") },
+    })
+}
+
+fn complete(result: &Value) -> Reply {
+    Reply::complete(Payload::of(Revision::NEWEST_MODERN, result))
+}

@@ -1,0 +1,94 @@
+//! The master key of a database, and secrets that are stored under it. Knows nothing of what the secrets are for.
+
+use zeroize::Zeroizing;
+
+use super::key_file::{KeyFile, parse};
+use crate::{
+    oauth::{error::OAuthError, oauth_settings::MasterKeySource},
+    storage::Storage,
+    support::{Random, SealingKey},
+};
+
+/// The secret that shows to which master key a database belongs.
+const PEPPER: &str = "pepper";
+
+/// The master key of a database; creates a missing file with mode 0600. After a rotation that was interrupted, it is the
+/// key under which the secrets of the database are sealed.
+pub async fn master_key(
+    source: &MasterKeySource,
+    storage: &Storage,
+    random: &dyn Random,
+) -> Result<SealingKey, OAuthError> {
+    match source {
+        MasterKeySource::Ephemeral => Ok(SealingKey::ephemeral(random)),
+        MasterKeySource::Given(text) => parse(text.expose()).ok_or(OAuthError::MasterKeyForm),
+        MasterKeySource::File(path) => {
+            let file = KeyFile::new(path);
+            let key = file.read_or_create(random)?;
+            match file.read_next()? {
+                Some(next) if !opens(&key, storage).await? => Ok(next),
+                _ => Ok(key),
+            }
+        }
+    }
+}
+
+/// A 256-bit secret of this name, created once and stored encrypted under `key`.
+pub async fn stored_secret(
+    key: &SealingKey,
+    storage: &Storage,
+    name: &'static str,
+    random: &dyn Random,
+) -> Result<Zeroizing<Vec<u8>>, OAuthError> {
+    let fresh = key.seal(&*Zeroizing::new(random.bytes::<32>()), name.as_bytes(), random)?;
+    Ok(key.open(&storage.gateway_values().get_or_add(name, &fresh).await?, name.as_bytes())?)
+}
+
+/// The HMAC key of API keys.
+pub async fn pepper(
+    key: &SealingKey,
+    storage: &Storage,
+    random: &dyn Random,
+) -> Result<Zeroizing<Vec<u8>>, OAuthError> {
+    stored_secret(key, storage, PEPPER, random).await
+}
+
+/// True if the secrets of the database are sealed under this key, or it has none yet.
+pub(super) async fn opens(key: &SealingKey, storage: &Storage) -> Result<bool, OAuthError> {
+    let sealed = storage.gateway_values().lookup(PEPPER).await?;
+    Ok(sealed.is_none_or(|sealed| key.open(&sealed, PEPPER.as_bytes()).is_ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::{OsRandom, Secret};
+
+    #[tokio::test]
+    async fn a_stored_secret_is_the_same_for_every_process_on_the_database() {
+        let storage = Storage::in_memory().await.unwrap();
+        let key = SealingKey::derived(&Secret::new("master"), "test");
+        let first = stored_secret(&key, &storage, "a", &OsRandom).await.unwrap();
+        assert_eq!(first.len(), 32);
+        assert_eq!(stored_secret(&key, &storage, "a", &OsRandom).await.unwrap(), first);
+        assert_ne!(stored_secret(&key, &storage, "b", &OsRandom).await.unwrap(), first);
+        let other = SealingKey::derived(&Secret::new("other"), "test");
+        assert!(stored_secret(&other, &storage, "a", &OsRandom).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_key_file_is_created_once_and_readable_by_its_owner_only() {
+        let (folder, storage) = (tempfile::tempdir().unwrap(), Storage::in_memory().await.unwrap());
+        let source = MasterKeySource::File(folder.path().join("master.key"));
+        let key = master_key(&source, &storage, &OsRandom).await.unwrap();
+        let sealed = key.seal(b"x", b"c", &OsRandom).unwrap();
+        assert!(master_key(&source, &storage, &OsRandom).await.unwrap().open(&sealed, b"c").is_ok());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = std::fs::metadata(folder.path().join("master.key")).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! One authorization request with PKCE (RFC 6749 4.1.1, RFC 7636, RFC 8707), and the response that belongs to it (RFC
+//! 9207). Knows nothing of how the browser gets there and back.
+
+use oauth2::{CsrfToken, PkceCodeChallenge, PkceCodeVerifier, Scope};
+use serde::{Deserialize, Serialize};
+use url::{Url, form_urlencoded};
+
+use super::{
+    discovery::AuthorizationServer, error::LoginError, kept_secret::KeptSecret, registration::RegisteredClient,
+    tokens::TokenSource,
+};
+use crate::support::{Random, Timestamp};
+
+/// An authorization request that was shown to a person. Whoever holds it takes its response, so that a login goes on when
+/// the process that began it is killed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpenAuthorization {
+    /// The URL in the browser.
+    pub url: Url,
+    /// `state`
+    pub state: String,
+    /// The PKCE code verifier.
+    pub verifier: KeptSecret,
+    /// True if the response names the issuer (RFC 9207).
+    pub returns_issuer: bool,
+    /// Start of the request.
+    pub begun: Timestamp,
+}
+
+/// Values that the response must contain.
+#[derive(Debug, Clone)]
+pub struct ExpectedResponse {
+    /// `state`
+    pub state: String,
+    /// The issuer of the authorization server.
+    pub issuer: String,
+    /// True if the response must have `iss` (RFC 9207 2.4).
+    pub returns_issuer: bool,
+}
+
+/// The authorization code, or the reason for its absence.
+pub type CodeOutcome = Result<String, LoginError>;
+
+// === impl OpenAuthorization ===
+
+impl OpenAuthorization {
+    /// A new request for these scopes, separated by spaces.
+    ///
+    /// # Errors
+    ///
+    /// If the redirect URI is no URL.
+    pub fn new(
+        (source, server): (&TokenSource, &AuthorizationServer),
+        client: &RegisteredClient,
+        scope: Option<&str>,
+        (random, now): (&dyn Random, Timestamp),
+    ) -> Result<Self, LoginError> {
+        let oauth = source.client(client)?;
+        let verifier = PkceCodeVerifier::new(random.token());
+        let (state, challenge) = (random.token(), PkceCodeChallenge::from_code_verifier_sha256(&verifier));
+        let scopes = scope.into_iter().flat_map(|scope| scope.split_ascii_whitespace());
+        let mut request = oauth
+            .authorize_url(|| CsrfToken::new(state.clone()))
+            .set_pkce_challenge(challenge)
+            .add_scopes(scopes.map(|scope| Scope::new(scope.to_owned())));
+        if let Some(resource) = &source.resource {
+            request = request.add_extra_param("resource", resource);
+        }
+        let (url, _) = request.url();
+        let verifier = KeptSecret::new(verifier.secret());
+        Ok(Self { url, state, verifier, returns_issuer: server.returns_issuer, begun: now })
+    }
+
+    /// The response that belongs to it.
+    pub fn expected(&self, source: &TokenSource) -> ExpectedResponse {
+        let (state, issuer) = (self.state.clone(), source.issuer.clone());
+        ExpectedResponse { state, issuer, returns_issuer: self.returns_issuer }
+    }
+}
+
+// === impl ExpectedResponse ===
+
+impl ExpectedResponse {
+    /// The outcome in a query; `None` if the query belongs to another request.
+    pub fn read(&self, query: &str) -> Option<CodeOutcome> {
+        let parameter = |name: &str| {
+            form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+        };
+        if parameter("state").as_ref() != Some(&self.state) {
+            return None;
+        }
+        // RFC 9207 2.4: a missing `iss` counts only if the server promises it
+        let issuer = parameter("iss");
+        if issuer.as_ref().map_or(self.returns_issuer, |issuer| *issuer != self.issuer) {
+            let reason = "the response comes from another authorization server than the one that was asked";
+            return Some(Err(LoginError::Untrusted(reason.to_owned())));
+        }
+        Some(match (parameter("code"), parameter("error")) {
+            (_, Some(code)) => Err(LoginError::Refused { code, description: parameter("error_description") }),
+            (Some(code), None) => Ok(code),
+            (None, None) => Err(LoginError::Untrusted("the response has neither `code` nor `error`".to_owned())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str, returns_issuer: bool) -> Option<CodeOutcome> {
+        let issuer = "https://as.example".to_owned();
+        ExpectedResponse { state: "s".to_owned(), issuer, returns_issuer }.read(query)
+    }
+
+    #[test]
+    fn a_response_is_taken_only_with_its_state_and_issuer() {
+        assert_eq!(read("code=c&state=s&iss=https%3A%2F%2Fas.example", true), Some(Ok("c".to_owned())));
+        assert_eq!(read("code=c&state=s", false), Some(Ok("c".to_owned())));
+        for foreign in ["code=c", "code=c&state=t", "", "state=&code=c"] {
+            assert_eq!(read(foreign, false), None, "{foreign}");
+        }
+        for mixed_up in [("code=c&state=s", true), ("code=c&state=s&iss=https%3A%2F%2Fother.example", false)] {
+            assert!(matches!(read(mixed_up.0, mixed_up.1), Some(Err(LoginError::Untrusted(_)))), "{mixed_up:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_its_code() {
+        let refused = read("error=access_denied&error_description=no+way&state=s", false);
+        let (code, description) = ("access_denied".to_owned(), Some("no way".to_owned()));
+        assert_eq!(refused, Some(Err(LoginError::Refused { code, description })));
+    }
+}

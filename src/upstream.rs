@@ -1,0 +1,110 @@
+//! The gateway as an OAuth client of protected servers, for each of its users (`UP-1` to `UP-11`): connects a user's
+//! account, keeps and refreshes the tokens in the vault, revokes them. Knows nothing of MCP messages and of pages.
+//!
+//! A login belongs to a user and a server. [`Upstream::access`] gives servers to `backend`; [`Upstream::connections`] and
+//! [`Upstream::logins`] are for pages and commands.
+
+mod access;
+mod account_tokens;
+mod assertion;
+mod connections;
+mod context;
+mod error;
+mod identity;
+mod keeper;
+mod keepers;
+mod login;
+mod metadata;
+mod own_tokens;
+mod servers;
+mod sign_assertion;
+mod ticket;
+mod withdrawal;
+
+use std::{fmt, sync::Arc};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use self::{
+    connections::{ConnectionView, Connections, LoginView},
+    context::UpstreamDeps,
+    error::UpstreamError,
+    login::{LoginOutcome, LoginPreview, LoginProblem, Logins, ServerLogin},
+    sign_assertion::SignAssertion,
+    ticket::TicketRefusal,
+};
+use self::{context::UpstreamContext, keepers::Keepers, servers::ProtectedServers, withdrawal::Withdrawal};
+use crate::model::{BackendSpec, ServerAccess};
+pub use crate::oauth_client::LoginError;
+
+/// The gateway as a client of protected servers. Cheap to clone.
+#[derive(Clone)]
+pub struct Upstream(Arc<UpstreamServices>);
+
+struct UpstreamServices {
+    context: UpstreamContext,
+    servers: Arc<ProtectedServers>,
+    access: ServerAccess,
+    connections: Connections,
+    logins: Logins,
+}
+
+// === impl Upstream ===
+
+impl Upstream {
+    /// Creates the client for these servers; its tasks run on `tracker` until `cancel`.
+    ///
+    /// # Errors
+    ///
+    /// If there can be no HTTP client: certificates are missing.
+    pub fn new(
+        deps: UpstreamDeps,
+        specs: &[BackendSpec],
+        (tracker, cancel): (TaskTracker, CancellationToken),
+    ) -> Result<Self, UpstreamError> {
+        let context = UpstreamContext::new(deps)?;
+        let servers = Arc::new(ProtectedServers::new(specs));
+        let keepers = Arc::new(Keepers::new(context.clone(), (tracker, cancel)));
+        let access = access::server_access(&context, &keepers);
+        let connections = Connections::new(context.clone(), Arc::clone(&servers));
+        let logins = Logins::new(context.clone(), Arc::clone(&servers), Arc::clone(&keepers));
+        Ok(Self(Arc::new(UpstreamServices { context, servers, access, connections, logins })))
+    }
+
+    /// Access to the servers, for those who connect to them.
+    pub fn access(&self) -> &ServerAccess {
+        &self.0.access
+    }
+
+    /// The connected accounts.
+    pub fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+
+    /// Logins at authorization servers.
+    pub fn logins(&self) -> &Logins {
+        &self.0.logins
+    }
+
+    /// The metadata document of the gateway as a client, for a server (`UP-4`).
+    pub fn client_metadata(&self, file: &str) -> Option<serde_json::Value> {
+        metadata::document(&self.0.context.issuer, file)
+    }
+
+    /// Replaces the servers: tokens for those that are gone, or have another address, end (`UP-10`).
+    pub fn replace_servers(&self, specs: &[BackendSpec]) {
+        self.0.servers.replace(specs);
+    }
+
+    /// Looks after tokens that end: announces and revokes deleted ones, until `cancel`. Run it on the app's task tracker.
+    pub async fn watch(&self, cancel: CancellationToken) {
+        let withdrawal = Withdrawal::new(self.0.context.clone(), Arc::clone(&self.0.servers));
+        withdrawal.run(cancel).await;
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Upstream(…)")
+    }
+}

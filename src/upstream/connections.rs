@@ -1,0 +1,69 @@
+//! The accounts that users have connected. Knows nothing of how that is done.
+
+use std::sync::Arc;
+
+use super::{context::UpstreamContext, error::UpstreamError, servers::ProtectedServers};
+use crate::{
+    model::{AccessEffect, BackendId, UserId},
+    support::Timestamp,
+};
+
+/// The connected accounts.
+#[derive(Clone)]
+pub struct Connections {
+    context: UpstreamContext,
+    servers: Arc<ProtectedServers>,
+}
+
+/// A server at which users log in, and the login of one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionView {
+    /// The server.
+    pub backend: BackendId,
+    /// The login, if there is one.
+    pub login: Option<LoginView>,
+}
+
+/// A login of a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginView {
+    /// The authorization server.
+    pub issuer: String,
+    /// The granted scopes, separated by spaces.
+    pub scope: Option<String>,
+    /// Its time.
+    pub connected: Timestamp,
+}
+
+// === impl Connections ===
+
+impl Connections {
+    pub(super) const fn new(context: UpstreamContext, servers: Arc<ProtectedServers>) -> Self {
+        Self { context, servers }
+    }
+
+    /// True if users log in at this server.
+    pub fn is_protected(&self, backend: &BackendId) -> bool {
+        self.servers.find(backend).is_some()
+    }
+
+    /// Every server at which users log in, with the logins of this one.
+    pub async fn of(&self, user: &UserId) -> Result<Vec<ConnectionView>, UpstreamError> {
+        let rows = self.context.storage.upstream_tokens().list(Some(user)).await?;
+        let login = |backend: &BackendId| {
+            let row = rows.iter().find(|row| row.backend == *backend)?;
+            Some(LoginView { issuer: row.issuer.clone(), scope: row.scope.clone(), connected: row.connected })
+        };
+        let view = |(backend, _)| ConnectionView { login: login(&backend), backend };
+        Ok(self.servers.all().into_iter().map(view).collect())
+    }
+
+    /// Ends a login: its tokens are deleted, and then revoked. Returns false if there is none.
+    pub async fn disconnect(&self, user: &UserId, backend: &BackendId) -> Result<bool, UpstreamError> {
+        let is_deleted = self.context.storage.upstream_tokens().delete(user, backend).await?;
+        if is_deleted {
+            self.context.announce((user, backend), AccessEffect::Ended);
+        }
+        Ok(is_deleted)
+    }
+}

@@ -1,0 +1,88 @@
+//! Dependencies of the gateway as a client. Knows no server.
+
+use std::{fmt, sync::Arc};
+
+use url::Url;
+
+use super::{error::UpstreamError, sign_assertion::SignAssertion};
+use crate::{
+    audit::Audit,
+    fetch::Fetcher,
+    model::{AccessChange, AccessChanges, AccessEffect, BackendId, DiscoveredNetwork, ServerAccess, UserId},
+    oauth_client::OAuthHttp,
+    storage::Storage,
+    support::{Clock, Random, SealingKey, Timestamp},
+    vault::Vault,
+};
+
+/// What the gateway as a client is built on.
+pub struct UpstreamDeps {
+    /// The store.
+    pub storage: Storage,
+    /// Seals tokens.
+    pub vault: Vault,
+    /// Seals the addresses of pages.
+    pub ticket_key: SealingKey,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+    /// Public URL of the gateway, without a trailing slash.
+    pub issuer: String,
+    /// Signs the gateway's assertions.
+    pub sign: SignAssertion,
+    /// Reaches what servers name.
+    pub fetcher: Fetcher,
+    /// The audit trail.
+    pub audit: Audit,
+}
+
+/// The same, shared. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct UpstreamContext {
+    pub(super) storage: Storage,
+    pub(super) vault: Vault,
+    pub(super) ticket_key: SealingKey,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) random: Arc<dyn Random>,
+    pub(super) issuer: Arc<str>,
+    pub(super) sign: SignAssertion,
+    pub(super) audit: Audit,
+    fetcher: Fetcher,
+    open_http: OAuthHttp,
+    pub(super) changes: AccessChanges,
+}
+
+// === impl UpstreamContext ===
+
+impl UpstreamContext {
+    pub(super) fn new(deps: UpstreamDeps) -> Result<Self, UpstreamError> {
+        let UpstreamDeps { storage, vault, ticket_key, clock, random, issuer, sign, fetcher, audit } = deps;
+        let (issuer, open_http, changes) = (issuer.into(), OAuthHttp::open()?, ServerAccess::announcer());
+        Ok(Self { storage, vault, ticket_key, clock, random, issuer, sign, audit, fetcher, open_http, changes })
+    }
+
+    /// The client for requests to a server and what it names.
+    pub(super) fn http(&self, server: &Url, network: DiscoveredNetwork) -> OAuthHttp {
+        match network {
+            DiscoveredNetwork::Public => OAuthHttp::guarded(self.fetcher.clone(), server),
+            DiscoveredNetwork::Any => self.open_http.clone(),
+        }
+    }
+
+    /// Announces that a user's access to a server has changed.
+    pub(super) fn announce(&self, (user, backend): (&UserId, &BackendId), effect: AccessEffect) {
+        // nothing to do without a reader
+        let _ = self.changes.send(AccessChange { user: user.clone(), backend: backend.clone(), effect });
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+impl fmt::Debug for UpstreamContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UpstreamContext")
+    }
+}

@@ -1,0 +1,30 @@
+//! Errors of the gateway as a client of protected servers. Knows nothing of pages.
+
+use crate::{oauth_client::LoginError, storage::StorageError, vault::VaultError};
+
+/// Something that the gateway could not do as a client of a protected server.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// A secret could not be sealed or opened.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    /// The server or its authorization server.
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    /// The assertion that proves the gateway's identity cannot be signed.
+    #[error("the assertion for the authorization server cannot be signed")]
+    Assertion,
+}
+
+impl UpstreamError {
+    /// The error code with which the authorization server refused, if it did.
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Login(LoginError::Refused { code, .. }) => Some(code),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The gateway's identity at an authorization server (`UP-4`): the configured client, else its metadata document, else a
+//! registration, which is kept. One of an issuer is used at no other. Knows nothing of users.
+
+use zeroize::Zeroizing;
+
+use super::{context::UpstreamContext, error::UpstreamError, metadata, servers::ProtectedServer};
+use crate::{
+    model::{BackendId, OAuthClientSpec},
+    oauth_client::{
+        ApplicationType, AuthorizationServer, ClientIdentity, ClientRegistration, OAuthHttp, RegisteredClient, identify,
+    },
+    vault::{VaultError, VaultOwner, VaultPlace},
+};
+
+/// The field of registrations in the vault.
+const CLIENT: &str = "client";
+
+/// Where a client comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClientSource {
+    /// It is configured, or has a metadata document.
+    Given,
+    /// It was registered for an earlier login: it may be forgotten there.
+    Kept,
+    /// It was registered just now.
+    Registered,
+}
+
+/// The client for a login at this server.
+pub(super) async fn client(
+    context: &UpstreamContext,
+    (backend, server): (&BackendId, &ProtectedServer),
+    authorization_server: &AuthorizationServer,
+    scope: Option<&str>,
+) -> Result<(RegisteredClient, ClientSource), UpstreamError> {
+    let http = server.http(context);
+    if let Some(known) = unregistered(context, (backend, &server.client), authorization_server, &http).await? {
+        return Ok((known, ClientSource::Given));
+    }
+    if let Some(kept) = kept(context, backend, &authorization_server.issuer).await? {
+        return Ok((kept, ClientSource::Kept));
+    }
+    let redirect_uri = metadata::redirect_uri(&context.issuer, backend);
+    let description = ClientRegistration { redirect_uri, scope, application: ApplicationType::Web };
+    let client = identify(&http, &ClientIdentity::Registered, authorization_server, description).await?;
+    let text = Zeroizing::new(serde_json::to_vec(&client).map_err(|_| VaultError::Form)?);
+    let sealed = context.vault.seal(place(backend, &client.issuer), &text).await?;
+    context.storage.upstream_clients().set((backend, &client.issuer), &sealed, context.now()).await?;
+    tracing::info!(%backend, issuer = client.issuer, "registered at an authorization server");
+    Ok((client, ClientSource::Registered))
+}
+
+/// The configured client, or that of the metadata document, if there is one.
+pub(super) async fn unregistered(
+    context: &UpstreamContext,
+    (backend, spec): (&BackendId, &OAuthClientSpec),
+    authorization_server: &AuthorizationServer,
+    http: &OAuthHttp,
+) -> Result<Option<RegisteredClient>, UpstreamError> {
+    let given = match &spec.client {
+        Some(client) => Some((client.id.clone(), client.secret.clone())),
+        None => metadata::client_id(&context.issuer, backend, authorization_server).map(|id| (id, None)),
+    };
+    let Some((id, secret)) = given else { return Ok(None) };
+    let redirect_uri = metadata::redirect_uri(&context.issuer, backend);
+    let description = ClientRegistration { redirect_uri, scope: None, application: ApplicationType::Web };
+    let identity = ClientIdentity::Given { id, secret };
+    Ok(Some(identify(http, &identity, authorization_server, description).await?))
+}
+
+/// Forgets a registration that its authorization server does not know any more: the next login registers anew.
+pub(super) async fn forget(context: &UpstreamContext, backend: &BackendId, issuer: &str) -> Result<(), UpstreamError> {
+    Ok(context.storage.upstream_clients().delete(backend, issuer).await?)
+}
+
+async fn kept(
+    context: &UpstreamContext,
+    backend: &BackendId,
+    issuer: &str,
+) -> Result<Option<RegisteredClient>, UpstreamError> {
+    let Some(sealed) = context.storage.upstream_clients().lookup(backend, issuer).await? else { return Ok(None) };
+    let text = context.vault.open(place(backend, issuer), &sealed).await?;
+    let client: RegisteredClient = serde_json::from_slice(&text).map_err(|_| VaultError::Form)?;
+    // the gateway may have moved
+    let is_ours = client.issuer == issuer && client.redirect_uri == metadata::redirect_uri(&context.issuer, backend);
+    Ok(is_ours.then_some(client))
+}
+
+fn place<'a>(backend: &'a BackendId, issuer: &'a str) -> VaultPlace<'a> {
+    VaultPlace { owner: VaultOwner::Gateway, backend: Some(backend), issuer, field: CLIENT }
+}

@@ -1,0 +1,88 @@
+//! The keepers of users' tokens that run at this moment. Knows nothing of what one does.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
+
+use parking_lot::Mutex;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    account_tokens::StoredAccount,
+    context::UpstreamContext,
+    error::UpstreamError,
+    keeper::{Keeper, KeeperState},
+    own_tokens,
+    servers::ProtectedServer,
+};
+use crate::model::{AccessEffect, BackendId, BackendSpec, Bearer, UserId};
+
+/// The keepers.
+pub(super) struct Keepers {
+    context: UpstreamContext,
+    states: Mutex<HashMap<(UserId, BackendId), Weak<KeeperState>>>,
+    tracker: TaskTracker,
+    cancel: CancellationToken,
+}
+
+// === impl Keepers ===
+
+impl Keepers {
+    pub(super) fn new(context: UpstreamContext, (tracker, cancel): (TaskTracker, CancellationToken)) -> Self {
+        Self { context, states: Mutex::default(), tracker, cancel }
+    }
+
+    /// The token of a user at a server, kept fresh for as long as it is used; `None` if the user has not connected it.
+    pub(super) async fn open(&self, user: &UserId, spec: &BackendSpec) -> Result<Option<Bearer>, UpstreamError> {
+        let Some(server) = ProtectedServer::of(spec) else { return Ok(None) };
+        let stored = StoredAccount::load(&self.context, (user, &spec.id, server.digest)).await?;
+        let Some(stored) = stored else { return Ok(None) };
+        let state = self.state(user, &spec.id);
+        let keeper = Keeper { context: self.context.clone(), server, state };
+        let (bearer, requests) = Bearer::new();
+        requests.set(stored.access());
+        let cancel = self.cancel.clone();
+        self.tracker.spawn(async move { cancel.run_until_cancelled(keeper.run(stored, requests)).await });
+        Ok(Some(bearer))
+    }
+
+    /// The gateway's own token at a server, if it has client credentials there.
+    pub(super) fn of_gateway(&self, spec: &BackendSpec) -> Option<Bearer> {
+        let (bearer, requests) = Bearer::new();
+        let keeping = own_tokens::keep(self.context.clone(), spec, requests)?;
+        let cancel = self.cancel.clone();
+        self.tracker.spawn(async move { cancel.run_until_cancelled(keeping).await });
+        Some(bearer)
+    }
+
+    /// The scopes that a server has asked for beyond those of the user's token.
+    pub(super) fn wanted(&self, user: &UserId, backend: &BackendId) -> Option<String> {
+        self.running(user, backend)?.wanted()
+    }
+
+    /// Puts the tokens of a new login to use.
+    pub(super) fn logged_in(&self, user: &UserId, backend: &BackendId) {
+        if let Some(state) = self.running(user, backend) {
+            state.logged_in();
+        }
+        self.context.announce((user, backend), AccessEffect::Kept);
+    }
+
+    fn running(&self, user: &UserId, backend: &BackendId) -> Option<Arc<KeeperState>> {
+        self.states.lock().get(&(user.clone(), backend.clone()))?.upgrade()
+    }
+
+    /// The state that all keepers of these tokens share: an earlier one may still run.
+    fn state(&self, user: &UserId, backend: &BackendId) -> Arc<KeeperState> {
+        let key = (user.clone(), backend.clone());
+        let mut states = self.states.lock();
+        if let Some(state) = states.get(&key).and_then(Weak::upgrade) {
+            return state;
+        }
+        states.retain(|_, state| state.strong_count() > 0);
+        let state = Arc::new(KeeperState::new(user.clone(), backend.clone()));
+        states.insert(key, Arc::downgrade(&state));
+        state
+    }
+}

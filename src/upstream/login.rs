@@ -1,0 +1,282 @@
+//! The login of a user at the authorization server of a server (`UP-3`, `UP-6`): what it will ask for, the request after
+//! the user's consent, and the response. Knows nothing of pages and cookies.
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use url::{Url, form_urlencoded};
+use zeroize::Zeroizing;
+
+use super::{
+    account_tokens::AccountTokens,
+    assertion,
+    context::UpstreamContext,
+    error::UpstreamError,
+    identity::{self, ClientSource},
+    keepers::Keepers,
+    servers::{ProtectedServer, ProtectedServers},
+    ticket::{self, TicketRefusal},
+};
+use crate::{
+    audit::AuditEvent,
+    model::{BackendId, UserId},
+    oauth_client::{
+        BearerChallenge, Discovered, LoginError, OAuthHttp, OpenAuthorization, RegisteredClient, TokenSource, discover,
+    },
+    storage::UpstreamRequestRow,
+    support::{Digest, Timestamp},
+    vault::{VaultError, VaultOwner, VaultPlace},
+};
+
+/// Time for the user to log in.
+const REQUEST_LIFE: Duration = Duration::from_mins(10);
+/// Time for which what a server says of its authorization server is not asked for again.
+const DISCOVERED_LIFE: Duration = Duration::from_mins(1);
+/// The field of requests in the vault.
+const REQUEST: &str = "request";
+
+/// Logins at authorization servers.
+#[derive(Clone)]
+pub struct Logins {
+    context: UpstreamContext,
+    servers: Arc<ProtectedServers>,
+    keepers: Arc<Keepers>,
+    discovered: Arc<Mutex<Vec<(BackendId, Timestamp, Discovered)>>>,
+}
+
+/// What a login will ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginPreview {
+    /// Host of the server.
+    pub server: String,
+    /// Host of its authorization server, where the browser goes.
+    pub authorization_server: String,
+    /// The scopes that are asked for.
+    pub scopes: Vec<String>,
+}
+
+/// A browser that asks for a login.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerLogin<'a> {
+    /// The user who is logged in at the gateway.
+    pub user: &'a UserId,
+    /// Digest of the browser session.
+    pub browser: Digest,
+    /// The server.
+    pub backend: &'a BackendId,
+    /// The opaque part of the page's address.
+    pub ticket: Option<&'a str>,
+    /// The page to go on with after the login.
+    pub next: Option<&'a str>,
+}
+
+/// The end of a login.
+#[derive(Debug)]
+pub enum LoginOutcome {
+    /// The account is connected; the page to go on with.
+    Connected(Option<String>),
+    /// The user said no.
+    Denied(Option<String>),
+}
+
+/// A login that cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginProblem {
+    /// No user logs in at such a server.
+    #[error("users do not log in at this server")]
+    UnknownServer,
+    /// The address of the page.
+    #[error("the address of the page cannot be used")]
+    Ticket(TicketRefusal),
+    /// The response belongs to no request of this browser and user, or to one that has ended.
+    #[error("the response belongs to no open request")]
+    NoRequest,
+    /// The rest.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+}
+
+/// A request in the store.
+#[derive(Serialize, Deserialize)]
+struct StoredRequest {
+    source: TokenSource,
+    client: RegisteredClient,
+    open: OpenAuthorization,
+    next: Option<String>,
+}
+
+// === impl Logins ===
+
+impl Logins {
+    pub(super) fn new(context: UpstreamContext, servers: Arc<ProtectedServers>, keepers: Arc<Keepers>) -> Self {
+        Self { context, servers, keepers, discovered: Arc::default() }
+    }
+
+    /// What a login will ask for. Nothing is stored.
+    ///
+    /// # Errors
+    ///
+    /// [`LoginProblem`].
+    pub async fn preview(&self, request: ServerLogin<'_>) -> Result<LoginPreview, LoginProblem> {
+        let server = self.server(request.backend)?;
+        let asked = self.ticket(request)?;
+        let found = self.discover(request.backend, &server).await?;
+        let scope = scope(&server, &found, asked);
+        let host = |url: &Url| url.host_str().unwrap_or_default().to_owned();
+        Ok(LoginPreview {
+            server: host(&server.url),
+            authorization_server: host(&found.server.authorization_endpoint),
+            scopes: scope.iter().flat_map(|scope| scope.split_ascii_whitespace()).map(str::to_owned).collect(),
+        })
+    }
+
+    /// The address to send the browser to, after the user's consent.
+    ///
+    /// # Errors
+    ///
+    /// [`LoginProblem`].
+    pub async fn begin(&self, request: ServerLogin<'_>) -> Result<Url, LoginProblem> {
+        let server = self.server(request.backend)?;
+        let asked = self.ticket(request)?;
+        let found = self.discover(request.backend, &server).await?;
+        let scope = scope(&server, &found, asked);
+        let source = TokenSource::new(&found.server, found.resource.clone());
+        let (mut client, origin) = self.client((request.backend, &server), &found, scope.as_deref()).await?;
+        let mut open = self.open((&source, &found), &client, scope.as_deref())?;
+        // otherwise the user would see an error there, and no response would ever come
+        if origin == ClientSource::Kept && is_forgotten(&server.http(&self.context), &open).await {
+            identity::forget(&self.context, request.backend, &source.issuer).await?;
+            (client, _) = self.client((request.backend, &server), &found, scope.as_deref()).await?;
+            open = self.open((&source, &found), &client, scope.as_deref())?;
+        }
+        let (url, state) = (open.url.clone(), Digest::sha256(&open.state));
+        let stored = StoredRequest { source, client, open, next: request.next.map(str::to_owned) };
+        self.store(request, state, &stored).await?;
+        Ok(url)
+    }
+
+    /// Ends a login with the query of the redirect URI.
+    ///
+    /// # Errors
+    ///
+    /// [`LoginProblem`].
+    pub async fn finish(&self, request: ServerLogin<'_>, query: &str) -> Result<LoginOutcome, LoginProblem> {
+        let ServerLogin { user, backend, .. } = request;
+        let server = self.server(backend)?;
+        let StoredRequest { source, client, open, next } = self.take(request, query).await?;
+        let code = match open.expected(&source).read(query).ok_or(LoginProblem::NoRequest)? {
+            Ok(code) => code,
+            Err(LoginError::Refused { code, .. }) if code == "access_denied" => {
+                return Ok(LoginOutcome::Denied(next));
+            }
+            Err(error) => return Err(UpstreamError::from(error).into()),
+        };
+        let proven = assertion::authenticated(&self.context, &client, &source)?;
+        let http = server.http(&self.context);
+        let time = (&http, self.context.now());
+        let exchanged = source.exchange(time, proven, (code, &open.verifier)).await.map_err(UpstreamError::from);
+        if let Err(error) = &exchanged
+            && matches!(error.refusal(), Some("invalid_client" | "unauthorized_client"))
+        {
+            identity::forget(&self.context, backend, &source.issuer).await?;
+        }
+        let reach = (server.url.clone(), server.client.network);
+        let connection = AccountTokens { tokens: exchanged?, source, client, server: reach };
+        connection.add(&self.context, (user, backend, server.digest)).await?;
+        self.context.audit.record(&AuditEvent::UpstreamConnected(user.clone(), backend.clone()));
+        self.keepers.logged_in(user, backend);
+        Ok(LoginOutcome::Connected(next))
+    }
+
+    fn server(&self, backend: &BackendId) -> Result<ProtectedServer, LoginProblem> {
+        self.servers.find(backend).ok_or(LoginProblem::UnknownServer)
+    }
+
+    /// The scopes that the page was opened for.
+    fn ticket(&self, request: ServerLogin<'_>) -> Result<Option<String>, LoginProblem> {
+        let Some(text) = request.ticket else { return Ok(self.keepers.wanted(request.user, request.backend)) };
+        ticket::read(&self.context, request.user, request.backend, text).map_err(LoginProblem::Ticket)
+    }
+
+    async fn discover(&self, backend: &BackendId, server: &ProtectedServer) -> Result<Discovered, UpstreamError> {
+        let now = self.context.now();
+        {
+            let mut discovered = self.discovered.lock();
+            discovered.retain(|(_, at, _)| now.since(*at) < DISCOVERED_LIFE);
+            if let Some((.., found)) = discovered.iter().find(|(id, ..)| id == backend) {
+                return Ok(found.clone());
+            }
+        }
+        let http = server.http(&self.context);
+        let challenges = http.challenges(&server.url).await?;
+        let found = discover(&http, &server.url, &BearerChallenge::of(&challenges)).await?;
+        self.discovered.lock().push((backend.clone(), now, found.clone()));
+        Ok(found)
+    }
+
+    async fn client(
+        &self,
+        server: (&BackendId, &ProtectedServer),
+        found: &Discovered,
+        scope: Option<&str>,
+    ) -> Result<(RegisteredClient, ClientSource), UpstreamError> {
+        identity::client(&self.context, server, &found.server, scope).await
+    }
+
+    fn open(
+        &self,
+        (source, found): (&TokenSource, &Discovered),
+        client: &RegisteredClient,
+        scope: Option<&str>,
+    ) -> Result<OpenAuthorization, UpstreamError> {
+        let given = (&*self.context.random, self.context.now());
+        Ok(OpenAuthorization::new((source, &found.server), client, scope, given)?)
+    }
+
+    async fn store(
+        &self,
+        request: ServerLogin<'_>,
+        state: Digest,
+        stored: &StoredRequest,
+    ) -> Result<(), UpstreamError> {
+        let ServerLogin { user, backend, browser, .. } = request;
+        let (now, issuer) = (self.context.now(), stored.source.issuer.clone());
+        let text = Zeroizing::new(serde_json::to_vec(stored).map_err(|_| VaultError::Form)?);
+        let sealed = self.context.vault.seal(place(user, backend, &issuer), &text).await?;
+        let (user, backend, expires) = (user.clone(), backend.clone(), now + REQUEST_LIFE);
+        let row = UpstreamRequestRow { state, user, backend, browser, issuer, sealed, expires };
+        Ok(self.context.storage.upstream_clients().add_request(&row, now).await?)
+    }
+
+    /// The request that a response belongs to, which can be taken once, by the browser and user that began it.
+    async fn take(&self, request: ServerLogin<'_>, query: &str) -> Result<StoredRequest, LoginProblem> {
+        let ServerLogin { user, backend, browser, .. } = request;
+        let state = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "state").map(|(_, state)| state);
+        let state = Digest::sha256(state.ok_or(LoginProblem::NoRequest)?.as_bytes());
+        let table = self.context.storage.upstream_clients();
+        let taken = table.take_request(&state, (user, backend, &browser), self.context.now()).await;
+        let (issuer, sealed) = taken.map_err(UpstreamError::from)?.ok_or(LoginProblem::NoRequest)?;
+        let text =
+            self.context.vault.open(place(user, backend, &issuer), &sealed).await.map_err(UpstreamError::from)?;
+        Ok(serde_json::from_slice(&text).map_err(|_| UpstreamError::from(VaultError::Form))?)
+    }
+}
+
+/// True if the authorization server says that it does not know a client that it registered earlier.
+async fn is_forgotten(http: &OAuthHttp, open: &OpenAuthorization) -> bool {
+    let refusal = http.refusal(&open.url).await;
+    matches!(refusal.as_deref(), Some("invalid_client" | "unauthorized_client"))
+}
+
+/// The scopes to ask for: those of the operator, else those that the server names, with those that it has asked for since.
+fn scope(server: &ProtectedServer, found: &Discovered, asked: Option<String>) -> Option<String> {
+    let Some(asked) = asked else { return server.client.scope.clone().or_else(|| found.scope.clone()) };
+    let base = server.client.scope.as_deref().unwrap_or_default();
+    let further = asked.split_ascii_whitespace().filter(|scope| base.split_ascii_whitespace().all(|had| had != *scope));
+    Some(base.split_ascii_whitespace().chain(further).collect::<Vec<_>>().join(" "))
+}
+
+fn place<'a>(user: &'a UserId, backend: &'a BackendId, issuer: &'a str) -> VaultPlace<'a> {
+    VaultPlace { owner: VaultOwner::User(user), backend: Some(backend), issuer, field: REQUEST }
+}

@@ -1,0 +1,75 @@
+//! Tokens of the gateway itself at a server, by client credentials (`UP-11`). They are kept in memory: another is
+//! requested at any time. Knows nothing of users.
+
+use std::{future::Future, time::Duration};
+
+use url::Url;
+
+use super::{assertion, context::UpstreamContext, error::UpstreamError, identity};
+use crate::{
+    model::{BackendId, BackendSpec, OAuthClientSpec, RenewalError, ServerAuth, TokenRequest, TokenRequests},
+    oauth_client::{BearerChallenge, Discovered, LoginError, SavedTokens, TokenSource, discover},
+};
+
+/// Age up to which another token would be rejected too.
+const JUST_ISSUED: Duration = Duration::from_secs(5);
+
+struct OwnTokens {
+    context: UpstreamContext,
+    backend: BackendId,
+    url: Url,
+    client: OAuthClientSpec,
+}
+
+/// Answers requests for the gateway's token at a server, until nobody needs one; `None` if it has no client credentials
+/// there.
+pub(super) fn keep(
+    context: UpstreamContext,
+    spec: &BackendSpec,
+    mut requests: TokenRequests,
+) -> Option<impl Future<Output = ()> + Send + use<>> {
+    let (ServerAuth::Gateway(client), Some(http)) = (&spec.auth, spec.transport.http()) else { return None };
+    let own = OwnTokens { context, backend: spec.id.clone(), url: http.url.clone(), client: client.clone() };
+    Some(async move {
+        let mut current: Option<SavedTokens> = None;
+        while let Some(request) = requests.recv().await {
+            let outcome = own.answer(&mut current, &request).await;
+            if let Some(tokens) = &current {
+                requests.set(tokens.access.secret().clone());
+            }
+            request.answer(outcome.map_err(|error| RenewalError::Failed(error.to_string())));
+        }
+    })
+}
+
+// === impl OwnTokens ===
+
+impl OwnTokens {
+    async fn answer(&self, current: &mut Option<SavedTokens>, request: &TokenRequest) -> Result<(), UpstreamError> {
+        if let Some(tokens) = current {
+            if !request.is_open(Some(tokens.access.secret())) {
+                return Ok(());
+            }
+            let now = self.context.now();
+            if now.since(tokens.issued) < JUST_ISSUED && !tokens.is_over(now) {
+                let rejects = format!("{} rejects a token that was just issued: check its scopes", self.backend);
+                return Err(LoginError::Untrusted(rejects).into());
+            }
+        }
+        *current = Some(self.request(&BearerChallenge::of(&request.challenges)).await?);
+        Ok(())
+    }
+
+    async fn request(&self, challenge: &BearerChallenge) -> Result<SavedTokens, UpstreamError> {
+        let http = self.context.http(&self.url, self.client.network);
+        let Discovered { resource, scope, server } = discover(&http, &self.url, challenge).await?;
+        let known = identity::unregistered(&self.context, (&self.backend, &self.client), &server, &http).await?;
+        let missing = || LoginError::Untrusted("client credentials need `client_id` and `client_secret`".to_owned());
+        let client = known.ok_or_else(missing)?;
+        let source = TokenSource::new(&server, resource);
+        let scope = self.client.scope.clone().or(scope);
+        let proven = assertion::authenticated(&self.context, &client, &source)?;
+        let time = (&http, self.context.now());
+        Ok(source.client_credentials(time, proven, scope.as_deref()).await?)
+    }
+}

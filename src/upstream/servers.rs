@@ -1,0 +1,82 @@
+//! The configured servers that ask for something first. Knows nothing of tokens.
+
+use std::collections::BTreeMap;
+
+use parking_lot::RwLock;
+use tokio::sync::watch;
+use url::Url;
+
+use super::context::UpstreamContext;
+use crate::{
+    model::{BackendId, BackendSpec, OAuthClientSpec, ServerAuth},
+    oauth_client::OAuthHttp,
+    support::Digest,
+};
+
+/// The servers.
+pub(super) struct ProtectedServers {
+    servers: RwLock<BTreeMap<BackendId, ProtectedServer>>,
+    /// Counts the replacements.
+    generation: watch::Sender<u64>,
+}
+
+/// A server at which each user logs in.
+#[derive(Debug, Clone)]
+pub(super) struct ProtectedServer {
+    /// Its URL.
+    pub(super) url: Url,
+    /// Digest of its address.
+    pub(super) digest: Digest,
+    /// The gateway as its client.
+    pub(super) client: OAuthClientSpec,
+}
+
+// === impl ProtectedServers ===
+
+impl ProtectedServers {
+    pub(super) fn new(specs: &[BackendSpec]) -> Self {
+        Self { servers: RwLock::new(protected(specs)), generation: watch::Sender::new(0) }
+    }
+
+    pub(super) fn replace(&self, specs: &[BackendSpec]) {
+        *self.servers.write() = protected(specs);
+        self.generation.send_modify(|generation| *generation += 1);
+    }
+
+    /// Notices replacements, the first time at once.
+    pub(super) fn generations(&self) -> watch::Receiver<u64> {
+        let mut generations = self.generation.subscribe();
+        generations.mark_changed();
+        generations
+    }
+
+    /// The server of this name.
+    pub(super) fn find(&self, backend: &BackendId) -> Option<ProtectedServer> {
+        self.servers.read().get(backend).cloned()
+    }
+
+    /// The names of all servers, with the digests of their addresses.
+    pub(super) fn all(&self) -> Vec<(BackendId, Digest)> {
+        self.servers.read().iter().map(|(id, server)| (id.clone(), server.digest)).collect()
+    }
+}
+
+// === impl ProtectedServer ===
+
+impl ProtectedServer {
+    /// The client for requests to it and what it names.
+    pub(super) fn http(&self, context: &UpstreamContext) -> OAuthHttp {
+        context.http(&self.url, self.client.network)
+    }
+
+    /// The server of this configuration; `None` if its users log in nowhere.
+    pub(super) fn of(spec: &BackendSpec) -> Option<Self> {
+        let (ServerAuth::User(client), Some(http)) = (&spec.auth, spec.transport.http()) else { return None };
+        let digest = spec.transport.server()?;
+        Some(Self { url: http.url.clone(), digest, client: client.clone() })
+    }
+}
+
+fn protected(specs: &[BackendSpec]) -> BTreeMap<BackendId, ProtectedServer> {
+    specs.iter().filter_map(|spec| Some((spec.id.clone(), ProtectedServer::of(spec)?))).collect()
+}

@@ -1,0 +1,246 @@
+//! The connect page: a user's consent to a login at the authorization server of a server, and the end of that login
+//! (`UP-6`, `UP-7`). `upstream` makes the login; this file has HTML and redirects.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{self, Path, RawQuery},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use http::{HeaderValue, StatusCode, header};
+use serde::Deserialize;
+
+use super::{
+    accounts,
+    connect_address::ConnectAddress,
+    forms::Purpose,
+    login,
+    pages::{self, PageResponse},
+    posted_form::PostedForm,
+    problem::Problem,
+    state::WebState,
+    visitor::Visitor,
+};
+use crate::{
+    model::BackendId,
+    oauth::{KeyHolder, TransactionId},
+    support::Digest,
+    upstream::{LoginOutcome, LoginProblem, ServerLogin, TicketRefusal, UpstreamError},
+};
+
+/// Form of the connect page. A missing field counts as empty.
+#[derive(Deserialize)]
+pub(super) struct ConnectForm {
+    #[serde(default)]
+    token: String,
+    /// The address of the page.
+    #[serde(default)]
+    address: String,
+    decision: Option<ConnectDecision>,
+}
+
+/// Button that was pressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ConnectDecision {
+    Connect,
+    Cancel,
+}
+
+/// Form of the button beside a connected account.
+#[derive(Deserialize)]
+pub(super) struct DisconnectForm {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    backend: String,
+}
+
+/// A logged-in person at the page of a server.
+struct Connecting {
+    holder: KeyHolder,
+    browser: Digest,
+    address: ConnectAddress,
+}
+
+/// `GET /connect/{backend}`: what the login is for, before anything is stored or anybody is asked.
+pub(super) async fn show(
+    extract::State(state): extract::State<Arc<WebState>>,
+    mut visitor: Visitor,
+    Path(backend): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let address =
+        ConnectAddress::read(&backend, query.as_deref().unwrap_or_default()).ok_or_else(Problem::not_found)?;
+    let Some(connecting) = Connecting::of(&state, &mut visitor, address.clone()).await? else {
+        return login::ask_for(&state, &mut visitor, &address).await;
+    };
+    let preview = state.upstream.logins().preview(connecting.request()).await?;
+    let text = address.text();
+    let page = pages::ConnectPage {
+        layout: pages::Layout::new(&state.settings),
+        token: visitor.token(Purpose::Connect(&text)).await?,
+        address: &text,
+        backend: address.backend.as_str(),
+        server: &preview.server,
+        authorization_server: &preview.authorization_server,
+        scopes: &preview.scopes,
+        user: connecting.holder.user_name(),
+    };
+    Ok(PageResponse(StatusCode::OK, page).into_response())
+}
+
+/// `POST /connect/{backend}`: sends the browser to the authorization server.
+pub(super) async fn decide(
+    extract::State(state): extract::State<Arc<WebState>>,
+    mut visitor: Visitor,
+    Path(backend): Path<String>,
+    PostedForm(form): PostedForm<ConnectForm>,
+) -> Result<Response, Problem> {
+    visitor.spend(Purpose::Connect(&form.address), &form.token).await?;
+    let address = ConnectAddress::parse(&form.address).filter(|address| address.backend.as_str() == backend);
+    let address = address.ok_or_else(Problem::foreign_form)?;
+    let connecting = Connecting::of(&state, &mut visitor, address).await?.ok_or_else(Problem::logged_out)?;
+    if form.decision != Some(ConnectDecision::Connect) {
+        return Ok(go_on(&state, connecting.address.consent.as_ref()).into_response());
+    }
+    let url = state.upstream.logins().begin(connecting.request()).await?;
+    let location = HeaderValue::try_from(url.as_str()).map_err(|_| Problem::internal())?;
+    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, location)]).into_response())
+}
+
+/// `GET /oauth/upstream/callback/{backend}`: the browser comes back from the authorization server.
+pub(super) async fn finish(
+    extract::State(state): extract::State<Arc<WebState>>,
+    mut visitor: Visitor,
+    Path(backend): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let address = ConnectAddress::read(&backend, "").ok_or_else(Problem::not_found)?;
+    let connecting = Connecting::of(&state, &mut visitor, address).await?.ok_or(LoginProblem::NoRequest)?;
+    let query = query.unwrap_or_default();
+    let outcome = state.upstream.logins().finish(connecting.request(), &query).await?;
+    let (is_connected, next) = match outcome {
+        LoginOutcome::Connected(next) => (true, next),
+        LoginOutcome::Denied(next) => (false, next),
+    };
+    if let Some(consent) = next.as_deref().and_then(TransactionId::parse) {
+        return Ok(go_on(&state, Some(&consent)).into_response());
+    }
+    let backend = connecting.address.backend.as_str();
+    let layout = pages::Layout::new(&state.settings);
+    if is_connected {
+        // another address, so that a reload does not repeat this one
+        return Ok(Redirect::to(&format!("{}/connect/{backend}/done", state.settings.base())).into_response());
+    }
+    Ok(PageResponse(StatusCode::OK, pages::ConnectDeniedPage { layout, backend }).into_response())
+}
+
+/// `GET /connect/{backend}/done`.
+pub(super) async fn done(
+    extract::State(state): extract::State<Arc<WebState>>,
+    mut visitor: Visitor,
+    Path(backend): Path<String>,
+) -> Result<Response, Problem> {
+    let address = ConnectAddress::read(&backend, "").ok_or_else(Problem::not_found)?;
+    let Some(connecting) = Connecting::of(&state, &mut visitor, address).await? else {
+        return Ok(go_on(&state, None).into_response());
+    };
+    let Connecting { holder, address, .. } = &connecting;
+    let all = state.upstream.connections().of(&holder.user).await?;
+    if !all.iter().any(|one| one.backend == address.backend && one.login.is_some()) {
+        return Ok(go_on(&state, None).into_response());
+    }
+    let layout = pages::Layout::new(&state.settings);
+    Ok(PageResponse(StatusCode::OK, pages::ConnectDonePage { layout, backend: address.backend.as_str() })
+        .into_response())
+}
+
+/// `POST /account/disconnect`: ends a login at a server.
+pub(super) async fn disconnect(
+    extract::State(state): extract::State<Arc<WebState>>,
+    mut visitor: Visitor,
+    PostedForm(form): PostedForm<DisconnectForm>,
+) -> Result<Response, Problem> {
+    visitor.spend(Purpose::Account, &form.token).await?;
+    let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
+    let backend = BackendId::parse(&form.backend).map_err(|_| Problem::not_found())?;
+    if !accounts::reaches(&holder.rights, &state.oauth.settings().backends.groups(), &backend) {
+        return Err(Problem::not_found());
+    }
+    let is_done = state.upstream.connections().disconnect(&holder.user, &backend).await?;
+    let done = if is_done { "account-disconnected" } else { "nothing-to-revoke" };
+    Ok(Redirect::to(&format!("{}/account?done={done}", state.settings.base())).into_response())
+}
+
+/// The page to go on with.
+fn go_on(state: &WebState, consent: Option<&TransactionId>) -> Redirect {
+    let base = state.settings.base();
+    match consent {
+        Some(consent) => Redirect::to(&format!("{base}/oauth/consent/{consent}")),
+        None => Redirect::to(&format!("{base}/account")),
+    }
+}
+
+// === impl Connecting ===
+
+impl Connecting {
+    /// The person who is logged in; `None` if nobody is.
+    async fn of(state: &WebState, visitor: &mut Visitor, address: ConnectAddress) -> Result<Option<Self>, Problem> {
+        let Some(holder) = visitor.holder().await? else { return Ok(None) };
+        // a server that is not for this person is as unknown as one that does not exist
+        if !accounts::reaches(&holder.rights, &state.oauth.settings().backends.groups(), &address.backend) {
+            return Err(Problem::not_found());
+        }
+        let browser = visitor.browser().await?.0;
+        Ok(Some(Self { holder, browser, address }))
+    }
+
+    fn request(&self) -> ServerLogin<'_> {
+        ServerLogin {
+            user: &self.holder.user,
+            browser: self.browser,
+            backend: &self.address.backend,
+            ticket: self.address.ticket.as_deref(),
+            next: self.address.consent.as_ref().map(TransactionId::as_str),
+        }
+    }
+}
+
+impl From<LoginProblem> for Problem {
+    fn from(problem: LoginProblem) -> Self {
+        match problem {
+            LoginProblem::UnknownServer => Self::not_found(),
+            LoginProblem::Ticket(TicketRefusal::OtherUser) => Self {
+                status: StatusCode::FORBIDDEN,
+                error: "access_denied",
+                title: "This page is for somebody else",
+                text: "It connects the account of the user whose app asked for it, and you are logged in as another \
+                       user. Nothing was stored."
+                    .to_owned(),
+                advice: vec!["If you asked for it, log out here, and log in with the key that the app uses."],
+            },
+            LoginProblem::Ticket(TicketRefusal::Lapsed) => Self {
+                status: StatusCode::BAD_REQUEST,
+                error: "invalid_request",
+                title: "This address has expired",
+                text: "The address of a connect page is valid for an hour.".to_owned(),
+                advice: vec!["Use the tool in your app again, or connect the server on the account page."],
+            },
+            LoginProblem::NoRequest => Self {
+                status: StatusCode::BAD_REQUEST,
+                error: "invalid_request",
+                title: "This login cannot be finished",
+                text: "The answer belongs to no login that this browser has begun, or that login was finished before \
+                       or took longer than 10 minutes. Nothing was stored."
+                    .to_owned(),
+                advice: vec!["Connect the server again on the account page."],
+            },
+            LoginProblem::Upstream(UpstreamError::Login(error)) => {
+                tracing::warn!(%error, "a login at a server did not succeed");
+                Self::unconnectable(&error)
+            }
+            LoginProblem::Upstream(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The gateway as a client of a protected server, through the whole application: a server with an authorization server of
+//! its own, users with browsers, and clients of several versions.
+
+mod calls;
+mod ends;
+mod logins;
+mod person;
+mod protected_server;
+mod world;

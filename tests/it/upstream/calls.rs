@@ -1,0 +1,163 @@
+//! Calls of users who have connected the server, and of those who have not.
+
+use serde_json::{Value, json};
+
+use super::{person::page_in, world::World};
+
+/// What clients that show pages declare.
+fn shows_pages() -> Value {
+    json!({ "elicitation": { "form": {}, "url": {} } })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_001_each_user_calls_with_tokens_of_their_own_and_sees_lists_of_their_own() {
+    let world = World::new().await;
+    let (ada, bob) = (world.connected("ada").await, world.connected("bob").await);
+    let (mut of_ada, mut of_bob) = (ada.client("2025-11-25", json!({})), bob.client("2026-07-28", json!({})));
+    assert_eq!(of_ada.call("github__whoami").await, "ada");
+    assert_eq!(of_bob.call("github__whoami").await, "bob");
+    let listed = of_bob.ask("tools/list", json!({})).await;
+    assert_eq!(listed["tools"][0]["description"], "Says bob", "{listed}");
+    assert_eq!(of_ada.call("github__whoami").await, "ada");
+    let eve = world.person("eve");
+    assert_eq!(eve.client("2025-06-18", json!({})).tools().await, ["github__connect_account"]);
+    assert_eq!(world.server.take_log(), ["call ada", "call bob", "call ada"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_007_a_client_of_2025_11_25_gets_the_page_as_an_error_and_calls_again() {
+    let world = World::new().await;
+    let mut ada = world.person("ada");
+    let call = json!({ "name": "github__connect_account" });
+    let error = ada.client("2025-11-25", shows_pages()).ask("tools/call", call).await["error"].clone();
+    assert_eq!(error["code"], -32042, "{error}");
+    let elicitation = &error["data"]["elicitations"][0];
+    assert_eq!(elicitation["mode"], "url", "{error}");
+    assert!(elicitation["elicitationId"].is_string() && elicitation["message"].is_string(), "{error}");
+    let url = elicitation["url"].as_str().unwrap();
+    assert!(url.starts_with(&format!("{}/connect/github?t=", world.url)) && !url.contains("ada"), "{url}");
+
+    world.server.account("ada");
+    ada.log_in().await;
+    let done = ada.connect(&page_in(url)).await;
+    assert!(done.body.contains("is connected"), "{}", done.body);
+    let mut client = ada.client("2025-11-25", shows_pages());
+    assert!(client.call("github__connect_account").await.contains("is connected"));
+    assert_eq!(client.tools().await, ["github__whoami"]);
+    assert_eq!(client.call("github__whoami").await, "ada");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_007_a_client_of_2026_07_28_is_asked_for_input_and_repeats_its_call() {
+    let world = World::new().await;
+    let mut ada = world.person("ada");
+    let call = || json!({ "name": "github__whoami", "arguments": {} });
+    let asked = ada.client("2026-07-28", shows_pages()).ask("tools/call", call()).await;
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let request = &asked["inputRequests"]["r1"];
+    assert_eq!((&request["method"], &request["params"]["mode"]), (&json!("elicitation/create"), &json!("url")));
+    let url = request["params"]["url"].as_str().unwrap().to_owned();
+
+    world.server.account("ada");
+    ada.log_in().await;
+    ada.connect(&page_in(&url)).await;
+    let mut again = call();
+    again["inputResponses"] = json!({ "r1": { "action": "accept" } });
+    if asked["requestState"].is_string() {
+        again["requestState"] = asked["requestState"].clone();
+    }
+    let result = ada.client("2026-07-28", shows_pages()).ask("tools/call", again).await;
+    assert_eq!(result["content"][0]["text"], "ada", "{result}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_007_other_clients_get_the_address_in_words() {
+    let world = World::new().await;
+    let ada = world.person("ada");
+    for (version, capabilities) in [
+        ("2025-06-18", json!({ "elicitation": {} })),
+        ("2025-11-25", json!({})),
+        ("2025-11-25", json!({ "elicitation": { "form": {} } })),
+        ("2026-07-28", json!({})),
+    ] {
+        let params = json!({ "name": "github__whoami", "arguments": {} });
+        let result = ada.client(version, capabilities).ask("tools/call", params).await;
+        assert_eq!(result["isError"], true, "{version} {result}");
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(&format!("Open {}/connect/github?t=", world.url)), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_009_a_rejected_token_is_refreshed_once_and_the_call_succeeds() {
+    let world = World::new().await;
+    let ada = world.connected("ada").await;
+    let mut client = ada.client("2025-11-25", json!({}));
+    assert_eq!(client.call("github__whoami").await, "ada");
+    world.server.expire();
+    world.server.take_log();
+    let calls = (0..5).map(|_| async { ada.client("2025-11-25", json!({})).call("github__whoami").await });
+    let texts = futures_util::future::join_all(calls).await;
+    let log = world.server.take_log();
+    let refreshes = log.iter().filter(|line| *line == "token refresh_token resource=true").count();
+    assert!(texts.iter().all(|text| text == "ada"), "{texts:?} {log:?}");
+    assert_eq!(refreshes, 1, "{log:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n_117_a_refusal_of_the_server_is_a_tool_error_or_an_elicitation_and_never_401() {
+    let world = World::new().await;
+    let ada = world.connected("ada").await;
+    let mut client = ada.client("2025-11-25", shows_pages());
+    assert_eq!(client.call("github__whoami").await, "ada");
+    world.server.forget();
+    let answer = client.ask("tools/call", json!({ "name": "github__whoami", "arguments": {} })).await;
+    assert_eq!(answer["error"]["code"], -32042, "{answer}");
+    assert_eq!(world.logins("ada").await, 0, "invalid_grant ends the tokens");
+    let words = ada.client("2025-06-18", json!({})).call("github__whoami").await;
+    assert!(words.contains("/connect/github?t="), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_009_a_failing_authorization_server_ends_no_tokens() {
+    let world = World::new().await;
+    let ada = world.connected("ada").await;
+    let mut client = ada.client("2025-11-25", shows_pages());
+    assert_eq!(client.call("github__whoami").await, "ada");
+    world.server.expire();
+    world.server.break_down(true);
+    let answer = client.ask("tools/call", json!({ "name": "github__whoami", "arguments": {} })).await;
+    assert_ne!(answer["error"]["code"], -32042, "{answer}");
+    assert_eq!(world.logins("ada").await, 1);
+    world.server.break_down(false);
+    assert_eq!(client.call("github__whoami").await, "ada");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_009_too_few_scopes_lead_to_a_login_that_asks_for_both() {
+    let world = World::new().await;
+    let mut ada = world.connected("ada").await;
+    world.server.need("write");
+    let params = json!({ "name": "github__whoami", "arguments": {} });
+    let answer = ada.client("2025-11-25", shows_pages()).ask("tools/call", params).await;
+    let url =
+        answer["error"]["data"]["elicitations"][0]["url"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+    assert_eq!(world.logins("ada").await, 1, "the tokens stay");
+    let page = ada.get(&page_in(&url)).await;
+    assert!(page.body.contains("<code>read</code>") && page.body.contains("<code>write</code>"), "{}", page.body);
+    ada.connect(&page_in(&url)).await;
+    let log = world.server.take_log();
+    assert!(log.contains(&"authorize scope=read write resource=true".to_owned()), "{log:?}");
+    assert_eq!(ada.client("2025-11-25", shows_pages()).call("github__whoami").await, "ada");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n_111_a_token_of_the_server_opens_nothing_at_the_gateway() {
+    let world = World::new().await;
+    let _ada = world.connected("ada").await;
+    let token = world.server.token_of("ada").unwrap();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client.post(format!("{}/mcp", world.url)).bearer_auth(token).body("{}").send().await.unwrap();
+    assert_eq!(answer.status(), 401);
+    assert!(answer.headers()["www-authenticate"].to_str().unwrap().contains("error=\"invalid_token\""));
+}

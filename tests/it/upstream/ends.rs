@@ -1,0 +1,50 @@
+//! The end of tokens: by their user, with their user, and with their server.
+
+use std::process::Command;
+
+use reqwest::StatusCode;
+use serde_json::json;
+
+use super::world::World;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_010_a_user_disconnects_an_account_and_its_tokens_are_revoked() {
+    let world = World::new().await;
+    let mut ada = world.connected("ada").await;
+    assert_eq!(ada.client("2025-11-25", json!({})).call("github__whoami").await, "ada");
+    let account = ada.get("/account").await;
+    assert!(account.body.contains("Disconnect your account at github"), "{}", account.body);
+    let back = ada.submit(&account, "/account/disconnect", &[("backend", "github")]).await;
+    assert_eq!(back.status, StatusCode::SEE_OTHER);
+    let account = ada.get(&back.location.unwrap()).await;
+    assert!(account.body.contains("Connect your account at github"), "{}", account.body);
+    world.heard("revoke ada refresh_token").await;
+    assert!(!world.server.knows("ada"));
+    let words = ada.client("2025-06-18", json!({})).call("github__whoami").await;
+    assert!(words.contains("/connect/github?t="), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_010_tokens_end_with_the_last_key_of_their_user() {
+    let world = World::new().await;
+    let ada = world.connected("ada").await;
+    let _bob = world.connected("bob").await;
+    let mut revoke = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    revoke.args(["keys", "revoke", &ada.key_id, "--data-dir"]).arg(world.folder.path());
+    assert!(revoke.output().unwrap().status.success());
+    world.heard("revoke ada refresh_token").await;
+    assert_eq!((world.logins("ada").await, world.logins("bob").await), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_010_tokens_end_with_their_server_and_with_its_address() {
+    let world = World::new().await;
+    let _ada = world.connected("ada").await;
+    let kept = format!("[backends.github]\nurl = \"{}\"\nauth = \"oauth\"\n", world.server.url);
+    let world = world.restart(&kept).await;
+    assert_eq!(world.logins("ada").await, 1, "a restart ends nothing");
+    let moved = kept.replace("/mcp", "/other");
+    let world = world.restart(&moved).await;
+    world.heard("revoke ada refresh_token").await;
+    assert_eq!(world.logins("ada").await, 0);
+}
