@@ -8,8 +8,11 @@ export class Provider {
   redirectUrl = 'http://127.0.0.1:7777/callback';
   #state = randomUUID();
   #authorizeUrl;
+  #finishAuth;
 
-  constructor(name) {
+  /** `finishAuth` makes the arguments of the SDK's function of that name out of the answer's parameters. */
+  constructor(name, finishAuth = (answer) => [answer.get('code')]) {
+    this.#finishAuth = finishAuth;
     this.clientMetadata = {
       client_name: name,
       redirect_uris: [this.redirectUrl],
@@ -29,15 +32,14 @@ export class Provider {
   redirectToAuthorization(url) { this.#authorizeUrl = url; }
   invalidateCredentials() { this.given = undefined; }
 
-  /** Walks the login and gives the code that the redirect carries. */
-  async code() {
+  /** Walks the login and gives what the SDK wants of the redirect. */
+  async answer() {
     const end = await walk(this.#authorizeUrl);
     if (!end.href.startsWith(this.redirectUrl)) throw new Error(`sent to ${end.origin}${end.pathname} instead of the callback`);
     const sent = this.#authorizeUrl.searchParams.get('state');
     if (sent && end.searchParams.get('state') !== sent) throw new Error('the state did not come back');
-    const code = end.searchParams.get('code');
-    if (!code) throw new Error(`no code: ${end.searchParams.get('error')} ${end.searchParams.get('error_description')}`);
-    return code;
+    if (!end.searchParams.get('code')) throw new Error(`no code: ${end.searchParams.get('error')} ${end.searchParams.get('error_description')}`);
+    return this.#finishAuth(end.searchParams);
   }
 }
 
@@ -52,7 +54,7 @@ export async function connect(client, provider, open) {
     return { transport: first, loggedIn: false };
   } catch (error) {
     if (error?.constructor?.name !== 'UnauthorizedError') throw error;
-    await first.finishAuth(await provider.code());
+    await first.finishAuth(...await provider.answer());
   }
   const second = open();
   await client.connect(second);
