@@ -89,7 +89,7 @@ mod tests {
 
     // N-131
     #[test]
-    fn unusable_public_urls_are_refused() {
+    fn n_131_unusable_public_urls_are_refused() {
         for text in [
             "",
             "mcp.example.com",

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_read_back_until_it_ends() {
+    async fn oa_105_a_token_is_read_back_until_it_ends() {
         let keys = keys().await;
         let claims: Claims = serde_json::from_value(claims()).unwrap();
         let token = claims.sign(&keys, NOW).unwrap();
@@ -155,7 +155,7 @@ mod tests {
 
     // N-108
     #[tokio::test]
-    async fn a_token_with_another_header_is_refused() {
+    async fn n_108_a_token_with_another_header_is_refused() {
         let keys = keys().await;
         let kid = keys.active(NOW).unwrap().0.to_owned();
         let good = json!({ "typ": "at+jwt", "alg": "ES256", "kid": kid });

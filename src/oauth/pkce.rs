@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_of_wrong_form_is_refused() {
+    fn n_054_a_challenge_of_wrong_form_is_refused() {
         // N-54
         for wrong in ["a".repeat(42), "a".repeat(129), "a".repeat(42) + "="] {
             assert_eq!(CodeChallenge::parse(&wrong), None, "{wrong}");

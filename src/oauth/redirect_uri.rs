@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn dangerous_redirect_uris_are_refused() {
+    fn n_018_dangerous_redirect_uris_are_refused() {
         for raw in [
             "http://example.com/cb", // N-14
             "javascript:alert(1)",   // N-15
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_port_of_a_loopback_address_may_differ() {
+    fn n_047_only_the_port_of_a_loopback_address_may_differ() {
         let matches = |registered: &str, presented: &str| RedirectUri::stored(registered).matches(presented);
         // N-48
         assert!(matches("http://127.0.0.1/cb", "http://127.0.0.1:4711/cb"));

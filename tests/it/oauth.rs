@@ -16,6 +16,7 @@ mod master_key;
 mod refresh;
 mod refusals;
 mod registration;
+mod requirements;
 mod signing_keys;
 mod token;
 mod users;

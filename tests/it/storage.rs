@@ -170,7 +170,7 @@ async fn names(storage: &Storage) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_oldest_unused_clients_of_the_largest_network_are_evicted() {
+async fn oa_042_the_oldest_unused_clients_of_the_largest_network_are_evicted() {
     // OA-42
     let storage = Storage::in_memory().await.unwrap();
     let limits = UnusedLimits { clients: 5, bytes: i64::MAX, protected: Duration::from_mins(15) };

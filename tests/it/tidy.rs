@@ -2,6 +2,7 @@
 
 mod graph;
 mod references;
+mod requirements;
 mod words;
 
 use std::{

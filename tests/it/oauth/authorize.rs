@@ -28,7 +28,7 @@ async fn refusal(authority: &Authority, query: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_person_sees_the_request_and_approves_once() {
+async fn n_065_a_person_sees_the_request_and_approves_once() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let browser = browser("a");
@@ -56,7 +56,7 @@ async fn a_person_sees_the_request_and_approves_once() {
 }
 
 #[tokio::test]
-async fn the_state_is_returned_unchanged() {
+async fn n_074_the_state_is_returned_unchanged() {
     // N-74
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -77,7 +77,7 @@ async fn another_browser_does_not_see_the_request() {
 }
 
 #[tokio::test]
-async fn a_sealed_request_opens_for_its_browser_until_it_expires() {
+async fn oa_068_a_sealed_request_opens_for_its_browser_until_it_expires() {
     // OA-68
     let authority = Authority::new().await;
     let transaction = authority.begin(&Authority::query(&authority.client().await, &[])).await;
@@ -141,7 +141,7 @@ async fn a_replayed_request_is_decided_once() {
 }
 
 #[tokio::test]
-async fn a_request_fits_the_form_of_the_login_page() {
+async fn oa_030_a_request_fits_the_form_of_the_login_page() {
     // OA-30: a form has at most 8 KiB
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -162,7 +162,7 @@ async fn a_request_fits_the_form_of_the_login_page() {
 }
 
 #[tokio::test]
-async fn backend_names_are_shown_only_after_a_login() {
+async fn oa_006_backend_names_are_shown_only_after_a_login() {
     // OA-6, OA-65
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -206,7 +206,7 @@ async fn backend_names_are_shown_only_after_a_login() {
 }
 
 #[tokio::test]
-async fn a_request_expires_after_ten_minutes() {
+async fn n_067_a_request_expires_after_ten_minutes() {
     // N-67
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
@@ -220,7 +220,7 @@ async fn a_request_expires_after_ten_minutes() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_trusted_redirect_uri_ends_on_a_page() {
+async fn oa_060_a_request_without_a_trusted_redirect_uri_ends_on_a_page() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let query = |changes: &[(&str, &str)]| Authority::query(&client, changes);
@@ -241,7 +241,7 @@ async fn a_request_without_a_trusted_redirect_uri_ends_on_a_page() {
 }
 
 #[tokio::test]
-async fn other_errors_of_a_request_are_sent_to_the_client() {
+async fn n_050_other_errors_of_a_request_are_sent_to_the_client() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let query = |changes: &[(&str, &str)]| Authority::query(&client, changes);
@@ -267,7 +267,7 @@ async fn other_errors_of_a_request_are_sent_to_the_client() {
 }
 
 #[tokio::test]
-async fn an_error_is_not_redirected_automatically_to_an_untrusted_site() {
+async fn n_062_an_error_is_not_redirected_automatically_to_an_untrusted_site() {
     // N-62
     let authority = Authority::new().await;
     let metadata = json!({ "redirect_uris": ["https://somewhere.example/cb"] });
@@ -282,7 +282,7 @@ async fn an_error_is_not_redirected_automatically_to_an_untrusted_site() {
 }
 
 #[tokio::test]
-async fn a_denial_is_sent_to_the_client() {
+async fn n_071_a_denial_is_sent_to_the_client() {
     // N-71
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
@@ -294,7 +294,7 @@ async fn a_denial_is_sent_to_the_client() {
 }
 
 #[tokio::test]
-async fn only_a_key_with_admin_rights_grants_administration() {
+async fn n_061_only_a_key_with_admin_rights_grants_administration() {
     // N-61
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[("scope", "mcp:use mcp:admin")]);

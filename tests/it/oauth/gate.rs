@@ -48,7 +48,7 @@ pub(super) async fn knock(authority: &Authority, uri: &str, authorization: Optio
 }
 
 #[tokio::test]
-async fn a_request_without_a_credential_gets_the_metadata_url() {
+async fn oa_107_a_request_without_a_credential_gets_the_metadata_url() {
     let authority = Authority::new().await;
     let answer = knock(&authority, "/mcp", None).await;
     assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
@@ -68,7 +68,7 @@ async fn a_request_without_a_credential_gets_the_metadata_url() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_refused_the_same_way_each_time() {
+async fn oa_111_a_wrong_token_is_refused_the_same_way_each_time() {
     // N-105, OA-111
     let authority = Authority::new().await;
     let first = knock(&authority, "/mcp", Some("Bearer garbage")).await;
@@ -81,7 +81,7 @@ async fn a_wrong_token_is_refused_the_same_way_each_time() {
 }
 
 #[tokio::test]
-async fn a_token_opens_its_own_endpoint_alone() {
+async fn oa_114_a_token_opens_its_own_endpoint_alone() {
     // OA-114
     let authority = Authority::new().await;
     for own in ["/mcp", "/mcp/git", "/sse", "/sse/time"] {
@@ -133,7 +133,7 @@ async fn a_cached_credential_needs_no_database() {
 }
 
 #[tokio::test]
-async fn an_access_token_can_be_revoked_by_itself() {
+async fn oa_129_an_access_token_can_be_revoked_by_itself() {
     // OA-129
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -148,7 +148,7 @@ async fn an_access_token_can_be_revoked_by_itself() {
 }
 
 #[tokio::test]
-async fn a_key_opens_sse_by_header_or_query_and_leaves_no_trace() {
+async fn n_121_a_key_opens_sse_by_header_or_query_and_leaves_no_trace() {
     // N-118
     let authority = Authority::new().await;
     let key = authority.key.expose();
@@ -190,7 +190,7 @@ fn ticketed(authority: &Authority) -> (impl Serve, Arc<Mutex<Option<Arc<MessageT
 }
 
 #[tokio::test]
-async fn a_stream_opened_with_a_key_in_the_query_has_a_ticket_for_its_messages_while_it_is_open() {
+async fn oa_122_a_stream_opened_with_a_key_in_the_query_has_a_ticket_for_its_messages_while_it_is_open() {
     // OA-122: clients drop the query of `/sse` when they post to `/messages`
     let authority = Authority::new().await;
     let (router, open) = ticketed(&authority);
@@ -211,7 +211,7 @@ async fn a_stream_opened_with_a_key_in_the_query_has_a_ticket_for_its_messages_w
 }
 
 #[tokio::test]
-async fn a_ticket_ends_with_the_key_that_it_stands_for() {
+async fn oa_128_a_ticket_ends_with_the_key_that_it_stands_for() {
     // OA-122, OA-128
     let authority = Authority::new().await;
     let (router, open) = ticketed(&authority);
@@ -241,7 +241,7 @@ async fn a_ticket_ends_with_the_key_that_it_stands_for() {
 }
 
 #[tokio::test]
-async fn a_key_opens_mcp_only_if_direct_use_is_allowed() {
+async fn oa_118_a_key_opens_mcp_only_if_direct_use_is_allowed() {
     // OA-118
     let authority = Authority::new().await;
     let bearer = format!("Bearer {}", authority.key.expose());
@@ -257,7 +257,7 @@ async fn a_key_opens_mcp_only_if_direct_use_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_key_without_the_right_is_refused_without_naming_a_scope() {
+async fn oa_110_a_key_without_the_right_is_refused_without_naming_a_scope() {
     // OA-110
     let authority = Authority::new().await;
     let (key, _) = Authority::key(&authority.oauth, "eve", Rights::none()).await;
@@ -266,7 +266,7 @@ async fn a_key_without_the_right_is_refused_without_naming_a_scope() {
 }
 
 #[tokio::test]
-async fn administration_needs_its_scope() {
+async fn n_110_administration_needs_its_scope() {
     // N-110
     let authority = Authority::new().await;
     let bearer = format!("Bearer {}", authority.access_token("/mcp").await);
@@ -290,7 +290,7 @@ async fn administration_needs_its_scope() {
 }
 
 #[tokio::test]
-async fn a_preflight_passes_without_a_credential() {
+async fn n_005_a_preflight_passes_without_a_credential() {
     // N-5
     let authority = Authority::new().await;
     let request = Request::options("/mcp").body(Body::empty()).unwrap();

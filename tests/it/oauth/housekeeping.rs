@@ -25,7 +25,7 @@ async fn expired_rows_are_purged_and_live_ones_stay() {
 }
 
 #[tokio::test]
-async fn a_revoked_client_loses_its_grants_and_cannot_register_again_until_it_is_restored() {
+async fn oa_041_a_revoked_client_loses_its_grants_and_cannot_register_again_until_it_is_restored() {
     // OA-41: an identical registration has the same id, so it must not undo what the operator did
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -61,7 +61,7 @@ async fn a_revoked_client_that_has_a_secret_cannot_register_again_either() {
 }
 
 #[tokio::test]
-async fn a_client_without_consent_is_deleted_a_day_after_its_last_registration() {
+async fn oa_043_a_client_without_consent_is_deleted_a_day_after_its_last_registration() {
     // OA-43
     let authority = Authority::new().await;
     authority.tokens("/mcp").await;
@@ -95,7 +95,7 @@ async fn a_grant_is_revoked_by_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn the_least_recently_used_grant_is_evicted_for_the_twenty_first() {
+async fn oa_135_the_least_recently_used_grant_is_evicted_for_the_twenty_first() {
     // OA-135
     let authority = Authority::new().await;
     let (client, first) = authority.tokens("/mcp").await;

@@ -28,7 +28,7 @@ async fn the_first_key_is_created_once() {
 }
 
 #[tokio::test]
-async fn every_wrong_key_is_refused_alike() {
+async fn n_068_every_wrong_key_is_refused_alike() {
     // N-68
     let authority = Authority::new().await;
     let new = NewKey {
@@ -51,7 +51,7 @@ async fn every_wrong_key_is_refused_alike() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_rate_limited_and_a_valid_key_always_passes() {
+async fn oa_127_a_wrong_key_is_rate_limited_and_a_valid_key_always_passes() {
     // OA-127
     let authority = Authority::new().await;
     for _ in 0..10 {

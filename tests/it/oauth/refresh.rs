@@ -18,7 +18,7 @@ fn text(answer: &Value, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_refresh_rotates_and_can_happen_at_once() {
+async fn oa_089_every_refresh_rotates_and_can_happen_at_once() {
     // OA-89, OA-93
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -31,7 +31,7 @@ async fn every_refresh_rotates_and_can_happen_at_once() {
 }
 
 #[tokio::test]
-async fn concurrent_processes_get_the_same_successor() {
+async fn n_097_concurrent_processes_get_the_same_successor() {
     // N-97
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -66,7 +66,7 @@ async fn two_gateways_on_one_database_agree_on_the_successor() {
 }
 
 #[tokio::test]
-async fn a_rotated_token_after_the_grace_period_revokes_the_family() {
+async fn n_098_a_rotated_token_after_the_grace_period_revokes_the_family() {
     // N-98
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -82,7 +82,7 @@ async fn a_rotated_token_after_the_grace_period_revokes_the_family() {
 }
 
 #[tokio::test]
-async fn a_lost_response_is_repeated_while_its_tokens_are_unused() {
+async fn oa_091_a_lost_response_is_repeated_while_its_tokens_are_unused() {
     // OA-91
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -111,7 +111,7 @@ async fn a_used_access_token_proves_that_the_response_arrived() {
 }
 
 #[tokio::test]
-async fn a_withdrawn_successor_ends_its_access_tokens_at_once() {
+async fn oa_092_a_withdrawn_successor_ends_its_access_tokens_at_once() {
     // OA-91: another process has the access token of the lost answer in its cache, and its use is not stored yet
     let folder = tempfile::tempdir().unwrap();
     let process = async |seed| {
@@ -203,7 +203,7 @@ async fn a_token_that_is_revoked_again_and_again_is_written_down_once() {
 }
 
 #[tokio::test]
-async fn a_scope_may_be_narrower_never_wider() {
+async fn n_100_a_scope_may_be_narrower_never_wider() {
     // N-100
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -222,7 +222,7 @@ async fn a_scope_may_be_narrower_never_wider() {
 }
 
 #[tokio::test]
-async fn one_kind_of_token_is_not_accepted_as_another() {
+async fn n_101_one_kind_of_token_is_not_accepted_as_another() {
     // N-101
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -231,7 +231,7 @@ async fn one_kind_of_token_is_not_accepted_as_another() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_takes_its_grants_along() {
+async fn n_102_a_revoked_key_takes_its_grants_along() {
     // N-102
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
@@ -243,7 +243,7 @@ async fn a_revoked_key_takes_its_grants_along() {
 }
 
 #[tokio::test]
-async fn an_unused_refresh_token_expires_and_a_grant_ends_despite_refreshes() {
+async fn oa_095_an_unused_refresh_token_expires_and_a_grant_ends_despite_refreshes() {
     // OA-95
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;

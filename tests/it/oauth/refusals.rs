@@ -191,7 +191,7 @@ async fn each_refused_access_token_is_logged_with_its_reason_and_without_the_tok
 }
 
 #[tokio::test]
-async fn each_valid_credential_for_another_place_is_logged_with_its_reason_and_without_the_secret() {
+async fn oa_108_each_valid_credential_for_another_place_is_logged_with_its_reason_and_without_the_secret() {
     // OA-108, OA-118
     let authority = Authority::new().await;
     let gate = Gate::new(authority.oauth.clone(), GateSettings::default());

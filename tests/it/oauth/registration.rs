@@ -69,7 +69,7 @@ async fn a_client_secret_is_issued_on_request_and_never_stored() {
 }
 
 #[tokio::test]
-async fn an_invalid_registration_is_refused_with_its_code() {
+async fn n_024_an_invalid_registration_is_refused_with_its_code() {
     let authority = Authority::new().await;
     let uris = |uri: &str| json!({ "redirect_uris": [uri] });
     let with = |member: &str, value: Value| {
@@ -108,7 +108,7 @@ async fn an_invalid_registration_is_refused_with_its_code() {
 }
 
 #[tokio::test]
-async fn a_body_of_17_kib_is_too_large() {
+async fn n_027_a_body_of_17_kib_is_too_large() {
     // N-27
     let authority = Authority::new().await;
     let metadata = json!({ "redirect_uris": ["https://a.example/cb"], "client_name": "x".repeat(17 * 1024) });
@@ -116,7 +116,7 @@ async fn a_body_of_17_kib_is_too_large() {
 }
 
 #[tokio::test]
-async fn a_flood_is_rate_limited() {
+async fn n_028_a_flood_is_rate_limited() {
     // N-28
     let authority = Authority::new().await;
     let mut limited = None;

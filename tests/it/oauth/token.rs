@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::support::oauth::{Authority, CALLBACK, VERIFIER};
 
 #[tokio::test]
-async fn a_code_yields_an_access_token_and_a_refresh_token() {
+async fn n_060_a_code_yields_an_access_token_and_a_refresh_token() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let code = authority.code(&Authority::query(&client, &[("scope", "claudeai")])).await;
@@ -26,7 +26,7 @@ async fn a_code_yields_an_access_token_and_a_refresh_token() {
 }
 
 #[tokio::test]
-async fn a_request_that_fails_leaves_the_code_usable() {
+async fn n_058_a_request_that_fails_leaves_the_code_usable() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let metadata = json!({ "client_name": "Another", "redirect_uris": [CALLBACK] });
@@ -55,7 +55,7 @@ async fn a_request_that_fails_leaves_the_code_usable() {
 }
 
 #[tokio::test]
-async fn a_code_works_once_and_a_second_use_revokes_its_tokens() {
+async fn oa_085_a_code_works_once_and_a_second_use_revokes_its_tokens() {
     let authority = Authority::new().await;
     let client = authority.client().await;
     let code = authority.code(&Authority::query(&client, &[])).await;
@@ -73,7 +73,7 @@ async fn a_code_works_once_and_a_second_use_revokes_its_tokens() {
 }
 
 #[tokio::test]
-async fn one_of_two_concurrent_redemptions_succeeds() {
+async fn n_094_one_of_two_concurrent_redemptions_succeeds() {
     // N-94
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -85,7 +85,7 @@ async fn one_of_two_concurrent_redemptions_succeeds() {
 }
 
 #[tokio::test]
-async fn a_code_expires_after_a_minute() {
+async fn n_092_a_code_expires_after_a_minute() {
     // N-92
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -95,7 +95,7 @@ async fn a_code_expires_after_a_minute() {
 }
 
 #[tokio::test]
-async fn the_form_of_a_request_is_checked() {
+async fn oa_080_the_form_of_a_request_is_checked() {
     let authority = Authority::new().await;
     let send = async |content_type: &str, body: &str| {
         let request = Request::post("/token").header(header::CONTENT_TYPE, content_type);
@@ -116,7 +116,7 @@ async fn the_form_of_a_request_is_checked() {
 }
 
 #[tokio::test]
-async fn a_client_authenticates_exactly_as_it_registered() {
+async fn oa_036_a_client_authenticates_exactly_as_it_registered() {
     let authority = Authority::new().await;
     let confidential = async |method: &str| {
         let metadata = json!({ "redirect_uris": [CALLBACK], "token_endpoint_auth_method": method });
@@ -157,7 +157,7 @@ async fn a_client_authenticates_exactly_as_it_registered() {
 }
 
 #[tokio::test]
-async fn without_a_resource_the_scopes_select_the_endpoint() {
+async fn oa_066_without_a_resource_the_scopes_select_the_endpoint() {
     // OA-66
     let authority = Authority::new().await;
     let client = authority.client().await;
@@ -170,7 +170,7 @@ async fn without_a_resource_the_scopes_select_the_endpoint() {
 }
 
 #[tokio::test]
-async fn revocation_reveals_nothing_and_affects_only_own_tokens() {
+async fn n_124_revocation_reveals_nothing_and_affects_only_own_tokens() {
     // N-124
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;

@@ -50,7 +50,7 @@ async fn the_start_page_has_links_that_add_the_endpoint_to_editors() {
 
 // OA-132
 #[tokio::test]
-async fn people_see_and_revoke_their_grants() {
+async fn oa_132_people_see_and_revoke_their_grants() {
     let site = Site::open().await;
     let mut browser = site.browser();
     browser.log_in_alone(&site.key).await;

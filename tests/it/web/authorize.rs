@@ -60,7 +60,7 @@ async fn a_denial_is_sent_to_the_app() {
 
 // N-72
 #[tokio::test]
-async fn every_new_app_needs_a_decision_despite_a_live_session() {
+async fn n_072_every_new_app_needs_a_decision_despite_a_live_session() {
     let site = Site::open().await;
     let mut browser = site.browser();
     for name in ["First", "Second"] {
@@ -78,7 +78,7 @@ async fn every_new_app_needs_a_decision_despite_a_live_session() {
 
 // OA-77
 #[tokio::test]
-async fn an_app_may_ask_for_a_fresh_login() {
+async fn oa_077_an_app_may_ask_for_a_fresh_login() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
@@ -121,7 +121,7 @@ async fn a_forged_form_changes_nothing() {
 
 // N-8
 #[tokio::test]
-async fn another_site_cannot_send_the_form() {
+async fn n_008_another_site_cannot_send_the_form() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
@@ -230,7 +230,7 @@ async fn nothing_is_stored_before_a_login() {
 
 // OA-6, OA-65
 #[tokio::test]
-async fn an_unknown_backend_looks_like_any_other_until_the_login() {
+async fn oa_065_an_unknown_backend_looks_like_any_other_until_the_login() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
@@ -285,7 +285,7 @@ async fn a_request_belongs_to_the_browser_that_started_it() {
 
 // N-70
 #[tokio::test]
-async fn a_key_in_the_url_is_ignored() {
+async fn n_070_a_key_in_the_url_is_ignored() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let page = site.browser().authorize(&client, &[("key", &site.key), ("api_key", &site.key)]).await;
@@ -324,7 +324,7 @@ async fn an_error_leads_to_an_untrusted_site_only_by_a_link() {
 
 // OA-19, OA-22, OA-28
 #[tokio::test]
-async fn the_pages_are_not_for_other_sites() {
+async fn oa_022_the_pages_are_not_for_other_sites() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let path = authorize_path(&client, &[]);

@@ -21,7 +21,7 @@ async fn a_missing_page_is_reported_as_a_page_or_as_json() {
 
 // OA-76, N-45
 #[tokio::test]
-async fn an_unknown_client_gets_a_page_with_advice() {
+async fn oa_076_an_unknown_client_gets_a_page_with_advice() {
     let site = Site::open().await;
     let page = site.browser().authorize("nobody", &[]).await;
     assert_eq!((page.status, page.heading()), (StatusCode::BAD_REQUEST, "Unknown app"));

@@ -122,7 +122,7 @@ async fn a_probe_may_come_to_the_bare_url() {
 
 // N-7
 #[tokio::test]
-async fn pages_of_other_sites_may_not_call_the_mcp_endpoints() {
+async fn n_007_pages_of_other_sites_may_not_call_the_mcp_endpoints() {
     let configured = GuardSettings { origins: vec!["https://tool.example.org".to_owned()], ..settings() };
     let status =
         async |path: &str, origin: &str| ask(&configured, Request::get(path).header("origin", origin)).await.status();
@@ -253,7 +253,7 @@ async fn only_a_trusted_proxy_may_say_where_a_request_came_from() {
 
 // OA-123, N-118
 #[tokio::test]
-async fn the_query_never_reaches_the_log() {
+async fn n_118_the_query_never_reaches_the_log() {
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
     impl io::Write for Lines {

@@ -8,7 +8,7 @@ use super::site::{CALLBACK, Site};
 
 // OA-69
 #[tokio::test]
-async fn the_session_cookie_is_bound_to_this_host() {
+async fn oa_069_the_session_cookie_is_bound_to_this_host() {
     let site = Site::open().await;
     let page = site.browser().get("/login").await;
     let cookie = page.headers[header::SET_COOKIE].to_str().unwrap();
@@ -21,7 +21,7 @@ async fn the_session_cookie_is_bound_to_this_host() {
 
 // N-75
 #[tokio::test]
-async fn the_session_id_changes_at_login() {
+async fn n_075_the_session_id_changes_at_login() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
@@ -114,7 +114,7 @@ async fn a_session_ends_with_the_key_it_came_from() {
 
 // OA-133
 #[tokio::test]
-async fn only_a_form_logs_out() {
+async fn oa_133_only_a_form_logs_out() {
     let site = Site::open().await;
     let mut browser = site.browser();
     browser.log_in_alone(&site.key).await;
