@@ -219,6 +219,7 @@ impl From<LoginProblem> for Problem {
                        user. Nothing was stored."
                     .to_owned(),
                 advice: vec!["If you asked for it, log out here, and log in with the key that the app uses."],
+                retry_after: None,
             },
             LoginProblem::Ticket(TicketRefusal::Lapsed) => Self {
                 status: StatusCode::BAD_REQUEST,
@@ -226,6 +227,7 @@ impl From<LoginProblem> for Problem {
                 title: "This address has expired",
                 text: "The address of a connect page is valid for an hour.".to_owned(),
                 advice: vec!["Use the tool in your app again, or connect the server on the account page."],
+                retry_after: None,
             },
             LoginProblem::NoRequest => Self {
                 status: StatusCode::BAD_REQUEST,
@@ -235,6 +237,7 @@ impl From<LoginProblem> for Problem {
                        or took longer than 10 minutes. Nothing was stored."
                     .to_owned(),
                 advice: vec!["Connect the server again on the account page."],
+                retry_after: None,
             },
             LoginProblem::Upstream(UpstreamError::Login(error)) => {
                 tracing::warn!(%error, "a login at a server did not succeed");

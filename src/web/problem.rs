@@ -88,7 +88,7 @@ impl Problem {
             error => format!("The login at the server did not succeed: {error}."),
         };
         let title = "The server cannot be connected";
-        Self { status, error: "temporarily_unavailable", title, text, advice: vec![advice] }
+        Self { status, error: "temporarily_unavailable", title, text, advice: vec![advice], retry_after: None }
     }
 
     /// No page at this address.

@@ -3,7 +3,7 @@
 use lockkeeper::oauth::BeginOutcome;
 use serde_json::json;
 
-use crate::support::oauth::{Authority, CALLBACK, parameter};
+use crate::support::oauth::{Authority, CALLBACK, FROM, parameter};
 
 /// What becomes of a request with these parameters: `consent`, `page ERROR`, or `client ERROR`.
 async fn outcome(changes: &[(&str, &str)]) -> String {
@@ -13,7 +13,7 @@ async fn outcome(changes: &[(&str, &str)]) -> String {
 }
 
 async fn raw(authority: &Authority, query: &str) -> String {
-    match authority.oauth.authorization().begin(query).await {
+    match authority.oauth.authorization().begin(query, FROM).await {
         BeginOutcome::Page(refusal) => format!("page {}", refusal.error),
         BeginOutcome::Redirect(redirect) => {
             assert!(redirect.location.starts_with(CALLBACK), "{}", redirect.location);
