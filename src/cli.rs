@@ -41,6 +41,7 @@ pub mod store;
 pub mod table;
 pub mod tools;
 pub mod translate;
+pub mod upstream;
 pub mod users;
 pub mod version;
 
@@ -129,6 +130,9 @@ pub enum Command {
     SigningKeys(signing_keys::SigningKeysCommand),
     /// Prints the audit trail
     Audit(audit::AuditArgs),
+    /// Shows and ends the accounts that users have connected at servers
+    #[command(subcommand)]
+    Upstream(upstream::UpstreamCommand),
     /// Rotates the key that encrypts the secrets in the database
     #[command(subcommand)]
     MasterKey(master_key::MasterKeyCommand),
@@ -194,6 +198,7 @@ impl Command {
             Self::Grants(command) => command.run(process).await,
             Self::SigningKeys(command) => command.run(process).await,
             Self::Audit(args) => args.run(process).await,
+            Self::Upstream(command) => command.run(process).await,
             Self::MasterKey(command) => command.run(process).await,
             Self::Translate(args) => args.run(process),
             Self::Healthcheck(args) => args.run(process).await,

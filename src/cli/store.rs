@@ -25,7 +25,8 @@ pub enum IfMissing {
 pub struct AdminStore {
     /// The authorization server on it.
     pub oauth: OAuth,
-    storage: Storage,
+    /// The database itself.
+    pub storage: Storage,
 }
 
 impl AdminStore {

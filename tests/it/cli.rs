@@ -68,6 +68,7 @@ fn the_help_has_every_command() {
       grants        Shows and revokes the grants that people gave to clients
       signing-keys  Shows, rotates and retires the keys that sign access tokens
       audit         Prints the audit trail
+      upstream      Shows and ends the accounts that users have connected at servers
       master-key    Rotates the key that encrypts the secrets in the database
       translate     Shows a message as a client or server of another protocol version gets it
       healthcheck   Exits with 0 if the running gateway answers (for containers)
@@ -142,6 +143,8 @@ fn every_command_has_help() {
         "signing-keys rotate",
         "signing-keys retire",
         "audit",
+        "upstream list",
+        "upstream disconnect",
         "master-key rotate",
         "healthcheck",
         "version",

@@ -161,3 +161,16 @@ async fn n_111_a_token_of_the_server_opens_nothing_at_the_gateway() {
     assert_eq!(answer.status(), 401);
     assert!(answer.headers()["www-authenticate"].to_str().unwrap().contains("error=\"invalid_token\""));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_011_with_client_credentials_the_gateway_has_one_token_for_all_users() {
+    let options = "client_id = \"gateway\"\nclient_secret = \"secret-of-gateway\"";
+    let world = World::in_mode("client-credentials", options).await;
+    let (ada, bob) = (world.person("ada"), world.person("bob"));
+    assert_eq!(ada.client("2025-11-25", json!({})).call("github__whoami").await, "gateway");
+    assert_eq!(bob.client("2026-07-28", json!({})).call("github__whoami").await, "gateway");
+    let log = world.server.take_log();
+    let requests = log.iter().filter(|line| *line == "token client_credentials resource=true").count();
+    assert_eq!(requests, 1, "{log:?}");
+    assert_eq!((world.logins("ada").await, world.logins("bob").await), (0, 0));
+}

@@ -48,3 +48,38 @@ async fn up_010_tokens_end_with_their_server_and_with_its_address() {
     world.heard("revoke ada refresh_token").await;
     assert_eq!(world.logins("ada").await, 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_134_the_operator_lists_and_ends_connected_accounts() {
+    let world = World::new().await;
+    let ada = world.connected("ada").await;
+    assert_eq!(ada.client("2025-11-25", json!({})).call("github__whoami").await, "ada");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        command.arg("upstream").args(arguments).arg("--data-dir").arg(world.folder.path()).output().unwrap()
+    };
+    let listed = run(&["list", "--json"]).stdout;
+    let listed: serde_json::Value = serde_json::from_slice(&listed).unwrap();
+    assert_eq!(
+        (&listed[0]["user"], &listed[0]["server"], &listed[0]["scope"]),
+        (&json!("ada"), &json!("github"), &json!("read"))
+    );
+    let text = String::from_utf8(run(&["list"]).stdout).unwrap();
+    assert!(!text.contains("access-") && !text.contains("refresh-") && !text.contains("secret-of"), "{text}");
+    assert!(!run(&["disconnect", "bob", "github"]).status.success());
+    assert!(run(&["disconnect", "ada", "github"]).status.success());
+    world.heard("revoke ada refresh_token").await;
+    let words = ada.client("2025-06-18", json!({})).call("github__whoami").await;
+    assert!(words.contains("/connect/github?t="), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_010_tokens_end_with_their_deleted_user() {
+    let world = World::new().await;
+    let _ada = world.connected("ada").await;
+    let mut delete = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    let output = delete.args(["users", "delete", "ada", "--data-dir"]).arg(world.folder.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    world.heard("revoke ada refresh_token").await;
+    assert_eq!(world.logins("ada").await, 0);
+}

@@ -211,6 +211,7 @@ async fn token(State(inner): State<Arc<Inner>>, Form(form): Form<HashMap<String,
         let mut table = inner.table.lock();
         match form["grant_type"].as_str() {
             "authorization_code" => table.codes.remove(&form["code"]),
+            "client_credentials" => Some((form["client_id"].clone(), form.get("scope").cloned().unwrap_or_default())),
             _ => table.refresh.remove(&form["refresh_token"]),
         }
     };

@@ -26,14 +26,14 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn new() -> Self {
-        Self::with("").await
+        Self::in_mode("oauth", "").await
     }
 
-    /// A gateway whose server has further options.
-    pub(super) async fn with(options: &str) -> Self {
+    /// A gateway with this value of `auth`, and further options.
+    pub(super) async fn in_mode(auth: &str, options: &str) -> Self {
         let server = ProtectedServer::start().await;
         let folder = tempfile::tempdir().unwrap();
-        let text = format!("[backends.github]\nurl = \"{}\"\nauth = \"oauth\"\n{options}\n", server.url);
+        let text = format!("[backends.github]\nurl = \"{}\"\nauth = \"{auth}\"\n{options}\n", server.url);
         std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
         let (url, stop, running) = start(folder.path()).await;
         Self { server, url, folder, stop, running }
