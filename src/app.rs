@@ -45,6 +45,7 @@ use crate::{
         status::{GroupStatus, Status},
     },
     oauth::{self, BackendNames, OAuth, master_key},
+    openid::{OpenIdDeps, Providers},
     resource::Gate,
     storage::Storage,
     support::{Clock, SealingKey, Secret},
@@ -325,9 +326,13 @@ impl Foundation<'_> {
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),
             settings: web::WebSettings::new(public_url.clone()),
+            providers: self.providers(&world)?,
             status,
         };
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
+        if web.providers.specs().next().is_some() {
+            world.tracker.spawn(web.clone().keep_logins_bound(world.cancel.clone()));
+        }
         let others = self.oauth.router().merge(machine::router(machine)).merge(web::router(web));
         let others = others.merge(server_cards::router(&self.oauth));
         let others = others.merge(client_metadata::router(self.upstream.clone()));
@@ -340,6 +345,25 @@ impl Foundation<'_> {
         let ended = CancellationToken::new();
         let parts = Parts { storage, oauth, upstream, path, telemetry, tracker, cancel, ended };
         Ok((service, parts, background, reloader))
+    }
+
+    /// The OpenID providers at which people log in.
+    fn providers(&self, world: &World) -> anyhow::Result<Providers> {
+        if self.config.login.is_empty() {
+            return Ok(Providers::default());
+        }
+        let deps = OpenIdDeps {
+            fetcher: world
+                .fetcher
+                .clone()
+                .map_or_else(Fetcher::system, Ok)
+                .context("no TLS for the login providers")?,
+            clock: Arc::clone(&world.clock),
+            random: Arc::clone(&world.random),
+            key: self.state_key.for_purpose("logins at providers"),
+            root: self.public_url.as_str().to_owned(),
+        };
+        Ok(Providers::new(self.config.login.clone(), deps))
     }
 
     /// Returns the status of the gateway, computed on each request.

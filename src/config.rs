@@ -32,6 +32,7 @@ pub mod inputs;
 pub mod limits;
 pub mod load;
 pub mod log;
+mod login;
 mod network;
 pub mod problem;
 pub mod public_url;

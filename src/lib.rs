@@ -19,6 +19,7 @@
 //! | [`oauth`], [`resource`] | the authorization server, and who is let in |
 //! | [`oauth_client`] | logs a person in at a protected server elsewhere |
 //! | [`doctor`] | what the well-known clients require of a deployment |
+//! | [`openid`] | logs people in at OpenID providers |
 //! | [`web`], [`http`] | pages for people, and the guard around every route |
 //! | [`listener`] | the listening socket and its connections: bounds, timeouts, what is closed first |
 //! | [`vault`] | secrets of users at servers, sealed |
@@ -52,6 +53,7 @@ pub mod mcp;
 pub mod model;
 pub mod oauth;
 pub mod oauth_client;
+pub mod openid;
 pub mod resource;
 pub mod storage;
 pub mod support;

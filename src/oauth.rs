@@ -28,6 +28,7 @@ pub mod opaque;
 mod pepper;
 pub mod pkce;
 pub mod policy;
+mod provider_accounts;
 pub mod redirect_uri;
 mod registration;
 pub mod revocation;

@@ -20,6 +20,7 @@ mod grants;
 mod key_rotation;
 mod master_key;
 pub mod mcp_sessions;
+mod provider_logins;
 mod refresh_tokens;
 mod revocations;
 mod server_info;
@@ -50,6 +51,7 @@ pub use gateway_values::GatewayValueTable;
 pub use grants::{GrantTable, ListedGrant};
 pub use master_key::{MasterSealed, MasterSealedValues};
 pub use mcp_sessions::McpSessionTable;
+pub use provider_logins::{BoundLogin, ProviderLoginTable};
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, RefreshTokenTable, Rotation};
 pub use revocations::{Revocation, RevocationTable};
 pub use server_info::{ServerInfoRow, ServerInfoTable};
@@ -178,6 +180,11 @@ impl Storage {
     /// API keys.
     pub const fn keys(&self) -> KeyTable<'_> {
         KeyTable(&self.database)
+    }
+
+    /// Logins through OpenID providers.
+    pub const fn provider_logins(&self) -> ProviderLoginTable<'_> {
+        ProviderLoginTable(&self.database)
     }
 
     /// Refresh tokens.

@@ -1,5 +1,5 @@
 //! Pages for people: start, login, consent, account, connect. Knows nothing of MCP messages; `oauth` handles
-//! authorization requests, `upstream` logins at servers.
+//! authorization requests, `openid` logins at providers, and `upstream` logins at servers.
 //!
 //! Every page works without scripts. The module `error` turns every error into a page or JSON.
 
@@ -8,14 +8,18 @@ mod account;
 mod accounts;
 mod assets;
 mod authorize;
+mod bound_logins;
 mod connect;
 mod connect_address;
 mod error;
 mod forms;
 mod login;
+mod login_cookie;
 mod pages;
 mod posted_form;
 mod problem;
+mod provider_login;
+mod provider_logout;
 mod same_origin;
 mod session;
 mod start;
@@ -53,6 +57,9 @@ pub fn router(state: WebState) -> Router {
         .route("/authorize", authorize)
         .route("/oauth/consent/{transaction}", get(authorize::show))
         .route("/login", get(login::show).post(login::log_in))
+        .route("/oauth/login/start", post(provider_login::begin))
+        .route("/oauth/login/callback/{provider}", get(provider_login::finish))
+        .route("/oauth/login/backchannel/{provider}", post(provider_logout::receive))
         .route("/logout", post(login::log_out))
         .route("/account", get(account::show))
         .route("/account/revoke", post(account::revoke))

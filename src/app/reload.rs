@@ -127,6 +127,7 @@ fn pending(running: &Config, other: &Config) -> Vec<&'static str> {
         ("data_dir", running.data_dir == other.data_dir),
         ("[limits]", running.limits == other.limits),
         ("[auth]", running.auth == other.auth),
+        ("[login]", running.login == other.login),
         ("[http]", running.http == other.http),
         ("[stdio]", running.stdio == other.stdio),
         ("[clients]", running.clients == other.clients),

@@ -20,6 +20,13 @@ pub enum AuditEvent {
         /// The user.
         user: Option<UserId>,
     },
+    /// A person who came from a provider is not let in.
+    LoginRefused {
+        /// The name of the provider in the configuration.
+        provider: String,
+        /// The reason, without the provider's own words.
+        reason: String,
+    },
     /// A wrong API key, on a page or as a credential.
     KeyRefused {
         /// The client's address.
@@ -198,6 +205,8 @@ pub enum Revoker {
     Holder(KeyId),
     /// The client.
     Client(ClientId),
+    /// The OpenID provider of this issuer, which reported a logout or ended a login.
+    Provider(String),
 }
 
 /// What happened to a user.
@@ -220,6 +229,9 @@ impl AuditEvent {
         match self {
             Self::Login { user, key } => L::new("login", "login").with("user", user).with("key", key),
             Self::Logout { user } => L::new("logout", "logout").maybe("user", user.as_ref()),
+            Self::LoginRefused { provider, reason } => L::new("login_refused", "login through a provider refused")
+                .with("name", provider)
+                .with("reason", reason),
             Self::KeyRefused { from } => L::alarming("key_refused", "API key refused").with("ip", from),
             Self::KeyMisplaced { key, reason } => {
                 L::new("key_misplaced", "API key refused").maybe("key", key.as_ref()).with("reason", reason)
@@ -258,12 +270,7 @@ impl AuditEvent {
                 .with("by", by),
             Self::Client(event) => event.line(),
             Self::Key(event) => event.line(),
-            Self::User(user, change) => match change {
-                UserChange::Disabled => L::new("user_disabled", "user disabled"),
-                UserChange::Enabled => L::new("user_enabled", "user enabled"),
-                UserChange::Deleted => L::new("user_deleted", "user deleted"),
-            }
-            .with("user", user),
+            Self::User(user, change) => change.line().with("user", user),
             Self::ConfigurationChanged { summary } => {
                 L::new("configuration_changed", "configuration changed").with("reason", summary)
             }
@@ -275,6 +282,18 @@ impl AuditEvent {
                     .with("user", user)
                     .with("backend", backend)
             }
+        }
+    }
+}
+
+// === impl UserChange ===
+
+impl UserChange {
+    const fn line(self) -> AuditLine {
+        match self {
+            Self::Disabled => AuditLine::new("user_disabled", "user disabled"),
+            Self::Enabled => AuditLine::new("user_enabled", "user enabled"),
+            Self::Deleted => AuditLine::new("user_deleted", "user deleted"),
         }
     }
 }
@@ -349,6 +368,7 @@ impl fmt::Display for Revoker {
             Self::Operator => f.write_str("operator"),
             Self::Holder(key) => write!(f, "key {key}"),
             Self::Client(client) => write!(f, "client {client}"),
+            Self::Provider(issuer) => write!(f, "provider {issuer}"),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     clients::ClientsConfig, environment::Environment, http::HttpConfig, limits::LimitsConfig, log::LogConfig,
     problem::ConfigProblem, public_url::PublicUrl, stdio::StdioConfig,
 };
-use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, Naming};
+use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LoginProvider, Naming};
 
 /// The default listen address.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
@@ -30,6 +30,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// The authorization server.
     pub auth: AuthPolicy,
+    /// OpenID providers at which people log in, beside the API key.
+    pub login: Vec<LoginProvider>,
     /// HTTP access rules.
     pub http: HttpConfig,
     /// Rules for clients on standard input and output.

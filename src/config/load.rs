@@ -23,6 +23,7 @@ use super::{
     inputs::{self, OpenInput},
     limits::LimitsConfig,
     log::{self, LogConfig, LogFormat},
+    login,
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,
     section::{Section, SectionReader},
@@ -30,7 +31,7 @@ use super::{
     tree::Document,
 };
 use crate::{
-    model::{AuthPolicy, BackendId, BackendSpec, Groups, Naming},
+    model::{AuthPolicy, BackendId, BackendSpec, Groups, LoginProvider, Naming},
     support::Secret,
 };
 
@@ -77,6 +78,7 @@ struct FileOptions {
     data_dir: Option<PathBuf>,
     limits: LimitsConfig,
     auth: AuthPolicy,
+    login: Vec<LoginProvider>,
     http: HttpConfig,
     stdio: StdioConfig,
     clients: ClientsConfig,
@@ -119,13 +121,14 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     let log =
         LogConfig { filter: filter.unwrap_or(file.log.filter), format: given.log_format.unwrap_or(file.log.format) };
     let (limits, auth, http, stdio, clients) = (file.limits, file.auth, file.http, file.stdio, file.clients);
-    let (environment, groups) = (environment.clone(), file.groups);
+    let (environment, groups, login) = (environment.clone(), file.groups, file.login);
     Ok(Config {
         listen,
         public_url,
         data_dir,
         limits,
         auth,
+        login,
         http,
         stdio,
         clients,
@@ -323,12 +326,15 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     let mut stdio = root.table("stdio");
     let backends = root.table("backends");
     let servers: Vec<BackendId> = backends.names().filter_map(|name| BackendId::normalise(name).ok()).collect();
+    let groups = groups::read_all(root.table("groups"), &servers);
+    let names: Vec<BackendId> = servers.iter().cloned().chain(groups.iter().map(|group| group.id.clone())).collect();
     let file = FileOptions {
         listen: root.parsed("listen", parse_listen),
         public_url: root.parsed("public_url", PublicUrl::parse),
         data_dir: root.text("data_dir").map(|text| base.join(text)),
         limits: LimitsConfig::read(&mut sections.0),
         auth: auth::read(&mut sections.1),
+        login: login::read_all(root.table("login"), &names),
         http: HttpConfig::read(&mut sections.2),
         stdio: StdioConfig::read(&mut stdio),
         clients: ClientsConfig::read(root.table("clients")),
@@ -336,7 +342,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         renamed: renamed(&backends),
         without_effect: Vec::new(),
         backends: backend::read_all(backends, Dialect::Own, base),
-        groups: groups::read_all(root.table("groups"), &servers),
+        groups,
     };
     sections.0.finish();
     sections.1.finish();

@@ -54,6 +54,12 @@ impl Rights {
         Self { backends: self.backends.intersect(&other.backends), admin: self.admin && other.admin }
     }
 
+    /// Rights that either has.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        Self { backends: self.backends.union(&other.backends), admin: self.admin || other.admin }
+    }
+
     /// True if `other` allows everything that this allows.
     pub fn is_within(&self, other: &Self) -> bool {
         self.intersect(other) == *self
@@ -85,6 +91,20 @@ impl AllowedBackends {
         Self::Only(backends.filter_map(|id| Some((id.as_str().to_owned(), self.access(id)?))).collect())
     }
 
+    fn union(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => Self::All,
+            (Self::Only(one), Self::Only(two)) => {
+                let mut both = one.clone();
+                for (id, access) in two {
+                    let held = both.entry(id.clone()).or_insert(*access);
+                    *held = (*held).max(*access);
+                }
+                Self::Only(both)
+            }
+        }
+    }
+
     fn intersect(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::All, rest) | (rest, Self::All) => rest.clone(),
@@ -108,6 +128,19 @@ mod tests {
         assert_eq!(both.backends.access(&git), Some(Access::ReadOnly));
         assert_eq!(both.backends.access(&BackendId::parse("time").unwrap()), None);
         assert!(!both.admin);
+    }
+
+    #[test]
+    fn a_union_has_the_wider_access_of_both() {
+        let only = |id: &str, access| Rights {
+            backends: AllowedBackends::Only(BTreeMap::from([(id.to_owned(), access)])),
+            admin: false,
+        };
+        let both = only("git", Access::ReadOnly).union(&only("time", Access::Full)).union(&only("git", Access::Full));
+        let access = |id| both.backends.access(&BackendId::parse(id).unwrap());
+        assert_eq!((access("git"), access("time"), access("other")), (Some(Access::Full), Some(Access::Full), None));
+        assert!(both.union(&Rights { admin: true, ..Rights::none() }).admin);
+        assert_eq!(both.union(&Rights::all_backends()), Rights::all_backends());
     }
 
     #[test]

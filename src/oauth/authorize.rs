@@ -204,8 +204,8 @@ impl Authorization {
         let target = &resolved.endpoint.target;
         if !self.deps.settings.backends.are_opened(&holder.rights.backends, target) {
             let reason = match target {
-                Target::Merged => "the API key is for the endpoints of groups, and not for this one",
-                Target::Backend(_) => "the API key does not reach this backend",
+                Target::Merged => "the API key or account is for the endpoints of groups, and not for this one",
+                Target::Backend(_) => "the API key or account does not reach this backend",
             };
             return Ok(request.fail("access_denied", reason).redirect(&self.deps.settings));
         }

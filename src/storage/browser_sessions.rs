@@ -104,6 +104,12 @@ impl BrowserSessionTable<'_> {
         Ok(())
     }
 
+    /// Deletes every session of this key.
+    pub async fn delete_of(&self, key: &KeyId) -> Result<(), StorageError> {
+        sqlx::query("DELETE FROM browser_sessions WHERE key_id = ?").bind(key.as_str()).execute(&self.0.pool).await?;
+        Ok(())
+    }
+
     /// Deletes sessions whose last use or start lies before these moments; returns their number.
     pub async fn delete_stale(&self, used_before: Timestamp, created_before: Timestamp) -> Result<u64, StorageError> {
         let done = sqlx::query("DELETE FROM browser_sessions WHERE used_at <= ? OR created_at <= ?")

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     model::{
-        AllowedBackends, BackendId, GrantId, Groups, Rights,
+        AllowedBackends, BackendId, GrantId, Groups, KeyAccount, KeyKind, Rights,
         status::{BackendState, BackendStatus, GroupStatus, SessionStatus, Status, summary},
     },
     oauth::{GrantView, KeyHolder},
@@ -84,6 +84,7 @@ pub(super) async fn show(
         token: visitor.token(Purpose::Account).await?,
         user: holder.user_name(),
         key: (!holder.user.is_of_key()).then_some(&*holder.name),
+        provider: provider(&state, &holder),
         notice: shown.ok().and_then(|Query(shown)| shown.done).map(AccountNotice::sentence),
         grants: grants.iter().map(|grant| grant_row(grant, &state.oauth.settings().backends.groups(), now)).collect(),
         accounts: accounts::of(&state, &holder, &holder.rights).await?,
@@ -91,6 +92,12 @@ pub(super) async fn show(
         backends: backends(&status, &holder),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())
+}
+
+/// The name of the provider at which the holder logs in.
+fn provider<'a>(state: &'a WebState, holder: &'a KeyHolder) -> Option<&'a str> {
+    let KeyKind::Account(KeyAccount::Provider { issuer, .. }) = &holder.kind else { return None };
+    Some(state.providers.of_issuer(issuer).map_or(issuer, |spec| &spec.label))
 }
 
 /// True if the holder of a key may see a client: it belongs to the same user and may do no more than the key.

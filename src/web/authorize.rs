@@ -24,7 +24,8 @@ use super::{
 use crate::{
     model::ClientIp,
     oauth::{
-        self, BeginOutcome, Browser, LoginPrompt, PendingAuthorization, StoreOutcome, Transaction, TransactionId, Trust,
+        self, BeginOutcome, Browser, KeyHolder, LoginPrompt, PendingAuthorization, StoreOutcome, Transaction,
+        TransactionId, Trust,
     },
     support::Secret,
 };
@@ -133,14 +134,7 @@ async fn log_in(
     match login::check(state, visitor, form.key).await? {
         Ok(holder) => {
             visitor.log_in(&holder).await?;
-            match state.oauth.authorization().keep(transaction, &visitor.browser().await?, &holder).await? {
-                StoreOutcome::Waiting => {
-                    let next = format!("{}/oauth/consent/{}", state.settings.base(), transaction.id);
-                    Ok(axum::response::Redirect::to(&next).into_response())
-                }
-                StoreOutcome::Refused(redirect) => redirect_to_app(state, StatusCode::BAD_REQUEST, &redirect),
-                StoreOutcome::Spent => Err(Problem::foreign_form()),
-            }
+            logged_in(state, visitor, (transaction, &holder)).await
         }
         // the request stays in the form (`OA-73`)
         Err(failure) => {
@@ -148,6 +142,22 @@ async fn log_in(
             let page = pages::LoginPage { alert: Some(failure.alert()), ..page.await? };
             Ok(failure.answer(page))
         }
+    }
+}
+
+/// Leads to the decision about a request for which somebody has just logged in.
+pub(super) async fn logged_in(
+    state: &WebState,
+    visitor: &mut Visitor,
+    (transaction, holder): (&Transaction, &KeyHolder),
+) -> Result<Response, Problem> {
+    match state.oauth.authorization().keep(transaction, &visitor.browser().await?, holder).await? {
+        StoreOutcome::Waiting => {
+            let next = format!("{}/oauth/consent/{}", state.settings.base(), transaction.id);
+            Ok(axum::response::Redirect::to(&next).into_response())
+        }
+        StoreOutcome::Refused(redirect) => redirect_to_app(state, StatusCode::BAD_REQUEST, &redirect),
+        StoreOutcome::Spent => Err(Problem::foreign_form()),
     }
 }
 
@@ -204,7 +214,9 @@ async fn login_page<'a>(
 ) -> Result<pages::LoginPage<'a>, Problem> {
     let token = visitor.token(Purpose::Transaction(sealed)).await?;
     let request = Some(pages::LoginRequest { transaction: sealed, client: &transaction.client_name });
-    Ok(pages::LoginPage { layout: pages::Layout::new(&state.settings), token, alert: None, request, connect: None })
+    let providers = pages::provider_buttons(&state.providers);
+    let layout = pages::Layout::new(&state.settings);
+    Ok(pages::LoginPage { layout, token, alert: None, request, connect: None, providers })
 }
 
 /// Redirects the browser to the app, automatically or by a link (`OA-74`, `OA-75`).

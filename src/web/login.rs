@@ -120,7 +120,9 @@ async fn page(
     alert: Option<String>,
 ) -> Result<pages::LoginPage<'static>, Problem> {
     let token = visitor.token(Purpose::Login).await?;
-    Ok(pages::LoginPage { layout: pages::Layout::new(&state.settings), token, alert, request: None, connect: None })
+    let providers = pages::provider_buttons(&state.providers);
+    let layout = pages::Layout::new(&state.settings);
+    Ok(pages::LoginPage { layout, token, alert, request: None, connect: None, providers })
 }
 
 /// The login page in front of a connect page.
@@ -133,7 +135,8 @@ pub(super) async fn ask_for(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-fn go_on(state: &WebState, connect: Option<&ConnectAddress>) -> Response {
+/// The connect page that waited for the login, or the account page.
+pub(super) fn go_on(state: &WebState, connect: Option<&ConnectAddress>) -> Response {
     match connect {
         Some(address) => Redirect::to(&format!("{}/connect/{}", state.settings.base(), address.text())).into_response(),
         None => to_account(state),

@@ -9,7 +9,7 @@ use super::{
     state::WebSettings,
     texts::{Destination, Permission, Sensitivity},
 };
-use crate::oauth::ClientOrigin;
+use crate::{model::LoginProvider, oauth::ClientOrigin, openid::Providers};
 
 /// Data that every page shows.
 #[derive(Debug, Clone)]
@@ -56,6 +56,15 @@ pub(super) struct LoginPage<'a> {
     pub(super) request: Option<LoginRequest<'a>>,
     /// The address of the connect page that the login leads to.
     pub(super) connect: Option<String>,
+    /// Providers at which the person may log in instead.
+    pub(super) providers: Vec<ProviderButton>,
+}
+
+/// The button of a provider.
+#[derive(Debug)]
+pub(super) struct ProviderButton {
+    pub(super) name: String,
+    pub(super) label: String,
 }
 
 /// Authorization request of a login.
@@ -148,6 +157,8 @@ pub(super) struct AccountPage<'a> {
     pub(super) user: &'a str,
     /// Name of the key of the login, if other keys may share its user.
     pub(super) key: Option<&'a str>,
+    /// Name of the provider of the login.
+    pub(super) provider: Option<&'a str>,
     /// Result of the last action.
     pub(super) notice: Option<&'static str>,
     pub(super) grants: Vec<GrantItem>,
@@ -226,6 +237,12 @@ pub(super) struct GroupItem {
 
 /// A page with its HTTP status.
 pub(super) struct PageResponse<T>(pub(super) StatusCode, pub(super) T);
+
+/// The buttons of the providers, as configured.
+pub(super) fn provider_buttons(providers: &Providers) -> Vec<ProviderButton> {
+    let button = |spec: &LoginProvider| ProviderButton { name: spec.name.clone(), label: spec.label.clone() };
+    providers.specs().map(button).collect()
+}
 
 // === impl Layout ===
 

@@ -8,6 +8,7 @@ use http::{HeaderValue, StatusCode, header};
 use super::session;
 use crate::{
     oauth::{self, AuthorizationError, UnsealError},
+    storage::StorageError,
     upstream::LoginError,
 };
 
@@ -99,6 +100,12 @@ impl Problem {
     /// Internal error; only the log has the cause.
     pub(super) fn internal() -> Self {
         Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Error of the store.
+    pub(super) fn from_storage(error: &StorageError) -> Self {
+        tracing::error!(%error, "a login could not be stored");
+        if error.is_busy() { Self::of_status(StatusCode::SERVICE_UNAVAILABLE) } else { Self::internal() }
     }
 
     /// Error for a status of the router.

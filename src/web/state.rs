@@ -7,6 +7,7 @@ use url::Url;
 use crate::{
     model::status::Status,
     oauth::OAuth,
+    openid::Providers,
     storage::Storage,
     support::{Clock, Random},
     upstream::Upstream,
@@ -22,6 +23,8 @@ pub struct WebState {
     pub oauth: OAuth,
     /// The gateway as a client of protected servers.
     pub upstream: Upstream,
+    /// The OpenID providers at which people log in.
+    pub providers: Providers,
     /// Storage of browser sessions.
     pub storage: Storage,
     /// Clock.

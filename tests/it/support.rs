@@ -3,6 +3,7 @@
 pub(crate) mod http;
 pub(crate) mod internet;
 pub(crate) mod oauth;
+pub(crate) mod provider;
 pub(crate) mod strict;
 
 use serde_json::Value;

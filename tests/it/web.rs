@@ -6,4 +6,6 @@ mod client_documents;
 mod errors;
 mod layers;
 mod login;
+mod provider_login;
+mod provider_logout;
 mod site;

@@ -91,7 +91,7 @@ impl AuthorizationError {
 
     /// The API key of the browser session was revoked or has expired (`OA-128`).
     pub fn logged_out() -> Self {
-        let description = "The API key of this session is revoked or expired. Log in with another key.".to_owned();
+        let description = "The API key or account of this session is revoked or expired. Log in again.".to_owned();
         Self { error: "access_denied", description, status: 403, retry_after: None }
     }
 }

@@ -80,9 +80,9 @@ fn start(backends: Option<BackendList>) -> String {
 }
 
 fn login(alert: Option<&str>, request: Option<LoginRequest<'_>>) -> String {
-    LoginPage { layout: layout(), token: "token".to_owned(), alert: alert.map(str::to_owned), request, connect: None }
-        .render()
-        .unwrap()
+    let providers = vec![ProviderButton { name: "corp".to_owned(), label: HOSTILE.to_owned() }];
+    let (layout, alert) = (layout(), alert.map(str::to_owned));
+    LoginPage { layout, token: "token".to_owned(), alert, request, connect: None, providers }.render().unwrap()
 }
 
 fn consent(client: &str, target: &RedirectTarget) -> String {
@@ -124,6 +124,7 @@ fn account(grants: Vec<GrantItem>, backends: BackendList) -> String {
         token: "token".to_owned(),
         user: HOSTILE,
         key: Some(HOSTILE),
+        provider: Some(HOSTILE),
         notice: Some("The app is disconnected."),
         clients: if grants.is_empty() { Vec::new() } else { vec![client] },
         accounts: accounts(),

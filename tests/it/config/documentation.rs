@@ -30,6 +30,8 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("`[backends.<name>.tools]`", "backends.x.tools", "/$defs/tools/properties"),
     ("`[groups.<name>]`", "groups.x", "/$defs/group/properties"),
     ("`[groups.<name>.tools]`", "groups.x.tools", "/$defs/group_tools/properties"),
+    ("`[login.<name>]`", "login.x", "/$defs/login/properties"),
+    ("`[login.<name>.rights.<rule>]`", "login.x.rights.r", "/$defs/login_rights/properties"),
 ];
 
 #[test]
@@ -139,6 +141,8 @@ fn the_example_file_is_valid_by_the_schema() {
         "[backends.x]\ncommand = \"a\"\nurl = \"https://b.example/mcp\"",
         "[clients.x]\nprofil = \"strict\"",
         "[groups.x]\nservers = []",
+        "[login.x]\nissuer = \"https://id.example\"",
+        "[login.x]\nissuer = \"https://id.example\"\nclient_id = \"a\"\nsession = \"short\"",
         "[groups.x]\nservers = [\"a\"]\ntools.rename = { a = \"b\" }",
     ] {
         assert_ne!(errors(wrong), [""; 0], "{wrong}");
@@ -187,6 +191,9 @@ fn literals() -> BTreeSet<String> {
     found
 }
 
+/// What a provider cannot do without.
+const PROVIDER: &str = "issuer = \"https://id.test\"\nclient_id = \"a\"\nsubjects = [\"*\"]\n";
+
 /// Returns `true` if the parser knows the key in this table, whatever its value.
 fn is_known(table: &str, name: &str) -> bool {
     let text = match table {
@@ -222,6 +229,8 @@ fn loaded(key: &Key, value: Option<&str>) -> Result<String, String> {
         "groups.x.tools" => {
             "[backends.y]\nbuiltin = \"demo\"\n[groups.x]\nservers = [\"y\"]\n[groups.x.tools]\n".to_owned()
         }
+        "login.x" => format!("[login.x]\n{PROVIDER}"),
+        "login.x.rights.r" => format!("[login.x]\n{PROVIDER}[login.x.rights.r]\nsubjects = [\"ann\"]\n"),
         table => format!("[{table}]\n"),
     };
     let config = load("lockkeeper.toml", &format!("{heading}{reached}\n{line}"), &[]);

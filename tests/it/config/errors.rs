@@ -358,3 +358,37 @@ fn rules_for_tools_that_cannot_be_followed_are_reported() {
     lockkeeper.toml:7:1: backends.x.tools.allowed: unknown option
     ");
 }
+
+#[test]
+fn a_login_provider_that_cannot_work_is_reported() {
+    let text = "[backends.docs]\nbuiltin = \"demo\"\n[groups.work]\nservers = [\"docs\"]\n[login.Corp]\nissuer = \"http://id.example\"\n\
+                client_secret = \"\"\nalgorithms = [\"HS256\", \"none\"]\ndomains = [\"@example.com\"]\nbackends = [\"dosc\", \"work:read\"]\n\
+                [login.other]\nissuer = \"https://id.example/.well-known/openid-configuration\"\nclient_id = \"a\"\n\
+                scopes = [\"a b\"]\nsubjects = [\"*\"]\n[login.other.rights.ops]\nadmin = true\n";
+    let problems = load("lockkeeper.toml", text, &[]).unwrap_err().to_string();
+    for expected in [
+        "login.Corp: `Corp` is no name for a provider",
+        "login.Corp.issuer: this must be an `https` URL; `http` is allowed for loopback addresses only",
+        "login.Corp: `client_id` is missing",
+        "login.Corp.client_secret: this is empty",
+        "login.Corp.algorithms[0]: this must be one of `RS256`",
+        "login.Corp.algorithms[1]: this must be one of `RS256`",
+        "login.Corp.domains[0]: this must be a domain",
+        "login.Corp.backends[0]: there is no server or group `dosc`; did you mean `docs`?",
+        "login.Corp: nobody may log in through this provider",
+        "login.other.issuer: write the issuer alone",
+        "login.other.scopes[0]: this is no scope",
+        "login.other.rights.ops: these rights are for nobody",
+    ] {
+        assert!(problems.contains(expected), "{expected}\n{problems}");
+    }
+    assert!(!problems.contains("backends[1]"), "{problems}");
+    let text = "[login.corp]\nissuer = \"https://id.example\"\nclient_id = \"a\"\nclient_secret = \"${SECRET}\"\nsession = \"bound\"\n\
+                domains = [\"Example.COM\"]\n";
+    let config = load("lockkeeper.toml", text, &[("SECRET", "hunter2")]).unwrap();
+    assert!(!format!("{config:?}").contains("hunter2"));
+    assert_eq!(config.login[0].scopes, ["openid", "email", "profile", "offline_access"]);
+    let twice = format!("{text}{}", text.replace("login.corp", "login.two"));
+    let problems = load("lockkeeper.toml", &twice, &[("SECRET", "x")]).unwrap_err().to_string();
+    assert!(problems.contains("another provider has this issuer too"), "{problems}");
+}

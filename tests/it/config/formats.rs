@@ -174,7 +174,7 @@ fn the_example_file_shows_the_defaults_and_every_option() {
     // Every commented option exists: without the marks `#:` the file still loads.
     let whole: String =
         text.lines().map(|line| line.strip_prefix("#: ").unwrap_or(line)).collect::<Vec<_>>().join("\n");
-    let variables = [("GITHUB_SECRET", "t"), ("DOCS_TOKEN", "t"), ("HOME", "/home/ada")];
+    let variables = [("GITHUB_SECRET", "t"), ("DOCS_TOKEN", "t"), ("CORP_SECRET", "t"), ("HOME", "/home/ada")];
     let config = load_beside(
         &[
             ("lockkeeper.toml", &whole),

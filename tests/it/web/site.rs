@@ -1,6 +1,6 @@
 //! A gateway site in memory, and a browser with cookies.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Router, body::Body};
 use http::{HeaderMap, Request, StatusCode, header};
@@ -10,10 +10,11 @@ use lockkeeper::{
     fetch::Fetcher,
     http::{Bound, GuardSettings},
     model::{
-        BackendId, Direct, GroupSpec, KeyId, NewKey, Rights, UserId,
+        BackendId, Direct, GroupSpec, KeyId, LoginProvider, NewKey, Rights, UserId,
         status::{BackendState, BackendStatus, GroupStatus, OfferCounts, SessionStatus, Status},
     },
     oauth::{self, OAuth},
+    openid::{OpenIdDeps, Providers},
     storage::Storage,
     support::{Clock, ManualClock, Random, SealingKey, SeededRandom},
     upstream::{SignAssertion, Upstream, UpstreamDeps},
@@ -24,7 +25,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 use url::{Url, form_urlencoded};
 
-use crate::support::http::guarded;
+use crate::support::{http::guarded, provider::ScriptedProvider};
 
 /// The redirect URI of these tests' client: an app on this computer.
 pub(super) const CALLBACK: &str = "http://127.0.0.1:33418/callback";
@@ -38,6 +39,7 @@ pub(super) struct Site {
     pub(super) clock: Arc<ManualClock>,
     pub(super) key: String,
     pub(super) key_id: KeyId,
+    pub(super) web: web::WebState,
     app: Router,
 }
 
@@ -45,6 +47,8 @@ pub(super) struct Site {
 pub(super) struct Browser<'a> {
     site: &'a Site,
     pub(super) cookie: Option<String>,
+    /// Cookies of logins that are under way at a provider.
+    pub(super) logins: BTreeMap<String, String>,
 }
 
 /// A response, as the browser sees it.
@@ -90,9 +94,30 @@ impl Site {
     }
 
     pub(super) async fn with(storage: Storage, settings: oauth::OAuthSettings) -> Self {
-        let clock = Arc::new(ManualClock::default());
+        Self::assemble((storage, settings), Arc::default(), |_, _| Providers::default()).await
+    }
+
+    /// A site with a provider at which people log in, as configured.
+    pub(super) async fn with_provider(spec: LoginProvider) -> (Self, ScriptedProvider) {
+        let clock: Arc<ManualClock> = Arc::default();
+        let provider = ScriptedProvider::open(Arc::clone(&clock));
+        let fetcher = provider.internet.fetcher();
+        let base = (Storage::in_memory().await.unwrap(), oauth::OAuthSettings::new(ROOT));
+        let site = Self::assemble(base, clock, |clock, random| {
+            let key = SealingKey::ephemeral(&*random);
+            Providers::new(vec![spec], OpenIdDeps { fetcher, clock, random, key, root: ROOT.to_owned() })
+        });
+        (site.await, provider)
+    }
+
+    async fn assemble(
+        (storage, settings): (Storage, oauth::OAuthSettings),
+        clock: Arc<ManualClock>,
+        providers: impl FnOnce(Arc<dyn Clock>, Arc<dyn Random>) -> Providers,
+    ) -> Self {
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(42));
         let given: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
+        let providers = providers(Arc::clone(&given), Arc::clone(&random));
         let oauth = OAuth::open(storage.clone(), Arc::clone(&given), Arc::clone(&random), settings).await.unwrap();
         let public_url = Url::parse(ROOT).unwrap();
         let state = web::WebState {
@@ -102,16 +127,17 @@ impl Site {
             clock: given,
             random: Arc::clone(&random),
             settings: web::WebSettings::new(public_url.clone()),
+            providers,
             status: Arc::new(status),
         };
-        let app = web::router(state).merge(oauth.router());
+        let app = web::router(state.clone()).merge(oauth.router());
         let app = guarded(app, &GuardSettings::new(public_url, Bound::Network, random));
         let (key_id, key) = make_key(&oauth, "owner's key", (Some("owner"), Rights::all_backends())).await;
-        Self { oauth, clock, key, key_id, app }
+        Self { oauth, clock, key, key_id, web: state, app }
     }
 
     pub(super) fn browser(&self) -> Browser<'_> {
-        Browser { site: self, cookie: None }
+        Browser { site: self, cookie: None, logins: BTreeMap::new() }
     }
 
     /// A key of a user: its id and its text.
@@ -174,13 +200,24 @@ impl Browser<'_> {
     }
 
     pub(super) async fn send(&mut self, mut request: http::request::Builder, body: String) -> Seen {
-        if let Some(cookie) = &self.cookie {
-            request = request.header(header::COOKIE, cookie);
+        let logins = self.logins.iter().map(|(name, value)| format!("{name}={value}"));
+        let cookies: Vec<String> = self.cookie.iter().cloned().chain(logins).collect();
+        if !cookies.is_empty() {
+            request = request.header(header::COOKIE, cookies.join("; "));
         }
         let seen = self.site.send(request, body).await;
         for cookie in seen.headers.get_all(header::SET_COOKIE) {
-            let pair = cookie.to_str().unwrap().split(';').next().unwrap();
-            self.cookie = Some(pair.to_owned());
+            let cookie = cookie.to_str().unwrap();
+            let pair = cookie.split(';').next().unwrap();
+            match pair.split_once('=').unwrap() {
+                (name, _) if name.contains("-login-") && cookie.contains("Max-Age=0") => {
+                    self.logins.remove(name);
+                }
+                (name, value) if name.contains("-login-") => {
+                    self.logins.insert(name.to_owned(), value.to_owned());
+                }
+                _ => self.cookie = Some(pair.to_owned()),
+            }
         }
         seen
     }
@@ -203,6 +240,27 @@ impl Browser<'_> {
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.body);
         let next = answer.location().to_owned();
         self.get(&next).await
+    }
+
+    /// Presses the button of the provider on a login page; returns where the browser is sent.
+    pub(super) async fn choose_provider(&mut self, page: &Seen) -> Seen {
+        let token = page.field("token");
+        let transaction = page.body.contains("name=\"transaction\"").then(|| page.field("transaction"));
+        let fields = [("token", &*token), ("transaction", transaction.as_deref().unwrap_or_default())];
+        self.post("/oauth/login/start", &[&fields[..], &[("provider", "corp")]].concat()).await
+    }
+
+    /// Returns from the provider with this answer.
+    pub(super) async fn return_with(&mut self, answer: &str) -> Seen {
+        self.get(&format!("/oauth/login/callback/corp?{answer}")).await
+    }
+
+    /// Logs in at the provider without an authorization request.
+    pub(super) async fn log_in_at(&mut self, provider: &ScriptedProvider) -> Seen {
+        let page = self.get("/login").await;
+        let start = self.choose_provider(&page).await;
+        let answer = provider.log_in(start.location());
+        self.return_with(&answer).await
     }
 
     /// Logs in without an authorization request.

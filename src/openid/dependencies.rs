@@ -1,0 +1,22 @@
+//! What the logins depend on. Knows no login.
+
+use std::sync::Arc;
+
+use crate::{
+    fetch::Fetcher,
+    support::{Clock, Random, SealingKey},
+};
+
+/// What the logins depend on.
+pub struct OpenIdDeps {
+    /// Sends the requests to the providers.
+    pub fetcher: Fetcher,
+    /// Clock.
+    pub clock: Arc<dyn Clock>,
+    /// Source of states, nonces and verifiers.
+    pub random: Arc<dyn Random>,
+    /// Seals logins that are under way.
+    pub key: SealingKey,
+    /// The public URL of the gateway, without a trailing slash.
+    pub root: String,
+}

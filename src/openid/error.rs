@@ -1,0 +1,86 @@
+//! Failures of a login at a provider. The texts are for the log: people see the pages of `web`.
+
+use crate::fetch::{DocumentError, FetchError};
+
+/// Failure of a login at a provider.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenIdError {
+    /// There is no provider of this name.
+    #[error("there is no such provider")]
+    Unknown,
+    /// The provider does not answer, or not as its specification says.
+    #[error("the provider cannot be used now: {0}")]
+    Unavailable(String),
+    /// Too many logins came from one network.
+    #[error("too many logins from this network")]
+    Limited,
+    /// The answer belongs to no login of this browser that is under way.
+    #[error("the answer belongs to no login of this browser, or it is over")]
+    Foreign,
+    /// The answer names another issuer, or none although the provider always names itself (RFC 9207).
+    #[error("the answer names another issuer")]
+    Issuer,
+    /// The person did not log in, or declined.
+    #[error("the person did not log in there")]
+    Declined,
+    /// The provider refuses the request of the gateway, with this code.
+    #[error("the provider refuses: {0}")]
+    Refused(String),
+    /// A token is not valid.
+    #[error("a token of the provider is refused: {0}")]
+    Token(#[from] TokenProblem),
+}
+
+/// Reason why a token is not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TokenProblem {
+    /// The response has no id token.
+    #[error("there is none")]
+    Missing,
+    /// It is no JWT, or a claim is missing or of another type.
+    #[error("it is malformed")]
+    Malformed,
+    /// Its algorithm is not accepted.
+    #[error("its algorithm is not accepted")]
+    Algorithm,
+    /// The provider has no such key.
+    #[error("the provider has no such key")]
+    Key,
+    /// The signature is wrong.
+    #[error("its signature is wrong")]
+    Signature,
+    /// Another issuer.
+    #[error("it is from another issuer")]
+    Issuer,
+    /// It is for somebody else.
+    #[error("it is for another client")]
+    Audience,
+    /// Expired, or from the future, or issued before the login began.
+    #[error("it is not valid at this time")]
+    Time,
+    /// It is for another login.
+    #[error("its nonce is another one")]
+    Nonce,
+    /// A logout token is none, or says nothing of a person or a session.
+    #[error("it reports no logout")]
+    Logout,
+}
+
+impl OpenIdError {
+    /// A value that could not be sealed, which does not happen.
+    pub(super) fn unsealable() -> Self {
+        Self::Unavailable("the gateway could not seal the login".to_owned())
+    }
+}
+
+impl From<DocumentError> for OpenIdError {
+    fn from(error: DocumentError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl From<FetchError> for OpenIdError {
+    fn from(error: FetchError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}

@@ -1,0 +1,121 @@
+//! A login that is under way at a provider: sealed into the cookie of its browser. Knows nothing of cookies.
+
+use std::{collections::HashMap, time::Duration};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::support::{Digest, Random, Timestamp};
+
+/// Time for a login at a provider (`UP-12`).
+pub(super) const LIFETIME: Duration = Duration::from_mins(10);
+
+/// Maximum number of used states that are remembered; the one that ends first goes first.
+const MAX_SPENT: usize = 100_000;
+
+/// Login that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProviderPrompt {
+    /// A session at the provider is enough.
+    IfNeeded,
+    /// The person logs in there again (`OA-77`).
+    Fresh,
+}
+
+/// What a login needs when the browser returns.
+#[derive(Serialize, Deserialize)]
+pub(super) struct PendingLogin {
+    pub(super) provider: String,
+    /// Random; in the URL of both redirects.
+    pub(super) state: String,
+    /// Random; in the id token.
+    pub(super) nonce: String,
+    /// PKCE verifier.
+    pub(super) verifier: String,
+    pub(super) prompt: ProviderPrompt,
+    pub(super) begun: Timestamp,
+    /// What follows the login, in the words of the pages.
+    pub(super) after: String,
+}
+
+/// The parameters with which a provider sends the browser back. The error is the provider's text: it is never shown.
+#[derive(Debug, Default)]
+pub struct LoginAnswer<'a> {
+    /// `state`.
+    pub state: &'a str,
+    /// `iss` (RFC 9207).
+    pub issuer: Option<&'a str>,
+    /// `code`.
+    pub code: Option<&'a str>,
+    /// `error`.
+    pub error: Option<&'a str>,
+}
+
+/// States that were used: each is good for one answer. Another gateway on the same database does not know them; there
+/// the provider refuses the code.
+#[derive(Debug, Default)]
+pub(super) struct SpentStates(Mutex<HashMap<Digest, Timestamp>>);
+
+// === impl ProviderPrompt ===
+
+impl ProviderPrompt {
+    /// Its value of `prompt`.
+    pub(super) const fn parameter(self) -> Option<&'static str> {
+        match self {
+            Self::IfNeeded => None,
+            Self::Fresh => Some("login"),
+        }
+    }
+}
+
+// === impl PendingLogin ===
+
+impl PendingLogin {
+    pub(super) fn mint(
+        provider: &str,
+        prompt: ProviderPrompt,
+        after: &str,
+        random: &dyn Random,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            state: random.token(),
+            nonce: random.token(),
+            verifier: random.token(),
+            prompt,
+            begun: now,
+            after: after.to_owned(),
+        }
+    }
+
+    /// True if this is the answer to this login.
+    pub(super) fn fits(&self, provider: &str, answer: &LoginAnswer<'_>, now: Timestamp) -> bool {
+        let is_same = Digest::sha256(&self.state) == Digest::sha256(answer.state);
+        is_same && self.provider == provider && self.begun <= now && now < self.begun + LIFETIME
+    }
+}
+
+// === impl SpentStates ===
+
+impl SpentStates {
+    /// Uses a state; returns false if it was used before.
+    pub(super) fn spend(&self, login: &PendingLogin, now: Timestamp) -> bool {
+        let mut spent = self.0.lock();
+        let state = Digest::sha256(&login.state);
+        if spent.contains_key(&state) {
+            return false;
+        }
+        if spent.len() >= MAX_SPENT {
+            spent.retain(|_, end| now < *end);
+        }
+        if spent.len() >= MAX_SPENT
+            && let Some(first) = spent.iter().min_by_key(|(_, end)| **end).map(|(state, _)| *state)
+        {
+            spent.remove(&first);
+        }
+        spent.insert(state, login.begun + LIFETIME);
+        true
+    }
+}

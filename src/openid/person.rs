@@ -1,0 +1,193 @@
+//! A person whom a provider vouches for, and what the person may do (`UP-13`). Knows nothing of tokens and of accounts.
+
+use serde_json::Value;
+
+use crate::{
+    model::{LoginProvider, People, Rights},
+    support::Timestamp,
+};
+
+/// Maximum length of a name, in characters.
+const MAX_NAME: usize = 100;
+
+/// A person who logged in at a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// Issuer of the provider.
+    pub issuer: String,
+    /// The person there: with the issuer, all that the person is known by.
+    pub subject: String,
+    /// Name for people. Nothing depends on it.
+    pub name: String,
+    /// Email address, if the provider has verified it.
+    pub email: Option<String>,
+    /// Groups at the provider.
+    pub groups: Vec<String>,
+    /// Session at the provider, which it names when that ends (`sid`).
+    pub session: Option<String>,
+}
+
+/// A logout at a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logout {
+    /// Issuer of the provider.
+    pub issuer: String,
+    /// Id of the report, which may come once.
+    pub id: String,
+    /// Who logged out.
+    pub subject: Option<String>,
+    /// Session that ended.
+    pub session: Option<String>,
+    /// End of the report.
+    pub expires: Timestamp,
+}
+
+/// The claims of a person that the gateway uses.
+#[derive(Debug, Default)]
+pub(super) struct PersonClaims {
+    pub(super) email: Option<String>,
+    pub(super) groups: Option<Vec<String>>,
+    pub(super) name: Option<String>,
+}
+
+// === impl Person ===
+
+impl Person {
+    /// What the person may do; `None` if no rule lets the person in.
+    pub fn rights(&self, provider: &LoginProvider) -> Option<Rights> {
+        let fitting = provider.rules.iter().filter(|rule| self.is_among(&rule.people));
+        fitting.map(|rule| rule.rights.clone()).reduce(|one, other| one.union(&other))
+    }
+
+    fn is_among(&self, people: &People) -> bool {
+        let People::Listed { domains, groups, subjects } = people else { return true };
+        let domain = self.email.as_deref().and_then(|email| email.rsplit_once('@')).map(|(_, domain)| domain);
+        domain.is_some_and(|domain| domains.iter().any(|known| known.eq_ignore_ascii_case(domain)))
+            || groups.iter().any(|group| self.groups.contains(group))
+            || subjects.contains(&self.subject)
+    }
+}
+
+// === impl PersonClaims ===
+
+impl PersonClaims {
+    /// Reads the claims of an id token or of user information.
+    pub(super) fn read(claims: &Value, provider: &LoginProvider) -> Self {
+        let text = |name: &str| claims[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        // some providers write the boolean as text
+        let is_verified = claims["email_verified"] == true || claims["email_verified"] == "true";
+        let groups = claims.get(&provider.groups_claim).map(|groups| match groups {
+            Value::String(group) => vec![group.clone()],
+            Value::Array(groups) => groups.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            _ => Vec::new(),
+        });
+        Self { email: text("email").filter(|_| is_verified), groups, name: text("name") }
+    }
+
+    /// True if a claim that a rule or a page needs is missing.
+    pub(super) fn lack(&self, provider: &LoginProvider) -> bool {
+        let needs_groups = provider.rules.iter().any(|rule| match &rule.people {
+            People::Listed { groups, .. } => !groups.is_empty(),
+            People::Everybody => false,
+        });
+        self.email.is_none() || (needs_groups && self.groups.is_none())
+    }
+
+    /// These claims, and the others' where one is missing.
+    pub(super) fn or(self, others: Self) -> Self {
+        Self {
+            email: self.email.or(others.email),
+            groups: self.groups.or(others.groups),
+            name: self.name.or(others.name),
+        }
+    }
+
+    /// The name for people: a verified email address, else what the person chose, else the subject.
+    pub(super) fn display_name(&self, subject: &str) -> String {
+        let name = self.email.as_deref().or(self.name.as_deref()).unwrap_or(subject);
+        let clean: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
+        if clean.trim().is_empty() { "(no name)".to_owned() } else { clean.trim().to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::{Access, AllowedBackends, LoginRule, LoginSession};
+
+    fn provider(rules: Vec<LoginRule>) -> LoginProvider {
+        LoginProvider {
+            name: "corp".to_owned(),
+            issuer: "https://id.example".to_owned(),
+            client_id: "gateway".to_owned(),
+            client_secret: None,
+            label: "Corp".to_owned(),
+            scopes: vec!["openid".to_owned()],
+            algorithms: Vec::new(),
+            groups_claim: "roles".to_owned(),
+            rules,
+            session: LoginSession::Independent,
+        }
+    }
+
+    fn rule(lists: [&[&str]; 3], backend: &str) -> LoginRule {
+        let [domains, groups, subjects] = lists.map(|list| list.iter().map(|&text| text.to_owned()).collect());
+        let backends = AllowedBackends::Only([(backend.to_owned(), Access::Full)].into());
+        LoginRule { people: People::Listed { domains, groups, subjects }, rights: Rights { backends, admin: false } }
+    }
+
+    fn opened(claims: &Value, provider: &LoginProvider) -> Option<Vec<String>> {
+        let read = PersonClaims::read(claims, provider);
+        let person = Person {
+            issuer: provider.issuer.clone(),
+            subject: claims["sub"].as_str().unwrap().to_owned(),
+            name: String::new(),
+            email: read.email,
+            groups: read.groups.unwrap_or_default(),
+            session: None,
+        };
+        match person.rights(provider)?.backends {
+            AllowedBackends::Only(backends) => Some(backends.into_keys().collect()),
+            AllowedBackends::All => None,
+        }
+    }
+
+    #[test]
+    fn up_013_only_verified_addresses_groups_and_subjects_let_in_and_their_rights_add_up() {
+        let provider = provider(vec![
+            rule([&["example.com"], &[], &[]], "docs"),
+            rule([&[], &["engineering"], &[]], "git"),
+            rule([&[], &[], &["s-1"]], "ops"),
+        ]);
+        let ann = json!({ "sub": "s-1", "email": "ann@Example.com", "email_verified": true, "roles": ["engineering"] });
+        assert_eq!(opened(&ann, &provider).unwrap(), ["docs", "git", "ops"]);
+        assert_eq!(opened(&json!({ "sub": "x", "roles": "engineering" }), &provider).unwrap(), ["git"]);
+        for stranger in [
+            json!({ "sub": "S-1" }),
+            json!({ "sub": "x", "email": "ann@example.com" }),
+            json!({ "sub": "x", "email": "ann@example.com", "email_verified": false }),
+            json!({ "sub": "x", "email": "ann@example.com.evil", "email_verified": true }),
+            json!({ "sub": "x", "email": "ann@sub.example.com", "email_verified": true }),
+            json!({ "sub": "x", "email": "example.com", "email_verified": true }),
+            json!({ "sub": "x", "groups": ["engineering"] }),
+            json!({ "sub": "x", "roles": ["Engineering"] }),
+            json!({ "sub": "x", "roles": { "engineering": true } }),
+        ] {
+            assert_eq!(opened(&stranger, &provider), None, "{stranger}");
+        }
+    }
+
+    #[test]
+    fn a_name_for_people_is_short_and_printable() {
+        let name = |claims: Value| PersonClaims::read(&claims, &provider(Vec::new())).display_name("s-1");
+        assert_eq!(
+            name(json!({ "email": "ann@example.com", "email_verified": "true", "name": "Ann" })),
+            "ann@example.com"
+        );
+        assert_eq!(name(json!({ "email": "owner@example.com", "name": "Ann\u{7}\n" })), "Ann");
+        assert_eq!(name(json!({})), "s-1");
+        assert_eq!(name(json!({ "name": "x".repeat(500) })).len(), 100);
+    }
+}

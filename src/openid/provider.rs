@@ -1,0 +1,123 @@
+//! One provider: its documents, and tokens verified with its keys. Knows nothing of browsers.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use url::Url;
+
+use super::{
+    dependencies::OpenIdDeps,
+    discovery::{self, ProviderMetadata},
+    error::{OpenIdError, TokenProblem},
+    exchange::{ProviderClient, ProviderTokens},
+    person::{Logout, Person, PersonClaims},
+    provider_keys::ProviderKeys,
+    signed_token::TokenHead,
+    token_checks::{LoginContext, TokenContext},
+};
+use crate::{
+    fetch::{Documents, Exception, FetchBudget, FetchRules, Fetcher, Ports, Reach},
+    model::LoginProvider,
+    support::Clock,
+};
+
+/// Maximum size of a response of a provider, in bytes.
+const MAX_BODY: usize = 256 * 1024;
+/// Maximum time for a request to a provider.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Minimum time between two readings of the keys because a token names an unknown one.
+const COOL_DOWN: Duration = Duration::from_secs(30);
+
+/// One provider.
+pub(super) struct Provider {
+    pub(super) spec: LoginProvider,
+    fetcher: Fetcher,
+    rules: FetchRules,
+    discovery: Option<Url>,
+    metadata: Documents<ProviderMetadata>,
+    keys: Documents<ProviderKeys>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Provider {
+    pub(super) fn new(spec: LoginProvider, deps: &OpenIdDeps, budget: &Arc<FetchBudget>) -> Self {
+        let exceptions =
+            Url::parse(&spec.issuer).map(|issuer| Exception::Origin(issuer.origin())).into_iter().collect();
+        let reach = Reach { ports: Ports::Any, exceptions };
+        let rules = FetchRules { reach, max_body: MAX_BODY, deadline: DEADLINE };
+        let documents = || (deps.fetcher.clone(), rules.clone(), Arc::clone(budget), Arc::clone(&deps.clock));
+        let issuer = spec.issuer.clone();
+        let (fetcher, for_metadata, charged, clock) = documents();
+        let read = Box::new(move |_: &Url, body: &[u8]| ProviderMetadata::read(&issuer, body));
+        let metadata = Documents::new(fetcher, for_metadata, charged, clock, read);
+        let (fetcher, for_keys, charged, clock) = documents();
+        let keys = Documents::new(fetcher, for_keys, charged, clock, Box::new(|_, body| ProviderKeys::read(body)));
+        let (fetcher, clock) = (deps.fetcher.clone(), Arc::clone(&deps.clock));
+        Self { discovery: discovery::location(&spec.issuer), spec, fetcher, rules, metadata, keys, clock }
+    }
+
+    pub(super) async fn metadata(&self) -> Result<Arc<ProviderMetadata>, OpenIdError> {
+        let location = self.discovery.as_ref().ok_or_else(|| OpenIdError::Unavailable("no issuer".to_owned()))?;
+        Ok(self.metadata.read(location, None).await?.content)
+    }
+
+    /// The gateway as its client.
+    pub(super) fn client<'a>(&'a self, metadata: &'a ProviderMetadata, redirect_uri: &'a str) -> ProviderClient<'a> {
+        ProviderClient { spec: &self.spec, metadata, redirect_uri, fetcher: &self.fetcher, rules: &self.rules }
+    }
+
+    /// The person of a token response. User information fills in what the id token does not say.
+    pub(super) async fn person(
+        &self,
+        tokens: &ProviderTokens,
+        metadata: &ProviderMetadata,
+        login: LoginContext<'_>,
+    ) -> Result<Person, OpenIdError> {
+        let id_token = tokens.id_token.as_ref().ok_or(TokenProblem::Missing)?;
+        let claims = self.claims(id_token.expose(), metadata).await?;
+        let subject = self.context().id_token(&claims, login)?.to_owned();
+        let mut said = PersonClaims::read(&claims, &self.spec);
+        if said.lack(&self.spec)
+            && let Some(more) = self.client(metadata, "").user_info(&tokens.access, &subject).await
+        {
+            said = said.or(PersonClaims::read(&more, &self.spec));
+        }
+        Ok(Person {
+            issuer: self.spec.issuer.clone(),
+            name: said.display_name(&subject),
+            subject,
+            email: said.email,
+            groups: said.groups.unwrap_or_default(),
+            session: claims["sid"].as_str().map(str::to_owned),
+        })
+    }
+
+    /// The logout that a logout token reports.
+    pub(super) async fn logout(&self, token: &str) -> Result<Logout, OpenIdError> {
+        let claims = self.claims(token, &*self.metadata().await?).await?;
+        let found = self.context().logout_token(&claims)?;
+        Ok(Logout {
+            issuer: self.spec.issuer.clone(),
+            id: found.id.to_owned(),
+            subject: found.subject.map(str::to_owned),
+            session: found.session.map(str::to_owned),
+            expires: found.expires,
+        })
+    }
+
+    /// The claims of a token that the provider signed. A key that is unknown may be new, so the keys are read again.
+    async fn claims(&self, token: &str, metadata: &ProviderMetadata) -> Result<Value, OpenIdError> {
+        let head = TokenHead::read(token, &self.spec.algorithms)?;
+        let keys = self.keys.read(&metadata.jwks_uri, None).await?;
+        if let Some(key) = keys.content.find(head.key_id.as_deref(), head.algorithm) {
+            return Ok(head.claims(token, key)?);
+        }
+        let keys = self.keys.read_again(&metadata.jwks_uri, COOL_DOWN).await?;
+        let key = keys.content.find(head.key_id.as_deref(), head.algorithm).ok_or(TokenProblem::Key)?;
+        Ok(head.claims(token, key)?)
+    }
+
+    fn context(&self) -> TokenContext<'_> {
+        TokenContext { issuer: &self.spec.issuer, client_id: &self.spec.client_id, now: self.clock.now() }
+    }
+}

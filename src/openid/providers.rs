@@ -1,0 +1,221 @@
+//! The providers at which people log in, and the way of a browser there and back (`UP-12`). Knows nothing of pages.
+
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
+
+use url::Url;
+
+use super::{
+    dependencies::OpenIdDeps,
+    discovery::IssuerParameter,
+    error::OpenIdError,
+    pending_login::{LoginAnswer, PendingLogin, ProviderPrompt, SpentStates},
+    person::{Logout, Person},
+    provider::Provider,
+    token_checks::LoginContext,
+};
+use crate::{
+    fetch::FetchBudget,
+    model::{ClientIp, LoginProvider, LoginSession},
+    support::{Secret, limits::Buckets},
+};
+
+/// Context of sealed logins.
+const LOGIN: &[u8] = b"login at a provider";
+
+/// Maximum length of a code, in bytes.
+const MAX_CODE: usize = 4 * 1024;
+
+/// A login that begins.
+pub struct LoginStart {
+    /// Where the browser goes.
+    pub location: Url,
+    /// The state, which names the cookie.
+    pub state: String,
+    /// What the browser has to bring back: for its cookie.
+    pub sealed: String,
+}
+
+/// A login that is over.
+#[derive(Debug)]
+pub struct FinishedLogin {
+    /// Who logged in.
+    pub person: Person,
+    /// Refresh token, sealed, if the login is bound to the provider.
+    pub refresh: Option<Vec<u8>>,
+    /// What follows, as [`Providers::begin`] got it.
+    pub after: String,
+}
+
+/// Answer of a provider about a bound login.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// It goes on, with this sealed refresh token.
+    Continued(Vec<u8>),
+    /// It is over.
+    Ended,
+}
+
+/// The providers; none by default. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Providers(Option<Arc<Inner>>);
+
+struct Inner {
+    providers: Vec<Provider>,
+    deps: OpenIdDeps,
+    spent: SpentStates,
+    /// Logins that begin and answers that come, by network.
+    logins: Buckets<IpAddr>,
+}
+
+// === impl Providers ===
+
+impl Providers {
+    /// These providers.
+    pub fn new(specs: Vec<LoginProvider>, deps: OpenIdDeps) -> Self {
+        let budget = Arc::new(FetchBudget::default());
+        let providers = specs.into_iter().map(|spec| Provider::new(spec, &deps, &budget)).collect();
+        // whole offices are behind one address
+        let logins = Buckets::new(120, Duration::from_secs(1));
+        Self(Some(Arc::new(Inner { providers, deps, spent: SpentStates::default(), logins })))
+    }
+
+    /// The configuration of each.
+    pub fn specs(&self) -> impl Iterator<Item = &LoginProvider> {
+        self.0.iter().flat_map(|inner| &inner.providers).map(|provider| &provider.spec)
+    }
+
+    /// The configuration of the provider of this name.
+    pub fn spec(&self, name: &str) -> Option<&LoginProvider> {
+        self.specs().find(|spec| spec.name == name)
+    }
+
+    /// The configuration of the provider with this issuer.
+    pub fn of_issuer(&self, issuer: &str) -> Option<&LoginProvider> {
+        self.specs().find(|spec| spec.issuer == issuer)
+    }
+
+    /// Begins a login; `after` is returned at its end.
+    pub async fn begin(
+        &self,
+        name: &str,
+        prompt: ProviderPrompt,
+        after: &str,
+        from: IpAddr,
+    ) -> Result<LoginStart, OpenIdError> {
+        let (inner, provider) = self.find(|spec| spec.name == name)?;
+        inner.charge(from)?;
+        let metadata = provider.metadata().await?;
+        let login = PendingLogin::mint(name, prompt, after, &*inner.deps.random, inner.deps.clock.now());
+        let location = provider.client(&metadata, &inner.redirect_uri(name)).authorization_url(&login)?;
+        let text = serde_json::to_vec(&login).map_err(|_| OpenIdError::unsealable())?;
+        let sealed =
+            inner.deps.key.seal_text(&text, LOGIN, &*inner.deps.random).map_err(|_| OpenIdError::unsealable())?;
+        Ok(LoginStart { location, state: login.state, sealed })
+    }
+
+    /// Ends a login: checks the answer of the provider against what the browser brought back.
+    pub async fn finish(
+        &self,
+        name: &str,
+        answer: &LoginAnswer<'_>,
+        sealed: &str,
+        from: IpAddr,
+    ) -> Result<FinishedLogin, OpenIdError> {
+        let (inner, provider) = self.find(|spec| spec.name == name)?;
+        let now = inner.deps.clock.now();
+        let login = inner.open(sealed).filter(|login| login.fits(name, answer, now)).ok_or(OpenIdError::Foreign)?;
+        if !inner.spent.spend(&login, now) {
+            return Err(OpenIdError::Foreign);
+        }
+        inner.charge(from)?;
+        let metadata = provider.metadata().await?;
+        match answer.issuer {
+            Some(issuer) if issuer != provider.spec.issuer => return Err(OpenIdError::Issuer),
+            None if metadata.issuer_parameter == IssuerParameter::Always => return Err(OpenIdError::Issuer),
+            _ => {}
+        }
+        let code = match (answer.error, answer.code) {
+            (Some("access_denied" | "login_required" | "interaction_required"), _) => {
+                return Err(OpenIdError::Declined);
+            }
+            (Some(_), _) => return Err(OpenIdError::Refused("the authorization request".to_owned())),
+            (None, Some(code)) if code.len() <= MAX_CODE => code,
+            (None, _) => return Err(OpenIdError::Unavailable("the answer has no code".to_owned())),
+        };
+        let tokens = provider.client(&metadata, &inner.redirect_uri(name)).exchange(code, &login.verifier).await?;
+        let refresh = match (&tokens.refresh, provider.spec.session) {
+            (Some(token), LoginSession::Bound) => Some(inner.seal_token(&provider.spec.issuer, token)?),
+            (None, LoginSession::Bound) => {
+                return Err(OpenIdError::Unavailable(
+                    "it gave no refresh token, without which `session = \"bound\"` cannot be; `scopes` may need \
+                     `offline_access`"
+                        .to_owned(),
+                ));
+            }
+            (_, LoginSession::Independent) => None,
+        };
+        let context = LoginContext { nonce: &login.nonce, begun: login.begun };
+        let person = provider.person(&tokens, &metadata, context).await?;
+        Ok(FinishedLogin { person, refresh, after: login.after })
+    }
+
+    /// Verifies a provider's report of a logout (`UP-14`).
+    pub async fn logout(&self, name: &str, token: &str) -> Result<Logout, OpenIdError> {
+        self.find(|spec| spec.name == name)?.1.logout(token).await
+    }
+
+    /// Asks a provider whether a bound login goes on (`UP-14`). An error says nothing about the login.
+    pub async fn renew(&self, issuer: &str, sealed: &[u8]) -> Result<Renewal, OpenIdError> {
+        let Ok((inner, provider)) = self.find(|spec| spec.issuer == issuer) else { return Ok(Renewal::Ended) };
+        let Ok(plain) = inner.deps.key.open(sealed, &token_context(issuer)) else { return Ok(Renewal::Ended) };
+        let token = Secret::new(String::from_utf8_lossy(&plain));
+        let metadata = provider.metadata().await?;
+        let redirect_uri = inner.redirect_uri(&provider.spec.name);
+        match provider.client(&metadata, &redirect_uri).refresh(&token).await {
+            Ok(tokens) => Ok(Renewal::Continued(inner.seal_token(issuer, tokens.refresh.as_ref().unwrap_or(&token))?)),
+            // only this says that the login is over; others tell of the gateway (RFC 6749 5.2)
+            Err(OpenIdError::Refused(code)) if code == "invalid_grant" => Ok(Renewal::Ended),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn find(&self, fits: impl Fn(&LoginProvider) -> bool) -> Result<(&Inner, &Provider), OpenIdError> {
+        let inner = self.0.as_ref().ok_or(OpenIdError::Unknown)?;
+        let provider = inner.providers.iter().find(|provider| fits(&provider.spec)).ok_or(OpenIdError::Unknown)?;
+        Ok((inner, provider))
+    }
+}
+
+impl fmt::Debug for Providers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.specs().map(|spec| &spec.name)).finish()
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn open(&self, sealed: &str) -> Option<PendingLogin> {
+        serde_json::from_slice(&self.deps.key.open_text(sealed, LOGIN).ok()?).ok()
+    }
+
+    fn seal_token(&self, issuer: &str, token: &Secret) -> Result<Vec<u8>, OpenIdError> {
+        let sealed = self.deps.key.seal(token.expose().as_bytes(), &token_context(issuer), &*self.deps.random);
+        sealed.map_err(|_| OpenIdError::unsealable())
+    }
+
+    /// The redirect URI of a provider, which is its own, so that one cannot answer for another.
+    fn redirect_uri(&self, name: &str) -> String {
+        format!("{}/oauth/login/callback/{name}", self.deps.root)
+    }
+
+    fn charge(&self, from: IpAddr) -> Result<(), OpenIdError> {
+        let now = self.deps.clock.now();
+        self.logins.take(ClientIp(from).network(), now).map_err(|_| OpenIdError::Limited)
+    }
+}
+
+/// A refresh token opens for the issuer that it is from.
+fn token_context(issuer: &str) -> Vec<u8> {
+    format!("refresh token of {issuer}").into_bytes()
+}

@@ -1,0 +1,236 @@
+//! The tables of logins through OpenID providers (`UP-14`). Knows nothing of tokens.
+
+use super::database::{Database, StorageError, moment};
+use crate::{
+    model::KeyId,
+    support::{Digest, Timestamp},
+};
+
+/// Maximum number of sessions at a provider that are remembered for one account.
+const MAX_SESSIONS: i64 = 64;
+
+/// Maximum number of reports of logouts that are remembered.
+const MAX_REPORTS: i64 = 100_000;
+
+/// A login that lasts as long as the provider says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundLogin {
+    /// The account.
+    pub key: KeyId,
+    /// Issuer of the provider.
+    pub issuer: String,
+    /// The provider's refresh token, sealed.
+    pub refresh_token: Vec<u8>,
+    /// When the provider is asked next.
+    pub due: Timestamp,
+}
+
+/// Logins through providers.
+#[derive(Debug, Clone, Copy)]
+pub struct ProviderLoginTable<'a>(pub(super) &'a Database);
+
+impl ProviderLoginTable<'_> {
+    /// Remembers whose session at a provider this is. The oldest of more than 64 of an account are forgotten.
+    pub async fn add_session(&self, session: &Digest, key: &KeyId, now: Timestamp) -> Result<(), StorageError> {
+        let mut change = self.0.change().await?;
+        sqlx::query(
+            "INSERT INTO provider_sessions (session, key_id, created) VALUES (?, ?, ?)
+             ON CONFLICT (session) DO UPDATE SET key_id = excluded.key_id, created = excluded.created",
+        )
+        .bind(session.as_bytes().as_slice())
+        .bind(key.as_str())
+        .bind(now.as_millis())
+        .execute(&mut *change)
+        .await?;
+        sqlx::query(
+            "DELETE FROM provider_sessions WHERE session IN (
+                SELECT session FROM provider_sessions WHERE key_id = ?1 AND session <> ?2
+                ORDER BY created DESC LIMIT -1 OFFSET ?3 - 1)",
+        )
+        .bind(key.as_str())
+        .bind(session.as_bytes().as_slice())
+        .bind(MAX_SESSIONS)
+        .execute(&mut *change)
+        .await?;
+        Ok(change.commit().await?)
+    }
+
+    /// The account that logged in by this session.
+    pub async fn find_by_session(&self, session: &Digest) -> Result<Option<KeyId>, StorageError> {
+        let key: Option<String> = sqlx::query_scalar("SELECT key_id FROM provider_sessions WHERE session = ?")
+            .bind(session.as_bytes().as_slice())
+            .fetch_optional(&self.0.pool)
+            .await?;
+        Ok(key.map(KeyId::new))
+    }
+
+    /// Notes a report of a logout. Returns false if it was noted before, or too many are.
+    pub async fn add_report(&self, report: &Digest, expires: Timestamp, now: Timestamp) -> Result<bool, StorageError> {
+        let mut change = self.0.change().await?;
+        sqlx::query("DELETE FROM provider_logouts WHERE expires <= ?")
+            .bind(now.as_millis())
+            .execute(&mut *change)
+            .await?;
+        let done = sqlx::query(
+            "INSERT INTO provider_logouts (report, expires)
+             SELECT ?, ? WHERE (SELECT COUNT(*) FROM provider_logouts) < ? ON CONFLICT DO NOTHING",
+        )
+        .bind(report.as_bytes().as_slice())
+        .bind(expires.as_millis())
+        .bind(MAX_REPORTS)
+        .execute(&mut *change)
+        .await?;
+        change.commit().await?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// Adds the bound login of an account, in place of an earlier one.
+    pub async fn bind(&self, login: &BoundLogin) -> Result<(), StorageError> {
+        sqlx::query(
+            "INSERT INTO bound_logins (key_id, issuer, refresh_token, due) VALUES (?, ?, ?, ?)
+             ON CONFLICT (key_id) DO UPDATE SET
+                issuer = excluded.issuer, refresh_token = excluded.refresh_token, due = excluded.due",
+        )
+        .bind(login.key.as_str())
+        .bind(&login.issuer)
+        .bind(&login.refresh_token)
+        .bind(login.due.as_millis())
+        .execute(&self.0.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Takes up to `limit` bound logins that are due, and puts the next time for each at `next`: of several processes
+    /// one gets it.
+    pub async fn take_due(&self, now: Timestamp, next: Timestamp, limit: u32) -> Result<Vec<BoundLogin>, StorageError> {
+        let rows: Vec<(String, String, Vec<u8>)> = sqlx::query_as(
+            "UPDATE bound_logins SET due = ?1 WHERE key_id IN (
+                SELECT key_id FROM bound_logins WHERE due <= ?2 ORDER BY due LIMIT ?3)
+             RETURNING key_id, issuer, refresh_token",
+        )
+        .bind(next.as_millis())
+        .bind(now.as_millis())
+        .bind(limit)
+        .fetch_all(&self.0.pool)
+        .await?;
+        let read = |(key, issuer, refresh_token): (String, String, Vec<u8>)| BoundLogin {
+            key: KeyId::new(key),
+            issuer,
+            refresh_token,
+            due: moment(next.as_millis()),
+        };
+        Ok(rows.into_iter().map(read).collect())
+    }
+
+    /// Replaces the refresh token of a bound login, unless another login has replaced it.
+    pub async fn replace_token(&self, login: &BoundLogin, refresh_token: &[u8]) -> Result<(), StorageError> {
+        sqlx::query("UPDATE bound_logins SET refresh_token = ? WHERE key_id = ? AND refresh_token = ?")
+            .bind(refresh_token)
+            .bind(login.key.as_str())
+            .bind(&login.refresh_token)
+            .execute(&self.0.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Deletes a bound login, unless another login has replaced it. Returns false if one has.
+    pub async fn unbind(&self, login: &BoundLogin) -> Result<bool, StorageError> {
+        let done = sqlx::query("DELETE FROM bound_logins WHERE key_id = ? AND refresh_token = ?")
+            .bind(login.key.as_str())
+            .bind(&login.refresh_token)
+            .execute(&self.0.pool)
+            .await?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// Forgets everything about the logins of an account.
+    pub async fn forget(&self, key: &KeyId) -> Result<(), StorageError> {
+        let mut change = self.0.change().await?;
+        for statement in ["DELETE FROM provider_sessions WHERE key_id = ?", "DELETE FROM bound_logins WHERE key_id = ?"]
+        {
+            sqlx::query(statement).bind(key.as_str()).execute(&mut *change).await?;
+        }
+        Ok(change.commit().await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        model::{ApiKey, Direct, KeyKind, Rights, UserId},
+        storage::Storage,
+    };
+
+    const NOW: Timestamp = Timestamp::from_seconds(1000);
+
+    async fn with_keys(ids: &[&str]) -> Storage {
+        let storage = Storage::in_memory().await.unwrap();
+        for id in ids {
+            let key = ApiKey {
+                id: KeyId::new(*id),
+                name: "a".to_owned(),
+                user: UserId::of_key(&KeyId::new(*id)),
+                rights: Rights::none(),
+                kind: KeyKind::Secret(Direct::Refused),
+                created: NOW,
+                expires: None,
+                last_used: None,
+                revoked: None,
+                disabled: None,
+                rotated: None,
+            };
+            storage.keys().add(&key, Some(&Digest::sha256("mac"))).await.unwrap();
+        }
+        storage
+    }
+
+    #[tokio::test]
+    async fn a_report_counts_once_until_it_ends() {
+        let storage = with_keys(&[]).await;
+        let (table, report) = (storage.provider_logins(), Digest::sha256("j"));
+        let end = NOW + Duration::from_mins(1);
+        assert!(table.add_report(&report, end, NOW).await.unwrap());
+        assert!(!table.add_report(&report, end, NOW).await.unwrap());
+        assert!(table.add_report(&report, end, end).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn one_account_has_a_bounded_number_of_sessions() {
+        let storage = with_keys(&["a", "b"]).await;
+        let (table, name) = (storage.provider_logins(), |number: u64| Digest::sha256(number.to_string()));
+        table.add_session(&Digest::sha256("other"), &KeyId::new("b"), NOW).await.unwrap();
+        for number in 0..70 {
+            table.add_session(&name(number), &KeyId::new("a"), NOW + Duration::from_secs(number)).await.unwrap();
+        }
+        assert_eq!(table.find_by_session(&name(5)).await.unwrap(), None);
+        assert_eq!(table.find_by_session(&name(6)).await.unwrap(), Some(KeyId::new("a")));
+        table.forget(&KeyId::new("a")).await.unwrap();
+        assert_eq!(table.find_by_session(&name(69)).await.unwrap(), None);
+        assert_eq!(table.find_by_session(&Digest::sha256("other")).await.unwrap(), Some(KeyId::new("b")));
+    }
+
+    #[tokio::test]
+    async fn a_bound_login_is_taken_once_when_it_is_due_and_an_old_token_changes_nothing() {
+        let storage = with_keys(&["a"]).await;
+        let table = storage.provider_logins();
+        let login = |token: &str| BoundLogin {
+            key: KeyId::new("a"),
+            issuer: "i".to_owned(),
+            refresh_token: token.as_bytes().to_vec(),
+            due: NOW,
+        };
+        table.bind(&login("1")).await.unwrap();
+        let next = NOW + Duration::from_mins(5);
+        assert_eq!(table.take_due(NOW - Duration::from_secs(1), next, 9).await.unwrap(), []);
+        let taken = table.take_due(NOW, next, 9).await.unwrap();
+        assert_eq!(taken, [BoundLogin { due: next, ..login("1") }]);
+        assert_eq!(table.take_due(NOW, next, 9).await.unwrap(), []);
+        table.replace_token(&taken[0], b"2").await.unwrap();
+        assert!(!table.unbind(&taken[0]).await.unwrap(), "another token is there");
+        assert!(table.unbind(&login("2")).await.unwrap());
+        assert_eq!(table.take_due(next, next, 9).await.unwrap(), []);
+    }
+}

@@ -1,0 +1,286 @@
+//! Login at an OpenID provider: the way there, and back (`UP-12`, `UP-13`). `openid` checks what the provider says,
+//! `oauth` has the accounts; this file has forms and redirects.
+//!
+//! Nothing is stored before the login (`OA-68`): an authorization request that waits travels sealed in the cookie of the
+//! login, and opens only with the secret that is sealed there too.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::{self, Path, RawQuery},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    authorize, connect_address::ConnectAddress, forms::Purpose, login, login_cookie::LoginCookies,
+    posted_form::PostedForm, problem::Problem, state::WebState, visitor::Visitor,
+};
+use crate::{
+    audit::AuditEvent,
+    model::{KeyAccount, LoginProvider, NewAccount},
+    oauth::{AccountEntry, Browser, KeyHolder, LoginPrompt, form::Params},
+    openid::{FinishedLogin, LoginAnswer, OpenIdError, Person, ProviderPrompt},
+    storage::BoundLogin,
+    support::Digest,
+};
+
+/// Separates a login from the authorization request that waits for it, in the cookie.
+const SEPARATOR: char = '.';
+
+/// The form with a button for each provider. A missing field counts as empty.
+#[derive(Deserialize)]
+pub(super) struct ProviderForm {
+    #[serde(default)]
+    token: String,
+    /// The sealed authorization request that waits for the login.
+    #[serde(default)]
+    transaction: String,
+    /// The connect page that waits for the login.
+    connect: Option<String>,
+    #[serde(default)]
+    provider: String,
+}
+
+/// What follows a login.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum AfterLogin {
+    /// The account page.
+    Account,
+    /// The connect page at this address.
+    Connect { address: String },
+    /// The consent page of the authorization request beside it, which is sealed for this secret.
+    Authorization { secret: String },
+}
+
+/// `POST /oauth/login/start`: sends the browser to a provider.
+pub(super) async fn begin(
+    extract::State(state): extract::State<Arc<WebState>>,
+    mut visitor: Visitor,
+    headers: HeaderMap,
+    PostedForm(form): PostedForm<ProviderForm>,
+) -> Result<Response, Problem> {
+    let (mut after, mut prompt, mut request) = (AfterLogin::Account, ProviderPrompt::IfNeeded, String::new());
+    if form.transaction.is_empty() {
+        visitor.spend(Purpose::Login, &form.token).await?;
+        let connect = form.connect.as_deref().and_then(ConnectAddress::parse);
+        after = connect.map_or(after, |address| AfterLogin::Connect { address: address.text() });
+    } else {
+        visitor.spend(Purpose::Transaction(&form.transaction), &form.token).await?;
+        let authorization = state.oauth.authorization();
+        let transaction = authorization.unseal(&form.transaction, &visitor.browser().await?).await?;
+        if transaction.login == LoginPrompt::Fresh {
+            prompt = ProviderPrompt::Fresh;
+        }
+        let secret = state.random.token();
+        request = authorization.seal(&transaction, &keeper(&secret))?;
+        after = AfterLogin::Authorization { secret };
+    }
+    let after = serde_json::to_string(&after).map_err(|_| Problem::internal())?;
+    let start = state.providers.begin(&form.provider, prompt, &after, visitor.from).await;
+    let start = start.map_err(|error| failed(&state, &form.provider, &error))?;
+    let content = format!("{}{SEPARATOR}{request}", start.sealed);
+    let cookies = LoginCookies::read(&headers, &state.settings).set(&start.state, &content);
+    let cookies = cookies.ok_or_else(Problem::internal)?;
+    let mut answer = Redirect::to(start.location.as_str()).into_response();
+    set_cookies(&mut answer, cookies);
+    Ok(answer)
+}
+
+/// `GET /oauth/login/callback/{provider}`: the provider sends the browser back here.
+pub(super) async fn finish(
+    extract::State(state): extract::State<Arc<WebState>>,
+    mut visitor: Visitor,
+    headers: HeaderMap,
+    Path(provider): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let params = Params::parse(query.as_deref().unwrap_or_default()).unwrap_or_default();
+    let cookies = LoginCookies::read(&headers, &state.settings);
+    let used = params.get("state").ok().flatten().unwrap_or_default();
+    let outcome = match answer(&params) {
+        Some(answer) => log_in(&state, &mut visitor, &provider, (&answer, &cookies.content(used))).await,
+        None => Err(failed(&state, &provider, &OpenIdError::Foreign)),
+    };
+    let mut answer = outcome.unwrap_or_else(Problem::into_response);
+    set_cookies(&mut answer, cookies.remove(used));
+    answer
+}
+
+/// The parameters of an answer; `None` if one is repeated.
+fn answer(params: &Params) -> Option<LoginAnswer<'_>> {
+    Some(LoginAnswer {
+        state: params.get("state").ok()?.unwrap_or_default(),
+        issuer: params.get("iss").ok()?,
+        code: params.get("code").ok()?,
+        error: params.get("error").ok()?,
+    })
+}
+
+async fn log_in(
+    state: &WebState,
+    visitor: &mut Visitor,
+    provider: &str,
+    (answer, content): (&LoginAnswer<'_>, &str),
+) -> Result<Response, Problem> {
+    let (sealed, request) = content.split_once(SEPARATOR).unwrap_or_default();
+    let finished = state.providers.finish(provider, answer, sealed, visitor.from).await;
+    let finished = finished.map_err(|error| failed(state, provider, &error))?;
+    let spec = state.providers.spec(provider).ok_or_else(Problem::not_found)?;
+    let after: AfterLogin = serde_json::from_str(&finished.after).map_err(|_| Problem::internal())?;
+    let holder = admit(state, spec, &finished).await?;
+    visitor.log_in(&holder).await?;
+    match after {
+        AfterLogin::Account => Ok(login::go_on(state, None)),
+        AfterLogin::Connect { address } => Ok(login::go_on(state, ConnectAddress::parse(&address).as_ref())),
+        AfterLogin::Authorization { secret } => {
+            let transaction = state.oauth.authorization().unseal(request, &keeper(&secret)).await?;
+            authorize::logged_in(state, visitor, (&transaction, &holder)).await
+        }
+    }
+}
+
+/// The account of a person whom the rules let in, with the rights that they give now.
+async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin) -> Result<KeyHolder, Problem> {
+    let person = &finished.person;
+    let Some(rights) = person.rights(spec) else {
+        refuse(state, &spec.name, &format!("no rule lets the subject {} in", person.subject));
+        return Err(not_let_in(spec, person));
+    };
+    let account = KeyAccount::Provider { issuer: person.issuer.clone(), subject: person.subject.clone() };
+    let new = NewAccount { account, name: person.name.clone(), user: None, rights, expires: None };
+    let holder = match state.oauth.keys().admit(new).await? {
+        AccountEntry::Open(holder) => holder,
+        AccountEntry::Ended(key) => {
+            refuse(state, &spec.name, &format!("the account {key} is revoked or disabled"));
+            return Err(ended(spec));
+        }
+        AccountEntry::Unknown => return Err(Problem::internal()),
+    };
+    let (logins, now) = (state.storage.provider_logins(), state.clock.now());
+    if let Some(session) = &person.session {
+        let session = session_digest(&person.issuer, session);
+        logins.add_session(&session, &holder.key, now).await.map_err(|error| Problem::from_storage(&error))?;
+    }
+    if let Some(refresh_token) = finished.refresh.clone() {
+        let (key, issuer) = (holder.key.clone(), person.issuer.clone());
+        let login = BoundLogin { key, issuer, refresh_token, due: now + super::bound_logins::INTERVAL };
+        logins.bind(&login).await.map_err(|error| Problem::from_storage(&error))?;
+    }
+    let (user, key) = (holder.user.clone(), holder.key.clone());
+    state.oauth.audit().record(&AuditEvent::Login { user, key });
+    Ok(holder)
+}
+
+/// A session at a provider, as the store has it.
+pub(super) fn session_digest(issuer: &str, session: &str) -> Digest {
+    Digest::sha256(format!("{issuer} {session}"))
+}
+
+/// What an authorization request is sealed for while the person is at the provider.
+fn keeper(secret: &str) -> Browser {
+    Browser(Digest::sha256(format!("login {secret}")))
+}
+
+fn set_cookies(answer: &mut Response, cookies: Vec<HeaderValue>) {
+    for cookie in cookies {
+        answer.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+}
+
+fn refuse(state: &WebState, provider: &str, reason: &str) {
+    let (provider, reason) = (provider.to_owned(), reason.to_owned());
+    state.oauth.audit().record(&AuditEvent::LoginRefused { provider, reason });
+}
+
+const AGAIN: &str = "Go back to the app that you want to connect, or to the login page, and start again.";
+const OPERATOR: &str = "If it happens again, tell the operator: the log has the reason.";
+
+/// The page for a login that failed. It never repeats what the provider says.
+fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
+    if !matches!(error, OpenIdError::Unknown | OpenIdError::Limited) {
+        refuse(state, provider, &error.to_string());
+    }
+    let label = state.providers.spec(provider).map_or("the provider", |spec| &spec.label);
+    let (status, error, title, text, advice) = match error {
+        OpenIdError::Unknown => return Problem::not_found(),
+        OpenIdError::Foreign => (
+            StatusCode::BAD_REQUEST,
+            "invalid_request",
+            "This login has expired",
+            "A login is valid for 10 minutes, in the browser where it began, and once.".to_owned(),
+            vec![
+                AGAIN,
+                "If this happens every time, allow cookies for this site: they tell the gateway that it is still you.",
+            ],
+        ),
+        OpenIdError::Declined => (
+            StatusCode::FORBIDDEN,
+            "access_denied",
+            "You are not logged in",
+            format!("You did not log in at {label}, or it did not let you. The app received nothing."),
+            vec![AGAIN],
+        ),
+        OpenIdError::Limited => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "temporarily_unavailable",
+            "Too many logins",
+            "Too many logins came from your network.".to_owned(),
+            vec!["Wait a minute and try again."],
+        ),
+        OpenIdError::Unavailable(_) => (
+            StatusCode::BAD_GATEWAY,
+            "temporarily_unavailable",
+            "You cannot log in there now",
+            format!("{label} does not answer, or not as a login needs it."),
+            vec!["Try again in a minute, or log in with an API key.", OPERATOR],
+        ),
+        OpenIdError::Refused(_) => (
+            StatusCode::BAD_GATEWAY,
+            "server_error",
+            "You cannot log in there",
+            format!("{label} refused the gateway's request."),
+            vec![AGAIN, OPERATOR],
+        ),
+        OpenIdError::Issuer | OpenIdError::Token(_) => (
+            StatusCode::FORBIDDEN,
+            "access_denied",
+            "This login cannot be verified",
+            format!("What came from {label} does not prove who you are. You are not logged in."),
+            vec![AGAIN, OPERATOR],
+        ),
+    };
+    let retry_after = (status == StatusCode::TOO_MANY_REQUESTS).then_some(Duration::from_mins(1));
+    Problem { status, error, title, text, advice, retry_after }
+}
+
+fn not_let_in(spec: &LoginProvider, person: &Person) -> Problem {
+    Problem {
+        status: StatusCode::FORBIDDEN,
+        error: "access_denied",
+        title: "Your account has no access here",
+        text: format!(
+            "You are {} at {}, and the operator of this gateway has not given that account access. Its subject is {}.",
+            person.name, spec.label, person.subject
+        ),
+        advice: vec![
+            "Ask the operator for access, and send this text.",
+            "If your email address gives you access, verify it at the provider.",
+            "If you have another account there, log out at the provider, and start again.",
+        ],
+        retry_after: None,
+    }
+}
+
+fn ended(spec: &LoginProvider) -> Problem {
+    Problem {
+        status: StatusCode::FORBIDDEN,
+        error: "access_denied",
+        title: "Your access was ended",
+        text: format!("The operator of this gateway revoked your account of {}.", spec.label),
+        advice: vec!["Ask the operator for access, or for an API key."],
+        retry_after: None,
+    }
+}

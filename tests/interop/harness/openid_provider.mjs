@@ -1,0 +1,31 @@
+// A certified OpenID provider (oidc-provider) with everything in memory, at which anybody logs in by writing a name.
+//
+//   node openid_provider.mjs PORT GATEWAY      the provider is at http://127.0.0.1:PORT, GATEWAY is the gateway's URL
+
+import Provider from 'oidc-provider';
+
+const [port, gateway] = process.argv.slice(2);
+const provider = new Provider(`http://127.0.0.1:${port}`, {
+  clients: [
+    {
+      client_id: 'lockkeeper',
+      client_secret: 'a secret: + and %',
+      redirect_uris: [`${gateway}/oauth/login/callback/corp`],
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      backchannel_logout_uri: `${gateway}/oauth/login/backchannel/corp`,
+      backchannel_logout_session_required: true,
+    },
+  ],
+  features: { devInteractions: { enabled: true }, backchannelLogout: { enabled: true } },
+  // by default it sends nothing to addresses of this machine
+  fetch: (url, options) => fetch(url, { ...options, dispatcher: undefined }),
+  pkce: { required: () => true },
+  claims: { openid: ['sub'], email: ['email', 'email_verified'] },
+  findAccount: (_, id) => ({
+    accountId: id,
+    claims: () => ({ sub: id, email: `${id}@example.com`, email_verified: id !== 'mallory' }),
+  }),
+});
+provider.on('backchannel.error', (_, error) => console.error(`back-channel logout: ${error} ${error.cause ?? ''}`));
+provider.listen(Number(port), '127.0.0.1', () => console.log('ready'));
