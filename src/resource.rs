@@ -17,10 +17,10 @@ use axum::{
     Router,
     extract::{Request, State},
     middleware::{self, Next},
-    response::Response,
+    response::{IntoResponse as _, Redirect, Response},
 };
 use credential::{Credential, without_key};
-use http::{HeaderName, HeaderValue, header};
+use http::{HeaderName, HeaderValue, Method, header};
 use refusal::{Challenge, ResourceRefusal};
 pub use ticket::MessageTicket;
 use ticket::Tickets;
@@ -92,6 +92,10 @@ impl Gate {
     {
         let Some(endpoint) = endpoint_of(request.uri().path()) else { return ResourceRefusal::no_endpoint() };
         let credential = Credential::of(request.headers(), request.uri(), &endpoint, self.settings.query_key);
+        if matches!(credential, Credential::Absent) && is_visit(&request) {
+            // a person who pasted the address into a browser
+            return Redirect::to("/").into_response();
+        }
         let by_query = matches!(credential, Credential::Query(_));
         let checked = self.check(credential, client_ip(&request)).await;
         let checked =
@@ -254,6 +258,17 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
         None => next.run(request).await,
         Some(refusal) => refusal.answer(&gate.challenge(&endpoint, needed)),
     }
+}
+
+/// True for the request of a browser that opens a page. Clients accept events or JSON.
+fn is_visit(request: &Request) -> bool {
+    let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accepts =
+        |kind: &str| accept.split(',').any(|range| range.split(';').next().unwrap_or_default().trim() == kind);
+    request.method() == Method::GET
+        && !request.headers().contains_key(header::UPGRADE)
+        && accepts("text/html")
+        && !accepts("text/event-stream")
 }
 
 /// True for a request to `/messages`.

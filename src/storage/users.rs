@@ -69,7 +69,7 @@ impl UserTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Ends everything of a user: keys, grants, logins in browsers, sessions. Returns false if there is no such user.
+    /// Ends everything of a user: keys, grants, logins in browsers, sessions, accounts at servers. Returns false if there is no such user.
     pub async fn delete(&self, user: &UserId, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let done = sqlx::query("UPDATE users SET deleted = ?1, disabled = ?1 WHERE id = ?2 AND deleted IS NULL")
@@ -91,6 +91,10 @@ impl UserTable<'_> {
             "DELETE FROM browser_sessions WHERE key_id IN (SELECT id FROM api_keys WHERE user = ?)",
             "DELETE FROM transactions WHERE user = ?",
             "DELETE FROM mcp_sessions WHERE user = ?",
+            // a trigger has the tokens revoked where they are from
+            "DELETE FROM upstream_tokens WHERE user = ?",
+            "DELETE FROM upstream_requests WHERE user = ?",
+            "DELETE FROM user_secrets WHERE user = ?",
             "DELETE FROM upstream_tokens WHERE user = ?",
             "DELETE FROM upstream_requests WHERE user = ?",
             "DELETE FROM user_secrets WHERE user = ?",

@@ -1,7 +1,7 @@
 //! The account page: grants, clients, backends, and revocation (`OA-132`). Keys may share a user: each key sees and
 //! ends only what allows no more than itself.
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, sync::Arc, time::Duration};
 
 use axum::{
     extract::{self, Query, rejection::QueryRejection},
@@ -77,7 +77,9 @@ pub(super) async fn show(
     };
     let now = state.clock.now();
     let status = (state.status)();
-    let grants = state.oauth.grants().within(&holder).await?;
+    let mut grants = state.oauth.grants().within(&holder).await?;
+    // the most recent first
+    grants.sort_by_key(|view| Reverse(view.grant.last_used.unwrap_or(view.grant.created)));
     let own = |client: &&SessionStatus| is_within(client, &holder);
     let page = pages::AccountPage {
         layout: pages::Layout::new(&state.settings),

@@ -1,7 +1,7 @@
 //! The authorization endpoint for people: login, decision, and redirect to the app. `oauth` checks the request; this
 //! file has HTML and redirects.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::{self, Path, RawQuery},
@@ -22,13 +22,18 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
-    model::ClientIp,
+    model::{BackendId, ClientIp, Target},
     oauth::{
         self, BeginOutcome, Browser, KeyHolder, LoginPrompt, PendingAuthorization, StoreOutcome, Transaction,
         TransactionId, Trust,
     },
     support::Secret,
 };
+
+/// Time for which a person reads that access was denied, before the browser goes on to the app.
+const TOLD_AFTER: Duration = Duration::from_secs(3);
+/// The most servers that the consent page names.
+const SHOWN_SERVERS: usize = 12;
 
 /// Form of the login and consent pages. A missing field counts as empty.
 #[derive(Deserialize)]
@@ -104,9 +109,10 @@ async fn decide_waiting(
             state.oauth.authorization().approve(id, &browser, &holder).await?
         }
         Some(Decision::Deny) => {
-            pending(state, &browser, id).await?;
+            let pending = pending(state, &browser, id).await?;
             let holder = visitor.holder().await?;
-            state.oauth.authorization().deny(id, &browser, holder.as_ref()).await?
+            let redirect = state.oauth.authorization().deny(id, &browser, holder.as_ref()).await?;
+            return tell_denial(state, &pending.client_name, &redirect);
         }
         Some(Decision::LogIn) | None => return ask(state, visitor, id).await,
     };
@@ -119,7 +125,8 @@ async fn decide_sealed(state: &WebState, visitor: &mut Visitor, form: DecisionFo
     match form.decision {
         Some(Decision::LogIn) => log_in(state, visitor, &transaction, form).await,
         Some(Decision::Deny) => {
-            redirect_to_app(state, StatusCode::OK, &state.oauth.authorization().decline(&transaction))
+            let redirect = state.oauth.authorization().decline(&transaction);
+            tell_denial(state, &transaction.client_name, &redirect)
         }
         Some(Decision::Approve) | None => proceed(state, visitor, &transaction).await,
     }
@@ -195,11 +202,27 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
         destination: texts::destination(&pending.redirect),
         accounts: accounts::of(state, &holder, &scopes.rights()).await?,
         permissions: texts::permissions(&scopes, &state.oauth.settings().backends.groups()),
+        servers: servers(state, &pending, &holder),
         resource: &pending.resource,
         lifetime: texts::span(pending.grant_lifetime),
         user: holder.user_name(),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())
+}
+
+/// The servers that the grant would open, as a sentence; `None` if there are none.
+fn servers(state: &WebState, pending: &PendingAuthorization, holder: &KeyHolder) -> Option<String> {
+    let (existing, target) = (&state.oauth.settings().backends, &pending.endpoint.target);
+    let groups = existing.groups();
+    let rights = groups.rights_at(target, pending.scopes_for(holder).rights()).intersect(&holder.rights);
+    let is_there = |id: &BackendId| match target {
+        Target::Merged => true,
+        Target::Backend(name) => name == id || groups.find(name).is_some_and(|group| group.servers.contains(id)),
+    };
+    let status = (state.status)();
+    let all = status.backends.iter().filter_map(|backend| BackendId::parse(&backend.id).ok());
+    let opened = all.filter(|id| is_there(id) && rights.backends.access(id).is_some());
+    texts::list(&opened.map(|id| id.to_string()).collect::<Vec<_>>(), SHOWN_SERVERS)
 }
 
 async fn pending(state: &WebState, browser: &Browser, id: &TransactionId) -> Result<PendingAuthorization, Problem> {
@@ -217,6 +240,23 @@ async fn login_page<'a>(
     let providers = pages::provider_buttons(&state.providers);
     let layout = pages::Layout::new(&state.settings);
     Ok(pages::LoginPage { layout, token, alert: None, request, connect: None, providers })
+}
+
+/// Tells the person that nothing was given, and lets the browser tell the app after a moment (`OA-75`).
+fn tell_denial(state: &WebState, client: &str, redirect: &oauth::Redirect) -> Result<Response, Problem> {
+    let layout = pages::Layout::new(&state.settings);
+    let host = match &redirect.trust {
+        Trust::Automatic => None,
+        Trust::ShowLink { host, .. } => Some(host.as_str()),
+    };
+    let page = pages::DeniedPage { layout, client, host, location: &redirect.location };
+    let mut answer = PageResponse(StatusCode::OK, page).into_response();
+    if host.is_none() {
+        let next = format!("{}; url={}", TOLD_AFTER.as_secs(), redirect.location);
+        let next = HeaderValue::try_from(next).map_err(|_| Problem::internal())?;
+        answer.headers_mut().insert(header::REFRESH, next);
+    }
+    Ok(answer)
 }
 
 /// Redirects the browser to the app, automatically or by a link (`OA-74`, `OA-75`).

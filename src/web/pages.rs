@@ -88,6 +88,8 @@ pub(super) struct ConsentPage<'a> {
     pub(super) permissions: Vec<Permission>,
     /// Servers behind the permissions at which users log in.
     pub(super) accounts: Vec<AccountItem>,
+    /// The servers that the app could use.
+    pub(super) servers: Option<String>,
     pub(super) resource: &'a str,
     pub(super) lifetime: String,
     pub(super) user: &'a str,
@@ -145,6 +147,17 @@ pub(super) struct ReturnPage<'a> {
     pub(super) layout: Layout,
     pub(super) reason: &'a str,
     pub(super) host: &'a str,
+    pub(super) location: &'a str,
+}
+
+/// The page after a denial. The app is told by itself, unless its address is not trusted (`OA-75`).
+#[derive(Template)]
+#[template(path = "denied.html")]
+pub(super) struct DeniedPage<'a> {
+    pub(super) layout: Layout,
+    pub(super) client: &'a str,
+    /// The host of the app, if nobody has verified it.
+    pub(super) host: Option<&'a str>,
     pub(super) location: &'a str,
 }
 

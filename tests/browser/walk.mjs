@@ -27,7 +27,7 @@ const base = options.base.replace(/\/$/, '');
 await mkdir(options.out, { recursive: true });
 
 const MINUTE = 60_000;
-const WIDTHS = [1280, 390];
+const WIDTHS = [1280, 360];
 const SCHEMES = ['light', 'dark'];
 // an unknown web site; its name does not resolve
 const FAR = 'https://untrusted.example';
@@ -62,7 +62,11 @@ try {
   await loginAndApprove();
   await approveForApp();
   await denyIsTold();
+  await twoTabsAndTheWayBack();
+  await withoutCookies();
+  await endpointsLeadToTheStart();
   await errorsAreTold();
+  await manyGrants();
   await accountPage();
   assert.deepEqual(complaints, [], 'nothing was blocked, and nothing was loaded from elsewhere');
   say('no content security policy was violated');
@@ -183,11 +187,73 @@ async function denyIsTold() {
   await page.goto(authorization(client, callback.url).url);
   const answer = callback.next();
   await page.getByRole('button', { name: 'Deny' }).click();
+  await page.getByText('You denied access. Walk deny received nothing.').waitFor();
+  await look('denied');
   const told = await answer;
   assert.equal(told.get('error'), 'access_denied');
   assert.equal(told.get('state'), STATE);
   assert.equal(told.get('iss'), metadata.issuer);
   say('Deny is told to the app (N-71)');
+}
+
+async function twoTabsAndTheWayBack() {
+  const requests = [];
+  for (const name of ['Walk tab one', 'Walk tab two']) {
+    const client = await register(name, [callback.url]);
+    requests.push({ client, ...authorization(client, callback.url) });
+  }
+  const other = await open();
+  await page.goto(requests[0].url);
+  await other.goto(requests[1].url);
+  for (const [tab, request] of [[page, requests[0]], [other, requests[1]]]) {
+    const answer = callback.next();
+    await tab.getByRole('button', { name: 'Approve' }).click();
+    await redeem(request.client, callback.url, (await answer).get('code'), request.verifier);
+  }
+  await other.close();
+  say('two logins in two tabs do not disturb each other');
+  await page.goBack();
+  const heading = await page.getByRole('heading', { level: 1 }).textContent();
+  assert.match(heading, /^Connect Walk tab one|expired|cannot be used/, 'the way back asks again, or says what is so');
+  say('the way back after the consent gives nothing without another click');
+}
+
+async function withoutCookies() {
+  const refusing = await browser.newContext({ javaScriptEnabled: false });
+  const tab = await refusing.newPage();
+  const client = await register('Walk no cookies', [callback.url]);
+  await tab.goto(authorization(client, callback.url).url);
+  await tab.getByLabel('API key').fill(options.key);
+  await refusing.clearCookies();
+  await tab.getByRole('button', { name: 'Log in' }).click();
+  await tab.getByText('allow cookies for this site').waitFor();
+  await refusing.close();
+  say('a browser without cookies is told to allow them');
+}
+
+async function endpointsLeadToTheStart() {
+  await page.goto(`${base}/mcp`);
+  assert.equal(page.url(), `${base}/`);
+  say('an endpoint in the address bar leads to the start page');
+}
+
+async function manyGrants() {
+  for (let number = 0; number < 20; number += 1) {
+    const client = await register('Walk often', [`${callback.origin}/callback?n=${number}`]);
+    const request = authorization(client, `${callback.origin}/callback?n=${number}`);
+    await page.goto(request.url);
+    const answer = callback.next();
+    await page.getByRole('button', { name: 'Approve' }).click();
+    await redeem(client, `${callback.origin}/callback?n=${number}`, (await answer).get('code'), request.verifier);
+  }
+  await page.goto(`${base}/account`);
+  const rows = page.getByRole('button', { name: /^Disconnect Walk often/ });
+  assert.equal(await rows.count(), 20);
+  const [first, last] = [await rows.first().boundingBox(), await rows.last().boundingBox()];
+  const height = last.y + last.height - first.y;
+  assert.ok(height <= 960, `twenty grants take ${height} px`);
+  await look('account-twenty');
+  say('twenty grants fit a screen');
 }
 
 async function errorsAreTold() {

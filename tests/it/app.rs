@@ -147,6 +147,28 @@ async fn a_client_with_a_key_in_the_query_calls_a_tool_while_it_is_connected() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_is_opened_in_a_browser_leads_to_the_start_page_and_clients_are_never_redirected() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Running::start(folder.path()).await;
+    let visit = async |path: &str, accept: &str| {
+        let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let answer = client.get(format!("{}{path}", gateway.url)).header("accept", accept).send().await.unwrap();
+        let location = answer.headers().get("location").map(|value| value.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), location)
+    };
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    for path in ["/mcp", "/mcp/", "/mcp/demo", "/sse"] {
+        assert_eq!(visit(path, browser).await, (303, Some("/".to_owned())), "{path}");
+        for accept in
+            ["text/event-stream", "application/json, text/event-stream", "*/*", "text/html, text/event-stream"]
+        {
+            assert_eq!(visit(path, accept).await, (401, None), "{path} {accept}");
+        }
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_key_is_shown_once_and_stays_valid_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let gateway = Running::start(folder.path()).await;

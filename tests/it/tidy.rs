@@ -47,6 +47,7 @@ const OPEN: &[&str] = &["app", "cli", "lib", "main"];
 const RESERVED: &[(&str, &[&str])] = &[
     ("sqlx::", &["storage"]),
     ("std::env::var", &["config"]),
+    ("target: \"audit\"", &["audit"]),
     ("crate::storage", &["frontend/sessions", "audit", "vault", "oauth", "upstream", "web", "app", "cli", "storage"]),
 ];
 

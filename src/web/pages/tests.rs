@@ -30,6 +30,7 @@ fn every_page() -> Vec<(&'static str, String)> {
         ("consent-loopback", consent(HOSTILE, &RedirectTarget::Loopback("127.0.0.1:33418".to_owned()))),
         ("consent-app", consent("Cursor", &RedirectTarget::App("cursor".to_owned()))),
         ("handover", handover()),
+        ("denied", denied()),
         ("account", account(vec![grant("Cursor"), grant(HOSTILE)], backends())),
         ("account-empty", account(Vec::new(), backend_list(Vec::new()))),
         ("connect", connect()),
@@ -95,6 +96,7 @@ fn consent(client: &str, target: &RedirectTarget) -> String {
         destination: texts::destination(target),
         permissions: permissions(),
         accounts: accounts(),
+        servers: Some("files, github".to_owned()),
         resource: "https://mcp.example.com/mcp",
         lifetime: "180 days".to_owned(),
         user: "owner",
@@ -110,6 +112,13 @@ fn handover() -> String {
         location: "https://app.example.com/cb?error=invalid_scope&x=\"><script>",
     };
     page.render().unwrap()
+}
+
+fn denied() -> String {
+    let client = "Cursor <script>";
+    DeniedPage { layout: layout(), client, host: None, location: "cursor://cb?error=access_denied&x=\"><script>" }
+        .render()
+        .unwrap()
 }
 
 fn account(grants: Vec<GrantItem>, backends: BackendList) -> String {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::{Request, StatusCode, header};
 use lockkeeper::storage::Storage;
 use sqlx::{Connection as _, SqliteConnection};
+use url::Url;
 
 use super::site::{CALLBACK, Site, authorize_path, encode, post};
 
@@ -42,17 +43,18 @@ async fn the_state_is_returned_unchanged_and_every_parameter_once() {
     assert!(told.contains(&("state".to_owned(), state.to_owned())), "{told:?}");
 }
 
-// N-71
 #[tokio::test]
-async fn a_denial_is_sent_to_the_app() {
+async fn n_071_a_denial_is_told_to_the_person_and_to_the_app() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
     let page = browser.authorize(&client, &[("state", "s1")]).await;
     // a denial needs no login
     let answer = browser.press(&page, "deny", "").await;
-    assert_eq!(answer.status, StatusCode::SEE_OTHER);
-    let told = answer.told();
+    assert_eq!((answer.status, answer.heading()), (StatusCode::OK, "You denied access"));
+    let text = answer.body.replace("<strong class=\"name\">", "").replace("</strong>", "");
+    assert!(text.contains("You denied access. App received nothing."), "{text}");
+    let told: Vec<(String, String)> = Url::parse(answer.next()).unwrap().query_pairs().into_owned().collect();
     for (name, value) in [("error", "access_denied"), ("state", "s1"), ("iss", super::site::ROOT)] {
         assert!(told.contains(&(name.to_owned(), value.to_owned())), "{told:?}");
     }
@@ -222,7 +224,7 @@ async fn nothing_is_stored_before_a_login() {
     }
     site.browser().get("/login").await;
     let another = browser.authorize(&client, &[]).await;
-    assert!(browser.press(&another, "deny", "").await.location().contains("access_denied"));
+    assert!(browser.press(&another, "deny", "").await.next().contains("access_denied"));
     assert_eq!(rows().await, 0);
     browser.log_in(&page, &site.key).await;
     assert_eq!(rows().await, 2, "one browser session and one request that waits in it");

@@ -284,6 +284,12 @@ impl Seen {
         self.headers[header::LOCATION].to_str().unwrap()
     }
 
+    /// The address to which the browser goes on by itself, after a page that is read for a moment.
+    pub(super) fn next(&self) -> &str {
+        let next = self.headers[header::REFRESH].to_str().unwrap();
+        next.strip_prefix("3; url=").unwrap_or_else(|| panic!("{next}"))
+    }
+
     /// The parameters of the redirect.
     pub(super) fn told(&self) -> Vec<(String, String)> {
         Url::parse(self.location()).unwrap().query_pairs().into_owned().collect()
