@@ -107,7 +107,7 @@ impl ClientRegistration<'_> {
     fn request(&self, server: &AuthorizationServer) -> Value {
         let (application, method) = match self.application {
             ApplicationType::Native => ("native", None),
-            ApplicationType::Web => ("web", server.auth_method(&["client_secret_basic", "client_secret_post", "none"])),
+            ApplicationType::Web => ("web", server.auth_method(&["client_secret_post", "client_secret_basic", "none"])),
         };
         let mut request = json!({
             "client_name": "Lockkeeper",

@@ -238,6 +238,10 @@ impl TokenSource {
     /// The parameters of a token request that the `oauth2` crate does not know.
     fn further<'a>(&'a self, client: &'a AuthenticatedClient<'_>) -> Vec<(&'static str, &'a str)> {
         let mut further: Vec<_> = self.resource.iter().map(|resource| ("resource", resource.as_str())).collect();
+        if client.client.secret.is_some() && !client.client.secret_in_body {
+            // the authorization server of the Python SDK looks for it there, whatever the header says
+            further.push(("client_id", client.client.id.as_str()));
+        }
         if let Some(assertion) = &client.assertion {
             further.extend([("client_assertion_type", ASSERTION_TYPE), ("client_assertion", assertion.expose())]);
         }
