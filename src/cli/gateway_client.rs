@@ -9,8 +9,13 @@ use std::{
 use reqwest::{StatusCode, header, redirect::Policy};
 
 use super::{arguments, failure::CommandFailure, process::ProcessContext};
-use crate::app::ControlFile;
-use crate::{config::PublicUrl, model::status::Status, support::Secret};
+use crate::{
+    app::ControlFile,
+    config::PublicUrl,
+    fetch::tls,
+    model::{NetworkSpec, status::Status},
+    support::Secret,
+};
 
 /// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -102,7 +107,10 @@ impl GatewayClient {
                 .why(why)
                 .advise("check that it is running; `lockkeeper serve` starts it")
         };
-        let client = reqwest::Client::builder().redirect(Policy::none()).timeout(REQUEST_TIMEOUT).no_proxy();
+        let tls = tls::client_config(&NetworkSpec::default())
+            .map_err(|error| CommandFailure::failed("TLS cannot be set up").why(error))?;
+        let client = reqwest::Client::builder().tls_backend_preconfigured(tls).no_proxy();
+        let client = client.redirect(Policy::none()).timeout(REQUEST_TIMEOUT);
         let mut request = client.build().map_err(silent)?.get(format!("{}{path}", self.url));
         if let Some(host) = &self.host {
             request = request.header(header::HOST, host);

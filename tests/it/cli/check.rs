@@ -55,3 +55,12 @@ fn the_tools_of_a_group_are_counted_and_a_wrong_group_is_refused() {
     assert!(code != Some(0) && said.contains("there is a server `one`"), "{said}");
     assert!(said.contains("there is no server `onee`") && said.contains("did you mean `one`?"), "{said}");
 }
+
+#[test]
+fn a_machine_without_certificates_of_authorities_serves_what_needs_none() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("none.pem"), "").unwrap();
+    fs::write(folder.path().join("lockkeeper.toml"), "[backends.demo]\nbuiltin = \"demo\"\n").unwrap();
+    let checked = lockkeeper(folder.path(), &["check"], &[("SSL_CERT_FILE", "none.pem")]);
+    assert_eq!(checked.status.code(), Some(0), "{}", shown(folder.path(), &checked));
+}
