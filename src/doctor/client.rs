@@ -13,7 +13,7 @@ pub struct ClientProfile {
     /// Name for people.
     pub name: &'static str,
     /// Its client ID metadata document, if it has one.
-    pub document: Option<MetadataDocument>,
+    pub document: Option<PublishedDocument>,
     /// Its dynamic registration.
     pub registration: RegistrationProfile,
     /// Places that it takes its scopes from, the first that has any.
@@ -26,7 +26,7 @@ pub struct ClientProfile {
 
 /// A client ID metadata document, published by the client's vendor.
 #[derive(Debug, Clone, Copy)]
-pub struct MetadataDocument {
+pub struct PublishedDocument {
     /// Its URL, which is the `client_id`.
     pub url: &'static str,
     /// The redirect URI of requests with this identity.

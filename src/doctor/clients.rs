@@ -4,7 +4,7 @@ use super::{
     client::{
         ClientProfile,
         GrantTypes::{CodeAndRefresh, Copied},
-        MetadataDocument,
+        PublishedDocument,
         RegisteredScope::{Absent, Empty, Requested},
         RegistrationProfile,
         ResourceParameter::{Metadata, MetadataUrl, ServerUrl},
@@ -23,7 +23,7 @@ pub const CLIENTS: &[ClientProfile] = &[
     ClientProfile {
         id: "claude",
         name: "Claude (web, desktop, mobile)",
-        document: Some(MetadataDocument {
+        document: Some(PublishedDocument {
             url: "https://claude.ai/oauth/mcp-oauth-client-metadata",
             callback: "https://claude.ai/api/mcp/auth_callback",
         }),
@@ -43,7 +43,7 @@ pub const CLIENTS: &[ClientProfile] = &[
     ClientProfile {
         id: "claude-code",
         name: "Claude Code",
-        document: Some(MetadataDocument {
+        document: Some(PublishedDocument {
             url: "https://claude.ai/oauth/claude-code-client-metadata",
             callback: "http://localhost:54111/callback",
         }),
@@ -63,7 +63,7 @@ pub const CLIENTS: &[ClientProfile] = &[
     ClientProfile {
         id: "chatgpt",
         name: "ChatGPT",
-        document: Some(MetadataDocument {
+        document: Some(PublishedDocument {
             url: "https://chatgpt.com/oauth/client.json",
             callback: "https://chatgpt.com/connector_platform_oauth_redirect",
         }),
@@ -104,7 +104,7 @@ pub const CLIENTS: &[ClientProfile] = &[
     ClientProfile {
         id: "vscode",
         name: "VS Code",
-        document: Some(MetadataDocument {
+        document: Some(PublishedDocument {
             url: "https://vscode.dev/oauth/client-metadata.json",
             callback: "http://127.0.0.1:33418/",
         }),
@@ -175,7 +175,7 @@ pub const CLIENTS: &[ClientProfile] = &[
     ClientProfile {
         id: "codex",
         name: "Codex",
-        document: Some(MetadataDocument {
+        document: Some(PublishedDocument {
             url: "https://chatgpt.com/oauth/codex/client.json",
             callback: "http://127.0.0.1:54222/callback",
         }),
@@ -195,7 +195,7 @@ pub const CLIENTS: &[ClientProfile] = &[
     ClientProfile {
         id: "opencode",
         name: "opencode",
-        document: Some(MetadataDocument {
+        document: Some(PublishedDocument {
             url: "https://opencode.ai/oauth/opencode/client.json",
             callback: "http://127.0.0.1:54444/callback",
         }),
