@@ -36,7 +36,7 @@ pub enum AuditEvent {
     KeyMisplaced {
         /// The key.
         key: Option<KeyId>,
-        /// What it opens.
+        /// Its rights.
         reason: &'static str,
     },
     /// An access token that opens nothing.
@@ -85,7 +85,7 @@ pub enum AuditEvent {
         grant: GrantId,
         /// The user, if it was the one who gave it.
         user: Option<UserId>,
-        /// Who revoked it.
+        /// Revoker.
         by: Revoker,
     },
     /// Several grants were revoked at once.
@@ -96,7 +96,7 @@ pub enum AuditEvent {
         client: Option<ClientId>,
         /// Their number.
         count: u64,
-        /// Who revoked them.
+        /// Revoker.
         by: Revoker,
     },
     /// A client revoked one access token.
@@ -148,7 +148,7 @@ pub enum ClientEvent {
         /// The reason, which the client is not told.
         reason: String,
     },
-    /// What people consented to changed in the metadata document of a client: its grants are revoked.
+    /// Members that people consented to changed in the metadata document of a client: its grants are revoked.
     DocumentChanged(ClientId),
 }
 
@@ -196,7 +196,7 @@ pub struct GrantParties {
     pub client: ClientId,
 }
 
-/// Who revoked something.
+/// Revoker of something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoker {
     /// The operator, on the command line.
@@ -209,7 +209,7 @@ pub enum Revoker {
     Provider(String),
 }
 
-/// What happened to a user.
+/// Change of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserChange {
     /// Nothing of the user works until it is enabled.

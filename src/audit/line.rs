@@ -15,7 +15,7 @@ pub(super) struct AuditLine {
     fields: Vec<(&'static str, String)>,
 }
 
-/// How much an event matters.
+/// Weight of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
     /// Business as usual.

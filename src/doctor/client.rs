@@ -5,7 +5,7 @@ use url::Url;
 
 use super::requirement::Requirement;
 
-/// What a client sends and requires on its way to a token.
+/// Requests and requirements of a client on its way to a token.
 #[derive(Debug)]
 pub struct ClientProfile {
     /// Name on the command line.
@@ -20,7 +20,7 @@ pub struct ClientProfile {
     pub scope: &'static [ScopeSource],
     /// Its `resource` parameter (RFC 8707).
     pub resource: ResourceParameter,
-    /// What it refuses to go on without.
+    /// Requirements without which it does not go on.
     pub requires: &'static [Requirement],
 }
 

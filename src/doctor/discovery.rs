@@ -11,7 +11,7 @@ use super::{
 };
 use crate::oauth_client::{at_root, is_loopback, well_known};
 
-/// What the server says to a request without a token.
+/// Answer of the server to a request without a token.
 #[derive(Debug)]
 pub(super) enum FirstAnswer {
     /// It serves the request: it needs no login.
@@ -186,7 +186,7 @@ async fn read(prober: &Prober, url: &Url) -> Result<Option<JsonDocument>, Findin
     }
 }
 
-/// What every client needs of the authorization server's metadata.
+/// Finds what every client needs and lacks of the authorization server's metadata.
 fn members(found: &JsonDocument) -> Result<(), Finding> {
     let blocks = |problem: String, advice: &str| Err(Finding::blocks(found.url.as_str(), problem, advice));
     for name in ["authorization_endpoint", "token_endpoint"] {

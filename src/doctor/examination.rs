@@ -30,7 +30,7 @@ pub struct Doctor {
 pub struct Examination {
     /// The client.
     pub client: &'static ClientProfile,
-    /// Whether it connects.
+    /// Verdict: does it connect?
     pub verdict: ClientVerdict,
     /// Everything that is wrong.
     pub findings: Vec<Finding>,
@@ -38,7 +38,7 @@ pub struct Examination {
     pub login: Option<OpenLogin>,
 }
 
-/// Whether a client connects.
+/// Verdict on a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientVerdict {
@@ -46,13 +46,13 @@ pub enum ClientVerdict {
     Connects,
     /// The server needs no login.
     NeedsNoLogin,
-    /// What was tried is as the client needs it; it was not registered.
+    /// Everything that was tried is as the client needs it; it was not registered.
     NotRegistered,
     /// It does not connect.
     Fails,
 }
 
-/// How far a client came.
+/// Progress of a client.
 enum Reached {
     NoLogin,
     Discovery,

@@ -19,9 +19,9 @@ pub struct Finding {
     pub severity: Severity,
     /// The document or header that is wrong.
     pub at: String,
-    /// What is wrong with it.
+    /// The fault.
     pub problem: String,
-    /// What to change.
+    /// The change that mends it.
     pub advice: String,
 }
 

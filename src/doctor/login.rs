@@ -32,7 +32,7 @@ pub struct OpenLogin {
 
 /// A request to the token endpoint.
 pub struct TokenEndpointRequest {
-    /// Where it goes.
+    /// Its URL.
     pub url: Url,
     /// The header `Authorization`.
     pub authorization: Option<Secret>,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::support::Secret;
 
-/// Whether clients are registered.
+/// Policy on registering clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegistrationPolicy {
     /// Each client at most once.
@@ -22,7 +22,7 @@ pub enum RegistrationPolicy {
     Never,
 }
 
-/// How a client authenticates at the token endpoint.
+/// Authentication of a client at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAuthMethod {
     /// By its id alone.

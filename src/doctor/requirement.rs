@@ -43,7 +43,7 @@ const OPENID: [&str; 3] = ["jwks_uri", "subject_types_supported", "id_token_sign
 // === impl Requirement ===
 
 impl Requirement {
-    /// What breaks it in these documents of the server at `server`.
+    /// Finds what breaks it in these documents of the server at `server`.
     pub(super) fn broken(self, server: &Url, found: &DiscoveredDocuments) -> Vec<Finding> {
         match self {
             Self::ExactResource => resource(found, |named| named == server.as_str(), server),

@@ -6,12 +6,12 @@ use url::{Host, Origin, Url};
 
 use super::{address::is_public, error::RefusedUrl};
 
-/// What may be reached; by default https at port 443 of public addresses alone.
+/// Permitted destinations; by default https at port 443 of public addresses alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Ports at public addresses.
     pub ports: Ports,
-    /// What may be reached beside public addresses.
+    /// Destinations beside public addresses.
     pub exceptions: Vec<Exception>,
 }
 
@@ -25,7 +25,7 @@ pub enum Ports {
     Any,
 }
 
-/// What may be reached beside public addresses, over http too and at any port. Only the operator makes exceptions.
+/// A destination beside public addresses, over http too and at any port. Only the operator makes exceptions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exception {
     /// `localhost` and the loopback addresses: while the gateway itself is reached there, so in development.

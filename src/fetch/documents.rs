@@ -55,7 +55,7 @@ type Reading<T> = Pin<Box<dyn Future<Output = Result<FetchedDocument<T>, Documen
 pub struct FetchedDocument<T> {
     /// Its content.
     pub content: Arc<T>,
-    /// When its host last said so.
+    /// Time at which its host last said so.
     pub confirmed: Timestamp,
 }
 

@@ -46,7 +46,7 @@ const MAX_REQUESTS: usize = 64;
 /// Rules for one kind of request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchRules {
-    /// What may be reached.
+    /// Permitted destinations.
     pub reach: Reach,
     /// Maximum size of the response body, in bytes; it is counted while it comes.
     pub max_body: usize,

@@ -2,7 +2,7 @@
 
 use http::Uri;
 
-/// What secrets begin with: API keys, refresh tokens, access tokens.
+/// Prefixes of secrets: API keys, refresh tokens, access tokens.
 const SECRETS: [&str; 3] = ["lkk_", "lkr_", "eyJ"];
 
 /// The path without a secret that somebody put there, and all that follows it. The query may hold a key by right, and is

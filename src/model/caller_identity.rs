@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::{Caller, ClientId, UserId};
 use crate::support::Secret;
 
-/// What a server may be told of its caller.
+/// Identity of a caller that a server may be told.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CallerIdentity {
     /// The user.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Caller, CallerIdentity, CallerText, HttpSpec, IdentityToken, StdioSpec, TransportSpec};
 
-/// What a server is told of its callers. Beside it, the transport of a backend has the texts for the gateway itself.
+/// Disclosure of callers to a server. Beside it, the transport of a backend has the texts for the gateway itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Disclosure {
     /// The header that says who calls.
@@ -51,7 +51,7 @@ impl Disclosure {
         !self.args.is_empty() || !self.env.is_empty() || !self.headers.is_empty()
     }
 
-    /// What the server is told of this caller. Two callers for whom this is equal may share a connection.
+    /// Identity of this caller as the server is told it. Two callers for whom this is equal may share a connection.
     pub fn identity_of(&self, caller: &Caller) -> CallerIdentity {
         let is_signed = self.identity.as_ref().is_some_and(|header| matches!(header.form, IdentityForm::Signed { .. }));
         CallerIdentity { user: caller.user.clone(), client: caller.client.clone().filter(|_| is_signed) }

@@ -24,18 +24,18 @@ pub struct LoginProvider {
     pub algorithms: Vec<Algorithm>,
     /// Claim with the groups of a person.
     pub groups_claim: String,
-    /// Who may come, and what they may do: the rights of all rules that fit a person add up.
+    /// People who may come, and their rights: the rights of all rules that fit a person add up.
     pub rules: Vec<LoginRule>,
-    /// How long a login lasts.
+    /// Duration of a login.
     pub session: LoginSession,
 }
 
 /// Rights of the people whom a rule fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginRule {
-    /// Who.
+    /// People whom the rule fits.
     pub people: People,
-    /// What they may do.
+    /// Their rights.
     pub rights: Rights,
 }
 
@@ -55,7 +55,7 @@ pub enum People {
     },
 }
 
-/// What a login depends on.
+/// Dependence of a login on the provider's session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginSession {
     /// On nothing at the provider, until it reports a logout.

@@ -8,9 +8,9 @@ use crate::support::Timestamp;
 pub struct UserOverview {
     /// The user.
     pub user: UserId,
-    /// When the user came to be, with its first key.
+    /// Time at which the user came to be, with its first key.
     pub created: Timestamp,
-    /// When the operator disabled the user.
+    /// Time at which the operator disabled the user.
     pub disabled: Option<Timestamp>,
     /// Number of live keys and accounts.
     pub keys: i64,

@@ -7,7 +7,7 @@ use crate::{
     support::{Clock, Random, SealingKey},
 };
 
-/// What the logins depend on.
+/// Dependencies of the logins.
 pub struct OpenIdDeps {
     /// Sends the requests to the providers.
     pub fetcher: Fetcher,

@@ -33,7 +33,7 @@ pub(super) enum ProviderClientAuth {
 }
 
 #[derive(Deserialize)]
-struct MetadataDocument {
+struct ProviderDocument {
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
@@ -53,7 +53,7 @@ pub(super) fn location(issuer: &str) -> Option<Url> {
 impl ProviderMetadata {
     /// Reads the metadata of this issuer; the error says what is wrong.
     pub(super) fn read(issuer: &str, document: &[u8]) -> Result<Self, String> {
-        let document: MetadataDocument =
+        let document: ProviderDocument =
             serde_json::from_slice(document).map_err(|error| format!("the metadata cannot be read: {error}"))?;
         // byte for byte (Discovery 4.3): otherwise another issuer could answer for this one
         if document.issuer != issuer {

@@ -109,7 +109,7 @@ impl ProviderClient<'_> {
         request.request_async(&self.http()).await.map(ProviderTokens::read).map_err(failed)
     }
 
-    /// What the provider says of this subject; `None` if it says nothing, or speaks of somebody else (Core 5.3.2).
+    /// Claims of the provider about this subject; `None` if it says nothing, or speaks of somebody else (Core 5.3.2).
     pub(super) async fn user_info(&self, access: &Secret, subject: &str) -> Option<Value> {
         let endpoint = self.metadata.userinfo_endpoint.as_ref()?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {}", access.expose())).ok()?;

@@ -23,7 +23,7 @@ pub enum ProviderPrompt {
     Fresh,
 }
 
-/// What a login needs when the browser returns.
+/// State of a login that is needed when the browser returns.
 #[derive(Serialize, Deserialize)]
 pub(super) struct PendingLogin {
     pub(super) provider: String,
@@ -35,7 +35,7 @@ pub(super) struct PendingLogin {
     pub(super) verifier: String,
     pub(super) prompt: ProviderPrompt,
     pub(super) begun: Timestamp,
-    /// What follows the login, in the words of the pages.
+    /// Next step after the login, in the words of the pages.
     pub(super) after: String,
 }
 

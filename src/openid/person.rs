@@ -34,7 +34,7 @@ pub struct Logout {
     pub issuer: String,
     /// Id of the report, which may come once.
     pub id: String,
-    /// Who logged out.
+    /// Subject that logged out.
     pub subject: Option<String>,
     /// Session that ended.
     pub session: Option<String>,
@@ -53,7 +53,7 @@ pub(super) struct PersonClaims {
 // === impl Person ===
 
 impl Person {
-    /// What the person may do; `None` if no rule lets the person in.
+    /// Rights of the person; `None` if no rule lets the person in.
     pub fn rights(&self, provider: &LoginProvider) -> Option<Rights> {
         let fitting = provider.rules.iter().filter(|rule| self.is_among(&rule.people));
         fitting.map(|rule| rule.rights.clone()).reduce(|one, other| one.union(&other))

@@ -27,22 +27,22 @@ const MAX_CODE: usize = 4 * 1024;
 
 /// A login that begins.
 pub struct LoginStart {
-    /// Where the browser goes.
+    /// Address to which the browser goes.
     pub location: Url,
     /// The state, which names the cookie.
     pub state: String,
-    /// What the browser has to bring back: for its cookie.
+    /// Value that the browser has to bring back: for its cookie.
     pub sealed: String,
 }
 
 /// A login that is over.
 #[derive(Debug)]
 pub struct FinishedLogin {
-    /// Who logged in.
+    /// The person who logged in.
     pub person: Person,
     /// Refresh token, sealed, if the login is bound to the provider.
     pub refresh: Option<Vec<u8>>,
-    /// What follows, as [`Providers::begin`] got it.
+    /// Next step, as [`Providers::begin`] got it.
     pub after: String,
 }
 

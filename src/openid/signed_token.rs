@@ -16,7 +16,7 @@ pub(super) struct TokenHead {
     pub(super) key_id: Option<String>,
 }
 
-/// What a JOSE header says. Keys that it brings along (`jwk`, `jku`, `x5u`) are not looked at.
+/// A JOSE header. Keys that it brings along (`jwk`, `jku`, `x5u`) are not looked at.
 #[derive(Deserialize)]
 struct JoseHeader {
     alg: String,

@@ -15,7 +15,7 @@ const LOGOUT: &str = "http://schemas.openid.net/event/backchannel-logout";
 /// Maximum length of a subject (Core 2), in bytes.
 const MAX_SUBJECT: usize = 255;
 
-/// What the tokens of a provider must fit.
+/// Expectations of a provider's tokens.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TokenContext<'a> {
     pub(super) issuer: &'a str,
@@ -30,7 +30,7 @@ pub(super) struct LoginContext<'a> {
     pub(super) begun: Timestamp,
 }
 
-/// What a valid logout token names.
+/// Subject or session that a valid logout token names.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LogoutClaims<'a> {
     pub(super) id: &'a str,

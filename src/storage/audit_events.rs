@@ -17,7 +17,7 @@ pub struct AuditTable<'a>(pub(super) &'a Database);
 /// A new row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {
-    /// When it happened.
+    /// Time.
     pub at: Timestamp,
     /// The name of the event.
     pub event: String,

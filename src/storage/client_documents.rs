@@ -13,7 +13,7 @@ use crate::{
     support::{Digest, Timestamp},
 };
 
-/// What the store knows of such a client.
+/// Row of such a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredDocument {
     /// Nobody consented to it.
@@ -24,7 +24,7 @@ pub enum StoredDocument {
     Consented {
         /// The document.
         text: String,
-        /// When its host last said so.
+        /// Time at which its host last said so.
         read: Timestamp,
         /// Digest of what was consented to.
         consented: Digest,
@@ -44,7 +44,7 @@ struct DocumentRow {
 pub struct ClientDocumentTable<'a>(pub(super) &'a Database);
 
 impl ClientDocumentTable<'_> {
-    /// What is known of the client of this id.
+    /// The row of the client of this id.
     pub async fn lookup(&self, id: &ClientId) -> Result<StoredDocument, StorageError> {
         let row: Option<DocumentRow> =
             sqlx::query_as("SELECT metadata, document_read, document, revoked FROM clients WHERE id = ?")

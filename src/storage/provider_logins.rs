@@ -21,7 +21,7 @@ pub struct BoundLogin {
     pub issuer: String,
     /// The provider's refresh token, sealed.
     pub refresh_token: Vec<u8>,
-    /// When the provider is asked next.
+    /// Time at which the provider is asked next.
     pub due: Timestamp,
 }
 

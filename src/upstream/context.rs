@@ -15,7 +15,7 @@ use crate::{
     vault::Vault,
 };
 
-/// What the gateway as a client is built on.
+/// Dependencies of the gateway as a client.
 pub struct UpstreamDeps {
     /// The store.
     pub storage: Storage,

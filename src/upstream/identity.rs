@@ -15,7 +15,7 @@ use crate::{
 /// The field of registrations in the vault.
 const CLIENT: &str = "client";
 
-/// Where a client comes from.
+/// Origin of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientSource {
     /// It is configured, or has a metadata document.

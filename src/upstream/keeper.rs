@@ -34,7 +34,7 @@ pub(super) struct Keeper {
     pub(super) state: std::sync::Arc<KeeperState>,
 }
 
-/// What all keepers of the same tokens share.
+/// State that all keepers of the same tokens share.
 pub(super) struct KeeperState {
     user: UserId,
     backend: BackendId,

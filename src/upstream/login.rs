@@ -45,7 +45,7 @@ pub struct Logins {
     discovered: Arc<Mutex<Vec<(BackendId, Timestamp, Discovered)>>>,
 }
 
-/// What a login will ask for.
+/// Description of a login before it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginPreview {
     /// Host of the server.
@@ -113,7 +113,7 @@ impl Logins {
         Self { context, servers, keepers, discovered: Arc::default() }
     }
 
-    /// What a login will ask for. Nothing is stored.
+    /// Describes what a login will ask for. Nothing is stored.
     ///
     /// # Errors
     ///

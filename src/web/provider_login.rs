@@ -43,7 +43,7 @@ pub(super) struct ProviderForm {
     provider: String,
 }
 
-/// What follows a login.
+/// Next step after a login.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum AfterLogin {
@@ -179,7 +179,7 @@ pub(super) fn session_digest(issuer: &str, session: &str) -> Digest {
     Digest::sha256(format!("{issuer} {session}"))
 }
 
-/// What an authorization request is sealed for while the person is at the provider.
+/// Purpose for which an authorization request is sealed while the person is at the provider.
 fn keeper(secret: &str) -> Browser {
     Browser(Digest::sha256(format!("login {secret}")))
 }

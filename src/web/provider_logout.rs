@@ -51,7 +51,7 @@ pub(super) async fn receive(
     Ok((StatusCode::OK, [no_store()]).into_response())
 }
 
-/// Who logged out: the subject, else who logged in by the session that ended.
+/// The person who logged out: the subject, else the one who logged in by the session that ended.
 async fn account(state: &WebState, logout: &Logout) -> Result<Option<KeyId>, Problem> {
     match (&logout.subject, &logout.session) {
         (Some(subject), _) => Ok(state.oauth.keys().find_person(&logout.issuer, subject).await?),

@@ -2,7 +2,7 @@
 
 use url::Url;
 
-/// How the id of such a client begins. No id that registration gives out does (`OA-39`).
+/// Prefix of the id of such a client. No id that registration gives out does (`OA-39`).
 const SCHEME: &str = "https://";
 /// Maximum length, in bytes.
 const LONGEST: usize = 512;
