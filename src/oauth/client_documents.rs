@@ -6,7 +6,7 @@ mod metadata_document;
 
 use std::{sync::Arc, time::Duration};
 
-pub(super) use self::{client_url::ClientUrl, metadata_document::MetadataDocument};
+pub(super) use self::{client_url::ClientUrl, metadata_document::ClientDocument};
 use super::oauth_settings::OAuthSettings;
 use crate::{
     fetch::{DocumentError, Documents, Exception, FetchBudget, FetchRules, FetchedDocument, Ports, Reach},
@@ -23,7 +23,7 @@ const TOLERANCE: Duration = Duration::from_hours(24);
 
 /// The documents of clients, as far as they are trusted.
 pub(super) struct ClientDocuments {
-    documents: Documents<MetadataDocument>,
+    documents: Documents<ClientDocument>,
     policy: ClientDocumentPolicy,
     schemes: Vec<String>,
 }
@@ -47,7 +47,7 @@ impl ClientDocuments {
         let rules = FetchRules { reach: reach(settings), max_body: MAX_DOCUMENT, deadline: DEADLINE };
         let schemes = settings.policy.redirect_schemes.clone();
         let allowed = schemes.clone();
-        let reader = Box::new(move |url: &url::Url, body: &[u8]| MetadataDocument::parse(url, body, &allowed));
+        let reader = Box::new(move |url: &url::Url, body: &[u8]| ClientDocument::parse(url, body, &allowed));
         let documents = Documents::new(fetcher.clone(), rules, Arc::new(FetchBudget::default()), clock, reader);
         Some(Self { documents, policy, schemes })
     }
@@ -66,7 +66,7 @@ impl ClientDocuments {
 
     /// Takes a copy from the database, for the case that its host does not answer.
     pub(super) fn remember(&self, url: &ClientUrl, text: &str, read: Timestamp) {
-        if let Ok(copy) = MetadataDocument::parse(url.url(), text.as_bytes(), &self.schemes) {
+        if let Ok(copy) = ClientDocument::parse(url.url(), text.as_bytes(), &self.schemes) {
             self.documents.remember(url.url(), copy, read);
         }
     }
@@ -77,7 +77,7 @@ impl ClientDocuments {
 }
 
 /// Its time of creation is when the host last said so.
-fn client(document: &FetchedDocument<MetadataDocument>) -> Client {
+fn client(document: &FetchedDocument<ClientDocument>) -> Client {
     document.content.client(document.confirmed)
 }
 

@@ -43,9 +43,9 @@ struct DocumentMembers {
 
 /// A valid document.
 #[derive(Debug)]
-pub(crate) struct MetadataDocument(DocumentMembers);
+pub(crate) struct ClientDocument(DocumentMembers);
 
-impl MetadataDocument {
+impl ClientDocument {
     /// Reads the document at `url`; `schemes` are private-use schemes that the operator allows in redirect URIs. The
     /// error is the reason why it is invalid, for the log and the developers of the client.
     pub(crate) fn parse(url: &Url, body: &[u8], schemes: &[String]) -> Result<Self, String> {
