@@ -10,7 +10,10 @@ use serde_json::Value;
 use url::{Url, form_urlencoded};
 
 use super::{endpoint::is_loopback, error::LoginError};
-use crate::fetch::{Exception, FetchRequest, FetchRules, Fetcher, Ports, Reach};
+use crate::{
+    fetch::{Exception, FetchRequest, FetchRules, Fetcher, Ports, Reach, tls},
+    model::NetworkSpec,
+};
 
 /// Maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -46,11 +49,12 @@ impl OAuthHttp {
     ///
     /// # Errors
     ///
-    /// If certificates are missing.
+    /// If TLS cannot be set up.
     pub fn open() -> Result<Self, LoginError> {
         let client = reqwest::Client::builder().redirect(Policy::none()).timeout(TIMEOUT).user_agent(AGENT);
-        let client = client.build();
-        let client = client.map_err(|error| LoginError::Unavailable(format!("no HTTP client: {error}")))?;
+        let failed = |why: String| LoginError::Unavailable(format!("no HTTP client: {why}"));
+        let tls = tls::client_config(&NetworkSpec::default()).map_err(|error| failed(error.to_string()))?;
+        let client = client.tls_backend_preconfigured(tls).build().map_err(|error| failed(error.to_string()))?;
         Ok(Self(Way::Open(client)))
     }
 
