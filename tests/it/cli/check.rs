@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::lockkeeper;
+use super::{lockkeeper, shown};
 
 const SERVER: &str = r#"
 import json, sys
