@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usable_public_urls_are_accepted() {
+    fn oa_137_usable_public_urls_are_accepted() {
         for (text, normal) in [
             ("https://mcp.example.com", "https://mcp.example.com"),
             ("https://MCP.example.com:443", "https://mcp.example.com"),

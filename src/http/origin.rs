@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn own_configured_and_loopback_origins_may_call() {
+    fn oa_025_own_configured_and_loopback_origins_may_call() {
         let may = [
             "https://mcp.example.com",
             "https://mcp.example.com:443",

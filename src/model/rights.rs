@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_intersection_is_never_wider_than_either() {
+    fn oa_113_an_intersection_is_never_wider_than_either() {
         let git = BackendId::parse("git").unwrap();
         let mut narrow = Rights::none();
         narrow.backends.allow(&git, Access::ReadOnly);

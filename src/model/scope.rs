@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_scope_reaches_that_backend_alone() {
+    fn oa_112_a_backend_scope_reaches_that_backend_alone() {
         let rights = Scopes::parse("mcp:git:read mcp:time").unwrap().rights();
         let access = |name| rights.backends.access(&BackendId::parse(name).unwrap());
         assert_eq!(access("git"), Some(Access::ReadOnly));

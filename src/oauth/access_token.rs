@@ -181,9 +181,31 @@ mod tests {
         assert_eq!(verify(&"x".repeat(9 * 1024), &keys), None);
     }
 
+    #[tokio::test]
+    async fn oa_140_a_token_may_be_five_seconds_ahead() {
+        let keys = keys().await;
+        let header = json!({ "typ": "at+jwt", "alg": "ES256", "kid": keys.active(NOW).unwrap().0 });
+        let mut claims = claims();
+        for (ahead, is_valid) in [(5, true), (6, false)] {
+            claims["iat"] = (NOW.as_seconds() + ahead).into();
+            assert_eq!(verify(&forge(&keys, &header, &claims), &keys).is_some(), is_valid, "{ahead} s");
+        }
+    }
+
+    #[tokio::test]
+    async fn oa_100_a_header_that_brings_a_key_is_refused() {
+        let keys = keys().await;
+        let kid = keys.active(NOW).unwrap().0;
+        for member in ["jwk", "jku", "x5u", "crit"] {
+            let mut header = json!({ "typ": "at+jwt", "alg": "ES256", "kid": kid });
+            header[member] = json!(["x"]);
+            assert_eq!(verify(&forge(&keys, &header, &claims()), &keys), None, "{member}");
+        }
+    }
+
     // N-108
     #[tokio::test]
-    async fn a_token_with_other_claims_is_refused() {
+    async fn oa_099_a_token_with_other_claims_is_refused() {
         let keys = keys().await;
         let header = json!({ "typ": "at+jwt", "alg": "ES256", "kid": keys.active(NOW).unwrap().0 });
         for (member, value) in [

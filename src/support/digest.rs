@@ -61,6 +61,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn oa_104_a_digest_equals_its_own_text_alone() {
+        assert_eq!(Digest::sha256("a"), Digest::sha256("a"));
+        assert_ne!(Digest::sha256("a"), Digest::sha256("a "));
+    }
+
+    #[test]
     fn the_digest_is_the_published_one() {
         // FIPS 180-2, appendix B.1
         let digest = Digest::sha256("abc");

@@ -60,7 +60,7 @@ let page = await open();
 try {
   await startPage();
   await loginAndApprove();
-  await approveForApp();
+  await n_064_approveForApp();
   await denyIsTold();
   await twoTabsAndTheWayBack();
   await withoutCookies();
@@ -150,7 +150,7 @@ async function loginAndApprove() {
   say('the code buys a token');
 }
 
-async function approveForApp() {
+async function n_064_approveForApp() {
   const target = 'cursor://anysphere.cursor-mcp/oauth/callback';
   const client = await register('Walk app', [target]);
   const request = authorization(client, target);

@@ -1,6 +1,6 @@
 //! The `storage` module, tested through its public interface.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
 use lockkeeper::{
     model::{BackendId, Client, ClientAuth, ClientId, Era, KnownEra, Registrant, UserId},
@@ -8,6 +8,18 @@ use lockkeeper::{
     storage::{NewClient, RegistrationOutcome, ServerInfoRow, Storage, UnusedLimits},
     support::{Digest, ManualClock, OsRandom, Timestamp},
 };
+
+#[tokio::test]
+async fn oa_143_the_database_and_its_log_are_for_their_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
+    let modes: Vec<u32> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().permissions().mode() & 0o777)
+        .collect();
+    assert!(modes.len() > 1 && modes.iter().all(|mode| *mode == 0o600), "{modes:?}");
+    drop(storage);
+}
 
 #[tokio::test]
 async fn processes_that_start_together_share_one_new_database() {

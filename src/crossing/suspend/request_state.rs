@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_bound_to_caller_endpoint_and_request() {
+    fn oa_115_a_state_is_bound_to_caller_endpoint_and_request() {
         let ann = caller("ann", None, "k");
         let git = Target::Backend(BackendId::parse("git").unwrap());
         let bound = binding(&ann, &Target::Merged, r#"{"name":"t","arguments":{"a":1,"b":2}}"#);

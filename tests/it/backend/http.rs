@@ -21,7 +21,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn a_session_is_opened_used_and_closed() {
+async fn up_011_a_session_is_opened_used_and_closed() {
     let peer = Peer::start(|_| None).await;
     let (supervisor, server) = started(peer.spec()).await;
     assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "s1");

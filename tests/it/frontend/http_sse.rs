@@ -129,7 +129,7 @@ async fn an_open_connection_is_never_idle() {
 }
 
 #[tokio::test]
-async fn a_connection_of_another_caller_is_not_found() {
+async fn n_122_a_connection_of_another_caller_is_not_found() {
     let world = World::new().await;
     let connected = Connected::ready(&world, "2024-11-05").await;
     let mut other = world.client("bob");

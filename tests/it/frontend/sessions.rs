@@ -44,7 +44,7 @@ async fn deleting_a_session_ends_its_calls() {
 }
 
 #[tokio::test]
-async fn a_session_of_another_caller_is_not_found() {
+async fn n_112_a_session_of_another_caller_is_not_found() {
     let world = World::new().await;
     let ann = world.ready("ann", "2025-06-18").await;
     let mut bob = world.client("bob");

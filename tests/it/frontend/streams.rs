@@ -65,7 +65,7 @@ async fn an_idle_stream_carries_a_comment_every_fifteen_seconds() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_half_a_minute_after_its_credential() {
+async fn n_114_a_stream_ends_half_a_minute_after_its_credential() {
     let world = World::new().await;
     let mut client = world.ready("ann", "2025-06-18").await;
     let expires = Some(world.clock.now() + Duration::from_mins(1));

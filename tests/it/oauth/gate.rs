@@ -38,6 +38,11 @@ fn gated(authority: &Authority) -> impl Serve {
     protected(gate, router, authority.router.clone().merge(administration))
 }
 
+/// A request to `/mcp` with this header alone.
+pub(super) async fn knock_with(authority: &Authority, name: &str, value: &str) -> Answer {
+    send(&gated(authority), Request::post("/mcp").header(name, value).body(Body::empty()).unwrap()).await
+}
+
 pub(super) async fn knock(authority: &Authority, uri: &str, authorization: Option<&str>) -> Answer {
     let request = Request::post(uri);
     let request = match authorization {

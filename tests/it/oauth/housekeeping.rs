@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::oauth::{Authority, CALLBACK};
 
 #[tokio::test]
-async fn expired_rows_are_purged_and_live_ones_stay() {
+async fn oa_136_expired_rows_are_purged_and_live_ones_stay() {
     let authority = Authority::new().await;
     let (client, tokens) = authority.tokens("/mcp").await;
     let code = authority.code(&Authority::query(&client, &[])).await;

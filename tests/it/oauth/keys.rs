@@ -119,7 +119,7 @@ async fn guesses_at_one_key_id_from_many_addresses_get_growing_delays() {
 }
 
 #[tokio::test]
-async fn a_key_shows_when_it_was_last_used() {
+async fn oa_126_a_key_shows_when_it_was_last_used() {
     let authority = Authority::new().await;
     authority.oauth.sync().await.unwrap();
     let keys = authority.oauth.keys().list().await.unwrap();

@@ -10,7 +10,7 @@ use url::Url;
 use super::site::{CALLBACK, Site, authorize_path, encode, post};
 
 #[tokio::test]
-async fn an_app_connects_after_login_and_approval() {
+async fn oa_071_an_app_connects_after_login_and_approval() {
     let site = Site::open().await;
     let client = site.register("Claude Code", CALLBACK).await;
     let mut browser = site.browser();
@@ -95,7 +95,7 @@ async fn oa_077_an_app_may_ask_for_a_fresh_login() {
 
 // N-65
 #[tokio::test]
-async fn a_forged_form_changes_nothing() {
+async fn oa_072_a_forged_form_changes_nothing() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let (mut browser, mut other) = (site.browser(), site.browser());
@@ -308,7 +308,7 @@ async fn a_client_name_is_escaped_text() {
 
 // N-62
 #[tokio::test]
-async fn an_error_leads_to_an_untrusted_site_only_by_a_link() {
+async fn oa_075_an_error_leads_to_an_untrusted_site_only_by_a_link() {
     let site = Site::open().await;
     let far = "https://app.example.org/cb";
     let client = site.register("App", far).await;

@@ -63,7 +63,7 @@ async fn text(answer: Answer) -> String {
 }
 
 #[tokio::test]
-async fn a_foreign_host_is_misdirected() {
+async fn oa_138_a_foreign_host_is_misdirected() {
     let status = async |settings: &GuardSettings, path: &str, host: &str| {
         ask(settings, Request::get(path).header("host", host)).await.status()
     };
@@ -201,7 +201,7 @@ async fn every_answer_has_a_request_id_of_its_own() {
 }
 
 #[tokio::test]
-async fn pages_have_security_headers_and_are_not_cached() {
+async fn oa_027_pages_have_security_headers_and_are_not_cached() {
     let headers = |answer: &Answer| {
         let mut lines: Vec<String> = answer
             .headers()
@@ -232,7 +232,19 @@ async fn pages_have_security_headers_and_are_not_cached() {
 }
 
 #[tokio::test]
-async fn a_local_gateway_does_not_demand_https() {
+async fn oa_028_no_policy_keeps_a_form_from_the_redirect_to_the_app() {
+    let answer = ask(&settings(), Request::get("/page")).await;
+    assert!(!answer.headers()["content-security-policy"].to_str().unwrap().contains("form-action"));
+}
+
+#[tokio::test]
+async fn oa_029_a_page_stays_connected_to_the_window_that_opened_it() {
+    let answer = ask(&settings(), Request::get("/page")).await;
+    assert!(!answer.headers().contains_key("cross-origin-opener-policy"));
+}
+
+#[tokio::test]
+async fn oa_139_a_local_gateway_does_not_demand_https() {
     let local = GuardSettings { public_url: Url::parse("http://127.0.0.1:8080").unwrap(), ..settings() };
     let answer = ask(&local, Request::get("/page")).await;
     assert!(!answer.headers().contains_key("strict-transport-security"));

@@ -37,7 +37,7 @@ async fn n_075_the_session_id_changes_at_login() {
 
 // N-68
 #[tokio::test]
-async fn every_wrong_key_gets_the_same_answer_and_the_request_stays() {
+async fn oa_073_every_wrong_key_gets_the_same_answer_and_the_request_stays() {
     let site = Site::open().await;
     let client = site.register("App", CALLBACK).await;
     let (revoked_id, revoked) = site.key_for("somebody").await;

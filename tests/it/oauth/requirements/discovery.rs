@@ -194,3 +194,11 @@ async fn n_004_a_forwarded_host_does_not_move_the_issuer() {
     let answer = Authority::new().await.send(request.body(Body::empty()).unwrap()).await;
     assert_eq!(answer.json()["issuer"], "https://gw.example");
 }
+
+#[tokio::test]
+async fn oa_013_the_metadata_names_what_ends_and_describes_tokens() {
+    let found = document(SERVER).await;
+    for name in ["revocation_endpoint", "introspection_endpoint", "jwks_uri", "service_documentation"] {
+        assert!(found[name].as_str().unwrap().starts_with("https://gw.example/"), "{name}");
+    }
+}

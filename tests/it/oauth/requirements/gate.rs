@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::super::gate::knock;
+use super::super::gate::{knock, knock_with};
 use crate::support::oauth::Authority;
 
 /// Status and challenge of a request.
@@ -108,4 +108,32 @@ async fn n_120_a_key_in_header_and_query_is_400() {
     let key = authority.key.expose();
     let answer = knock(&authority, &format!("/sse?api_key={key}"), Some(&format!("Bearer {key}"))).await;
     assert_eq!(answer.error(), "400 invalid_request");
+}
+
+#[tokio::test]
+async fn n_115_a_cookie_alone_opens_nothing() {
+    let authority = Authority::new().await;
+    let token = authority.access_token("/mcp").await;
+    let answer = knock_with(&authority, "cookie", &format!("session={token}; __Host-session={token}")).await;
+    assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn oa_017_an_endpoint_has_one_meaning_with_and_without_a_slash() {
+    let authority = Authority::new().await;
+    let token = format!("Bearer {}", authority.access_token("/mcp").await);
+    for path in ["/mcp", "/mcp/"] {
+        assert_eq!(knock(&authority, path, Some(&token)).await.status, StatusCode::OK, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn oa_117_a_credential_does_not_pass_the_gate() {
+    let authority = Authority::new().await;
+    let token = authority.access_token("/mcp").await;
+    // the handler behind the gate refuses a request that still has one, and answers with its address
+    let answer = knock(&authority, "/mcp", Some(&format!("Bearer {token}"))).await;
+    assert_eq!((answer.status, answer.body.as_str()), (StatusCode::OK, "ada /mcp /mcp"));
+    let answer = knock(&authority, &format!("/sse?api_key={}", authority.key.expose()), None).await;
+    assert_eq!((answer.status, answer.body.as_str()), (StatusCode::OK, "ada /sse /sse"));
 }

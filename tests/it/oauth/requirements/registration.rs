@@ -2,6 +2,10 @@
 
 use axum::body::Body;
 use http::{Request, StatusCode};
+use lockkeeper::{
+    model::{AuthPolicy, Registration},
+    oauth::OAuthSettings,
+};
 use serde_json::{Value, json};
 
 use crate::support::oauth::{Authority, CALLBACK};
@@ -184,4 +188,14 @@ async fn n_022_a_logo_is_a_web_page() {
 async fn n_025_a_key_set_has_no_private_key() {
     let keys = json!({ "keys": [{ "kty": "EC", "crv": "P-256", "x": "x", "y": "y", "d": "x" }] });
     assert_eq!(refusal("jwks", keys).await, BAD_METADATA);
+}
+
+#[tokio::test]
+async fn oa_044_registration_can_be_closed() {
+    let policy = AuthPolicy { registration: Registration::Off, ..AuthPolicy::default() };
+    let authority = Authority::with(OAuthSettings { policy, ..Authority::settings() }).await;
+    let answer = authority.register(&json!({ "redirect_uris": [CALLBACK] })).await;
+    assert!(answer.status.is_client_error(), "{}", answer.status);
+    let metadata = authority.get("/.well-known/oauth-authorization-server").await.json();
+    assert_eq!(metadata["registration_endpoint"], Value::Null);
 }
