@@ -21,6 +21,7 @@ pub mod grants;
 pub mod healthcheck;
 mod inputs;
 pub mod keys;
+mod known_backends;
 pub mod list;
 mod long_names;
 pub mod master_key;
@@ -43,6 +44,7 @@ pub mod tools;
 pub mod translate;
 pub mod upstream;
 pub mod users;
+mod values;
 pub mod version;
 
 use std::ffi::OsString;

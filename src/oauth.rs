@@ -2,19 +2,23 @@
 //!
 //! A grant is one consent of one user, through one API key, to one client, for one endpoint. Codes, refresh tokens and
 //! access tokens belong to it and end with it. To extend the server, add a file: another source of clients beside
-//! `registration`, another client authentication method in `client_auth`, another grant type in `token/`.
+//! `registration`, another client authentication method in `client_auth`, another grant type in `token/`. What a grant
+//! rests on is told in [`crate::model::ApiKey`]'s file.
 
 pub mod access_token;
 pub mod api_keys;
 pub mod authorize;
 mod backend_names;
 mod caller_token;
+mod client_assertion;
 mod client_auth;
 mod client_documents;
+mod client_keys;
 mod client_lookup;
 mod clients;
 pub mod cors;
 mod dependencies;
+pub mod device;
 pub mod error;
 pub mod form;
 pub mod grants;
@@ -51,7 +55,10 @@ pub use self::{
         Redirect, StoreOutcome, Transaction, TransactionId, Trust, UnsealError,
     },
     backend_names::BackendNames,
+    client_keys::ClientKeySet,
     clients::RegisteredClients,
+    clients::{NewClientKeys, OperatorClient},
+    device::{DeviceAuthorizations, DeviceRefusal, PendingDevice, UserCode},
     error::OAuthError,
     grants::{GrantView, Grants},
     oauth_settings::{MasterKeySource, OAuthSettings},
@@ -59,10 +66,10 @@ pub use self::{
     verify::{CredentialAccess, VerifiedCredential},
 };
 use self::{
-    client_documents::ClientDocuments, dependencies::OAuthDeps, introspection_endpoint::IntrospectionEndpoint,
-    pepper::Pepper, registration::Registrations, revocation::Revocations, revocation_endpoint::RevocationEndpoint,
-    routes::Endpoints, signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, users::Users,
-    verify::Verifier,
+    client_auth::ClientAuthenticator, client_documents::ClientDocuments, dependencies::OAuthDeps,
+    introspection_endpoint::IntrospectionEndpoint, pepper::Pepper, registration::Registrations,
+    revocation::Revocations, revocation_endpoint::RevocationEndpoint, routes::Endpoints, signing::SigningKeys,
+    token::TokenEndpoint, usage::UsageRecorder, users::Users, verify::Verifier,
 };
 use crate::{
     audit::Audit,
@@ -86,6 +93,7 @@ struct Services {
     grants: Grants,
     users: Users,
     clients: RegisteredClients,
+    devices: Arc<DeviceAuthorizations>,
     authorization: Authorization,
     verifier: Verifier,
     registrations: Arc<Registrations>,
@@ -151,6 +159,11 @@ impl OAuth {
     /// Registered clients.
     pub fn clients(&self) -> &RegisteredClients {
         &self.0.clients
+    }
+
+    /// Devices that wait for a person.
+    pub fn devices(&self) -> &DeviceAuthorizations {
+        &self.0.devices
     }
 
     /// The authorization endpoint.
@@ -249,18 +262,24 @@ impl Services {
         let (r, u) = (|| Arc::clone(&revocations), || Arc::clone(&uses));
         let keys = Arc::new(Keys::new(deps.clone(), Arc::clone(&pepper), r(), u()));
         let registrations = Arc::new(Registrations::new(deps.clone(), pepper));
+        let clients = Arc::new(ClientAuthenticator::new(deps.clone()));
+        let c = || Arc::clone(&clients);
+        let devices = Arc::new(DeviceAuthorizations::new(Arc::clone(&keys), c(), Arc::clone(&registrations), u()));
         let endpoints = Endpoints {
             audit: deps.audit.clone(),
             settings: Arc::clone(&deps.settings),
-            token: Arc::new(TokenEndpoint::new(Arc::clone(&keys), Arc::clone(&signing), r(), u())),
+            token: Arc::new(TokenEndpoint::new(c(), Arc::clone(&keys), Arc::clone(&signing), r(), u())),
             registrations: Arc::clone(&registrations),
+            devices: Arc::clone(&devices),
             revocation: Arc::new(RevocationEndpoint {
                 deps: deps.clone(),
+                clients: c(),
                 signing: Arc::clone(&signing),
                 revocations: r(),
             }),
             introspection: Arc::new(IntrospectionEndpoint {
                 deps: deps.clone(),
+                clients: c(),
                 keys: Arc::clone(&keys),
                 signing: Arc::clone(&signing),
             }),
@@ -269,7 +288,8 @@ impl Services {
         Self {
             grants: Grants { deps: deps.clone(), revocations: r() },
             users: Users { deps: deps.clone(), revocations: r() },
-            clients: RegisteredClients { deps: deps.clone(), revocations: r() },
+            clients: RegisteredClients { keys: Arc::clone(&keys), deps: deps.clone(), revocations: r() },
+            devices,
             authorization: Authorization::new(Arc::clone(&keys), Arc::clone(&registrations), u(), requests),
             verifier: Verifier::new(Arc::clone(&keys), Arc::clone(&signing), r(), u()),
             deps,

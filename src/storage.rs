@@ -5,6 +5,7 @@
 //! digests or ciphertext.
 
 mod api_keys;
+mod assertions;
 mod audit_events;
 mod backend_eras;
 mod browser_sessions;
@@ -13,6 +14,7 @@ mod clients;
 mod codes;
 mod data_keys;
 mod database;
+mod device_authorizations;
 mod expired_rows;
 mod file;
 mod gateway_values;
@@ -38,6 +40,7 @@ use std::{
 };
 
 pub use api_keys::KeyTable;
+pub use assertions::AssertionTable;
 pub use audit_events::{AuditRow, AuditSearch, AuditTable, StoredAuditRow};
 pub use backend_eras::BackendEraTable;
 pub use browser_sessions::{BrowserSession, BrowserSessionTable};
@@ -46,6 +49,7 @@ pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
 pub use codes::{CodeRow, CodeTable};
 pub use data_keys::DataKeyTable;
 pub use database::StorageError;
+pub use device_authorizations::{DeviceAuthorizationTable, DeviceRow, NewDeviceRow};
 pub use expired_rows::ExpiredRows;
 pub use gateway_values::GatewayValueTable;
 pub use grants::{GrantTable, ListedGrant};
@@ -115,6 +119,16 @@ impl Storage {
     pub async fn close(&self) {
         self.mcp_sessions.pool.close().await;
         self.database.pool.close().await;
+    }
+
+    /// Client assertions that were accepted.
+    pub const fn assertions(&self) -> AssertionTable<'_> {
+        AssertionTable(&self.database)
+    }
+
+    /// Devices that wait for a person.
+    pub const fn device_authorizations(&self) -> DeviceAuthorizationTable<'_> {
+        DeviceAuthorizationTable(&self.database)
     }
 
     /// The audit trail.

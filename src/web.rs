@@ -11,10 +11,12 @@ mod authorize;
 mod bound_logins;
 mod connect;
 mod connect_address;
+mod device;
 mod error;
 mod forms;
 mod login;
 mod login_cookie;
+mod opened_servers;
 mod pages;
 mod posted_form;
 mod problem;
@@ -60,6 +62,8 @@ pub fn router(state: WebState) -> Router {
         .route("/oauth/login/start", post(provider_login::begin))
         .route("/oauth/login/callback/{provider}", get(provider_login::finish))
         .route("/oauth/login/backchannel/{provider}", post(provider_logout::receive))
+        .route("/device", get(device::show).post(device::enter))
+        .route("/device/decision", post(device::decide))
         .route("/logout", post(login::log_out))
         .route("/account", get(account::show))
         .route("/account/revoke", post(account::revoke))

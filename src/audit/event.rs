@@ -137,6 +137,10 @@ pub enum ClientEvent {
         /// Its address.
         from: IpAddr,
     },
+    /// The operator registered a client.
+    Created(ClientId),
+    /// The service account of a client got a token.
+    ServiceToken(GrantParties),
     /// The operator revoked a client.
     Revoked(ClientId),
     /// The operator restored a client.
@@ -175,6 +179,15 @@ pub enum KeyEvent {
     },
     /// An API key or account was revoked.
     Revoked(KeyId),
+    /// Somebody who is logged in with the key entered the code of a device that does not wait.
+    DeviceCodeRefused {
+        /// Its id.
+        key: KeyId,
+        /// Its user.
+        user: UserId,
+        /// The address of the browser.
+        from: IpAddr,
+    },
     /// The rights of an API key or account changed.
     RightsChanged(KeyId),
     /// A signing key was created.
@@ -311,6 +324,10 @@ impl ClientEvent {
             Self::Known { client, from } => {
                 L::new("client_known", "client registered again").with("client", client).with("ip", from)
             }
+            Self::Created(client) => {
+                L::new("client_created", "client registered by the operator").with("client", client)
+            }
+            Self::ServiceToken(parties) => parties.line(L::new("service_token", "token issued to a service account")),
             Self::Revoked(client) => L::new("client_revoked", "client revoked").with("client", client),
             Self::Restored(client) => L::new("client_restored", "client restored").with("client", client),
             Self::DocumentRefused { client, reason } => {
@@ -341,6 +358,10 @@ impl KeyEvent {
                 .with("key", key)
                 .with("successor", successor),
             Self::Revoked(key) => L::new("key_revoked", "API key revoked").with("key", key),
+            Self::DeviceCodeRefused { key, user, from } => L::alarming("device_code_refused", "device code refused")
+                .with("user", user)
+                .with("key", key)
+                .with("ip", from),
             Self::RightsChanged(key) => L::new("rights_changed", "rights changed").with("key", key),
             Self::SigningCreated(kid) => L::new("signing_key_created", "signing key created").with("key", kid),
             Self::SigningWithdrawn(kid) => L::new("signing_key_withdrawn", "signing key withdrawn").with("key", kid),

@@ -1,7 +1,9 @@
 //! `lockkeeper clients`: registered OAuth clients. The running gateway applies changes within a second.
 
+mod create;
+mod print;
+
 use clap::Subcommand;
-use serde_json::{Value, json};
 
 use super::{
     arguments::FormatArgs,
@@ -10,11 +12,13 @@ use super::{
     store::{AdminStore, IfMissing},
     table::{Cell, TextTable},
 };
-use crate::model::{Client, ClientId};
+use crate::model::{ClientId, Registrant};
 
 /// Subcommands of `clients`.
 #[derive(Debug, Subcommand)]
 pub enum ClientsCommand {
+    /// Registers a confidential client: a program with an account of its own, or an app with a server
+    Create(Box<create::CreateClientArgs>),
     /// Lists the clients, newest first
     List(ListClientsArgs),
     /// Shows what a client registered
@@ -50,6 +54,7 @@ impl ClientsCommand {
     /// Runs the subcommand.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
         match self {
+            Self::Create(create) => create.run(process).await,
             Self::List(list) => list.run(process).await,
             Self::Show(one) => one.show(process).await,
             Self::Revoke(one) => one.revoke(process).await,
@@ -66,7 +71,7 @@ impl ListClientsArgs {
         store.close().await;
         let clients = listed?;
         if self.form.json {
-            process.output.json(&clients.iter().map(document).collect::<Vec<_>>());
+            process.output.json(&clients.iter().map(print::document).collect::<Vec<_>>());
             return Ok(());
         }
         if clients.is_empty() && self.revoked {
@@ -102,13 +107,18 @@ impl OneClientArgs {
         store.close().await;
         let client = found?.ok_or_else(|| self.unknown())?;
         if self.form.json {
-            process.output.json(&document(&client));
+            process.output.json(&print::document(&client));
             return Ok(());
         }
         let types: Vec<String> = client.grant_types.iter().map(ToString::to_string).collect();
         let mut table = TextTable::new(&["WHAT", "VALUE"]);
         table.row(["id", client.id.as_str()].map(Cell::from));
-        table.row(["name (unverified)", &client.name].map(Cell::from));
+        let name = match client.registrant {
+            Registrant::Client | Registrant::Document(_) => "name (unverified)",
+            Registrant::Operator => "name",
+        };
+        table.row([name, &client.name].map(Cell::from));
+        table.row(["registered by", print::registrant(client.registrant)].map(Cell::from));
         table.row(["authentication", client.auth.name()].map(Cell::from));
         table.row(["grant types", &types.join(" ")].map(Cell::from));
         table.row(["scope", client.scope.as_deref().unwrap_or("(every ordinary one)")].map(Cell::from));
@@ -152,14 +162,4 @@ impl OneClientArgs {
         CommandFailure::failed(format!("there is no client {}", self.id))
             .advise("`lockkeeper clients list` shows the ids")
     }
-}
-
-/// A client as JSON, without secrets.
-fn document(client: &Client) -> Value {
-    json!({
-        "id": client.id, "name": client.name, "redirect_uris": client.redirect_uris,
-        "authentication": client.auth.name(), "grant_types": client.grant_types, "scope": client.scope,
-        "created": client.created.to_string(),
-        "metadata": serde_json::from_str::<Value>(&client.metadata).unwrap_or_default(),
-    })
 }

@@ -11,7 +11,7 @@ use super::{
     table::{Cell, TextTable},
 };
 use crate::{
-    model::{ApiKey, UserId},
+    model::{ApiKey, TokenDelivery, UserId},
     oauth::GrantView,
 };
 
@@ -187,7 +187,11 @@ fn document(view: &GrantView) -> Value {
     json!({
         "id": grant.id, "user": grant.user, "key": grant.key, "key_name": view.key_name, "client": grant.client, "client_name": view.client_name,
         "endpoint": grant.endpoint.to_string(), "scopes": grant.scopes.to_string(),
-        "redirect_uri": grant.redirect_uri, "created": grant.created.to_string(),
+        "redirect_uri": grant.delivery.redirect_uri(), "delivery": match grant.delivery {
+            TokenDelivery::Redirect(_) => "redirect",
+            TokenDelivery::Device | TokenDelivery::Service => grant.delivery.as_str(),
+        },
+        "created": grant.created.to_string(),
         "expires": grant.expires.to_string(), "last_used": grant.last_used.map(|moment| moment.to_string()),
     })
 }

@@ -1,9 +1,7 @@
 //! `lockkeeper keys`: API keys. The running gateway applies changes within a second.
 
-mod known_backends;
 mod print;
 mod rotate;
-mod values;
 
 use std::time::Duration;
 
@@ -12,8 +10,10 @@ use clap::Subcommand;
 use super::{
     arguments::FormatArgs,
     failure::CommandFailure,
+    known_backends,
     process::ProcessContext,
     store::{self, AdminStore, IfMissing},
+    values,
 };
 use crate::model::{Access, BackendId, Direct, KeyId, NewKey, Rights, UserId};
 

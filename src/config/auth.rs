@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{http::host, section::Section};
-use crate::model::{AdvertiseIss, AuthPolicy, ClientDocumentPolicy, ConcealBackends, DocumentTrust, Registration};
+use crate::model::{
+    AdvertiseIss, AssertionAudience, AuthPolicy, ClientDocumentPolicy, ConcealBackends, DocumentTrust, Registration,
+};
 
 /// Reads the section; reports invalid values and uses their defaults.
 pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
@@ -32,6 +34,12 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
             Some(false) => AdvertiseIss::No,
             _ => default.advertise_iss,
         },
+        assertion_audience: section
+            .choice(
+                "assertion_audience",
+                &[("issuer", AssertionAudience::Issuer), ("token-endpoint", AssertionAudience::IssuerOrTokenEndpoint)],
+            )
+            .unwrap_or(default.assertion_audience),
     }
 }
 

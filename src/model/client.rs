@@ -16,6 +16,15 @@ pub enum ClientAuth {
     Basic(Digest),
     /// Secret in the form (`client_secret_post`), as its SHA-256.
     Post(Digest),
+    /// Assertion signed by one of these keys (`private_key_jwt`, RFC 7523).
+    PrivateKeyJwt(ClientKeys),
+}
+
+/// Public keys of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientKeys {
+    /// A JWK Set (RFC 7517) as JSON.
+    Inline(String),
 }
 
 /// Who describes a client.
@@ -25,6 +34,8 @@ pub enum Registrant {
     Client,
     /// The document at the URL that is its id; with the digest of what people consent to (`OA-52`).
     Document(Digest),
+    /// The operator.
+    Operator,
 }
 
 /// A grant type that a client may use at the token endpoint.
@@ -35,6 +46,11 @@ pub enum GrantType {
     AuthorizationCode,
     /// RFC 6749 6.
     RefreshToken,
+    /// RFC 6749 4.4: for clients that the operator registered.
+    ClientCredentials,
+    /// RFC 8628.
+    #[serde(rename = "urn:ietf:params:oauth:grant-type:device_code")]
+    DeviceCode,
 }
 
 /// One registered client (RFC 7591).
@@ -44,7 +60,7 @@ pub struct Client {
     pub id: ClientId,
     /// Name that the client claims, not verified. At most 100 characters, no control characters.
     pub name: String,
-    /// Redirect URIs, exactly as registered (1 to 10).
+    /// Redirect URIs, exactly as registered: 1 to 10, none for a client without the code flow.
     pub redirect_uris: Vec<String>,
     /// Authentication method.
     pub auth: ClientAuth,
@@ -71,7 +87,12 @@ impl Client {
         let listed = |texts: usize, count: usize| 2 + texts + 3 * count;
         let uris = listed(self.redirect_uris.iter().map(String::len).sum(), self.redirect_uris.len());
         let types = listed(self.grant_types.iter().map(|name| name.to_string().len()).sum(), self.grant_types.len());
-        let text = self.name.len() + uris + types + self.scope.as_ref().map_or(0, String::len) + self.metadata.len();
+        let keys = match &self.auth {
+            ClientAuth::PrivateKeyJwt(ClientKeys::Inline(set)) => set.len(),
+            ClientAuth::None | ClientAuth::Basic(_) | ClientAuth::Post(_) => 0,
+        };
+        let scope = self.scope.as_ref().map_or(0, String::len);
+        let text = self.name.len() + uris + types + scope + keys + self.metadata.len();
         i64::try_from(text + OVERHEAD).unwrap_or(i64::MAX)
     }
 }
@@ -85,6 +106,7 @@ impl ClientAuth {
             Self::None => "none",
             Self::Basic(_) => "client_secret_basic",
             Self::Post(_) => "client_secret_post",
+            Self::PrivateKeyJwt(_) => "private_key_jwt",
         }
     }
 }
@@ -92,21 +114,27 @@ impl ClientAuth {
 // === impl GrantType ===
 
 impl GrantType {
+    /// Every supported grant type.
+    pub const ALL: [Self; 4] = [Self::AuthorizationCode, Self::RefreshToken, Self::ClientCredentials, Self::DeviceCode];
+
     /// The grant type of this name; `None` if the gateway does not support it.
     pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "authorization_code" => Some(Self::AuthorizationCode),
-            "refresh_token" => Some(Self::RefreshToken),
-            _ => None,
+        Self::ALL.into_iter().find(|supported| supported.name() == name)
+    }
+
+    /// Its name (RFC 7591 2).
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AuthorizationCode => "authorization_code",
+            Self::RefreshToken => "refresh_token",
+            Self::ClientCredentials => "client_credentials",
+            Self::DeviceCode => "urn:ietf:params:oauth:grant-type:device_code",
         }
     }
 }
 
 impl fmt::Display for GrantType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AuthorizationCode => "authorization_code",
-            Self::RefreshToken => "refresh_token",
-        })
+        f.write_str(self.name())
     }
 }

@@ -5,7 +5,18 @@ use url::Url;
 use super::{ClientId, Endpoint, GrantId, Groups, KeyId, Rights, Scopes, Target, UserId};
 use crate::support::Timestamp;
 
-/// One consent of one user to one client; the token family ends with it.
+/// How the tokens of a grant reach the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenDelivery {
+    /// By a code at this redirect URI.
+    Redirect(String),
+    /// To a device that shows a code (RFC 8628).
+    Device,
+    /// To the client itself, for its service account (RFC 6749 4.4).
+    Service,
+}
+
+/// One consent of one user to one client, or what a service account has in its place; the token family ends with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Its id; `gid` in access tokens.
@@ -20,8 +31,8 @@ pub struct Grant {
     pub endpoint: Endpoint,
     /// Scopes: upper bound for its tokens.
     pub scopes: Scopes,
-    /// Redirect URI of the authorization response.
-    pub redirect_uri: String,
+    /// How its tokens reach the client.
+    pub delivery: TokenDelivery,
     /// Time of consent; `auth_time` in access tokens.
     pub created: Timestamp,
     /// End of the grant, regardless of refreshes.
@@ -31,6 +42,42 @@ pub struct Grant {
     /// Time of revocation.
     pub revoked: Option<Timestamp>,
 }
+
+// === impl TokenDelivery ===
+
+/// In place of a redirect URI, which has a colon.
+const DEVICE: &str = "device";
+const SERVICE: &str = "service";
+
+impl TokenDelivery {
+    /// The redirect URI, or a word.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Redirect(uri) => uri,
+            Self::Device => DEVICE,
+            Self::Service => SERVICE,
+        }
+    }
+
+    /// Reads [`TokenDelivery::as_str`].
+    pub fn from_text(text: String) -> Self {
+        match text.as_str() {
+            DEVICE => Self::Device,
+            SERVICE => Self::Service,
+            _ => Self::Redirect(text),
+        }
+    }
+
+    /// The redirect URI, if there is one.
+    pub fn redirect_uri(&self) -> Option<&str> {
+        match self {
+            Self::Redirect(uri) => Some(uri),
+            Self::Device | Self::Service => None,
+        }
+    }
+}
+
+// === impl Grant ===
 
 impl Grant {
     /// True if tokens may be issued and used at `now`.
@@ -52,9 +99,10 @@ impl Grant {
 
     /// Origin of the redirect URI: scheme, host and port of a web site, or the private-use scheme of an app. A loopback
     /// origin has no port: apps take a free port each time (RFC 8252 7.3), so the port does not identify an
-    /// installation.
+    /// installation. Without a redirect URI it is the word of the delivery.
     pub fn redirect_origin(&self) -> String {
-        let Ok(url) = Url::parse(&self.redirect_uri) else { return self.redirect_uri.clone() };
+        let text = self.delivery.as_str();
+        let Ok(url) = Url::parse(text) else { return text.to_owned() };
         match (url.scheme(), url.host_str()) {
             ("http", Some(host)) => format!("http://{host}"),
             ("https", Some(_)) => url.origin().ascii_serialization(),
@@ -76,7 +124,7 @@ mod tests {
             client: ClientId::new("c"),
             endpoint: Endpoint::from_path(path).unwrap(),
             scopes: Scopes::parse(scopes).unwrap(),
-            redirect_uri: redirect_uri.to_owned(),
+            delivery: TokenDelivery::from_text(redirect_uri.to_owned()),
             created: Timestamp::from_seconds(0),
             expires: Timestamp::from_seconds(1),
             last_used: None,

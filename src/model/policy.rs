@@ -53,6 +53,8 @@ pub struct AuthPolicy {
     pub conceal_backends: ConcealBackends,
     /// `advertise_iss`: announcement of `iss` in the metadata.
     pub advertise_iss: AdvertiseIss,
+    /// `assertion_audience`: `aud` of client assertions.
+    pub assertion_audience: AssertionAudience,
 }
 
 /// Dynamic client registration (RFC 7591).
@@ -82,6 +84,15 @@ pub enum AdvertiseIss {
     No,
 }
 
+/// `aud` that client assertions may have (RFC 7523 3, OA-83).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AssertionAudience {
+    /// The issuer.
+    Issuer,
+    /// The issuer or the URL of the token endpoint, for clients that follow older texts.
+    IssuerOrTokenEndpoint,
+}
+
 impl Default for AuthPolicy {
     fn default() -> Self {
         Self {
@@ -98,6 +109,7 @@ impl Default for AuthPolicy {
             client_documents: ClientDocumentPolicy::default(),
             conceal_backends: ConcealBackends::Yes,
             advertise_iss: AdvertiseIss::Yes,
+            assertion_audience: AssertionAudience::Issuer,
         }
     }
 }

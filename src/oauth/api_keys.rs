@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     audit::{AuditEvent, KeyEvent},
-    model::{ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey, Rights, UserId},
+    model::{ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey, Rights, Scope, Scopes, UserId},
     support::{
         Digest, Secret, Timestamp,
         limits::{Backoff, Buckets},
@@ -270,6 +270,12 @@ impl KeyHolder {
     /// Display name of the user: the chosen name, or the name of a key that is its own user.
     pub fn user_name(&self) -> &str {
         if self.user.is_of_key() { &self.name } else { self.user.as_str() }
+    }
+
+    /// Those of the scopes that this holder may grant: administration only if the key has it (`OA-67`).
+    pub fn grantable(&self, scopes: &Scopes) -> Scopes {
+        let allowed = |scope: &&Scope| self.rights.admin || **scope != Scope::Admin;
+        scopes.iter().filter(allowed).cloned().collect()
     }
 }
 

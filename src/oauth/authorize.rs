@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     audit::AuditEvent,
-    model::{Client, ClientId, ClientIp, Endpoint, Grant, GrantId, Scope, Scopes, Target},
+    model::{Client, ClientId, ClientIp, Endpoint, Grant, GrantId, Registrant, Scopes, Target, TokenDelivery},
     support::{SealingKey, Secret, Timestamp},
 };
 
@@ -79,6 +79,8 @@ pub enum ClientOrigin {
         /// The host.
         host: String,
     },
+    /// The operator.
+    Operator,
 }
 
 /// The authorization endpoint.
@@ -200,7 +202,7 @@ impl Authorization {
         let Some(mut resolved) = request.resolve(&self.deps.settings) else {
             return Ok(request.unknown_target().redirect(&self.deps.settings));
         };
-        resolved.scopes = grantable(&resolved.scopes, holder);
+        resolved.scopes = holder.grantable(&resolved.scopes);
         let target = &resolved.endpoint.target;
         if !self.deps.settings.backends.are_opened(&holder.rights.backends, target) {
             let reason = match target {
@@ -262,7 +264,7 @@ impl Authorization {
             client: request.client.clone(),
             endpoint: resolved.endpoint,
             scopes: resolved.scopes,
-            redirect_uri: request.redirect_uri.clone(),
+            delivery: TokenDelivery::Redirect(request.redirect_uri.clone()),
             created: now,
             expires: self.keys.expires(&holder.key).await?.map_or(end, |key_end| key_end.min(end)),
             last_used: None,
@@ -287,9 +289,10 @@ impl Authorization {
 // === impl ClientOrigin ===
 
 impl ClientOrigin {
-    fn of(client: &Client) -> Self {
+    pub(super) fn of(client: &Client) -> Self {
         match ClientUrl::parse(client.id.as_str()) {
             Some(url) => Self::Document { host: url.host().to_owned() },
+            None if client.registrant == Registrant::Operator => Self::Operator,
             None => Self::Registered,
         }
     }
@@ -300,12 +303,6 @@ impl ClientOrigin {
 impl PendingAuthorization {
     /// Scopes that the holder of this key would grant: administration only if the key has it (`OA-67`, N-61).
     pub fn scopes_for(&self, holder: &KeyHolder) -> Scopes {
-        grantable(&self.scopes, holder)
+        holder.grantable(&self.scopes)
     }
-}
-
-/// Scopes that the holder of this key may grant.
-fn grantable(scopes: &Scopes, holder: &KeyHolder) -> Scopes {
-    let allowed = |scope: &&Scope| holder.rights.admin || **scope != Scope::Admin;
-    scopes.iter().filter(allowed).cloned().collect()
 }

@@ -1,9 +1,14 @@
-//! Client authentication at the token endpoint (`OA-81`, `OA-82`). Knows nothing of grants.
+//! Client authentication at the token endpoint (`OA-81` to `OA-83`). Knows nothing of grants.
+
+use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::HeaderMap;
+use serde_json::Value;
 
 use super::{
+    client_assertion::{ASSERTION_TYPE, ClientAssertion},
+    client_keys::ClientKeySet,
     client_lookup,
     dependencies::OAuthDeps,
     error::{ErrorResponse, Scheme},
@@ -11,44 +16,132 @@ use super::{
     logged_reason::{ClientProblem, NamedClient},
 };
 use crate::{
-    model::{Client, ClientAuth, ClientId},
-    support::Secret,
+    model::{AssertionAudience, Client, ClientAuth, ClientId, ClientKeys},
+    support::{Digest, Secret, limits::Buckets},
 };
 
-/// Authenticates the client with exactly the method that it registered.
-pub(super) async fn authenticate(
-    deps: &OAuthDeps,
-    headers: &HeaderMap,
-    form: &Params,
-) -> Result<Client, ErrorResponse> {
-    let basic = basic(headers)?;
-    let (body_id, body_secret) = (form.get("client_id")?, form.get("client_secret")?);
-    if basic.is_some() && body_secret.is_some() {
-        return Err(ErrorResponse::InvalidRequest("the client authenticates in two ways; use one".to_owned()));
+/// Authenticates clients.
+pub(super) struct ClientAuthenticator {
+    deps: OAuthDeps,
+    /// Assertions of each client: each leaves a row until it expires.
+    assertions: Buckets<ClientId>,
+}
+
+/// Credentials of a request: one kind, the id of the client, and what proves it.
+enum ClientCredentials<'a> {
+    /// An id alone, or with a secret.
+    Secret { scheme: Scheme, id: String, secret: Option<Secret> },
+    /// An assertion.
+    Assertion { body_id: Option<&'a str>, text: &'a str },
+}
+
+// === impl ClientAuthenticator ===
+
+impl ClientAuthenticator {
+    /// One client may authenticate by assertions 60 times at once, then once a second.
+    pub(super) fn new(deps: OAuthDeps) -> Self {
+        Self { deps, assertions: Buckets::new(60, Duration::from_secs(1)) }
     }
-    let scheme = if basic.is_some() { Scheme::Basic } else { Scheme::Form };
-    let id = match (&basic, body_id) {
-        (Some((id, _)), None) => id.as_str(),
-        (Some((id, _)), Some(other)) if id == other => id.as_str(),
-        (None, Some(id)) => id,
-        (Some(_), Some(_)) => return Err(ErrorResponse::InvalidClient(scheme, ClientProblem::Contradiction)),
-        (None, None) => return Err(ErrorResponse::InvalidClient(scheme, ClientProblem::Unnamed)),
-    };
-    let unknown = || ErrorResponse::InvalidClient(scheme, ClientProblem::Unknown(NamedClient::new(id)));
-    let client = client_lookup::of_consent(deps, &ClientId::new(id)).await?.ok_or_else(unknown)?;
-    let presented = basic.as_ref().map(|(_, secret)| secret.expose()).or(body_secret);
-    let problem = match (&client.auth, scheme, presented) {
-        (ClientAuth::None, Scheme::Form, None) => return Ok(client),
-        (ClientAuth::Basic(secret), Scheme::Basic, Some(given))
-        | (ClientAuth::Post(secret), Scheme::Form, Some(given)) => {
-            if *secret == Secret::new(given).digest() {
-                return Ok(client);
-            }
-            ClientProblem::Secret(client.id)
+
+    /// Authenticates the client with exactly the method that it registered.
+    pub(super) async fn authenticate(&self, headers: &HeaderMap, form: &Params) -> Result<Client, ErrorResponse> {
+        match ClientCredentials::of(headers, form)? {
+            ClientCredentials::Secret { scheme, id, secret } => self.by_secret(scheme, &id, secret.as_ref()).await,
+            ClientCredentials::Assertion { body_id, text } => self.by_assertion(body_id, text).await,
         }
-        (registered, ..) => ClientProblem::Method(client.id, registered.name()),
-    };
-    Err(ErrorResponse::InvalidClient(scheme, problem))
+    }
+
+    async fn by_secret(&self, scheme: Scheme, id: &str, given: Option<&Secret>) -> Result<Client, ErrorResponse> {
+        let client = self.find(id, scheme).await?;
+        let problem = match (&client.auth, scheme, given) {
+            (ClientAuth::None, Scheme::Form, None) => return Ok(client),
+            (ClientAuth::Basic(secret), Scheme::Basic, Some(given))
+            | (ClientAuth::Post(secret), Scheme::Form, Some(given)) => {
+                if *secret == given.digest() {
+                    return Ok(client);
+                }
+                ClientProblem::Secret(client.id)
+            }
+            (registered, ..) => ClientProblem::Method(client.id, registered.name()),
+        };
+        Err(ErrorResponse::InvalidClient(scheme, problem))
+    }
+
+    /// RFC 7523 3. The assertion is recorded after everything else holds, so that nobody but the client leaves a row.
+    async fn by_assertion(&self, body_id: Option<&str>, text: &str) -> Result<Client, ErrorResponse> {
+        let refused = |problem| ErrorResponse::InvalidClient(Scheme::Form, problem);
+        let assertion = ClientAssertion::parse(text).map_err(|reason| refused(ClientProblem::AssertionForm(reason)))?;
+        if body_id.is_some_and(|id| id != assertion.client) {
+            return Err(refused(ClientProblem::Contradiction));
+        }
+        let client = self.find(&assertion.client, Scheme::Form).await?;
+        let ClientAuth::PrivateKeyJwt(keys) = &client.auth else {
+            let registered = client.auth.name();
+            return Err(refused(ClientProblem::Method(client.id, registered)));
+        };
+        let wrong = |reason| refused(ClientProblem::Assertion(client.id.clone(), reason));
+        let keys = key_set(keys).ok_or_else(|| wrong("its keys cannot be read"))?;
+        let now = self.deps.now();
+        let verified = assertion.verify(&keys, &self.audiences(), now).map_err(wrong)?;
+        // before the await, so that concurrent requests cannot all pass
+        self.assertions.take(client.id.clone(), now).map_err(ErrorResponse::Limited)?;
+        let digest = Digest::sha256(format!("{} {}", client.id, verified.id));
+        if !self.deps.storage.assertions().add(&digest, verified.expires).await? {
+            return Err(wrong("it was used before"));
+        }
+        Ok(client)
+    }
+
+    async fn find(&self, id: &str, scheme: Scheme) -> Result<Client, ErrorResponse> {
+        let unknown = || ErrorResponse::InvalidClient(scheme, ClientProblem::Unknown(NamedClient::new(id)));
+        client_lookup::of_consent(&self.deps, &ClientId::new(id)).await?.ok_or_else(unknown)
+    }
+
+    /// What `aud` may be: the issuer, and the URL of the token endpoint if the operator tolerates it.
+    fn audiences(&self) -> Vec<String> {
+        let settings = &self.deps.settings;
+        let mut audiences = vec![settings.issuer.clone()];
+        if settings.policy.assertion_audience == AssertionAudience::IssuerOrTokenEndpoint {
+            audiences.push(format!("{}/oauth/token", settings.issuer));
+        }
+        audiences
+    }
+}
+
+/// The keys with which a client signs.
+fn key_set(keys: &ClientKeys) -> Option<ClientKeySet> {
+    match keys {
+        ClientKeys::Inline(set) => ClientKeySet::parse(&serde_json::from_str::<Value>(set).ok()?).ok(),
+    }
+}
+
+// === impl ClientCredentials ===
+
+impl<'a> ClientCredentials<'a> {
+    /// Reads the credentials; more than one kind is an error (RFC 6749 2.3).
+    fn of(headers: &HeaderMap, form: &'a Params) -> Result<Self, ErrorResponse> {
+        let basic = basic(headers)?;
+        let (body_id, body_secret) = (form.get("client_id")?, form.get("client_secret")?);
+        let (kind, assertion) = (form.get("client_assertion_type")?, form.get("client_assertion")?);
+        let ways = [basic.is_some(), body_secret.is_some(), assertion.is_some()];
+        if ways.into_iter().filter(|used| *used).count() > 1 {
+            return Err(ErrorResponse::InvalidRequest("the client authenticates in two ways; use one".to_owned()));
+        }
+        let refused = |scheme, problem| Err(ErrorResponse::InvalidClient(scheme, problem));
+        match (assertion, kind) {
+            (Some(text), Some(ASSERTION_TYPE)) => return Ok(Self::Assertion { body_id, text }),
+            (Some(_), _) => return refused(Scheme::Form, ClientProblem::AssertionType),
+            (None, _) => {}
+        }
+        match (basic, body_id) {
+            (Some((id, _)), Some(other)) if id != other => refused(Scheme::Basic, ClientProblem::Contradiction),
+            (Some((id, secret)), _) => Ok(Self::Secret { scheme: Scheme::Basic, id, secret: Some(secret) }),
+            (None, Some(id)) => {
+                Ok(Self::Secret { scheme: Scheme::Form, id: id.to_owned(), secret: body_secret.map(Secret::new) })
+            }
+            (None, None) => refused(Scheme::Form, ClientProblem::Unnamed),
+        }
+    }
 }
 
 /// Credentials of the `Authorization` header, form-decoded (RFC 6749 2.3.1); `None` if it is absent.

@@ -1,20 +1,97 @@
-//! Administration of registered clients, for the command line. Knows nothing of registration.
+//! Administration of clients, for the command line, and those that the operator registers. Knows nothing of dynamic
+//! registration.
 
 use std::sync::Arc;
 
-use super::{dependencies::OAuthDeps, error::OAuthError, revocation::Revocations};
+use serde_json::json;
+
+use super::{
+    api_keys::Keys, dependencies::OAuthDeps, error::OAuthError, opaque, redirect_uri::RedirectUri,
+    revocation::Revocations,
+};
 use crate::{
     audit::{AuditEvent, ClientEvent},
-    model::{Client, ClientId},
+    model::{ApiKey, Client, ClientAuth, ClientId, ClientKeys, GrantType, KeyAccount, NewAccount, Registrant, Rights},
+    support::{Secret, Timestamp, printable_name},
 };
+
+/// A client for the operator to register: confidential in any case.
+#[derive(Debug, Clone)]
+pub struct OperatorClient {
+    /// Name: 1 to 100 characters.
+    pub name: String,
+    /// How it authenticates.
+    pub keys: NewClientKeys,
+    /// Redirect URIs, if people log in with it.
+    pub redirect_uris: Vec<RedirectUri>,
+    /// Rights and expiry of its service account, if it has one.
+    pub service: Option<(Rights, Option<Timestamp>)>,
+}
+
+/// How a client of the operator authenticates.
+#[derive(Debug, Clone)]
+pub enum NewClientKeys {
+    /// By a new secret in the `Authorization` header.
+    Basic,
+    /// By a new secret in the form.
+    Post,
+    /// By assertions, with this checked JWK Set.
+    Inline(String),
+}
 
 /// The registered clients.
 pub struct RegisteredClients {
+    pub(super) keys: Arc<Keys>,
     pub(super) deps: OAuthDeps,
     pub(super) revocations: Arc<Revocations>,
 }
 
 impl RegisteredClients {
+    /// Registers a client of the operator, with its service account. The secret is returned only here.
+    pub async fn create(&self, new: OperatorClient) -> Result<(Client, Option<Secret>, Option<ApiKey>), OAuthError> {
+        let name = printable_name(new.name.trim(), 100);
+        if name.is_empty() {
+            return Err(OAuthError::KeyName);
+        }
+        let secret = Secret::new(self.deps.random.token());
+        let (auth, secret) = match new.keys {
+            NewClientKeys::Basic => (ClientAuth::Basic(secret.digest()), Some(secret)),
+            NewClientKeys::Post => (ClientAuth::Post(secret.digest()), Some(secret)),
+            NewClientKeys::Inline(set) => (ClientAuth::PrivateKeyJwt(ClientKeys::Inline(set)), None),
+        };
+        let mut grant_types = Vec::new();
+        if !new.redirect_uris.is_empty() {
+            grant_types.extend([GrantType::AuthorizationCode, GrantType::RefreshToken]);
+        }
+        grant_types.extend(new.service.is_some().then_some(GrantType::ClientCredentials));
+        let redirect_uris: Vec<String> = new.redirect_uris.iter().map(|uri| uri.as_str().to_owned()).collect();
+        let metadata = json!({
+            "client_name": name, "redirect_uris": redirect_uris, "grant_types": grant_types,
+            "token_endpoint_auth_method": auth.name(),
+        });
+        let client = Client {
+            id: ClientId::new(opaque::base62(&*self.deps.random, opaque::CLIENT_ID_LENGTH)),
+            name: name.clone(),
+            redirect_uris,
+            auth,
+            registrant: Registrant::Operator,
+            grant_types,
+            scope: None,
+            metadata: metadata.to_string(),
+            created: self.deps.now(),
+        };
+        self.deps.storage.clients().add_by_operator(&client).await?;
+        self.deps.audit.record(&AuditEvent::Client(ClientEvent::Created(client.id.clone())));
+        let account = match new.service {
+            Some((rights, expires)) => {
+                let account = KeyAccount::Service { client: client.id.clone() };
+                Some(self.keys.add_account(NewAccount { account, name, user: None, rights, expires }).await?)
+            }
+            None => None,
+        };
+        Ok((client, secret, account))
+    }
+
     /// Every registered client, newest first.
     pub async fn list(&self) -> Result<Vec<Client>, OAuthError> {
         Ok(self.deps.storage.clients().list().await?)

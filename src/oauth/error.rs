@@ -67,11 +67,23 @@ pub enum ErrorResponse {
     #[error("the code or refresh token cannot be used; authorize again")]
     InvalidGrant(GrantProblem),
     /// `unauthorized_client`: the client did not register for this grant type.
-    #[error("the client is not registered for this grant type")]
+    #[error("the client may not use this grant type")]
     UnauthorizedClient,
     /// `unsupported_grant_type`.
-    #[error("the grant types are authorization_code and refresh_token")]
+    #[error("this grant type is not supported; the metadata of the server name those that are")]
     UnsupportedGrantType,
+    /// `authorization_pending` (RFC 8628 3.5): the person has not decided yet.
+    #[error("the person has not decided yet")]
+    AuthorizationPending,
+    /// `slow_down` (RFC 8628 3.5): the poll came too early.
+    #[error("the poll came too early; wait 5 seconds longer from now on")]
+    SlowDown,
+    /// `expired_token` (RFC 8628 3.5): nobody decided in time.
+    #[error("the device code has expired; ask for another one")]
+    ExpiredToken,
+    /// `access_denied` (RFC 8628 3.5).
+    #[error("the person denied access")]
+    AccessDenied,
     /// `invalid_scope`: a scope is malformed or wider than what was granted.
     #[error("a scope is malformed or was not granted")]
     InvalidScope,
@@ -140,6 +152,10 @@ impl ErrorResponse {
             Self::InvalidGrant(_) => (bad, "invalid_grant"),
             Self::UnauthorizedClient => (bad, "unauthorized_client"),
             Self::UnsupportedGrantType => (bad, "unsupported_grant_type"),
+            Self::AuthorizationPending => (bad, "authorization_pending"),
+            Self::SlowDown => (bad, "slow_down"),
+            Self::ExpiredToken => (bad, "expired_token"),
+            Self::AccessDenied => (bad, "access_denied"),
             Self::InvalidScope => (bad, "invalid_scope"),
             Self::InvalidTarget => (bad, "invalid_target"),
             Self::InvalidRedirectUri(_) => (bad, "invalid_redirect_uri"),
@@ -162,7 +178,7 @@ pub(super) struct RefusedRequest {
 }
 
 impl RefusedRequest {
-    /// The refusal; `None` for a failure of the gateway, which is logged.
+    /// The refusal; `None` for a failure of the gateway, which is logged, and for a device that waits.
     fn of(response: &ErrorResponse) -> Option<Self> {
         let (_, error) = response.code();
         let reason = match response {
@@ -170,6 +186,7 @@ impl RefusedRequest {
                 tracing::error!(%error, "an OAuth request failed");
                 return None;
             }
+            ErrorResponse::AuthorizationPending | ErrorResponse::SlowDown => return None,
             ErrorResponse::InvalidClient(_, problem) => problem.to_string(),
             ErrorResponse::InvalidGrant(problem) => problem.to_string(),
             other => other.to_string(),

@@ -26,8 +26,8 @@ pub struct GrantView {
     pub key_name: String,
     /// Rights of its tokens.
     pub rights: Rights,
-    /// Target of the redirect URI.
-    pub redirect: RedirectTarget,
+    /// Target of the redirect URI, if there is one.
+    pub redirect: Option<RedirectTarget>,
 }
 
 /// The grants.
@@ -114,7 +114,7 @@ impl Grants {
 impl GrantView {
     fn new(listed: ListedGrant, groups: &Groups) -> Self {
         let ListedGrant { grant, client_name, key_name, key_rights } = listed;
-        let redirect = RedirectUri::stored(&grant.redirect_uri).target().clone();
+        let redirect = grant.delivery.redirect_uri().map(|uri| RedirectUri::stored(uri).target().clone());
         Self { rights: grant.rights(&key_rights, groups), grant, client_name, key_name, redirect }
     }
 }

@@ -28,6 +28,15 @@ pub enum ClientProblem {
     /// Its secret is wrong.
     #[error("client {0} sent a wrong secret")]
     Secret(ClientId),
+    /// Its assertion cannot be read.
+    #[error("a client sent an assertion that cannot be used: {0}")]
+    AssertionForm(&'static str),
+    /// Its assertion is refused.
+    #[error("client {0} sent an assertion that is refused: {1}")]
+    Assertion(ClientId, &'static str),
+    /// `client_assertion_type` is missing or unknown.
+    #[error("a client sent an assertion of another type than jwt-bearer")]
+    AssertionType,
     /// It has no secret, where it needs one.
     #[error("client {0} has no secret to prove who it is")]
     Public(ClientId),
@@ -66,6 +75,12 @@ pub enum GrantProblem {
     /// The refresh token was replaced, and its successor was used.
     #[error("a refresh token of grant {0} was used again after its successor; the grant is revoked")]
     TokenReused(GrantId),
+    /// Unknown device code.
+    #[error("client {0} sent a device code that does not exist, or that belongs to another client")]
+    UnknownDevice(ClientId),
+    /// A device code that was redeemed before.
+    #[error("the device code of grant {0} was redeemed before")]
+    DeviceReplayed(GrantId),
     /// The grant was deleted after its end.
     #[error("grant {0} ended and was deleted")]
     UnknownGrant(GrantId),

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{oauth_settings::OAuthSettings, policy};
-use crate::model::{AdvertiseIss, Endpoint, Registration, Scopes, Target};
+use super::{client_keys, oauth_settings::OAuthSettings, policy};
+use crate::model::{AdvertiseIss, Endpoint, GrantType, Registration, Scopes, Target};
 
 /// The metadata of one protected endpoint (RFC 9728 2; `OA-2` to `OA-5`).
 pub(super) fn resource(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
@@ -24,7 +24,8 @@ pub(super) fn resource(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
 /// The metadata of the authorization server (RFC 8414 2; `OA-8` to `OA-13`). No member is null or empty (`OA-15`).
 pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
     let issuer = &settings.issuer;
-    let methods = json!(["none", "client_secret_basic", "client_secret_post"]);
+    let methods = json!(["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]);
+    let algorithms = json!(client_keys::ALGORITHMS.map(|(_, name)| name));
     let mut document = Map::new();
     let mut add = |name: &str, value: Value| document.insert(name.to_owned(), value);
     add("issuer", json!(issuer));
@@ -33,16 +34,21 @@ pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
     if settings.policy.registration == Registration::Open {
         add("registration_endpoint", json!(format!("{issuer}/oauth/register")));
     }
+    add("device_authorization_endpoint", json!(format!("{issuer}/oauth/device_authorization")));
     add("revocation_endpoint", json!(format!("{issuer}/oauth/revoke")));
     add("introspection_endpoint", json!(format!("{issuer}/oauth/introspect")));
     add("jwks_uri", json!(format!("{issuer}/oauth/jwks")));
     add("scopes_supported", json!(names(&policy::baseline(&Endpoint::MERGED))));
     add("response_types_supported", json!(["code"]));
     add("response_modes_supported", json!(["query"]));
-    add("grant_types_supported", json!(["authorization_code", "refresh_token"]));
+    add("grant_types_supported", json!(GrantType::ALL));
     add("token_endpoint_auth_methods_supported", methods.clone());
+    add("token_endpoint_auth_signing_alg_values_supported", algorithms.clone());
     add("revocation_endpoint_auth_methods_supported", methods);
-    add("introspection_endpoint_auth_methods_supported", json!(["client_secret_basic", "client_secret_post"]));
+    add("revocation_endpoint_auth_signing_alg_values_supported", algorithms.clone());
+    let confidential = json!(["client_secret_basic", "client_secret_post", "private_key_jwt"]);
+    add("introspection_endpoint_auth_methods_supported", confidential);
+    add("introspection_endpoint_auth_signing_alg_values_supported", algorithms);
     add("code_challenge_methods_supported", json!(["S256"]));
     if settings.reads_client_documents() {
         add("client_id_metadata_document_supported", json!(true));

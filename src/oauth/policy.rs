@@ -70,6 +70,16 @@ impl OAuthSettings {
         if alone && self.knows(&endpoint) { endpoint } else { Endpoint::MERGED }
     }
 
+    /// Endpoint and scopes that exist, of those that a request names; `None` if it names a backend that does not exist.
+    pub fn resolve(&self, named: Option<&Endpoint>, asked: &Scopes) -> Option<(Endpoint, Scopes)> {
+        let endpoint = match named {
+            Some(named) => Some(named.clone()).filter(|named| self.knows(named))?,
+            None => self.inferred_endpoint(asked),
+        };
+        let scopes = self.scopes_at(&endpoint, asked);
+        Some((endpoint, scopes))
+    }
+
     /// Scopes that a request for `asked` may get at `endpoint`: without those of other backends and groups, and the
     /// baseline if none is left (`OA-67`).
     pub fn scopes_at(&self, endpoint: &Endpoint, asked: &Scopes) -> Scopes {

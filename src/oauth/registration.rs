@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
+    client_keys::{ClientKeySet, KeySetProblem},
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
     opaque,
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     audit::{AuditEvent, ClientEvent},
-    model::{Client, ClientAuth, ClientId, ClientIp, GrantType, Registrant, Registration, Scopes},
+    model::{Client, ClientAuth, ClientId, ClientIp, ClientKeys, GrantType, Registrant, Registration, Scopes},
     storage::{NewClient, RegistrationOutcome, UnusedLimits},
     support::{Digest, Secret, Timestamp, limits::Buckets, printable_name},
 };
@@ -74,6 +75,7 @@ enum AuthMethod {
     None,
     Basic,
     Post,
+    PrivateKeyJwt,
 }
 
 /// The registration of clients.
@@ -105,15 +107,17 @@ impl Registrations {
         }
         let now = self.deps.now();
         let request = RegistrationRequest::parse(body)?;
-        let uris = self.redirect_uris(request.redirect_uris.as_ref())?;
         let (method, grant_types) = (request.method()?, request.grant_types()?);
+        let uris = self.redirect_uris(request.redirect_uris.as_ref(), &grant_types)?;
         let mut metadata = request.metadata(&uris, &grant_types, method);
-        let secret = (method != AuthMethod::None).then(|| Secret::new(self.deps.random.token()));
+        let secret =
+            matches!(method, AuthMethod::Basic | AuthMethod::Post).then(|| Secret::new(self.deps.random.token()));
+        let keys = request.keys(method)?;
         let client = Client {
             id: ClientId::new(opaque::base62(&*self.deps.random, opaque::CLIENT_ID_LENGTH)),
             name: request.name(),
             redirect_uris: uris.iter().map(|uri| uri.as_str().to_owned()).collect(),
-            auth: method.with(secret.as_ref()),
+            auth: method.with(secret.as_ref(), keys),
             registrant: Registrant::Client,
             grant_types,
             scope: request.scope.clone(),
@@ -182,8 +186,18 @@ impl Registrations {
     }
 
     /// One invalid URI rejects the whole request (`OA-32`).
-    fn redirect_uris(&self, given: Option<&Value>) -> Result<Vec<RedirectUri>, ErrorResponse> {
+    fn redirect_uris(
+        &self,
+        given: Option<&Value>,
+        grant_types: &[GrantType],
+    ) -> Result<Vec<RedirectUri>, ErrorResponse> {
         let refuse = |text: &str| ErrorResponse::InvalidRedirectUri(text.to_owned());
+        // a client of the device grant alone has none
+        if !grant_types.contains(&GrantType::AuthorizationCode)
+            && given.and_then(Value::as_array).is_none_or(Vec::is_empty)
+        {
+            return Ok(Vec::new());
+        }
         let given = given.and_then(Value::as_array).ok_or_else(|| refuse("redirect_uris is missing"))?;
         if !(1..=10).contains(&given.len()) {
             return Err(refuse("redirect_uris takes 1 to 10 URIs"));
@@ -210,8 +224,8 @@ impl RegistrationRequest {
         if request.jwks.is_some() && request.jwks_uri.is_some() {
             return Err(metadata_error("jwks and jwks_uri exclude each other"));
         }
-        if request.jwks.as_ref().is_some_and(has_private_member) {
-            return Err(metadata_error("jwks has a private key; send only the public one"));
+        if let Some(Err(problem @ KeySetProblem::Private)) = request.jwks.as_ref().map(ClientKeySet::parse) {
+            return Err(metadata_error(&problem.to_string()));
         }
         let pages = [&request.client_uri, &request.logo_uri, &request.tos_uri, &request.policy_uri];
         if !pages.into_iter().flatten().all(|page| is_web_page(page)) {
@@ -229,25 +243,45 @@ impl RegistrationRequest {
             None | Some("none") => Ok(AuthMethod::None),
             Some("client_secret_basic") => Ok(AuthMethod::Basic),
             Some("client_secret_post") => Ok(AuthMethod::Post),
+            Some("private_key_jwt") => Ok(AuthMethod::PrivateKeyJwt),
             Some(_) => Err(metadata_error(
-                "token_endpoint_auth_method is none of none, client_secret_basic and client_secret_post",
+                "token_endpoint_auth_method is none of none, client_secret_basic, client_secret_post and private_key_jwt",
             )),
         }
     }
 
-    /// Drops unsupported grant types, if the code flow remains (`OA-37`).
+    /// The keys of a client that signs its assertions: it needs them here (`OA-34`).
+    fn keys(&self, method: AuthMethod) -> Result<Option<String>, ErrorResponse> {
+        if method != AuthMethod::PrivateKeyJwt {
+            return Ok(None);
+        }
+        let set = self.jwks.as_ref().ok_or_else(|| metadata_error("private_key_jwt needs the public keys in jwks"))?;
+        ClientKeySet::parse(set).map_err(|problem| metadata_error(&problem.to_string()))?;
+        Ok(Some(set.to_string()))
+    }
+
+    /// Drops grant types that nobody may register for, if the code flow or the device flow remains (`OA-37`): service
+    /// accounts are the operator's to give (`OA-144`).
     fn grant_types(&self) -> Result<Vec<GrantType>, ErrorResponse> {
         let code_remains = self.response_types.as_ref().is_none_or(|types| types.iter().any(|name| name == "code"));
         let mut types = match &self.grant_types {
             None => vec![GrantType::AuthorizationCode, GrantType::RefreshToken],
-            Some(names) => names.iter().filter_map(|name| GrantType::parse(name)).collect(),
+            Some(names) => {
+                let known = names.iter().filter_map(|name| GrantType::parse(name));
+                known.filter(|known| *known != GrantType::ClientCredentials).collect()
+            }
         };
         types.sort_unstable();
         types.dedup();
-        if code_remains && types.contains(&GrantType::AuthorizationCode) {
+        if !code_remains {
+            types.retain(|known| *known != GrantType::AuthorizationCode);
+        }
+        if types.contains(&GrantType::AuthorizationCode) || types.contains(&GrantType::DeviceCode) {
             Ok(types)
         } else {
-            Err(metadata_error("the client needs the grant type authorization_code and the response type code"))
+            Err(metadata_error(
+                "the client needs the grant type authorization_code and the response type code, or the device code grant",
+            ))
         }
     }
 
@@ -266,7 +300,9 @@ impl RegistrationRequest {
         add("client_name", Some(json!(self.name())));
         add("token_endpoint_auth_method", Some(json!(method.name())));
         add("grant_types", Some(json!(grant_types)));
-        add("response_types", Some(json!(["code"])));
+        let has_code = grant_types.contains(&GrantType::AuthorizationCode);
+        add("response_types", Some(if has_code { json!(["code"]) } else { json!([]) }));
+        add("jwks", self.jwks.clone().filter(|_| method == AuthMethod::PrivateKeyJwt));
         let known = self.scope.as_deref().and_then(|scope| Scopes::parse(scope).ok()).filter(|known| !known.is_empty());
         add("scope", known.map(|known| json!(known.to_string())));
         add("application_type", text(&self.application_type));
@@ -288,13 +324,15 @@ impl AuthMethod {
             Self::None => "none",
             Self::Basic => "client_secret_basic",
             Self::Post => "client_secret_post",
+            Self::PrivateKeyJwt => "private_key_jwt",
         }
     }
 
-    fn with(self, secret: Option<&Secret>) -> ClientAuth {
-        match (self, secret) {
-            (Self::Basic, Some(secret)) => ClientAuth::Basic(secret.digest()),
-            (Self::Post, Some(secret)) => ClientAuth::Post(secret.digest()),
+    fn with(self, secret: Option<&Secret>, keys: Option<String>) -> ClientAuth {
+        match (self, secret, keys) {
+            (Self::Basic, Some(secret), _) => ClientAuth::Basic(secret.digest()),
+            (Self::Post, Some(secret), _) => ClientAuth::Post(secret.digest()),
+            (Self::PrivateKeyJwt, _, Some(keys)) => ClientAuth::PrivateKeyJwt(ClientKeys::Inline(keys)),
             _ => ClientAuth::None,
         }
     }
@@ -312,12 +350,6 @@ fn fingerprint(uris: &[RedirectUri], metadata: &Map<String, Value>) -> Digest {
     let mut normal = metadata.clone();
     normal.insert("redirect_uris".to_owned(), json!(uris));
     Digest::sha256(Value::Object(normal).to_string())
-}
-
-fn has_private_member(jwks: &Value) -> bool {
-    let keys = jwks.get("keys").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    // RFC 7518 6: `d` of EC and RSA keys, `k` of symmetric ones
-    keys.iter().any(|key| ["d", "k", "p", "q"].iter().any(|member| key.get(member).is_some()))
 }
 
 fn is_web_page(text: &str) -> bool {

@@ -17,6 +17,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::{
     cors,
+    device::DeviceAuthorizations,
     error::{ErrorResponse, record_refusal},
     form::Params,
     introspection_endpoint::IntrospectionEndpoint,
@@ -51,6 +52,7 @@ pub(super) struct Endpoints {
     pub(super) settings: Arc<OAuthSettings>,
     pub(super) signing: Arc<SigningKeys>,
     pub(super) token: Arc<TokenEndpoint>,
+    pub(super) devices: Arc<DeviceAuthorizations>,
     pub(super) registrations: Arc<Registrations>,
     pub(super) revocation: Arc<RevocationEndpoint>,
     pub(super) introspection: Arc<IntrospectionEndpoint>,
@@ -63,6 +65,7 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
     let token = post(token).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
     let register = post(register).fallback(only_post).layer(DefaultBodyLimit::max(REGISTRATION_LIMIT));
     let revoke = post(revoke).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
+    let device = post(device).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
     let introspect = post(introspect).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
     let secrets = Router::new()
         .route("/oauth/token", token.clone())
@@ -71,6 +74,7 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
         .route("/register", register)
         .route("/oauth/revoke", revoke)
         .route("/oauth/introspect", introspect)
+        .route("/oauth/device_authorization", device)
         .layer(set(header::CACHE_CONTROL, "no-store"))
         .layer(set(header::PRAGMA, "no-cache"));
     let jwks = get(jwks).fallback(only_get);
@@ -129,9 +133,23 @@ async fn register(
         StatusCode::PAYLOAD_TOO_LARGE => ErrorResponse::RegistrationTooLarge(REGISTRATION_LIMIT),
         _ => ErrorResponse::InvalidClientMetadata("the body could not be read".to_owned()),
     })?;
-    let ip = ip.map_or(ClientIp(std::net::Ipv4Addr::LOCALHOST.into()), |Extension(ip)| ip);
+    let ip = address(ip);
     let metadata = endpoints.registrations.register(&body, ip).await?;
     Ok((StatusCode::CREATED, Json(Value::Object(metadata))))
+}
+
+async fn device(
+    State(endpoints): State<Endpoints>,
+    ip: Option<Extension<ClientIp>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ErrorResponse> {
+    let answer = endpoints.devices.begin(&headers, &form(&headers, body)?, address(ip)).await?;
+    Ok(Json(answer).into_response())
+}
+
+fn address(ip: Option<Extension<ClientIp>>) -> ClientIp {
+    ip.map_or(ClientIp(std::net::Ipv4Addr::LOCALHOST.into()), |Extension(ip)| ip)
 }
 
 async fn jwks(State(endpoints): State<Endpoints>, headers: HeaderMap) -> Response {

@@ -1,6 +1,8 @@
 //! The token endpoint (RFC 6749 3.2; `OA-80` to `OA-97`): one file per grant type. Knows nothing of routes.
 
+mod client_credentials;
 mod code;
+mod device;
 mod issuer;
 mod refresh;
 
@@ -9,39 +11,47 @@ use std::sync::Arc;
 use http::HeaderMap;
 use serde_json::Value;
 
-use self::{code::CodeGrant, issuer::Issuer, refresh::RefreshGrant};
+use self::{
+    client_credentials::ClientCredentialsGrant, code::CodeGrant, device::DeviceGrant, issuer::Issuer,
+    refresh::RefreshGrant,
+};
 use super::{
-    api_keys::Keys, client_auth, dependencies::OAuthDeps, error::ErrorResponse, form::Params, revocation::Revocations,
+    api_keys::Keys, client_auth::ClientAuthenticator, error::ErrorResponse, form::Params, revocation::Revocations,
     signing::SigningKeys, usage::UsageRecorder,
 };
 use crate::model::GrantType;
 
 /// The token endpoint.
 pub(super) struct TokenEndpoint {
-    deps: OAuthDeps,
+    clients: Arc<ClientAuthenticator>,
     code: CodeGrant,
     refresh: RefreshGrant,
+    client_credentials: ClientCredentialsGrant,
+    device: DeviceGrant,
 }
 
 impl TokenEndpoint {
     pub(super) fn new(
+        clients: Arc<ClientAuthenticator>,
         keys: Arc<Keys>,
         signing: Arc<SigningKeys>,
         revocations: Arc<Revocations>,
         uses: Arc<UsageRecorder>,
     ) -> Self {
         let deps = keys.deps.clone();
-        let issuer = Arc::new(Issuer { deps: deps.clone(), keys, signing });
+        let issuer = Arc::new(Issuer { deps, keys, signing });
         Self {
-            deps,
+            clients,
             code: CodeGrant { issuer: Arc::clone(&issuer), revocations: Arc::clone(&revocations) },
+            client_credentials: ClientCredentialsGrant::new(Arc::clone(&issuer)),
+            device: DeviceGrant::new(Arc::clone(&issuer)),
             refresh: RefreshGrant::new(issuer, revocations, uses),
         }
     }
 
     /// Handles a token request; returns the JSON of RFC 6749 5.1.
     pub(super) async fn token(&self, headers: &HeaderMap, form: &Params) -> Result<Value, ErrorResponse> {
-        let client = client_auth::authenticate(&self.deps, headers, form).await?;
+        let client = self.clients.authenticate(headers, form).await?;
         let name = form.get("grant_type")?.ok_or_else(|| ErrorResponse::missing("grant_type"))?;
         let grant_type = GrantType::parse(name).ok_or(ErrorResponse::UnsupportedGrantType)?;
         if !client.grant_types.contains(&grant_type) {
@@ -50,6 +60,8 @@ impl TokenEndpoint {
         let issued = match grant_type {
             GrantType::AuthorizationCode => self.code.redeem(&client, form).await?,
             GrantType::RefreshToken => self.refresh.refresh(&client, form).await?,
+            GrantType::ClientCredentials => self.client_credentials.issue(&client, form).await?,
+            GrantType::DeviceCode => self.device.poll(&client, form).await?,
         };
         metrics::counter!("lockkeeper_tokens_issued_total", "grant_type" => grant_type.to_string()).increment(1);
         Ok(issued.into_json())

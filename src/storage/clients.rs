@@ -9,7 +9,7 @@ use super::{
     grants,
 };
 use crate::{
-    model::{Client, ClientAuth, ClientId, Registrant},
+    model::{Client, ClientAuth, ClientId, ClientKeys, Registrant},
     support::{Digest, Timestamp, printable},
 };
 
@@ -19,6 +19,10 @@ const MAX_EVICTIONS: usize = 64;
 const PURGE_BATCH: i64 = 500;
 /// Precision of the time of the last registration: a client that registers repeatedly is not written each time.
 const RENEWED_EVERY: Duration = Duration::from_mins(1);
+
+/// Origin of a client that registered itself, and of one that the operator registered.
+const REGISTERED: &str = "registered";
+const OPERATOR: &str = "operator";
 
 /// A registration to add.
 #[derive(Debug, Clone)]
@@ -65,6 +69,15 @@ enum Capacity {
     Full,
 }
 
+/// How a client came into the table.
+struct RowOrigin<'a> {
+    name: &'static str,
+    fingerprint: Option<&'a Digest>,
+    registration: Option<&'a Digest>,
+    network: Option<&'a Digest>,
+    consented: Option<Timestamp>,
+}
+
 #[derive(sqlx::FromRow)]
 struct ClientRow {
     id: String,
@@ -77,6 +90,8 @@ struct ClientRow {
     metadata: String,
     created: i64,
     document: Option<Vec<u8>>,
+    jwks: Option<String>,
+    origin: String,
 }
 
 #[derive(sqlx::FromRow)]
@@ -123,6 +138,20 @@ impl ClientTable<'_> {
                 .await?;
         change.commit().await?;
         Ok(RegistrationOutcome::Full(oldest.map_or(now, moment) + limits.protected))
+    }
+
+    /// Adds a client of the operator: it counts as one that somebody consented to, so that it stays.
+    pub async fn add_by_operator(&self, client: &Client) -> Result<(), StorageError> {
+        let mut change = self.0.change().await?;
+        let origin = RowOrigin {
+            name: OPERATOR,
+            fingerprint: None,
+            registration: None,
+            network: None,
+            consented: Some(client.created),
+        };
+        insert_row(&mut change, client, origin, (client.stored_bytes(), client.created)).await?;
+        Ok(change.commit().await?)
     }
 
     async fn found(&self, found: ExistingClient, now: Timestamp) -> Result<RegistrationOutcome, StorageError> {
@@ -240,31 +269,55 @@ async fn insert(
     bytes: i64,
     now: Timestamp,
 ) -> Result<(), StorageError> {
-    let client = &new.client;
-    let registration = new.registration.as_bytes().as_slice();
-    let (secret, fingerprint) = match &client.auth {
-        ClientAuth::None => (None, Some(registration)),
-        ClientAuth::Basic(secret) | ClientAuth::Post(secret) => (Some(secret.as_bytes().as_slice()), None),
+    // a public client keeps its id, and so does one with keys of its own
+    let fingerprint = match &new.client.auth {
+        ClientAuth::None | ClientAuth::PrivateKeyJwt(_) => Some(&new.registration),
+        ClientAuth::Basic(_) | ClientAuth::Post(_) => None,
+    };
+    let origin = RowOrigin {
+        name: REGISTERED,
+        fingerprint,
+        registration: Some(&new.registration),
+        network: Some(&new.network),
+        consented: None,
+    };
+    insert_row(change, &new.client, origin, (bytes, now)).await
+}
+
+async fn insert_row(
+    change: &mut SqliteConnection,
+    client: &Client,
+    origin: RowOrigin<'_>,
+    (bytes, now): (i64, Timestamp),
+) -> Result<(), StorageError> {
+    let digest = |digest: Option<&Digest>| digest.map(|digest| digest.as_bytes().to_vec());
+    let (auth, secret, keys) = match &client.auth {
+        ClientAuth::None => (client.auth.name(), None, None),
+        ClientAuth::Basic(secret) | ClientAuth::Post(secret) => (client.auth.name(), Some(secret.as_bytes()), None),
+        ClientAuth::PrivateKeyJwt(ClientKeys::Inline(set)) => (ClientAuth::None.name(), None, Some(set)),
     };
     sqlx::query(
-        "INSERT INTO clients (id, name, redirect_uris, auth, secret, grant_types, scope, metadata, fingerprint,
-                              registration, network, bytes, created, registered)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO clients (id, name, redirect_uris, auth, secret, grant_types, scope, metadata, bytes, created,
+                              registered, jwks, origin, fingerprint, registration, network, consented)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(client.id.as_str())
     .bind(&client.name)
     .bind(serde_json::to_string(&client.redirect_uris).map_err(|_| inconsistent("redirect_uris"))?)
-    .bind(client.auth.name())
-    .bind(secret)
+    .bind(auth)
+    .bind(secret.map(<[u8; 32]>::as_slice))
     .bind(serde_json::to_string(&client.grant_types).map_err(|_| inconsistent("grant_types"))?)
     .bind(&client.scope)
     .bind(&client.metadata)
-    .bind(fingerprint)
-    .bind(registration)
-    .bind(new.network.as_bytes().as_slice())
     .bind(bytes)
     .bind(client.created.as_millis())
     .bind(now.as_millis())
+    .bind(keys)
+    .bind(origin.name)
+    .bind(digest(origin.fingerprint))
+    .bind(digest(origin.registration))
+    .bind(digest(origin.network))
+    .bind(origin.consented.map(Timestamp::as_millis))
     .execute(change)
     .await?;
     Ok(())
@@ -308,7 +361,9 @@ impl ClientRow {
     fn read(self) -> Result<Client, StorageError> {
         let secret = self.secret.as_deref().and_then(Digest::from_slice);
         let auth = match (self.auth.as_str(), secret) {
-            ("none", None) => ClientAuth::None,
+            ("none", None) => {
+                self.jwks.map_or(ClientAuth::None, |set| ClientAuth::PrivateKeyJwt(ClientKeys::Inline(set)))
+            }
             ("client_secret_basic", Some(secret)) => ClientAuth::Basic(secret),
             ("client_secret_post", Some(secret)) => ClientAuth::Post(secret),
             _ => return Err(inconsistent("auth")),
@@ -323,7 +378,11 @@ impl ClientRow {
                 Some(digest) => {
                     Registrant::Document(Digest::from_slice(digest).ok_or_else(|| inconsistent("document"))?)
                 }
-                None => Registrant::Client,
+                None => match self.origin.as_str() {
+                    REGISTERED => Registrant::Client,
+                    OPERATOR => Registrant::Operator,
+                    _ => return Err(inconsistent("origin")),
+                },
             },
             grant_types: serde_json::from_str(&self.grant_types).map_err(|_| inconsistent("grant_types"))?,
             scope: self.scope,

@@ -14,6 +14,8 @@ impl ExpiredRows<'_> {
         let mut change = self.0.change().await?;
         for statement in [
             "DELETE FROM transactions WHERE expires < ?",
+            "DELETE FROM used_assertions WHERE expires < ?",
+            "DELETE FROM device_authorizations WHERE expires < ?",
             // a reused code must be recognised while its grant lives (OA-85); an hour is far beyond any
             "DELETE FROM codes WHERE expires < ? - 3600000",
             "DELETE FROM revoked_tokens WHERE expires < ?",

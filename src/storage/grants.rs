@@ -4,7 +4,7 @@ use sqlx::SqliteConnection;
 
 use super::database::{Database, StorageError, moment};
 use crate::{
-    model::{ClientId, Endpoint, Grant, GrantId, KeyId, Rights, Scopes, UserId},
+    model::{ClientId, Endpoint, Grant, GrantId, KeyId, Rights, Scopes, TokenDelivery, UserId},
     support::{Digest, Timestamp},
 };
 
@@ -65,22 +65,7 @@ impl GrantTable<'_> {
         code_expires: Timestamp,
     ) -> Result<Option<Digest>, StorageError> {
         let mut change = self.0.change().await?;
-        let grant = &for_newest_key(&mut change, grant).await?;
-        sqlx::query(
-            "INSERT INTO grants (id, user, api_key, client, endpoint, scopes, redirect_uri, created, expires)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        )
-        .bind(grant.id.as_str())
-        .bind(grant.user.as_str())
-        .bind(grant.key.as_str())
-        .bind(grant.client.as_str())
-        .bind(grant.endpoint.to_string())
-        .bind(grant.scopes.to_string())
-        .bind(&grant.redirect_uri)
-        .bind(grant.created.as_millis())
-        .bind(grant.expires.as_millis())
-        .execute(&mut *change)
-        .await?;
+        let network = insert(&mut change, grant).await?;
         sqlx::query("INSERT INTO codes (digest, grant_id, challenge, expires) VALUES (?, ?, ?, ?)")
             .bind(code.as_bytes().as_slice())
             .bind(grant.id.as_str())
@@ -88,19 +73,41 @@ impl GrantTable<'_> {
             .bind(code_expires.as_millis())
             .execute(&mut *change)
             .await?;
-        let network: Option<Option<Vec<u8>>> =
-            sqlx::query_scalar("SELECT network FROM clients WHERE id = ? AND consented IS NULL")
-                .bind(grant.client.as_str())
-                .fetch_optional(&mut *change)
-                .await?;
-        sqlx::query("UPDATE clients SET consented = ?, network = NULL WHERE id = ? AND consented IS NULL")
-            .bind(grant.created.as_millis())
-            .bind(grant.client.as_str())
-            .execute(&mut *change)
-            .await?;
-        revoke_unused(&mut change, grant).await?;
         change.commit().await?;
-        Ok(network.flatten().as_deref().and_then(Digest::from_slice))
+        Ok(network)
+    }
+
+    /// The grant of a service account: a live one with the same endpoint and scopes that lasts until `until`, else
+    /// `grant`, which is added.
+    pub async fn of_service(&self, grant: &Grant, until: Timestamp) -> Result<Grant, StorageError> {
+        let mut change = self.0.change().await?;
+        let found: Option<GrantRow> = sqlx::query_as(
+            "UPDATE grants SET last_used = ?1 WHERE id = (
+                 SELECT id FROM grants WHERE api_key = ?2 AND client = ?3 AND endpoint = ?4 AND scopes = ?5
+                     AND redirect_uri = ?6 AND revoked IS NULL AND expires >= ?7 LIMIT 1
+             ) RETURNING *",
+        )
+        .bind(grant.created.as_millis())
+        .bind(grant.key.as_str())
+        .bind(grant.client.as_str())
+        .bind(grant.endpoint.to_string())
+        .bind(grant.scopes.to_string())
+        .bind(TokenDelivery::Service.as_str())
+        .bind(until.as_millis())
+        .fetch_optional(&mut *change)
+        .await?;
+        let grant = if let Some(row) = found {
+            row.read()?
+        } else {
+            insert(&mut change, grant).await?;
+            sqlx::query("UPDATE grants SET last_used = created WHERE id = ?")
+                .bind(grant.id.as_str())
+                .execute(&mut *change)
+                .await?;
+            grant.clone()
+        };
+        change.commit().await?;
+        Ok(grant)
     }
 
     /// The grant of this id, even if revoked or expired.
@@ -198,6 +205,39 @@ pub(super) async fn revoke_of_client(
     Ok(revoked.len())
 }
 
+/// Adds a grant, records the consent to its client, and revokes what goes beyond the limit. At the first consent to the
+/// client, the network of its registration is returned and deleted.
+pub(super) async fn insert(change: &mut SqliteConnection, grant: &Grant) -> Result<Option<Digest>, StorageError> {
+    let grant = &for_newest_key(change, grant).await?;
+    sqlx::query(
+        "INSERT INTO grants (id, user, api_key, client, endpoint, scopes, redirect_uri, created, expires)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(grant.id.as_str())
+    .bind(grant.user.as_str())
+    .bind(grant.key.as_str())
+    .bind(grant.client.as_str())
+    .bind(grant.endpoint.to_string())
+    .bind(grant.scopes.to_string())
+    .bind(grant.delivery.as_str())
+    .bind(grant.created.as_millis())
+    .bind(grant.expires.as_millis())
+    .execute(&mut *change)
+    .await?;
+    let network: Option<Option<Vec<u8>>> =
+        sqlx::query_scalar("SELECT network FROM clients WHERE id = ? AND consented IS NULL")
+            .bind(grant.client.as_str())
+            .fetch_optional(&mut *change)
+            .await?;
+    sqlx::query("UPDATE clients SET consented = ?, network = NULL WHERE id = ? AND consented IS NULL")
+        .bind(grant.created.as_millis())
+        .bind(grant.client.as_str())
+        .execute(&mut *change)
+        .await?;
+    revoke_unused(change, grant).await?;
+    Ok(network.flatten().as_deref().and_then(Digest::from_slice))
+}
+
 /// The grant with the newest key, if its key was rotated while the person decided.
 async fn for_newest_key(change: &mut SqliteConnection, grant: &Grant) -> Result<Grant, StorageError> {
     let newest: Option<(String, String, Option<i64>)> = sqlx::query_as(
@@ -277,7 +317,7 @@ impl GrantRow {
             client: ClientId::new(self.client),
             endpoint: Endpoint::from_path(&self.endpoint).ok_or_else(|| inconsistent("endpoint"))?,
             scopes: Scopes::parse(&self.scopes).map_err(|_| inconsistent("scopes"))?,
-            redirect_uri: self.redirect_uri,
+            delivery: TokenDelivery::from_text(self.redirect_uri),
             created: moment(self.created),
             expires: moment(self.expires),
             last_used: self.last_used.map(moment),

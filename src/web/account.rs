@@ -206,7 +206,7 @@ fn grant_row(view: &GrantView, groups: &Groups, now: Timestamp) -> pages::GrantI
     pages::GrantItem {
         id: grant.id.to_string(),
         client: view.client_name.clone(),
-        destination: texts::destination(&view.redirect),
+        destination: texts::grant_destination(view),
         permissions: texts::permissions(&grant.scopes, groups),
         endpoint: grant.endpoint.to_string(),
         key: (!grant.user.is_of_key()).then(|| view.key_name.clone()),

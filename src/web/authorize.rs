@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::{
     accounts,
     forms::Purpose,
-    login,
+    login, opened_servers,
     pages::{self, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
@@ -22,7 +22,7 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
-    model::{BackendId, ClientIp, Target},
+    model::ClientIp,
     oauth::{
         self, BeginOutcome, Browser, KeyHolder, LoginPrompt, PendingAuthorization, StoreOutcome, Transaction,
         TransactionId, Trust,
@@ -32,9 +32,6 @@ use crate::{
 
 /// Time for which a person reads that access was denied, before the browser goes on to the app.
 const TOLD_AFTER: Duration = Duration::from_secs(3);
-/// The most servers that the consent page names.
-const SHOWN_SERVERS: usize = 12;
-
 /// Form of the login and consent pages. A missing field counts as empty.
 #[derive(Deserialize)]
 pub(super) struct DecisionForm {
@@ -196,33 +193,20 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
     let page = pages::ConsentPage {
         layout: pages::Layout::new(&state.settings),
         token: visitor.token(Purpose::Transaction(id.as_str())).await?,
-        transaction: id.as_str(),
+        subject: pages::ConsentSubject::App {
+            transaction: id.as_str(),
+            destination: texts::destination(&pending.redirect),
+        },
         client: &pending.client_name,
         origin: &pending.client_origin,
-        destination: texts::destination(&pending.redirect),
         accounts: accounts::of(state, &holder, &scopes.rights()).await?,
         permissions: texts::permissions(&scopes, &state.oauth.settings().backends.groups()),
-        servers: servers(state, &pending, &holder),
+        servers: opened_servers::of(state, &holder, (&pending.endpoint.target, &scopes)),
         resource: &pending.resource,
         lifetime: texts::span(pending.grant_lifetime),
         user: holder.user_name(),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())
-}
-
-/// The servers that the grant would open, as a sentence; `None` if there are none.
-fn servers(state: &WebState, pending: &PendingAuthorization, holder: &KeyHolder) -> Option<String> {
-    let (existing, target) = (&state.oauth.settings().backends, &pending.endpoint.target);
-    let groups = existing.groups();
-    let rights = groups.rights_at(target, pending.scopes_for(holder).rights()).intersect(&holder.rights);
-    let is_there = |id: &BackendId| match target {
-        Target::Merged => true,
-        Target::Backend(name) => name == id || groups.find(name).is_some_and(|group| group.servers.contains(id)),
-    };
-    let status = (state.status)();
-    let all = status.backends.iter().filter_map(|backend| BackendId::parse(&backend.id).ok());
-    let opened = all.filter(|id| is_there(id) && rights.backends.access(id).is_some());
-    texts::list(&opened.map(|id| id.to_string()).collect::<Vec<_>>(), SHOWN_SERVERS)
 }
 
 async fn pending(state: &WebState, browser: &Browser, id: &TransactionId) -> Result<PendingAuthorization, Problem> {
@@ -239,7 +223,7 @@ async fn login_page<'a>(
     let request = Some(pages::LoginRequest { transaction: sealed, client: &transaction.client_name });
     let providers = pages::provider_buttons(&state.providers);
     let layout = pages::Layout::new(&state.settings);
-    Ok(pages::LoginPage { layout, token, alert: None, request, connect: None, providers })
+    Ok(pages::LoginPage { layout, token, alert: None, request, connect: None, device: None, providers })
 }
 
 /// Tells the person that nothing was given, and lets the browser tell the app after a moment (`OA-75`).

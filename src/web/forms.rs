@@ -32,6 +32,10 @@ pub(super) enum Purpose<'a> {
     Account,
     /// The connect page at this address.
     Connect(&'a str),
+    /// The page on which the code of a device is entered.
+    DeviceCode,
+    /// The decision about the device with this code.
+    Device(&'a str),
 }
 
 // === impl Forms ===
@@ -90,8 +94,10 @@ impl Forms {
             Purpose::Login => b".login",
             Purpose::Account => b".account",
             Purpose::Connect(_) => b".connect.",
+            Purpose::DeviceCode => b".device-code",
+            Purpose::Device(_) => b".device.",
         });
-        if let Purpose::Transaction(id) | Purpose::Connect(id) = purpose {
+        if let Purpose::Transaction(id) | Purpose::Connect(id) | Purpose::Device(id) = purpose {
             mac.update(id.as_bytes());
         }
         mac

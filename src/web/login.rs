@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     audit::AuditEvent,
-    oauth::{KeyHolder, KeyRefusal},
+    oauth::{KeyHolder, KeyRefusal, UserCode},
     support::Secret,
 };
 
@@ -32,6 +32,8 @@ pub(super) struct LoginForm {
     key: Option<Secret>,
     /// The connect page to go on with.
     connect: Option<String>,
+    /// Code of a device that waits for the login; empty if it is entered later.
+    device: Option<String>,
 }
 
 /// Form with buttons only.
@@ -72,11 +74,18 @@ pub(super) async fn log_in(
     match check(&state, &visitor, form.key).await? {
         Ok(holder) => {
             visitor.log_in(&holder).await?;
-            Ok(go_on(&state, connect.as_ref()))
+            Ok(match form.device {
+                Some(code) => to_device(&state, &code),
+                None => go_on(&state, connect.as_ref()),
+            })
         }
         Err(failure) => {
             let page = page(&state, &mut visitor, Some(failure.alert.clone())).await?;
-            Ok(failure.answer(pages::LoginPage { connect: connect.map(|address| address.text()), ..page }))
+            Ok(failure.answer(pages::LoginPage {
+                connect: connect.map(|address| address.text()),
+                device: form.device,
+                ..page
+            }))
         }
     }
 }
@@ -114,7 +123,8 @@ pub(super) async fn check(
     }
 }
 
-async fn page(
+/// The login page that leads to the account page.
+pub(super) async fn page(
     state: &WebState,
     visitor: &mut Visitor,
     alert: Option<String>,
@@ -122,7 +132,7 @@ async fn page(
     let token = visitor.token(Purpose::Login).await?;
     let providers = pages::provider_buttons(&state.providers);
     let layout = pages::Layout::new(&state.settings);
-    Ok(pages::LoginPage { layout, token, alert, request: None, connect: None, providers })
+    Ok(pages::LoginPage { layout, token, alert, request: None, connect: None, device: None, providers })
 }
 
 /// The login page in front of a connect page.
@@ -141,6 +151,16 @@ pub(super) fn go_on(state: &WebState, connect: Option<&ConnectAddress>) -> Respo
         Some(address) => Redirect::to(&format!("{}/connect/{}", state.settings.base(), address.text())).into_response(),
         None => to_account(state),
     }
+}
+
+/// The redirect to the page on which the code of a device is entered, with this one in its field.
+pub(super) fn to_device(state: &WebState, code: &str) -> Response {
+    let base = state.settings.base();
+    let path = match UserCode::parse(code) {
+        Some(code) => format!("{base}/device?user_code={code}"),
+        None => format!("{base}/device"),
+    };
+    Redirect::to(&path).into_response()
 }
 
 fn to_account(state: &WebState) -> Response {

@@ -56,6 +56,8 @@ pub(super) struct LoginPage<'a> {
     pub(super) request: Option<LoginRequest<'a>>,
     /// The address of the connect page that the login leads to.
     pub(super) connect: Option<String>,
+    /// Code of the device that waits for the login.
+    pub(super) device: Option<String>,
     /// Providers at which the person may log in instead.
     pub(super) providers: Vec<ProviderButton>,
 }
@@ -81,10 +83,9 @@ pub(super) struct LoginRequest<'a> {
 pub(super) struct ConsentPage<'a> {
     pub(super) layout: Layout,
     pub(super) token: String,
-    pub(super) transaction: &'a str,
+    pub(super) subject: ConsentSubject<'a>,
     pub(super) client: &'a str,
     pub(super) origin: &'a ClientOrigin,
-    pub(super) destination: Destination,
     pub(super) permissions: Vec<Permission>,
     /// Servers behind the permissions at which users log in.
     pub(super) accounts: Vec<AccountItem>,
@@ -138,6 +139,37 @@ pub(super) struct AccountItem {
     pub(super) issuer: String,
     /// Granted scopes.
     pub(super) scope: String,
+}
+
+/// Who waits for a consent.
+pub(super) enum ConsentSubject<'a> {
+    /// An app, at a redirect URI.
+    App { transaction: &'a str, destination: Destination },
+    /// A device, which shows a code.
+    Device { code: String },
+}
+
+/// `GET /device`: the page on which the code of a device is entered.
+#[derive(Template)]
+#[template(path = "device.html")]
+pub(super) struct DevicePage<'a> {
+    pub(super) layout: Layout,
+    pub(super) token: String,
+    /// What is in the field already.
+    pub(super) code: &'a str,
+    /// Reason why the last try failed.
+    pub(super) alert: Option<String>,
+    pub(super) user: &'a str,
+}
+
+/// The page after the decision about a device.
+#[derive(Template)]
+#[template(path = "device_decided.html")]
+pub(super) struct DeviceDecidedPage<'a> {
+    pub(super) layout: Layout,
+    pub(super) title: &'static str,
+    pub(super) client: &'a str,
+    pub(super) text: &'static str,
 }
 
 /// The page with a link back to the app, for redirects that are not automatic (`OA-75`).

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    model::{BackendId, Groups, Scope, Scopes},
-    oauth::RedirectTarget,
+    model::{BackendId, Groups, Scope, Scopes, TokenDelivery},
+    oauth::{GrantView, RedirectTarget},
 };
 
 /// One permission that an app requests.
@@ -64,6 +64,19 @@ pub(super) fn destination(target: &RedirectTarget) -> Destination {
             kind: "an app on this computer, opened by its own link type",
             caution: Some("Continue only if you started this in the app just now."),
         },
+    }
+}
+
+/// Where the tokens of a grant went.
+pub(super) fn grant_destination(view: &GrantView) -> Destination {
+    match (&view.redirect, &view.grant.delivery) {
+        (Some(target), _) => destination(target),
+        (None, TokenDelivery::Service) => {
+            Destination { name: "a service".to_owned(), kind: "a program with an account of its own", caution: None }
+        }
+        (None, TokenDelivery::Device | TokenDelivery::Redirect(_)) => {
+            Destination { name: "a device".to_owned(), kind: "a program that showed a code", caution: None }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Shared by all tests.
 
+pub(crate) mod assertion;
 pub(crate) mod http;
 pub(crate) mod internet;
 pub(crate) mod oauth;

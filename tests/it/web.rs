@@ -3,6 +3,7 @@
 mod account;
 mod authorize;
 mod client_documents;
+mod device;
 mod errors;
 mod layers;
 mod login;

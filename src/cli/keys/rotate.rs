@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::{print, values};
+use super::print;
 use crate::{
     cli::{
         arguments::FormatArgs,
         failure::CommandFailure,
         process::ProcessContext,
         store::{self, AdminStore, IfMissing},
+        values,
     },
     model::{KeyId, KeyKind, KeyRotation, RotatedUser, UserId},
 };

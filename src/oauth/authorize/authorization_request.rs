@@ -204,7 +204,7 @@ impl Rejected {
 fn document(client: &Client) -> Option<String> {
     match &client.registrant {
         Registrant::Document(digest) => Some(digest.to_base64url()),
-        Registrant::Client => None,
+        Registrant::Client | Registrant::Operator => None,
     }
 }
 
@@ -262,11 +262,7 @@ impl AuthorizationRequest {
 
     /// The existing endpoint and scopes; `None` if the backend that the request names does not exist.
     pub(super) fn resolve(&self, settings: &OAuthSettings) -> Option<Resolved> {
-        let endpoint = match &self.named {
-            Some(named) => Some(named.clone()).filter(|named| settings.knows(named))?,
-            None => settings.inferred_endpoint(&self.asked),
-        };
-        let scopes = settings.scopes_at(&endpoint, &self.asked);
+        let (endpoint, scopes) = settings.resolve(self.named.as_ref(), &self.asked)?;
         Some(Resolved { endpoint, scopes })
     }
 

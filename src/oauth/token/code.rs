@@ -34,7 +34,7 @@ impl CodeGrant {
         };
         let grant = self.issuer.live_grant(&row.grant, client).await?;
         // it may be omitted, since PKCE binds the code (OA-61)
-        if redirect_uri.is_some_and(|uri| uri != grant.redirect_uri) {
+        if redirect_uri.is_some_and(|uri| Some(uri) != grant.delivery.redirect_uri()) {
             return refused(GrantProblem::RedirectUri(grant.id));
         }
         let Some(verifier) = verifier else { return refused(GrantProblem::VerifierMissing(grant.id)) };

@@ -29,6 +29,10 @@ fn every_page() -> Vec<(&'static str, String)> {
         ("consent-web", consent("Claude", &RedirectTarget::Web("claude.ai".to_owned()))),
         ("consent-loopback", consent(HOSTILE, &RedirectTarget::Loopback("127.0.0.1:33418".to_owned()))),
         ("consent-app", consent("Cursor", &RedirectTarget::App("cursor".to_owned()))),
+        ("consent-device", consent_device("An editor")),
+        ("device", device("", None)),
+        ("device-wrong", device(HOSTILE, Some("No device waits with this code."))),
+        ("device-decided", decided()),
         ("handover", handover()),
         ("denied", denied()),
         ("account", account(vec![grant("Cursor"), grant(HOSTILE)], backends())),
@@ -83,17 +87,38 @@ fn start(backends: Option<BackendList>) -> String {
 fn login(alert: Option<&str>, request: Option<LoginRequest<'_>>) -> String {
     let providers = vec![ProviderButton { name: "corp".to_owned(), label: HOSTILE.to_owned() }];
     let (layout, alert) = (layout(), alert.map(str::to_owned));
-    LoginPage { layout, token: "token".to_owned(), alert, request, connect: None, providers }.render().unwrap()
+    LoginPage { layout, token: "token".to_owned(), alert, request, connect: None, device: None, providers }
+        .render()
+        .unwrap()
+}
+
+fn device(code: &str, alert: Option<&str>) -> String {
+    let alert = alert.map(str::to_owned);
+    DevicePage { layout: layout(), token: "token".to_owned(), code, alert, user: HOSTILE }.render().unwrap()
+}
+
+fn decided() -> String {
+    let text = "received nothing.";
+    DeviceDecidedPage { layout: layout(), title: "You denied access", client: HOSTILE, text }.render().unwrap()
+}
+
+fn consent_device(client: &str) -> String {
+    let subject = ConsentSubject::Device { code: "WDJB-MJHT".to_owned() };
+    consent_of(client, subject, &ClientOrigin::Operator)
 }
 
 fn consent(client: &str, target: &RedirectTarget) -> String {
+    let subject = ConsentSubject::App { transaction: "t1", destination: texts::destination(target) };
+    consent_of(client, subject, &ClientOrigin::Registered)
+}
+
+fn consent_of(client: &str, subject: ConsentSubject<'_>, origin: &ClientOrigin) -> String {
     let page = ConsentPage {
         layout: layout(),
         token: "token".to_owned(),
-        transaction: "t1",
+        subject,
+        origin,
         client,
-        origin: &ClientOrigin::Registered,
-        destination: texts::destination(target),
         permissions: permissions(),
         accounts: accounts(),
         servers: Some("files, github".to_owned()),

@@ -16,48 +16,31 @@ async fn the_metadata_of_the_server_names_every_endpoint() {
     let answer = authority.get("/.well-known/oauth-authorization-server").await;
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!(answer.header("cache-control"), Some("public, max-age=300"));
-    assert_snapshot!(serde_json::to_string_pretty(&answer.json()).unwrap(), @r#"
-    {
-      "authorization_endpoint": "https://gw.example/oauth/authorize",
-      "authorization_response_iss_parameter_supported": true,
-      "code_challenge_methods_supported": [
-        "S256"
-      ],
-      "grant_types_supported": [
-        "authorization_code",
-        "refresh_token"
-      ],
-      "introspection_endpoint": "https://gw.example/oauth/introspect",
-      "introspection_endpoint_auth_methods_supported": [
-        "client_secret_basic",
-        "client_secret_post"
-      ],
-      "issuer": "https://gw.example",
-      "jwks_uri": "https://gw.example/oauth/jwks",
-      "registration_endpoint": "https://gw.example/oauth/register",
-      "response_modes_supported": [
-        "query"
-      ],
-      "response_types_supported": [
-        "code"
-      ],
-      "revocation_endpoint": "https://gw.example/oauth/revoke",
-      "revocation_endpoint_auth_methods_supported": [
-        "none",
-        "client_secret_basic",
-        "client_secret_post"
-      ],
-      "scopes_supported": [
-        "mcp:use"
-      ],
-      "service_documentation": "https://gw.example/",
-      "token_endpoint": "https://gw.example/oauth/token",
-      "token_endpoint_auth_methods_supported": [
-        "none",
-        "client_secret_basic",
-        "client_secret_post"
-      ]
-    }
+    let document = answer.json();
+    let members: Vec<String> =
+        document.as_object().unwrap().iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    assert_snapshot!(members.join("\n"), @r#"
+    authorization_endpoint: "https://gw.example/oauth/authorize"
+    authorization_response_iss_parameter_supported: true
+    code_challenge_methods_supported: ["S256"]
+    device_authorization_endpoint: "https://gw.example/oauth/device_authorization"
+    grant_types_supported: ["authorization_code","refresh_token","client_credentials","urn:ietf:params:oauth:grant-type:device_code"]
+    introspection_endpoint: "https://gw.example/oauth/introspect"
+    introspection_endpoint_auth_methods_supported: ["client_secret_basic","client_secret_post","private_key_jwt"]
+    introspection_endpoint_auth_signing_alg_values_supported: ["ES256","EdDSA","PS256","RS256"]
+    issuer: "https://gw.example"
+    jwks_uri: "https://gw.example/oauth/jwks"
+    registration_endpoint: "https://gw.example/oauth/register"
+    response_modes_supported: ["query"]
+    response_types_supported: ["code"]
+    revocation_endpoint: "https://gw.example/oauth/revoke"
+    revocation_endpoint_auth_methods_supported: ["none","client_secret_basic","client_secret_post","private_key_jwt"]
+    revocation_endpoint_auth_signing_alg_values_supported: ["ES256","EdDSA","PS256","RS256"]
+    scopes_supported: ["mcp:use"]
+    service_documentation: "https://gw.example/"
+    token_endpoint: "https://gw.example/oauth/token"
+    token_endpoint_auth_methods_supported: ["none","client_secret_basic","client_secret_post","private_key_jwt"]
+    token_endpoint_auth_signing_alg_values_supported: ["ES256","EdDSA","PS256","RS256"]
     "#);
     let openid = authority.get("/.well-known/openid-configuration?x=1").await.json();
     assert_eq!(openid["jwks_uri"], "https://gw.example/oauth/jwks");

@@ -100,7 +100,7 @@ async fn each_refused_code_is_logged_with_its_reason_and_without_the_code() {
         assert!(![code.as_str(), &wrong, VERIFIER].iter().any(|secret| line.contains(secret)), "{line}");
     }
     assert_eq!(send(&[("grant_type", "password")]).await, "400 unsupported_grant_type");
-    assert!(log.refusal().contains("the grant types are"));
+    assert!(log.refusal().contains("this grant type is not supported"));
     authority.clock.advance(Duration::from_secs(61));
     assert_eq!(send(&[]).await, "400 invalid_grant");
     assert!(log.refusal().contains("expired before it was redeemed"));

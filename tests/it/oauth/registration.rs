@@ -33,7 +33,8 @@ async fn a_registration_is_answered_with_everything_that_was_registered() {
         metadata,
         json!({
             "client_id": null, "client_id_issued_at": 1_767_225_600, "client_name": "Cursor",
-            "grant_types": ["authorization_code", "refresh_token"], "logo_uri": "https://cursor.com/logo.png",
+            "grant_types": ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
+            "logo_uri": "https://cursor.com/logo.png",
             "redirect_uris": [
                 "cursor://anysphere.cursor-mcp/oauth/callback", "https://www.cursor.com/agents/mcp/oauth/callback",
                 "http://localhost:8787/callback"

@@ -1,4 +1,4 @@
-//! Argument parsers of `keys`. Knows nothing of the commands.
+//! Argument parsers of `keys` and `clients`. Knows nothing of the commands.
 
 use std::time::Duration;
 

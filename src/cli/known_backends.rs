@@ -1,4 +1,4 @@
-//! Names of servers and groups that a key is created for. Knows nothing of keys.
+//! Names of servers and groups that a key or client is created for. Knows nothing of keys.
 
 use crate::{
     cli::{arguments, failure::CommandFailure, gateway_client::GatewayClient, process::ProcessContext},

@@ -1,0 +1,148 @@
+//! `lockkeeper clients create`: registers a confidential client. Knows nothing of storage.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::print;
+use crate::{
+    cli::{
+        arguments::FormatArgs,
+        failure::CommandFailure,
+        known_backends,
+        process::ProcessContext,
+        store::{self, AdminStore, IfMissing},
+        values,
+    },
+    model::{Access, BackendId, Rights},
+    oauth::{ClientKeySet, NewClientKeys, OperatorClient, redirect_uri::RedirectUri},
+    support::Secret,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lockkeeper clients create nightly --jwks nightly.jwks.json --backend git
+                                  signs its token requests with its own key
+  lockkeeper clients create report --backend docs:read --expires 90d
+                                  gets a secret, which is shown once
+  lockkeeper clients create portal --redirect-uri https://portal.example.com/cb
+                                  an app with a server, which people log in with
+
+A client without --redirect-uri has a service account: it asks for tokens with
+the grant type client_credentials, and may do what --backend and --group name.";
+
+/// Maximum size of a file with keys, in bytes.
+const LARGEST_FILE: u64 = 64 * 1024;
+
+/// `clients create`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CreateClientArgs {
+    /// Name of the client, which people see
+    #[arg(value_parser = values::name)]
+    name: String,
+    /// File with the public keys of the client (a JWK Set): it authenticates by signed assertions. Default: a secret
+    #[arg(long, value_name = "FILE")]
+    jwks: Option<PathBuf>,
+    /// Puts the secret into the form of token requests. Default: the Authorization header
+    #[arg(long, conflicts_with = "jwks")]
+    post: bool,
+    /// Redirect URI, exactly as the client sends it; may be given several times
+    #[arg(long = "redirect-uri", value_name = "URI")]
+    redirect_uris: Vec<String>,
+    /// Gives a client with redirect URIs a service account too
+    #[arg(long)]
+    service: bool,
+    /// Servers that the service account may use; `ID:read` allows only read-only tools. Default: all
+    #[arg(long = "backend", value_name = "ID[:read]", value_parser = values::backend)]
+    backends: Vec<(BackendId, Access)>,
+    /// Groups that it may use, each at its own endpoint; `ID:read` allows only read-only tools
+    #[arg(long = "group", value_name = "ID[:read]", value_parser = values::backend)]
+    groups: Vec<(BackendId, Access)>,
+    /// Time until the service account expires
+    #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]
+    expires: Option<Duration>,
+    #[command(flatten)]
+    form: FormatArgs,
+}
+
+impl CreateClientArgs {
+    pub(super) async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+        known_backends::check(&self.backends, &self.groups, process).await?;
+        let keys = match &self.jwks {
+            Some(path) => NewClientKeys::Inline(key_set(path)?),
+            None if self.post => NewClientKeys::Post,
+            None => NewClientKeys::Basic,
+        };
+        let has_service = self.service || self.redirect_uris.is_empty();
+        if !has_service && (!self.backends.is_empty() || !self.groups.is_empty() || self.expires.is_some()) {
+            let what = "--backend, --group and --expires are for a service account";
+            return Err(CommandFailure::usage(what).advise("add --service, or leave out --redirect-uri"));
+        }
+        let store = AdminStore::open(process, IfMissing::Create).await?;
+        let schemes = &store.oauth.settings().policy.redirect_schemes;
+        let parsed: Result<Vec<RedirectUri>, CommandFailure> = self
+            .redirect_uris
+            .iter()
+            .map(|uri| {
+                RedirectUri::parse(uri, schemes)
+                    .map_err(|error| CommandFailure::usage(format!("--redirect-uri {uri}: {error}")))
+            })
+            .collect();
+        let created = match parsed {
+            Ok(redirect_uris) => {
+                let expires = self.expires.map(|lifetime| store::now() + lifetime);
+                let service = has_service.then(|| (self.rights(), expires));
+                let new = OperatorClient { name: self.name.clone(), keys, redirect_uris, service };
+                store.oauth.clients().create(new).await.map_err(CommandFailure::from)
+            }
+            Err(failure) => Err(failure),
+        };
+        store.close().await;
+        let (client, secret, account) = created?;
+        if self.form.json {
+            let mut document = print::document(&client);
+            document["client_secret"] = json!(secret.as_ref().map(Secret::expose));
+            document["service_account"] = json!(account.as_ref().map(|key| &key.id));
+            process.output.json(&document);
+            return Ok(());
+        }
+        process.output.print(&format!("client_id: {}", client.id));
+        if let Some(secret) = &secret {
+            process.output.print(&format!("client_secret: {}", secret.expose()));
+            process.output.remark("The secret is not shown again.");
+        }
+        process.output.remark(&format!("It authenticates with {}.", client.auth.name()));
+        if let Some(account) = account {
+            process.output.remark(&format!(
+                "Its service account is {}: end it with `lockkeeper keys revoke {}`.",
+                account.id, account.id
+            ));
+        }
+        process.output.remark(&format!("Revoke the client: lockkeeper clients revoke {}", client.id));
+        Ok(())
+    }
+
+    fn rights(&self) -> Rights {
+        let named = || self.backends.iter().chain(&self.groups);
+        let mut rights = if named().next().is_some() { Rights::none() } else { Rights::all_backends() };
+        for (id, access) in named() {
+            rights.backends.allow(id, *access);
+        }
+        rights
+    }
+}
+
+/// Reads and checks a file with public keys.
+fn key_set(path: &PathBuf) -> Result<String, CommandFailure> {
+    let failed =
+        |what: String| CommandFailure::failed(format!("the keys in {} cannot be used: {what}", path.display()));
+    let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+    if length > LARGEST_FILE {
+        return Err(failed("the file is larger than 64 KiB".to_owned()));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let set: Value = serde_json::from_str(&text).map_err(|_| failed("it is not JSON".to_owned()))?;
+    ClientKeySet::parse(&set).map_err(|problem| failed(problem.to_string()))?;
+    Ok(set.to_string())
+}

@@ -1,0 +1,132 @@
+//! Client assertions (`private_key_jwt`, RFC 7523; `OA-83`). Knows nothing of the store: who calls sees to it that each is
+//! used once.
+
+use std::time::Duration;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jsonwebtoken::{Algorithm, Validation};
+use serde::Deserialize;
+
+use super::client_keys::{self, ClientKeySet};
+use crate::support::Timestamp;
+
+/// The type of a client assertion (RFC 7523 2.2).
+pub(super) const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// Maximum length, in bytes.
+const LONGEST: usize = 8 * 1024;
+/// Maximum life.
+const LIFETIME: Duration = Duration::from_mins(5);
+/// Difference allowed between the clocks of the client and the gateway (`OA-140`).
+const SKEW: Duration = Duration::from_mins(1);
+/// Maximum length of `jti`, in bytes.
+const LONGEST_ID: usize = 256;
+
+/// An assertion whose signature is not checked yet.
+pub(super) struct ClientAssertion<'a> {
+    text: &'a str,
+    algorithm: Algorithm,
+    kid: Option<String>,
+    /// The client that it names.
+    pub(super) client: String,
+}
+
+/// An assertion that holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct VerifiedAssertion {
+    /// Its id, which the client uses once.
+    pub(super) id: String,
+    /// From then on nobody accepts it.
+    pub(super) expires: Timestamp,
+}
+
+/// JOSE header. Members that bring keys of their own, or that must be understood, make it invalid (`OA-100`).
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AssertionHeader {
+    alg: String,
+    #[serde(default)]
+    kid: Option<String>,
+    #[serde(default)]
+    typ: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    iss: String,
+    sub: String,
+}
+
+/// Claims. `aud` is one string: an assertion for several servers can be used at each of them.
+#[derive(Deserialize)]
+struct AssertionClaims {
+    aud: String,
+    exp: i64,
+    #[serde(default)]
+    iat: Option<i64>,
+    #[serde(default)]
+    nbf: Option<i64>,
+    jti: String,
+}
+
+impl<'a> ClientAssertion<'a> {
+    /// Reads the header and the client that the assertion names. The error is the reason.
+    pub(super) fn parse(text: &'a str) -> Result<Self, &'static str> {
+        if text.len() > LONGEST {
+            return Err("it is longer than 8 KiB");
+        }
+        let mut parts = text.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).ok());
+        let mut part = || parts.next().flatten().ok_or("it is not a JWT");
+        let (header, claims) = (part()?, part()?);
+        let header: AssertionHeader =
+            serde_json::from_slice(&header).map_err(|_| "its header has no alg, or members beside alg, kid and typ")?;
+        let typ = header.typ.as_deref().unwrap_or("JWT").to_ascii_lowercase();
+        if !matches!(typ.as_str(), "jwt" | "client-authentication+jwt") {
+            return Err("its typ is that of another kind of token");
+        }
+        let algorithm =
+            client_keys::algorithm(&header.alg).ok_or("its alg is not one of ES256, EdDSA, PS256 and RS256")?;
+        let named: Named = serde_json::from_slice(&claims).map_err(|_| "it has no iss and sub")?;
+        if named.iss != named.sub {
+            return Err("its iss and sub differ");
+        }
+        Ok(Self { text, algorithm, kid: header.kid, client: named.iss })
+    }
+
+    /// Checks the signature, then the claims, at `now`. The error is the reason.
+    pub(super) fn verify(
+        &self,
+        keys: &ClientKeySet,
+        audiences: &[String],
+        now: Timestamp,
+    ) -> Result<VerifiedAssertion, &'static str> {
+        // times and audience are compared below
+        let mut validation = Validation::new(self.algorithm);
+        validation.required_spec_claims.clear();
+        validation.validate_exp = false;
+        validation.validate_aud = false;
+        let mut decoded = keys
+            .verifying(self.kid.as_deref(), self.algorithm)
+            .map(|key| jsonwebtoken::decode::<serde_json::Value>(self.text, &key, &validation));
+        let claims = decoded.find_map(Result::ok).ok_or("no key of the client made its signature")?.claims;
+        let claims: AssertionClaims =
+            serde_json::from_value(claims).map_err(|_| "it lacks exp or jti, or its aud is not one string")?;
+        if !audiences.contains(&claims.aud) {
+            return Err("its aud is not this authorization server");
+        }
+        let at = Timestamp::from_seconds;
+        if claims.exp <= (now - SKEW).as_seconds() {
+            return Err("it has expired");
+        }
+        if claims.exp > (now + LIFETIME + SKEW).as_seconds() {
+            return Err("it lasts for more than 5 minutes");
+        }
+        let latest = (now + SKEW).as_seconds();
+        if [claims.iat, claims.nbf].into_iter().flatten().any(|start| start > latest) {
+            return Err("it is from the future");
+        }
+        if !(1..=LONGEST_ID).contains(&claims.jti.len()) {
+            return Err("its jti is empty or longer than 256 bytes");
+        }
+        Ok(VerifiedAssertion { id: claims.jti, expires: at(claims.exp) + SKEW })
+    }
+}

@@ -1,0 +1,303 @@
+//! Device authorization (RFC 8628; `OA-146`): a program without a browser shows a code, which its person enters on
+//! another machine. Knows nothing of pages and of tokens.
+//!
+//! Anybody may ask for codes, so requests are limited by network, and devices that wait are bounded. Only people who are
+//! logged in may try codes, and few.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use super::{
+    api_keys::{KeyHolder, Keys},
+    authorize::ClientOrigin,
+    client_auth::ClientAuthenticator,
+    dependencies::OAuthDeps,
+    error::{ErrorResponse, OAuthError},
+    form::Params,
+    opaque,
+    pepper::Pepper,
+    registration::Registrations,
+    usage::UsageRecorder,
+};
+use crate::{
+    audit::{AuditEvent, KeyEvent},
+    model::{Client, ClientIp, ConcealBackends, Endpoint, Grant, GrantId, GrantType, KeyId, Scopes, TokenDelivery},
+    storage::{DeviceRow, NewDeviceRow},
+    support::{Digest, Secret, limits::Buckets},
+};
+
+/// Time between two polls, in seconds.
+pub(super) const INTERVAL: u64 = 5;
+/// Life of a code.
+const LIFETIME: Duration = Duration::from_mins(10);
+/// Characters of codes for people: no vowels, so no words, and none that look alike (RFC 8628 6.1).
+const ALPHABET: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
+const CODE_LENGTH: usize = 8;
+/// Maximum length of `scope`, in bytes: it is stored for somebody who is not known.
+const LONGEST_SCOPE: usize = 2 * 1024;
+
+/// A code that a person enters, in upper case and without separators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserCode(String);
+
+/// A device that waits, as shown to the logged-in person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingDevice {
+    /// The code that it shows.
+    pub code: UserCode,
+    /// The client.
+    pub client: Client,
+    /// Source of its name.
+    pub origin: ClientOrigin,
+    /// Endpoint that its tokens will open.
+    pub endpoint: Endpoint,
+    /// The absolute URL of that endpoint.
+    pub resource: String,
+    /// Scopes that the person would grant.
+    pub scopes: Scopes,
+    /// Maximum life of the grant.
+    pub grant_lifetime: Duration,
+}
+
+/// Reason why a code cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceRefusal {
+    /// Wrong, expired, or decided.
+    #[error("no device waits with this code")]
+    Unknown,
+    /// The device asks for something that does not exist or that the key does not open.
+    #[error("the API key does not open what the device asks for")]
+    NotAllowed,
+    /// Too many wrong codes.
+    #[error("too many wrong codes; try again in {} s", .0.as_secs())]
+    Limited(Duration),
+    /// The store failed.
+    #[error(transparent)]
+    Unavailable(#[from] OAuthError),
+}
+
+/// Device authorizations.
+pub struct DeviceAuthorizations {
+    deps: OAuthDeps,
+    keys: Arc<Keys>,
+    clients: Arc<ClientAuthenticator>,
+    registrations: Arc<Registrations>,
+    uses: Arc<UsageRecorder>,
+    pepper: Arc<Pepper>,
+    requests: Buckets<IpAddr>,
+    /// Wrong codes, by network and by key.
+    wrong_from: Buckets<IpAddr>,
+    wrong_of: Buckets<KeyId>,
+}
+
+// === impl DeviceAuthorizations ===
+
+impl DeviceAuthorizations {
+    /// One network may ask for 20 codes at once, then one a minute.
+    pub(super) fn new(
+        keys: Arc<Keys>,
+        clients: Arc<ClientAuthenticator>,
+        registrations: Arc<Registrations>,
+        uses: Arc<UsageRecorder>,
+    ) -> Self {
+        let wrong = || (10, Duration::from_secs(90));
+        Self {
+            deps: keys.deps.clone(),
+            pepper: Arc::clone(&keys.pepper),
+            keys,
+            clients,
+            registrations,
+            uses,
+            requests: Buckets::new(20, Duration::from_mins(1)),
+            wrong_from: Buckets::new(wrong().0, wrong().1),
+            wrong_of: Buckets::new(wrong().0, wrong().1),
+        }
+    }
+
+    /// Answers a device authorization request (RFC 8628 3.1).
+    pub(super) async fn begin(
+        &self,
+        headers: &HeaderMap,
+        form: &Params,
+        from: ClientIp,
+    ) -> Result<Value, ErrorResponse> {
+        let client = self.clients.authenticate(headers, form).await?;
+        if !client.grant_types.contains(&GrantType::DeviceCode) {
+            return Err(ErrorResponse::UnauthorizedClient);
+        }
+        let settings = &self.deps.settings;
+        let named = settings.named_endpoint(form.all("resource")).map_err(|_| ErrorResponse::InvalidTarget)?;
+        // which backends exist is concealed before the login (OA-6)
+        let told = settings.policy.conceal_backends == ConcealBackends::No;
+        if told && named.as_ref().is_some_and(|named| !settings.knows(named)) {
+            return Err(ErrorResponse::InvalidTarget);
+        }
+        let asked = form.get("scope")?.or(client.scope.as_deref()).unwrap_or_default();
+        let asked = Some(asked).filter(|asked| asked.len() <= LONGEST_SCOPE).map(Scopes::parse);
+        let Some(Ok(scopes)) = asked else { return Err(ErrorResponse::InvalidScope) };
+        let now = self.deps.now();
+        self.requests.take(from.network(), now).map_err(ErrorResponse::Limited)?;
+        let (device, code) = (Secret::new(self.deps.random.token()), self.mint());
+        let row = NewDeviceRow {
+            device: device.digest(),
+            user_code: self.mac(&code),
+            client: client.id.clone(),
+            endpoint: named,
+            scopes,
+            expires: now + LIFETIME,
+        };
+        if !self.deps.storage.device_authorizations().add(&row, now).await? {
+            tracing::warn!(client = %client.id, "too many devices wait for a person; another one is refused");
+            return Err(ErrorResponse::Limited(Duration::from_mins(1)));
+        }
+        let page = format!("{}/device", settings.issuer);
+        Ok(json!({
+            "device_code": device.expose(),
+            "user_code": code.to_string(),
+            "verification_uri": page,
+            "verification_uri_complete": format!("{page}?user_code={code}"),
+            "expires_in": LIFETIME.as_secs(),
+            "interval": INTERVAL,
+        }))
+    }
+
+    /// The device that shows a code, for its person. A wrong code counts against the network and the key.
+    pub async fn pending(
+        &self,
+        code: &UserCode,
+        holder: &KeyHolder,
+        from: IpAddr,
+    ) -> Result<PendingDevice, DeviceRefusal> {
+        let row = self.find(code, holder, from).await?;
+        let settings = &self.deps.settings;
+        let client = self.deps.storage.clients().lookup(&row.client).await.map_err(OAuthError::from)?;
+        let client = client.ok_or(DeviceRefusal::Unknown)?;
+        let (endpoint, scopes) =
+            settings.resolve(row.endpoint.as_ref(), &row.scopes).ok_or(DeviceRefusal::NotAllowed)?;
+        if !settings.backends.are_opened(&holder.rights.backends, &endpoint.target) {
+            return Err(DeviceRefusal::NotAllowed);
+        }
+        Ok(PendingDevice {
+            code: code.clone(),
+            origin: ClientOrigin::of(&client),
+            client,
+            resource: settings.resource(&endpoint),
+            endpoint,
+            scopes: holder.grantable(&scopes),
+            grant_lifetime: settings.policy.refresh_absolute,
+        })
+    }
+
+    /// Approves: the device gets its tokens at its next poll. Works once; returns the name of the client.
+    pub async fn approve(&self, code: &UserCode, holder: &KeyHolder, from: IpAddr) -> Result<String, DeviceRefusal> {
+        let pending = self.pending(code, holder, from).await?;
+        if !self.keys.is_live(&holder.key).await? {
+            return Err(DeviceRefusal::NotAllowed);
+        }
+        let now = self.deps.now();
+        let end = now + self.deps.settings.policy.refresh_absolute;
+        let grant = Grant {
+            id: GrantId::new(opaque::base62(&*self.deps.random, 22)),
+            user: holder.user.clone(),
+            key: holder.key.clone(),
+            client: pending.client.id,
+            endpoint: pending.endpoint,
+            scopes: pending.scopes,
+            delivery: TokenDelivery::Device,
+            created: now,
+            expires: self.keys.expires(&holder.key).await?.map_or(end, |key_end| key_end.min(end)),
+            last_used: None,
+            revoked: None,
+        };
+        // the eviction of the least recently used grant depends on them (OA-135)
+        self.uses.write().await?;
+        let devices = self.deps.storage.device_authorizations();
+        let approved = devices.approve(&self.mac(code), &grant, now).await.map_err(OAuthError::from)?;
+        let network = approved.ok_or(DeviceRefusal::Unknown)?;
+        if let Some(network) = network {
+            // OA-42: registrations that somebody consents to do not count
+            self.registrations.give_back(&network, now);
+        }
+        self.deps.audit.record(&AuditEvent::Consent {
+            user: grant.user,
+            client: grant.client,
+            grant: grant.id,
+            endpoint: grant.endpoint,
+            scopes: grant.scopes,
+        });
+        Ok(pending.client.name)
+    }
+
+    /// Denies: the device gets `access_denied` at its next poll. Works once; returns the name of the client.
+    pub async fn deny(&self, code: &UserCode, holder: &KeyHolder, from: IpAddr) -> Result<String, DeviceRefusal> {
+        let row = self.find(code, holder, from).await?;
+        let client = self.deps.storage.clients().lookup(&row.client).await.map_err(OAuthError::from)?;
+        let denied = self.deps.storage.device_authorizations().deny(&self.mac(code), self.deps.now()).await;
+        let (Some(client), true) = (client, denied.map_err(OAuthError::from)?) else {
+            return Err(DeviceRefusal::Unknown);
+        };
+        self.deps.audit.record(&AuditEvent::Denial { user: Some(holder.user.clone()), client: client.id });
+        Ok(client.name)
+    }
+
+    /// Finds a device. A try is charged before the look-up, and given back if the code is right.
+    async fn find(&self, code: &UserCode, holder: &KeyHolder, from: IpAddr) -> Result<DeviceRow, DeviceRefusal> {
+        let (now, network) = (self.deps.now(), ClientIp(from).network());
+        self.wrong_of.take(holder.key.clone(), now).map_err(DeviceRefusal::Limited)?;
+        if let Err(wait) = self.wrong_from.take(network, now) {
+            self.wrong_of.give_back(&holder.key, now);
+            return Err(DeviceRefusal::Limited(wait));
+        }
+        let found = self.deps.storage.device_authorizations().find_by_user_code(&self.mac(code), now).await;
+        let Some(row) = found.map_err(OAuthError::from)? else {
+            self.deps.audit.record(&AuditEvent::Key(KeyEvent::DeviceCodeRefused {
+                key: holder.key.clone(),
+                user: holder.user.clone(),
+                from,
+            }));
+            return Err(DeviceRefusal::Unknown);
+        };
+        self.wrong_of.give_back(&holder.key, now);
+        self.wrong_from.give_back(&network, now);
+        Ok(row)
+    }
+
+    fn mint(&self) -> UserCode {
+        let mut text = String::with_capacity(CODE_LENGTH);
+        while text.len() < CODE_LENGTH {
+            // 240 is the largest multiple of 20 in a byte; larger values would bias the result
+            let fair = self.deps.random.bytes::<32>().into_iter().filter(|byte| *byte < 240);
+            let chars = fair.map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]));
+            text.extend(chars.take(CODE_LENGTH - text.len()));
+        }
+        UserCode(text)
+    }
+
+    fn mac(&self, code: &UserCode) -> Digest {
+        self.pepper.mac(&format!("device code {}", code.0))
+    }
+}
+
+// === impl UserCode ===
+
+impl UserCode {
+    /// Reads what a person entered: in any case, with or without separators. `None` if it can be no code.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() > 4 * CODE_LENGTH {
+            return None;
+        }
+        let letters = text.chars().filter(|c| !c.is_whitespace() && !matches!(c, '-' | '.' | '_'));
+        let code: String = letters.map(|c| c.to_ascii_uppercase()).collect();
+        let fits = code.len() == CODE_LENGTH && code.bytes().all(|byte| ALPHABET.contains(&byte));
+        fits.then_some(Self(code))
+    }
+}
+
+impl std::fmt::Display for UserCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (left, right) = self.0.split_at(CODE_LENGTH / 2);
+        write!(f, "{left}-{right}")
+    }
+}

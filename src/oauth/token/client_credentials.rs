@@ -1,0 +1,74 @@
+//! The client credentials grant (RFC 6749 4.4; `OA-144`): tokens of a client's service account. There is no refresh token:
+//! the client asks again.
+
+use std::{sync::Arc, time::Duration};
+
+use super::issuer::{Issued, Issuer};
+use crate::{
+    audit::{AuditEvent, ClientEvent, GrantParties},
+    model::{Client, ClientAuth, ClientId, Grant, GrantId, KeyAccount, Registrant, Scopes, TokenDelivery},
+    oauth::{
+        api_keys::{AccountEntry, Keys},
+        error::ErrorResponse,
+        form::Params,
+        opaque,
+    },
+    support::limits::Buckets,
+};
+
+/// The client credentials grant.
+pub(super) struct ClientCredentialsGrant {
+    issuer: Arc<Issuer>,
+    keys: Arc<Keys>,
+    limits: Buckets<ClientId>,
+}
+
+impl ClientCredentialsGrant {
+    /// One client may ask 60 times at once, then once a second.
+    pub(super) fn new(issuer: Arc<Issuer>) -> Self {
+        let keys = Arc::clone(&issuer.keys);
+        Self { issuer, keys, limits: Buckets::new(60, Duration::from_secs(1)) }
+    }
+
+    /// Issues an access token to an authenticated client, within the rights of its service account. Its grant is used
+    /// again while it lives.
+    pub(super) async fn issue(&self, client: &Client, form: &Params) -> Result<Issued, ErrorResponse> {
+        if client.registrant != Registrant::Operator || client.auth == ClientAuth::None {
+            return Err(ErrorResponse::UnauthorizedClient);
+        }
+        let (deps, now) = (&self.issuer.deps, self.issuer.deps.now());
+        self.limits.take(client.id.clone(), now).map_err(ErrorResponse::Limited)?;
+        let account = KeyAccount::Service { client: client.id.clone() };
+        let AccountEntry::Open(holder) = self.keys.enter(&account).await? else {
+            return Err(ErrorResponse::UnauthorizedClient);
+        };
+        let settings = &deps.settings;
+        let named = settings.endpoint_of(form.all("resource")).map_err(|_| ErrorResponse::InvalidTarget)?;
+        let asked = form.get("scope")?.or(client.scope.as_deref()).unwrap_or_default();
+        let asked = Scopes::parse(asked).map_err(|_| ErrorResponse::InvalidScope)?;
+        let (endpoint, scopes) = settings.resolve(named.as_ref(), &asked).ok_or(ErrorResponse::InvalidTarget)?;
+        if !settings.backends.are_opened(&holder.rights.backends, &endpoint.target) {
+            return Err(ErrorResponse::InvalidTarget);
+        }
+        let end = now + settings.policy.refresh_absolute;
+        let end = self.keys.ends(&holder.key).await?.map_or(end, |key_end| key_end.min(end));
+        let grant = Grant {
+            id: GrantId::new(opaque::base62(&*deps.random, 22)),
+            scopes: holder.grantable(&scopes),
+            user: holder.user,
+            key: holder.key,
+            client: client.id.clone(),
+            endpoint,
+            delivery: TokenDelivery::Service,
+            created: now,
+            expires: end,
+            last_used: None,
+            revoked: None,
+        };
+        let until = (now + settings.policy.access_token_lifetime).min(end);
+        let grant = deps.storage.grants().of_service(&grant, until).await?;
+        let generation = opaque::base62(&*deps.random, 16);
+        deps.audit.record(&AuditEvent::Client(ClientEvent::ServiceToken(GrantParties::of(&grant))));
+        Ok(self.issuer.issue(&grant, grant.scopes.clone(), &generation, now)?)
+    }
+}

@@ -1,0 +1,207 @@
+//! The table of devices that wait for a person (RFC 8628). Knows nothing of the form of codes.
+
+use super::{
+    NewRefreshToken,
+    database::{Database, StorageError, moment},
+    grants, refresh_tokens,
+};
+use crate::{
+    model::{ClientId, Endpoint, Grant, GrantId, Scopes},
+    support::{Digest, Timestamp},
+};
+
+/// Maximum number of devices that wait, of all clients and of one.
+const MAX_WAITING: i64 = 10_000;
+const MAX_OF_CLIENT: i64 = 1_000;
+
+/// A device to add.
+#[derive(Debug, Clone)]
+pub struct NewDeviceRow {
+    /// Digest of the device code.
+    pub device: Digest,
+    /// MAC of the code that the person enters.
+    pub user_code: Digest,
+    /// The client.
+    pub client: ClientId,
+    /// Endpoint that the request names.
+    pub endpoint: Option<Endpoint>,
+    /// Scopes that it asks for.
+    pub scopes: Scopes,
+    /// Expiry.
+    pub expires: Timestamp,
+}
+
+/// A device that waits, or whose person has decided.
+#[derive(Debug, Clone)]
+pub struct DeviceRow {
+    /// The client.
+    pub client: ClientId,
+    /// Endpoint that the request names.
+    pub endpoint: Option<Endpoint>,
+    /// Scopes that it asks for.
+    pub scopes: Scopes,
+    /// Expiry.
+    pub expires: Timestamp,
+    /// Time of the refusal.
+    pub denied: Option<Timestamp>,
+    /// The grant, if it was approved.
+    pub grant: Option<GrantId>,
+    /// When its tokens were issued.
+    pub redeemed: Option<Timestamp>,
+}
+
+#[derive(sqlx::FromRow)]
+struct StoredDevice {
+    client: String,
+    endpoint: Option<String>,
+    scopes: String,
+    expires: i64,
+    denied: Option<i64>,
+    grant_id: Option<String>,
+    redeemed: Option<i64>,
+}
+
+/// Devices that wait for a person.
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceAuthorizationTable<'a>(pub(super) &'a Database);
+
+impl DeviceAuthorizationTable<'_> {
+    /// Adds a device. Returns false if too many wait, of this client or of all, or the code for the person is taken.
+    pub async fn add(&self, row: &NewDeviceRow, now: Timestamp) -> Result<bool, StorageError> {
+        let done = sqlx::query(
+            "INSERT INTO device_authorizations (device, user_code, client, endpoint, scopes, expires)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6
+             WHERE (SELECT COUNT(*) FROM device_authorizations WHERE expires > ?7) < ?8
+                 AND (SELECT COUNT(*) FROM device_authorizations WHERE client = ?3 AND expires > ?7) < ?9
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(row.device.as_bytes().as_slice())
+        .bind(row.user_code.as_bytes().as_slice())
+        .bind(row.client.as_str())
+        .bind(row.endpoint.as_ref().map(ToString::to_string))
+        .bind(row.scopes.to_string())
+        .bind(row.expires.as_millis())
+        .bind(now.as_millis())
+        .bind(MAX_WAITING)
+        .bind(MAX_OF_CLIENT)
+        .execute(&self.0.pool)
+        .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// The device with this device code, whatever became of it.
+    pub async fn lookup(&self, device: &Digest) -> Result<Option<DeviceRow>, StorageError> {
+        let row: Option<StoredDevice> = sqlx::query_as("SELECT * FROM device_authorizations WHERE device = ?")
+            .bind(device.as_bytes().as_slice())
+            .fetch_optional(&self.0.pool)
+            .await?;
+        row.map(StoredDevice::read).transpose()
+    }
+
+    /// The device that shows this code and waits for a decision.
+    pub async fn find_by_user_code(&self, code: &Digest, now: Timestamp) -> Result<Option<DeviceRow>, StorageError> {
+        let row: Option<StoredDevice> = sqlx::query_as(
+            "SELECT * FROM device_authorizations
+             WHERE user_code = ? AND denied IS NULL AND grant_id IS NULL AND expires > ?",
+        )
+        .bind(code.as_bytes().as_slice())
+        .bind(now.as_millis())
+        .fetch_optional(&self.0.pool)
+        .await?;
+        row.map(StoredDevice::read).transpose()
+    }
+
+    /// Approves a device that waits: adds the grant. Returns `None`, without changes, if it does not wait; else the
+    /// network of the client's registration if this is the first consent to it.
+    pub async fn approve(
+        &self,
+        code: &Digest,
+        grant: &Grant,
+        now: Timestamp,
+    ) -> Result<Option<Option<Digest>>, StorageError> {
+        let mut change = self.0.change().await?;
+        let network = grants::insert(&mut change, grant).await?;
+        let done = sqlx::query(
+            "UPDATE device_authorizations SET grant_id = ?
+             WHERE user_code = ? AND denied IS NULL AND grant_id IS NULL AND expires > ?",
+        )
+        .bind(grant.id.as_str())
+        .bind(code.as_bytes().as_slice())
+        .bind(now.as_millis())
+        .execute(&mut *change)
+        .await?;
+        if done.rows_affected() == 0 {
+            return Ok(None);
+        }
+        change.commit().await?;
+        Ok(Some(network))
+    }
+
+    /// Denies a device that waits. Returns false if it does not wait.
+    pub async fn deny(&self, code: &Digest, now: Timestamp) -> Result<bool, StorageError> {
+        let done = sqlx::query(
+            "UPDATE device_authorizations SET denied = ?1
+             WHERE user_code = ?2 AND denied IS NULL AND grant_id IS NULL AND expires > ?1",
+        )
+        .bind(now.as_millis())
+        .bind(code.as_bytes().as_slice())
+        .execute(&self.0.pool)
+        .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// Marks a device as one that has its tokens, and adds its refresh token, if any. Returns false, without changes,
+    /// if it has them already or the grant is revoked: only one of two concurrent calls succeeds.
+    pub async fn redeem(
+        &self,
+        device: &Digest,
+        grant: &GrantId,
+        refresh: Option<&NewRefreshToken>,
+        now: Timestamp,
+    ) -> Result<bool, StorageError> {
+        let mut change = self.0.change().await?;
+        let redeemed = sqlx::query(
+            "UPDATE device_authorizations SET redeemed = ? WHERE device = ? AND grant_id = ? AND redeemed IS NULL",
+        )
+        .bind(now.as_millis())
+        .bind(device.as_bytes().as_slice())
+        .bind(grant.as_str())
+        .execute(&mut *change)
+        .await?;
+        let touched = sqlx::query("UPDATE grants SET last_used = ? WHERE id = ? AND revoked IS NULL")
+            .bind(now.as_millis())
+            .bind(grant.as_str())
+            .execute(&mut *change)
+            .await?;
+        if redeemed.rows_affected() == 0 || touched.rows_affected() == 0 {
+            return Ok(false);
+        }
+        if let Some(refresh) = refresh {
+            refresh_tokens::insert(&mut change, grant, refresh).await?;
+        }
+        change.commit().await?;
+        Ok(true)
+    }
+}
+
+impl StoredDevice {
+    fn read(self) -> Result<DeviceRow, StorageError> {
+        let endpoint = match self.endpoint {
+            Some(path) => Some(Endpoint::from_path(&path).ok_or_else(|| inconsistent("endpoint"))?),
+            None => None,
+        };
+        Ok(DeviceRow {
+            client: ClientId::new(self.client),
+            endpoint,
+            scopes: Scopes::parse(&self.scopes).map_err(|_| inconsistent("scopes"))?,
+            expires: moment(self.expires),
+            denied: self.denied.map(moment),
+            grant: self.grant_id.map(GrantId::new),
+            redeemed: self.redeemed.map(moment),
+        })
+    }
+}
+
+const fn inconsistent(column: &'static str) -> StorageError {
+    StorageError::Inconsistent { table: "device_authorizations", column }
+}
