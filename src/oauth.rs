@@ -233,6 +233,7 @@ impl OAuth {
         let now = self.0.deps.now();
         self.0.revocations.index().purge(now);
         self.0.registrations.purge(now).await?;
+        self.0.clients.expire().await?;
         self.0.signing.maintain().await?;
         self.0.deps.audit.purge(self.0.deps.settings.policy.audit_retention).await?;
         Ok(self.0.deps.storage.expired_rows().delete(now).await?)

@@ -10,6 +10,7 @@ mod audit_events;
 mod backend_eras;
 mod browser_sessions;
 mod client_documents;
+mod client_expiry;
 mod clients;
 mod codes;
 mod data_keys;
@@ -45,6 +46,7 @@ pub use audit_events::{AuditRow, AuditSearch, AuditTable, StoredAuditRow};
 pub use backend_eras::BackendEraTable;
 pub use browser_sessions::{BrowserSession, BrowserSessionTable};
 pub use client_documents::{ClientDocumentTable, StoredDocument};
+pub use client_expiry::{ClientExpiry, IdleSince};
 pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
 pub use codes::{CodeRow, CodeTable};
 pub use data_keys::DataKeyTable;
@@ -149,6 +151,11 @@ impl Storage {
     /// Browser sessions.
     pub const fn browser_sessions(&self) -> BrowserSessionTable<'_> {
         BrowserSessionTable(&self.database)
+    }
+
+    /// Expiry of clients.
+    pub fn client_expiry(&self) -> ClientExpiry<'_> {
+        ClientExpiry(&self.database)
     }
 
     /// Clients that a metadata document describes.

@@ -27,6 +27,8 @@ pub enum ClientsCommand {
     Revoke(OneClientArgs),
     /// Restores a revoked client, so that it can register and log in again; its grants stay revoked
     Restore(OneClientArgs),
+    /// Deletes clients that have expired: without consent for a day, or without a login for 90 days
+    Prune(FormatArgs),
 }
 
 /// `clients list`.
@@ -59,6 +61,7 @@ impl ClientsCommand {
             Self::Show(one) => one.show(process).await,
             Self::Revoke(one) => one.revoke(process).await,
             Self::Restore(one) => one.restore(process).await,
+            Self::Prune(form) => prune(process, &form).await,
         }
     }
 }
@@ -162,4 +165,18 @@ impl OneClientArgs {
         CommandFailure::failed(format!("there is no client {}", self.id))
             .advise("`lockkeeper clients list` shows the ids")
     }
+}
+
+async fn prune(process: &mut ProcessContext, form: &FormatArgs) -> Result<(), CommandFailure> {
+    let store = AdminStore::open(process, IfMissing::Refuse).await?;
+    let pruned = store.oauth.clients().prune().await;
+    store.close().await;
+    let pruned = pruned?;
+    if form.json {
+        process.output.json(&json!({ "deleted": pruned }));
+        return Ok(());
+    }
+    let clients = if pruned == 1 { "client is" } else { "clients are" };
+    process.output.remark(&format!("{pruned} expired {clients} deleted; those apps have to register again"));
+    Ok(())
 }

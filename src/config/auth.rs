@@ -22,9 +22,7 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
         audit_retention: lifetime("audit_retention", hour * 24 * 7, hour * 24 * 3650, default.audit_retention),
         redirect_schemes: section.parsed_list("redirect_schemes", scheme).unwrap_or_default(),
         trusted_redirect_hosts: section.parsed_list("trusted_redirect_hosts", host).unwrap_or_default(),
-        registration: section
-            .choice("registration", &[("open", Registration::Open), ("off", Registration::Off)])
-            .unwrap_or(default.registration),
+        registration: registration(section),
         client_documents: client_documents(section),
         conceal_backends: match section.flag("conceal_backends") {
             Some(false) => ConcealBackends::No,
@@ -41,6 +39,14 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
             )
             .unwrap_or(default.assertion_audience),
     }
+}
+
+/// Who may register.
+fn registration(section: &mut Section<'_>) -> Registration {
+    let listed = section.parsed_list("registration_hosts", host).unwrap_or_default();
+    let choices =
+        [("open", Registration::Open), ("allowlist", Registration::Listed(listed)), ("off", Registration::Off)];
+    section.choice("registration", &choices).unwrap_or(Registration::Open)
 }
 
 /// Trust in metadata documents of clients.

@@ -57,11 +57,13 @@ pub struct AuthPolicy {
     pub assertion_audience: AssertionAudience,
 }
 
-/// Dynamic client registration (RFC 7591).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Dynamic client registration (RFC 7591, OA-44).
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registration {
     /// Open to everybody, within limits.
     Open,
+    /// Open to clients that are answered at these hosts and schemes alone (`registration_hosts`).
+    Listed(Vec<String>),
     /// Off.
     Off,
 }

@@ -76,8 +76,15 @@ async fn find(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) -> Resu
     if ClientUrl::is_meant(id.as_str()) {
         return described(deps, id, source).await;
     }
-    let client = deps.storage.clients().lookup(id).await.map_err(OAuthError::from)?;
-    client.ok_or(ClientRefusal::Unknown)
+    let lookup = async || deps.storage.clients().lookup(id).await.map_err(OAuthError::from);
+    if let Some(client) = lookup().await? {
+        return Ok(client);
+    }
+    // an app that still has its id comes back (OA-43): a new registration it would not make by itself
+    if deps.storage.client_expiry().revive(id, deps.now()).await.map_err(OAuthError::from)? {
+        return lookup().await?.ok_or(ClientRefusal::Unknown);
+    }
+    Err(ClientRefusal::Unknown)
 }
 
 /// The client that presents something which rests on a consent: a code, a token. `None` if there can be no consent to

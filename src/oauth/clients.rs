@@ -1,7 +1,7 @@
 //! Administration of clients, for the command line, and those that the operator registers. Knows nothing of dynamic
 //! registration.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 
@@ -12,8 +12,14 @@ use super::{
 use crate::{
     audit::{AuditEvent, ClientEvent},
     model::{ApiKey, Client, ClientAuth, ClientId, ClientKeys, GrantType, KeyAccount, NewAccount, Registrant, Rights},
+    storage::IdleSince,
     support::{Secret, Timestamp, printable_name},
 };
+
+/// Life of a client without a consent, from its last registration (`OA-43`).
+const UNUSED_LIFETIME: Duration = Duration::from_hours(24);
+/// Life of a client without a live grant; after it also the time for which one without a consent is remembered.
+const IDLE_LIFETIME: Duration = Duration::from_hours(90 * 24);
 
 /// A client for the operator to register: confidential in any case.
 #[derive(Debug, Clone)]
@@ -95,6 +101,20 @@ impl RegisteredClients {
     /// Every registered client, newest first.
     pub async fn list(&self) -> Result<Vec<Client>, OAuthError> {
         Ok(self.deps.storage.clients().list().await?)
+    }
+
+    /// Expires clients that nobody uses (`OA-43`).
+    pub(super) async fn expire(&self) -> Result<(), OAuthError> {
+        let now = self.deps.now();
+        let since =
+            IdleSince { unused: now - UNUSED_LIFETIME, idle: now - IDLE_LIFETIME, forgotten: now - IDLE_LIFETIME };
+        Ok(self.deps.storage.client_expiry().expire(&since, now).await?)
+    }
+
+    /// Deletes clients that have expired; they have to register again. Returns their number.
+    pub async fn prune(&self) -> Result<u64, OAuthError> {
+        self.expire().await?;
+        Ok(self.deps.storage.client_expiry().prune().await?)
     }
 
     /// One registered client.

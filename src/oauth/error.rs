@@ -108,6 +108,9 @@ pub enum ErrorResponse {
     /// Registration is off.
     #[error("dynamic registration is off; ask the operator")]
     RegistrationOff,
+    /// Registration is for clients that are answered elsewhere (`OA-44`).
+    #[error("clients of these redirect URIs may not register here; ask the operator to list their hosts")]
+    RegistrationNotListed,
     /// The operator revoked a client with the same registration.
     #[error("the operator revoked this client; ask the operator to restore it")]
     ClientRevoked,
@@ -163,6 +166,7 @@ impl ErrorResponse {
             Self::FormTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request"),
             Self::RegistrationTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_client_metadata"),
             Self::Limited(_) => (StatusCode::TOO_MANY_REQUESTS, "temporarily_unavailable"),
+            Self::RegistrationNotListed => (StatusCode::FORBIDDEN, "invalid_redirect_uri"),
             Self::RegistrationOff | Self::ClientRevoked => (StatusCode::FORBIDDEN, "access_denied"),
             Self::Internal(error) if error.is_busy() => (StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable"),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "server_error"),

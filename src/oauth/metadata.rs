@@ -31,7 +31,7 @@ pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
     add("issuer", json!(issuer));
     add("authorization_endpoint", json!(format!("{issuer}/oauth/authorize")));
     add("token_endpoint", json!(format!("{issuer}/oauth/token")));
-    if settings.policy.registration == Registration::Open {
+    if settings.policy.registration != Registration::Off {
         add("registration_endpoint", json!(format!("{issuer}/oauth/register")));
     }
     add("device_authorization_endpoint", json!(format!("{issuer}/oauth/device_authorization")));

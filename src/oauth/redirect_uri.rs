@@ -105,6 +105,18 @@ impl RedirectUri {
         &self.target
     }
 
+    /// The host without its port, or the scheme of an app: who gets the answer, for the operator's list (`OA-44`).
+    pub fn recipient(&self) -> &str {
+        match &self.target {
+            RedirectTarget::App(scheme) => scheme,
+            RedirectTarget::Web(authority) | RedirectTarget::Loopback(authority) => match authority.rsplit_once(':') {
+                // the colons of an IPv6 address are in brackets
+                Some((host, port)) if !port.contains(']') => host,
+                _ => authority,
+            },
+        }
+    }
+
     /// The URI as it was given.
     pub fn as_str(&self) -> &str {
         &self.raw
@@ -221,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn redirect_uris_of_real_clients_are_accepted() {
+    fn oa_058_redirect_uris_of_real_clients_are_accepted() {
         for raw in [
             "cursor://anysphere.cursor-mcp/oauth/callback",
             "https://www.cursor.com/agents/mcp/oauth/callback",
@@ -240,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn n_018_dangerous_redirect_uris_are_refused() {
+    fn oa_059_dangerous_redirect_uris_are_refused() {
         for raw in [
             "http://example.com/cb", // N-14
             "javascript:alert(1)",   // N-15
@@ -269,24 +281,39 @@ mod tests {
         }
     }
 
+    fn matches(registered: &str, presented: &str) -> bool {
+        RedirectUri::stored(registered).matches(presented)
+    }
+
     #[test]
-    fn n_047_only_the_port_of_a_loopback_address_may_differ() {
-        let matches = |registered: &str, presented: &str| RedirectUri::stored(registered).matches(presented);
-        // N-48
+    fn oa_055_a_uri_is_compared_as_it_is() {
+        assert!(matches("https://a.example/cb", "https://a.example/cb"));
+        for other in
+            ["https://a.example/cb/", "https://A.example/cb", "https://a.example/cb?x=1", "https://a.example:444/cb"]
+        {
+            assert!(!matches("https://a.example/cb", other), "{other}");
+        }
+    }
+
+    #[test]
+    fn oa_056_only_the_port_of_a_loopback_address_may_differ() {
         assert!(matches("http://127.0.0.1/cb", "http://127.0.0.1:4711/cb"));
         assert!(matches("http://localhost", "http://localhost:1/"));
         assert!(!matches("http://127.0.0.1/cb", "http://127.0.0.1:4711/other"));
-        assert!(!matches("http://127.0.0.1/cb", "http://localhost:4711/cb"));
-        assert!(!matches("https://a.example/cb", "https://a.example:444/cb"));
-        // N-47
-        assert!(!matches("https://a.example/cb", "https://a.example/cb/"));
-        assert!(!matches("https://a.example/cb", "https://A.example/cb"));
-        assert!(!matches("https://a.example/cb", "https://a.example/cb?x=1"));
         assert!(!matches("http://127.0.0.1/cb", "http://127.0.0.1:4711:1/cb"));
     }
 
     #[test]
-    fn parameters_follow_the_query_that_is_there() {
+    fn oa_057_loopback_hosts_do_not_stand_for_each_other() {
+        let hosts = ["127.0.0.1", "localhost", "[::1]"];
+        for (registered, presented) in hosts.iter().flat_map(|one| hosts.iter().map(move |other| (one, other))) {
+            let is_same = matches(&format!("http://{registered}/cb"), &format!("http://{presented}:4711/cb"));
+            assert_eq!(is_same, registered == presented, "{registered} {presented}");
+        }
+    }
+
+    #[test]
+    fn oa_062_parameters_follow_the_query_that_is_there() {
         let with = |raw: &str| RedirectUri::stored(raw).with(&[("code", "c"), ("state", "a+b%2Fc=&é")]);
         let encoded = "code=c&state=a%2Bb%252Fc%3D%26%C3%A9";
         assert_eq!(with("http://localhost:1/cb"), format!("http://localhost:1/cb?{encoded}"));

@@ -26,8 +26,6 @@ use crate::{
 /// Bounds on clients without consent (`OA-42`). A person needs some minutes to log in.
 const UNUSED_LIMITS: UnusedLimits =
     UnusedLimits { clients: 50_000, bytes: 64 * 1024 * 1024, protected: Duration::from_mins(15) };
-/// Life of a client without consent, from its last registration (`OA-43`).
-const UNUSED_LIFETIME: Duration = Duration::from_hours(24);
 /// Maximum bytes of one client in the store.
 const MAX_STORED_BYTES: i64 = 8 * 1024;
 
@@ -109,6 +107,11 @@ impl Registrations {
         let request = RegistrationRequest::parse(body)?;
         let (method, grant_types) = (request.method()?, request.grant_types()?);
         let uris = self.redirect_uris(request.redirect_uris.as_ref(), &grant_types)?;
+        if let Registration::Listed(listed) = &self.deps.settings.policy.registration
+            && !uris.iter().all(|uri| listed.iter().any(|listed| listed == uri.recipient()))
+        {
+            return Err(ErrorResponse::RegistrationNotListed);
+        }
         let mut metadata = request.metadata(&uris, &grant_types, method);
         let secret =
             matches!(method, AuthMethod::Basic | AuthMethod::Post).then(|| Secret::new(self.deps.random.token()));
@@ -180,9 +183,9 @@ impl Registrations {
         }
     }
 
-    /// Deletes clients without consent whose time is over.
+    /// Deletes clients without consent that are beyond the limits.
     pub(super) async fn purge(&self, now: Timestamp) -> Result<(), OAuthError> {
-        Ok(self.deps.storage.clients().purge(now - UNUSED_LIFETIME, &UNUSED_LIMITS, now).await?)
+        Ok(self.deps.storage.clients().purge(&UNUSED_LIMITS, now).await?)
     }
 
     /// One invalid URI rejects the whole request (`OA-32`).

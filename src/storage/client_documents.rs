@@ -47,7 +47,7 @@ impl ClientDocumentTable<'_> {
     /// The row of the client of this id.
     pub async fn lookup(&self, id: &ClientId) -> Result<StoredDocument, StorageError> {
         let row: Option<DocumentRow> =
-            sqlx::query_as("SELECT metadata, document_read, document, revoked FROM clients WHERE id = ?")
+            sqlx::query_as("SELECT metadata, document_read, document, revoked FROM clients WHERE id = ? AND (revoked IS NOT NULL OR expired IS NULL)")
                 .bind(id.as_str())
                 .fetch_optional(&self.0.pool)
                 .await?;
@@ -91,7 +91,7 @@ async fn upsert(
                               bytes, created, registered, consented)
          VALUES (?1, ?2, ?3, 'none', ?4, ?5, ?6, ?7, ?8, ?9, ?8, ?8, ?8)
          ON CONFLICT (id) DO UPDATE SET name = ?2, redirect_uris = ?3, grant_types = ?4, scope = ?5, metadata = ?6,
-             document = ?7, document_read = ?8, bytes = ?9",
+             document = ?7, document_read = ?8, bytes = ?9, registered = max(registered, ?8), expired = NULL",
     )
     .bind(client.id.as_str())
     .bind(&client.name)

@@ -15,8 +15,6 @@ use crate::{
 
 /// Maximum evictions in one transaction, so that no writer blocks the database for long.
 const MAX_EVICTIONS: usize = 64;
-/// Expired clients deleted by one statement.
-const PURGE_BATCH: i64 = 500;
 /// Precision of the time of the last registration: a client that registers repeatedly is not written each time.
 const RENEWED_EVERY: Duration = Duration::from_mins(1);
 
@@ -99,8 +97,8 @@ struct ExistingClient {
     id: String,
     created: i64,
     registered: i64,
-    consented: Option<i64>,
     revoked: Option<i64>,
+    expired: Option<i64>,
 }
 
 /// OAuth clients.
@@ -108,7 +106,7 @@ struct ExistingClient {
 pub struct ClientTable<'a>(pub(super) &'a Database);
 
 impl ClientTable<'_> {
-    /// Adds a client. A registered public client keeps its id, and its unused registration is renewed. If there are too
+    /// Adds a client. A registered public client keeps its id, and its registration is renewed, also if it had expired. If there are too
     /// many clients without consent, the oldest of the network with the most of them are evicted.
     pub async fn add(
         &self,
@@ -158,8 +156,8 @@ impl ClientTable<'_> {
         if found.revoked.is_some() {
             return Ok(RegistrationOutcome::Revoked);
         }
-        if found.consented.is_none() && now.since(moment(found.registered)) > RENEWED_EVERY {
-            sqlx::query("UPDATE clients SET registered = ? WHERE id = ?")
+        if found.expired.is_some() || now.since(moment(found.registered)) > RENEWED_EVERY {
+            sqlx::query("UPDATE clients SET registered = ?, expired = NULL WHERE id = ?")
                 .bind(now.as_millis())
                 .bind(&found.id)
                 .execute(&self.0.pool)
@@ -168,22 +166,8 @@ impl ClientTable<'_> {
         Ok(RegistrationOutcome::Known(ClientId::new(found.id), moment(found.created)))
     }
 
-    /// Deletes clients without consent whose last registration lies before `before`, and those beyond the limits.
-    pub async fn purge(&self, before: Timestamp, limits: &UnusedLimits, now: Timestamp) -> Result<(), StorageError> {
-        loop {
-            let done = sqlx::query(
-                "DELETE FROM clients WHERE id IN (
-                     SELECT id FROM clients WHERE consented IS NULL AND revoked IS NULL AND registered < ? LIMIT ?
-                 )",
-            )
-            .bind(before.as_millis())
-            .bind(PURGE_BATCH)
-            .execute(&self.0.pool)
-            .await?;
-            if done.rows_affected() == 0 {
-                break;
-            }
-        }
+    /// Deletes clients without consent that are beyond the limits.
+    pub async fn purge(&self, limits: &UnusedLimits, now: Timestamp) -> Result<(), StorageError> {
         loop {
             let mut change = self.0.change().await?;
             let room = evict(&mut change, limits, 0, now).await?;
@@ -196,21 +180,23 @@ impl ClientTable<'_> {
 }
 
 impl ClientTable<'_> {
-    /// The client of this id, unless it is revoked.
+    /// The client of this id, unless it is revoked or has expired.
     pub async fn lookup(&self, id: &ClientId) -> Result<Option<Client>, StorageError> {
-        let row: Option<ClientRow> = sqlx::query_as("SELECT * FROM clients WHERE id = ? AND revoked IS NULL")
-            .bind(id.as_str())
-            .fetch_optional(&self.0.pool)
-            .await?;
+        let row: Option<ClientRow> =
+            sqlx::query_as("SELECT * FROM clients WHERE id = ? AND revoked IS NULL AND expired IS NULL")
+                .bind(id.as_str())
+                .fetch_optional(&self.0.pool)
+                .await?;
         row.map(ClientRow::read).transpose()
     }
 
-    /// Every client that is not revoked, newest first.
+    /// Every client that is neither revoked nor expired, newest first.
     pub async fn list(&self) -> Result<Vec<Client>, StorageError> {
-        let rows: Vec<ClientRow> =
-            sqlx::query_as("SELECT * FROM clients WHERE revoked IS NULL ORDER BY created DESC, rowid DESC")
-                .fetch_all(&self.0.pool)
-                .await?;
+        let rows: Vec<ClientRow> = sqlx::query_as(
+            "SELECT * FROM clients WHERE revoked IS NULL AND expired IS NULL ORDER BY created DESC, rowid DESC",
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
         rows.into_iter().map(ClientRow::read).collect()
     }
 
@@ -242,12 +228,13 @@ impl ClientTable<'_> {
 
     /// Restores a revoked client; its grants stay revoked. Returns false if no revoked client has this id.
     pub async fn restore(&self, id: &ClientId, now: Timestamp) -> Result<bool, StorageError> {
-        let done =
-            sqlx::query("UPDATE clients SET revoked = NULL, registered = ? WHERE id = ? AND revoked IS NOT NULL")
-                .bind(now.as_millis())
-                .bind(id.as_str())
-                .execute(&self.0.pool)
-                .await?;
+        let done = sqlx::query(
+            "UPDATE clients SET revoked = NULL, expired = NULL, registered = ? WHERE id = ? AND revoked IS NOT NULL",
+        )
+        .bind(now.as_millis())
+        .bind(id.as_str())
+        .execute(&self.0.pool)
+        .await?;
         Ok(done.rows_affected() > 0)
     }
 }
@@ -255,7 +242,7 @@ impl ClientTable<'_> {
 /// The client of an identical registration; a revoked one first.
 async fn find(connection: &mut SqliteConnection, new: &NewClient) -> Result<Option<ExistingClient>, StorageError> {
     Ok(sqlx::query_as(
-        "SELECT id, created, registered, consented, revoked FROM clients
+        "SELECT id, created, registered, revoked, expired FROM clients
          WHERE fingerprint = ?1 OR (registration = ?1 AND revoked IS NOT NULL) ORDER BY revoked IS NULL LIMIT 1",
     )
     .bind(new.registration.as_bytes().as_slice())

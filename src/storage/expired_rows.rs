@@ -20,6 +20,9 @@ impl ExpiredRows<'_> {
             "DELETE FROM codes WHERE expires < ? - 3600000",
             "DELETE FROM revoked_tokens WHERE expires < ?",
             "DELETE FROM revocations WHERE at < ? - 86400000",
+            // the end of a grant counts as activity of its client (OA-43)
+            "UPDATE clients SET registered = max(registered, ?1)
+             WHERE id IN (SELECT client FROM grants WHERE expires < ?1)",
             // only whole families, so that reuse is detected until the end of the grant (OA-136)
             "DELETE FROM grants WHERE expires < ?",
             // approved, but the code was never redeemed

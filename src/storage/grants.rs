@@ -234,6 +234,11 @@ pub(super) async fn insert(change: &mut SqliteConnection, grant: &Grant) -> Resu
         .bind(grant.client.as_str())
         .execute(&mut *change)
         .await?;
+    sqlx::query("UPDATE clients SET registered = max(registered, ?) WHERE id = ?")
+        .bind(grant.created.as_millis())
+        .bind(grant.client.as_str())
+        .execute(&mut *change)
+        .await?;
     revoke_unused(change, grant).await?;
     Ok(network.flatten().as_deref().and_then(Digest::from_slice))
 }

@@ -6,6 +6,7 @@ mod authorize;
 mod caller_tokens;
 mod client_assertions;
 mod client_documents;
+mod client_expiry;
 mod devices;
 mod discovery;
 mod gate;

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 use lockkeeper::{
     model::{BackendId, Client, ClientAuth, ClientId, Era, KnownEra, Registrant, UserId},
     oauth::{MasterKeySource, OAuth, OAuthSettings},
-    storage::{NewClient, RegistrationOutcome, ServerInfoRow, Storage, UnusedLimits},
+    storage::{IdleSince, NewClient, RegistrationOutcome, ServerInfoRow, Storage, UnusedLimits},
     support::{Digest, ManualClock, OsRandom, Timestamp},
 };
 
@@ -209,7 +209,9 @@ async fn oa_042_the_oldest_unused_clients_of_the_largest_network_are_evicted() {
     // a deleted client leaves nothing behind
     assert_eq!(add("flood-2", "flood", start + minute * 18).await, RegistrationOutcome::Added);
     assert_eq!(names(&storage).await, ["flood-1", "flood-2", "flood-4", "new", "victim"]);
-    storage.clients().purge(start + minute * 60, &limits, start + minute * 60).await.unwrap();
+    let later = start + minute * 60;
+    let since = IdleSince { unused: later, idle: later, forgotten: later + minute };
+    storage.client_expiry().expire(&since, later).await.unwrap();
     assert!(names(&storage).await.is_empty());
 }
 
@@ -241,6 +243,6 @@ async fn unused_clients_are_limited_in_bytes() {
     );
     // lower limits, as after an upgrade: the excess is deleted in the background
     let fewer = UnusedLimits { clients: 2, ..limits };
-    storage.clients().purge(now, &fewer, later + limits.protected).await.unwrap();
+    storage.clients().purge(&fewer, later + limits.protected).await.unwrap();
     assert_eq!(names(&storage).await.len(), 1, "one more fits");
 }
