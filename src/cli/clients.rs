@@ -4,6 +4,7 @@ mod create;
 mod print;
 
 use clap::Subcommand;
+use serde_json::json;
 
 use super::{
     arguments::FormatArgs,
