@@ -39,6 +39,8 @@ pub(super) struct ProviderForm {
     transaction: String,
     /// The connect page that waits for the login.
     connect: Option<String>,
+    /// Code of a device that waits for the login; empty if it is entered later.
+    device: Option<String>,
     #[serde(default)]
     provider: String,
 }
@@ -51,6 +53,8 @@ enum AfterLogin {
     Account,
     /// The connect page at this address.
     Connect { address: String },
+    /// The page on which the code of a device is entered, with this one in its field.
+    Device { code: String },
     /// The consent page of the authorization request beside it, which is sealed for this secret.
     Authorization { secret: String },
 }
@@ -62,11 +66,14 @@ pub(super) async fn begin(
     headers: HeaderMap,
     PostedForm(form): PostedForm<ProviderForm>,
 ) -> Result<Response, Problem> {
-    let (mut after, mut prompt, mut request) = (AfterLogin::Account, ProviderPrompt::IfNeeded, String::new());
-    if form.transaction.is_empty() {
+    let (mut prompt, mut request) = (ProviderPrompt::IfNeeded, String::new());
+    let after = if form.transaction.is_empty() {
         visitor.spend(Purpose::Login, &form.token).await?;
-        let connect = form.connect.as_deref().and_then(ConnectAddress::parse);
-        after = connect.map_or(after, |address| AfterLogin::Connect { address: address.text() });
+        match (form.connect.as_deref().and_then(ConnectAddress::parse), form.device) {
+            (Some(address), _) => AfterLogin::Connect { address: address.text() },
+            (None, Some(code)) => AfterLogin::Device { code },
+            (None, None) => AfterLogin::Account,
+        }
     } else {
         visitor.spend(Purpose::Transaction(&form.transaction), &form.token).await?;
         let authorization = state.oauth.authorization();
@@ -76,8 +83,8 @@ pub(super) async fn begin(
         }
         let secret = state.random.token();
         request = authorization.seal(&transaction, &keeper(&secret))?;
-        after = AfterLogin::Authorization { secret };
-    }
+        AfterLogin::Authorization { secret }
+    };
     let after = serde_json::to_string(&after).map_err(|_| Problem::internal())?;
     let start = state.providers.begin(&form.provider, prompt, &after, visitor.from).await;
     let start = start.map_err(|error| failed(&state, &form.provider, &error))?;
@@ -135,6 +142,7 @@ async fn log_in(
     match after {
         AfterLogin::Account => Ok(login::go_on(state, None)),
         AfterLogin::Connect { address } => Ok(login::go_on(state, ConnectAddress::parse(&address).as_ref())),
+        AfterLogin::Device { code } => Ok(login::to_device(state, &code)),
         AfterLogin::Authorization { secret } => {
             let transaction = state.oauth.authorization().unseal(request, &keeper(&secret)).await?;
             authorize::logged_in(state, visitor, (&transaction, &holder)).await

@@ -153,6 +153,18 @@ async fn up_012_an_answer_counts_once_for_ten_minutes_in_its_own_browser_and_for
 }
 
 #[tokio::test]
+async fn up_012_a_login_at_the_provider_goes_on_with_the_device_that_waits_for_it() {
+    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let mut browser = site.browser();
+    let page = browser.get("/device").await;
+    let (token, device) = (page.field("token"), page.field("device"));
+    let fields = [("token", &*token), ("device", &*device), ("provider", "corp")];
+    let start = browser.post("/oauth/login/start", &fields).await;
+    let answer = provider.log_in(start.location());
+    assert_eq!(browser.return_with(&answer).await.location(), "/device");
+}
+
+#[tokio::test]
 async fn up_012_two_tabs_log_in_each_by_itself() {
     let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
     let mut browser = site.browser();
