@@ -116,7 +116,7 @@ async fn oa_033_a_client_without_a_name_gets_a_neutral_one() {
     let authority = Authority::new().await;
     for (name, stored) in [
         (json!(null), "An unnamed client".to_owned()),
-        (json!("\u{202e}\u{7}"), "An unnamed client".to_owned()),
+        (json!("\u{202e}\u{200b}"), "An unnamed client".to_owned()),
         (json!("x".repeat(101)), "x".repeat(100)),
     ] {
         let mut metadata = with(json!({ "client_name#de": "Ein Name" }));
