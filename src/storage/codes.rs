@@ -58,12 +58,7 @@ impl CodeTable<'_> {
             .bind(digest.as_bytes().as_slice())
             .execute(&mut *change)
             .await?;
-        let touched = sqlx::query("UPDATE grants SET last_used = ? WHERE id = ? AND revoked IS NULL")
-            .bind(now.as_millis())
-            .bind(grant.as_str())
-            .execute(&mut *change)
-            .await?;
-        if used.rows_affected() == 0 || touched.rows_affected() == 0 {
+        if used.rows_affected() == 0 || !refresh_tokens::touch(&mut change, grant, now).await? {
             return Ok(false);
         }
         if let Some(refresh) = refresh {

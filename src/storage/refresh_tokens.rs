@@ -187,7 +187,11 @@ async fn prune(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -
 }
 
 /// Records the use of the grant; returns false if it is revoked.
-async fn touch(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<bool, StorageError> {
+pub(super) async fn touch(
+    change: &mut SqliteConnection,
+    grant: &GrantId,
+    now: Timestamp,
+) -> Result<bool, StorageError> {
     let done = sqlx::query("UPDATE grants SET last_used = ? WHERE id = ? AND revoked IS NULL")
         .bind(now.as_millis())
         .bind(grant.as_str())
