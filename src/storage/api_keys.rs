@@ -17,11 +17,11 @@ const SECRET: &str = "secret";
 #[derive(sqlx::FromRow)]
 struct ApiKeyRow {
     id: String,
-    user: String,
+    user_id: String,
     name: String,
     mac: Vec<u8>,
     rights: String,
-    direct: bool,
+    direct: i64,
     created: i64,
     expires: Option<i64>,
     last_used: Option<i64>,
@@ -48,10 +48,13 @@ impl KeyTable<'_> {
 
     /// The key of this id with the MAC of its secret, if it has one, even if revoked or expired.
     pub async fn lookup(&self, id: &KeyId) -> Result<Option<(ApiKey, Option<Digest>)>, StorageError> {
-        let row: Option<ApiKeyRow> = sqlx::query_as("SELECT *, (SELECT disabled FROM users WHERE users.id = api_keys.user) AS disabled FROM api_keys WHERE id = ?")
-            .bind(id.as_str())
-            .fetch_optional(&self.0.pool)
-            .await?;
+        let row: Option<ApiKeyRow> = sqlx::query_as(
+            "SELECT api_keys.*, users.disabled FROM api_keys JOIN users ON users.id = api_keys.user_id
+             WHERE api_keys.id = $1",
+        )
+        .bind(id.as_str())
+        .fetch_optional(&self.0.pool)
+        .await?;
         row.map(ApiKeyRow::read).transpose()
     }
 
@@ -59,8 +62,9 @@ impl KeyTable<'_> {
     pub async fn find_by_account(&self, account: &KeyAccount) -> Result<Option<ApiKey>, StorageError> {
         let [kind, issuer, subject] = account.columns();
         let row: Option<ApiKeyRow> = sqlx::query_as(
-            "SELECT *, (SELECT disabled FROM users WHERE users.id = api_keys.user) AS disabled FROM api_keys WHERE kind = ? AND issuer = ? AND subject = ?
-             ORDER BY revoked IS NULL DESC, created DESC, rowid DESC LIMIT 1",
+            "SELECT api_keys.*, users.disabled FROM api_keys JOIN users ON users.id = api_keys.user_id
+             WHERE kind = $1 AND issuer = $2 AND subject = $3
+             ORDER BY revoked IS NULL DESC, api_keys.created DESC, api_keys.rowid DESC LIMIT 1",
         )
         .bind(kind)
         .bind(issuer)
@@ -75,7 +79,7 @@ impl KeyTable<'_> {
     pub async fn set_rights(&self, id: &KeyId, rights: &Rights, now: Timestamp) -> Result<bool, StorageError> {
         let text = serde_json::to_string(rights).map_err(|_| inconsistent("rights"))?;
         let mut change = self.0.change().await?;
-        let done = sqlx::query("UPDATE api_keys SET rights = ?1 WHERE id = ?2 AND rights <> ?1")
+        let done = sqlx::query("UPDATE api_keys SET rights = $1 WHERE id = $2 AND rights <> $1")
             .bind(text)
             .bind(id.as_str())
             .execute(&mut *change)
@@ -84,7 +88,7 @@ impl KeyTable<'_> {
             return Ok(false);
         }
         let grants: Vec<String> =
-            sqlx::query_scalar("SELECT id FROM grants WHERE api_key = ? AND revoked IS NULL AND expires > ?")
+            sqlx::query_scalar("SELECT id FROM grants WHERE api_key = $1 AND revoked IS NULL AND expires > $2")
                 .bind(id.as_str())
                 .bind(now.as_millis())
                 .fetch_all(&mut *change)
@@ -98,8 +102,12 @@ impl KeyTable<'_> {
 
     /// Every key, oldest first.
     pub async fn list(&self) -> Result<Vec<ApiKey>, StorageError> {
-        let rows: Vec<ApiKeyRow> =
-            sqlx::query_as("SELECT *, (SELECT disabled FROM users WHERE users.id = api_keys.user) AS disabled FROM api_keys ORDER BY created, rowid").fetch_all(&self.0.pool).await?;
+        let rows: Vec<ApiKeyRow> = sqlx::query_as(
+            "SELECT api_keys.*, users.disabled FROM api_keys JOIN users ON users.id = api_keys.user_id
+             ORDER BY api_keys.created, api_keys.rowid",
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
         rows.into_iter().map(|row| Ok(row.read()?.0)).collect()
     }
 
@@ -110,7 +118,7 @@ impl KeyTable<'_> {
 
     /// Records a use.
     pub async fn touch(&self, id: &KeyId, now: Timestamp) -> Result<(), StorageError> {
-        sqlx::query("UPDATE api_keys SET last_used = ? WHERE id = ?")
+        sqlx::query("UPDATE api_keys SET last_used = $1 WHERE id = $2")
             .bind(now.as_millis())
             .bind(id.as_str())
             .execute(&self.0.pool)
@@ -122,7 +130,7 @@ impl KeyTable<'_> {
     /// unrevoked key has this id.
     pub async fn revoke(&self, id: &KeyId, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        let done = sqlx::query("UPDATE api_keys SET revoked = ? WHERE id = ? AND revoked IS NULL")
+        let done = sqlx::query("UPDATE api_keys SET revoked = $1 WHERE id = $2 AND revoked IS NULL")
             .bind(now.as_millis())
             .bind(id.as_str())
             .execute(&mut *change)
@@ -130,14 +138,15 @@ impl KeyTable<'_> {
         if done.rows_affected() == 0 {
             return Ok(false);
         }
-        let replaced: Vec<String> =
-            sqlx::query_scalar("UPDATE api_keys SET revoked = ? WHERE successor = ? AND revoked IS NULL RETURNING id")
-                .bind(now.as_millis())
-                .bind(id.as_str())
-                .fetch_all(&mut *change)
-                .await?;
+        let replaced: Vec<String> = sqlx::query_scalar(
+            "UPDATE api_keys SET revoked = $1 WHERE successor = $2 AND revoked IS NULL RETURNING id",
+        )
+        .bind(now.as_millis())
+        .bind(id.as_str())
+        .fetch_all(&mut *change)
+        .await?;
         let grants: Vec<String> =
-            sqlx::query_scalar("UPDATE grants SET revoked = ? WHERE api_key = ? AND revoked IS NULL RETURNING id")
+            sqlx::query_scalar("UPDATE grants SET revoked = $1 WHERE api_key = $2 AND revoked IS NULL RETURNING id")
                 .bind(now.as_millis())
                 .bind(id.as_str())
                 .fetch_all(&mut *change)
@@ -165,24 +174,24 @@ pub(super) async fn insert(
     };
     let rights = serde_json::to_string(&key.rights).map_err(|_| inconsistent("rights"))?;
     sqlx::query(
-        "INSERT INTO users (id, created) VALUES (?, ?)
+        "INSERT INTO users (id, created) VALUES ($1, $2)
          ON CONFLICT (id) DO UPDATE SET created = excluded.created, disabled = NULL, deleted = NULL
-         WHERE deleted IS NOT NULL",
+         WHERE users.deleted IS NOT NULL",
     )
     .bind(key.user.as_str())
     .bind(key.created.as_millis())
     .execute(&mut *change)
     .await?;
     sqlx::query(
-        "INSERT INTO api_keys (id, user, name, mac, rights, direct, created, expires, kind, issuer, subject)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO api_keys (id, user_id, name, mac, rights, direct, created, expires, kind, issuer, subject)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
     )
     .bind(key.id.as_str())
     .bind(key.user.as_str())
     .bind(&key.name)
     .bind(mac.map_or(&[][..], |mac| mac.as_bytes()))
     .bind(rights)
-    .bind(key.kind.direct() == Direct::Allowed)
+    .bind(i64::from(key.kind.direct() == Direct::Allowed))
     .bind(key.created.as_millis())
     .bind(key.expires.map(Timestamp::as_millis))
     .bind(account.map_or(SECRET, |[kind, ..]| kind))
@@ -197,7 +206,7 @@ impl ApiKeyRow {
     fn read(self) -> Result<(ApiKey, Option<Digest>), StorageError> {
         let (kind, mac) = match (self.kind.as_str(), self.issuer.zip(self.subject)) {
             (SECRET, None) => {
-                let direct = if self.direct { Direct::Allowed } else { Direct::Refused };
+                let direct = if self.direct != 0 { Direct::Allowed } else { Direct::Refused };
                 let mac = Digest::from_slice(&self.mac).ok_or_else(|| inconsistent("mac"))?;
                 (KeyKind::Secret(direct), Some(mac))
             }
@@ -210,7 +219,7 @@ impl ApiKeyRow {
         let key = ApiKey {
             id: KeyId::new(self.id),
             name: self.name,
-            user: UserId::new(self.user),
+            user: UserId::new(self.user_id),
             rights: serde_json::from_str(&self.rights).map_err(|_| inconsistent("rights"))?,
             kind,
             created: moment(self.created),

@@ -1,6 +1,6 @@
 //! The audit trail. Knows nothing of what happened.
 
-use sqlx::{QueryBuilder, Row as _, sqlite::SqliteRow};
+use sqlx::{AssertSqlSafe, Row as _, sqlite::SqliteRow};
 
 use super::database::{Database, StorageError, moment};
 use crate::support::Timestamp;
@@ -66,42 +66,46 @@ impl AuditTable<'_> {
     pub async fn add(&self, rows: &[AuditRow]) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         for row in rows {
-            sqlx::query("INSERT INTO audit_events (at, event, user, client, request, fields, count) VALUES (?, ?, ?, ?, ?, ?, ?)")
-                .bind(row.at.as_millis())
-                .bind(&row.event)
-                .bind(&row.user)
-                .bind(&row.client)
-                .bind(&row.request)
-                .bind(&row.fields)
-                .bind(row.count)
-                .execute(&mut *change)
-                .await?;
+            sqlx::query(
+                "INSERT INTO audit_events (at, event, user_id, client, request, fields, count)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            )
+            .bind(row.at.as_millis())
+            .bind(&row.event)
+            .bind(&row.user)
+            .bind(&row.client)
+            .bind(&row.request)
+            .bind(&row.fields)
+            .bind(row.count)
+            .execute(&mut *change)
+            .await?;
         }
         Ok(change.commit().await?)
     }
 
     /// The newest rows of a search, oldest first.
     pub async fn find(&self, search: &AuditSearch) -> Result<Vec<StoredAuditRow>, StorageError> {
-        let mut query = QueryBuilder::new(
-            "SELECT sequence, at, event, user, client, request, fields, count FROM audit_events WHERE sequence > ",
-        );
-        query.push_bind(search.after);
-        if let Some(since) = search.since {
-            query.push(" AND at >= ").push_bind(since.as_millis());
+        let named = [
+            ("user_id", &search.user),
+            ("client", &search.client),
+            ("event", &search.event),
+            ("request", &search.request),
+        ];
+        let given = named.into_iter().filter_map(|(column, value)| Some((column, value.as_deref()?)));
+        let given: Vec<(&str, &str)> = given.collect();
+        let mut text = "SELECT sequence, at, event, user_id, client, request, fields, count FROM audit_events
+                        WHERE sequence > $1 AND at >= $2"
+            .to_owned();
+        for (number, (column, _)) in (4_usize..).zip(&given) {
+            text.extend([" AND ", column, " = $", &number.to_string()]);
         }
-        for (column, value) in [
-            (" AND user = ", &search.user),
-            (" AND client = ", &search.client),
-            (" AND event = ", &search.event),
-            (" AND request = ", &search.request),
-        ] {
-            if let Some(value) = value {
-                query.push(column).push_bind(value);
-            }
-        }
-        query.push(" ORDER BY sequence DESC LIMIT ").push_bind(search.limit);
+        text.push_str(" ORDER BY sequence DESC LIMIT $3");
+        let since = search.since.map_or(i64::MIN, Timestamp::as_millis);
+        // the texts above alone: values are bound
+        let query = sqlx::query(AssertSqlSafe(text)).bind(search.after).bind(since).bind(i64::from(search.limit));
+        let query = given.iter().fold(query, |query, (_, value)| query.bind(*value));
         let mut rows: Vec<StoredAuditRow> =
-            query.build().fetch_all(&self.0.pool).await?.iter().map(stored).collect::<Result<_, _>>()?;
+            query.fetch_all(&self.0.pool).await?.iter().map(stored).collect::<Result<_, _>>()?;
         rows.reverse();
         Ok(rows)
     }
@@ -112,7 +116,7 @@ impl AuditTable<'_> {
             sqlx::query_scalar("SELECT max(at) FROM audit_events").fetch_one(&self.0.pool).await?;
         let Some(newest) = newest else { return Ok(()) };
         let first_beyond: Option<i64> =
-            sqlx::query_scalar("SELECT at FROM audit_events ORDER BY sequence DESC LIMIT 1 OFFSET ?")
+            sqlx::query_scalar("SELECT at FROM audit_events ORDER BY sequence DESC LIMIT 1 OFFSET $1")
                 .bind(i64::try_from(most).unwrap_or(i64::MAX))
                 .fetch_optional(&self.0.pool)
                 .await?;
@@ -122,8 +126,8 @@ impl AuditTable<'_> {
             let done = sqlx::query(
                 "DELETE FROM audit_events WHERE sequence IN (
                      SELECT sequence FROM audit_events
-                     WHERE sequence < (SELECT min(sequence) FROM audit_events WHERE at >= ?)
-                     ORDER BY sequence LIMIT ?)",
+                     WHERE sequence < (SELECT min(sequence) FROM audit_events WHERE at >= $1)
+                     ORDER BY sequence LIMIT $2)",
             )
             .bind(until)
             .bind(BATCH)
@@ -143,7 +147,7 @@ fn stored(row: &SqliteRow) -> Result<StoredAuditRow, sqlx::Error> {
         row: AuditRow {
             at: moment(at),
             event: row.try_get("event")?,
-            user: row.try_get("user")?,
+            user: row.try_get("user_id")?,
             client: row.try_get("client")?,
             request: row.try_get("request")?,
             fields: row.try_get("fields")?,
@@ -178,7 +182,7 @@ mod tests {
         let storage = Storage::in_memory().await.unwrap();
         storage.audit().add(&[1, 2, 3, 20, 30].map(row)).await.unwrap();
         for wrong in [
-            "UPDATE audit_events SET user = 'bob'",
+            "UPDATE audit_events SET user_id = 'bob'",
             "DELETE FROM audit_events",
             "DELETE FROM audit_events WHERE sequence = 2",
             "DELETE FROM audit_events WHERE sequence = 5",

@@ -32,7 +32,7 @@ impl BackendEraTable<'_> {
         let mut change = self.0.change().await?;
         sqlx::query("DELETE FROM backend_eras").execute(&mut *change).await?;
         for KnownEra { server, era, found } in known {
-            sqlx::query("INSERT INTO backend_eras (server, era, found) VALUES (?, ?, ?)")
+            sqlx::query("INSERT INTO backend_eras (server, era, found) VALUES ($1, $2, $3)")
                 .bind(server.as_bytes().as_slice())
                 .bind(written(*era))
                 .bind(found.as_millis())

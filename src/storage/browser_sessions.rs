@@ -35,7 +35,7 @@ impl BrowserSessionTable<'_> {
     pub async fn add(&self, session: &BrowserSession) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         sqlx::query(
-            "INSERT INTO browser_sessions (id_digest, key_id, data, created_at, used_at) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO browser_sessions (id_digest, key_id, data, created_at, used_at) VALUES ($1, $2, $3, $4, $5)",
         )
         .bind(session.id.as_bytes().as_slice())
         .bind(session.key.as_str())
@@ -46,8 +46,8 @@ impl BrowserSessionTable<'_> {
         .await?;
         sqlx::query(
             "DELETE FROM browser_sessions WHERE id_digest IN (
-                SELECT id_digest FROM browser_sessions WHERE key_id = ?1 AND id_digest <> ?2
-                ORDER BY used_at DESC LIMIT -1 OFFSET ?3 - 1)",
+                SELECT id_digest FROM browser_sessions WHERE key_id = $1 AND id_digest <> $2
+                ORDER BY used_at DESC LIMIT 9223372036854775807 OFFSET $3 - 1)",
         )
         .bind(session.key.as_str())
         .bind(session.id.as_bytes().as_slice())
@@ -59,7 +59,7 @@ impl BrowserSessionTable<'_> {
 
     /// The session with this id, even a stale one.
     pub async fn lookup(&self, id: &Digest) -> Result<Option<BrowserSession>, StorageError> {
-        let row = sqlx::query("SELECT key_id, data, created_at, used_at FROM browser_sessions WHERE id_digest = ?")
+        let row = sqlx::query("SELECT key_id, data, created_at, used_at FROM browser_sessions WHERE id_digest = $1")
             .bind(id.as_bytes().as_slice())
             .fetch_optional(&self.0.pool)
             .await?;
@@ -75,7 +75,7 @@ impl BrowserSessionTable<'_> {
 
     /// Updates a session. A deleted session stays deleted.
     pub async fn update(&self, session: &BrowserSession) -> Result<(), StorageError> {
-        sqlx::query("UPDATE browser_sessions SET key_id = ?, data = ?, used_at = ? WHERE id_digest = ?")
+        sqlx::query("UPDATE browser_sessions SET key_id = $1, data = $2, used_at = $3 WHERE id_digest = $4")
             .bind(session.key.as_str())
             .bind(&session.data)
             .bind(session.used.as_millis())
@@ -87,7 +87,7 @@ impl BrowserSessionTable<'_> {
 
     /// Records a use.
     pub async fn touch(&self, id: &Digest, used: Timestamp) -> Result<(), StorageError> {
-        sqlx::query("UPDATE browser_sessions SET used_at = ? WHERE id_digest = ?")
+        sqlx::query("UPDATE browser_sessions SET used_at = $1 WHERE id_digest = $2")
             .bind(used.as_millis())
             .bind(id.as_bytes().as_slice())
             .execute(&self.0.pool)
@@ -97,7 +97,7 @@ impl BrowserSessionTable<'_> {
 
     /// Deletes a session.
     pub async fn delete(&self, id: &Digest) -> Result<(), StorageError> {
-        sqlx::query("DELETE FROM browser_sessions WHERE id_digest = ?")
+        sqlx::query("DELETE FROM browser_sessions WHERE id_digest = $1")
             .bind(id.as_bytes().as_slice())
             .execute(&self.0.pool)
             .await?;
@@ -106,13 +106,13 @@ impl BrowserSessionTable<'_> {
 
     /// Deletes every session of this key.
     pub async fn delete_of(&self, key: &KeyId) -> Result<(), StorageError> {
-        sqlx::query("DELETE FROM browser_sessions WHERE key_id = ?").bind(key.as_str()).execute(&self.0.pool).await?;
+        sqlx::query("DELETE FROM browser_sessions WHERE key_id = $1").bind(key.as_str()).execute(&self.0.pool).await?;
         Ok(())
     }
 
     /// Deletes sessions whose last use or start lies before these moments; returns their number.
     pub async fn delete_stale(&self, used_before: Timestamp, created_before: Timestamp) -> Result<u64, StorageError> {
-        let done = sqlx::query("DELETE FROM browser_sessions WHERE used_at <= ? OR created_at <= ?")
+        let done = sqlx::query("DELETE FROM browser_sessions WHERE used_at <= $1 OR created_at <= $2")
             .bind(used_before.as_millis())
             .bind(created_before.as_millis())
             .execute(&self.0.pool)

@@ -46,11 +46,13 @@ pub struct ClientDocumentTable<'a>(pub(super) &'a Database);
 impl ClientDocumentTable<'_> {
     /// The row of the client of this id.
     pub async fn lookup(&self, id: &ClientId) -> Result<StoredDocument, StorageError> {
-        let row: Option<DocumentRow> =
-            sqlx::query_as("SELECT metadata, document_read, document, revoked FROM clients WHERE id = ? AND (revoked IS NOT NULL OR expired IS NULL)")
-                .bind(id.as_str())
-                .fetch_optional(&self.0.pool)
-                .await?;
+        let row: Option<DocumentRow> = sqlx::query_as(
+            "SELECT metadata, document_read, document, revoked FROM clients
+                 WHERE id = $1 AND (revoked IS NOT NULL OR expired IS NULL)",
+        )
+        .bind(id.as_str())
+        .fetch_optional(&self.0.pool)
+        .await?;
         Ok(match row {
             None => StoredDocument::Unknown,
             Some(row) if row.revoked.is_some() => StoredDocument::Revoked,
@@ -67,7 +69,7 @@ impl ClientDocumentTable<'_> {
     pub async fn keep(&self, client: &Client, consented: &Digest) -> Result<usize, StorageError> {
         let read = client.created;
         let mut change = self.0.change().await?;
-        let earlier: Option<Option<Vec<u8>>> = sqlx::query_scalar("SELECT document FROM clients WHERE id = ?")
+        let earlier: Option<Option<Vec<u8>>> = sqlx::query_scalar("SELECT document FROM clients WHERE id = $1")
             .bind(client.id.as_str())
             .fetch_optional(&mut *change)
             .await?;
@@ -89,9 +91,10 @@ async fn upsert(
     sqlx::query(
         "INSERT INTO clients (id, name, redirect_uris, auth, grant_types, scope, metadata, document, document_read,
                               bytes, created, registered, consented)
-         VALUES (?1, ?2, ?3, 'none', ?4, ?5, ?6, ?7, ?8, ?9, ?8, ?8, ?8)
-         ON CONFLICT (id) DO UPDATE SET name = ?2, redirect_uris = ?3, grant_types = ?4, scope = ?5, metadata = ?6,
-             document = ?7, document_read = ?8, bytes = ?9, registered = max(registered, ?8), expired = NULL",
+         VALUES ($1, $2, $3, 'none', $4, $5, $6, $7, $8, $9, $8, $8, $8)
+         ON CONFLICT (id) DO UPDATE SET name = $2, redirect_uris = $3, grant_types = $4, scope = $5, metadata = $6,
+             document = $7, document_read = $8, bytes = $9, expired = NULL,
+             registered = CASE WHEN clients.registered > $8 THEN clients.registered ELSE $8 END",
     )
     .bind(client.id.as_str())
     .bind(&client.name)

@@ -30,14 +30,14 @@ impl ClientExpiry<'_> {
     pub async fn expire(&self, since: &IdleSince, now: Timestamp) -> Result<(), StorageError> {
         loop {
             let done = sqlx::query(
-                "UPDATE clients SET expired = ?1 WHERE id IN (
+                "UPDATE clients SET expired = $1 WHERE id IN (
                      SELECT id FROM clients WHERE revoked IS NULL AND expired IS NULL AND origin <> 'operator'
-                     AND ((consented IS NULL AND registered < ?2)
-                         OR (consented IS NOT NULL AND registered < ?3 AND NOT EXISTS (
+                     AND ((consented IS NULL AND registered < $2)
+                         OR (consented IS NOT NULL AND registered < $3 AND NOT EXISTS (
                              SELECT 1 FROM grants WHERE client = clients.id
-                             AND ((revoked IS NULL AND expires >= ?3) OR coalesce(last_used, created) >= ?3)
+                             AND ((revoked IS NULL AND expires >= $3) OR coalesce(last_used, created) >= $3)
                          )))
-                     LIMIT ?4
+                     LIMIT $4
                  )",
             )
             .bind(now.as_millis())
@@ -50,7 +50,7 @@ impl ClientExpiry<'_> {
                 break;
             }
         }
-        sqlx::query("DELETE FROM clients WHERE consented IS NULL AND revoked IS NULL AND expired < ?")
+        sqlx::query("DELETE FROM clients WHERE consented IS NULL AND revoked IS NULL AND expired < $1")
             .bind(since.forgotten.as_millis())
             .execute(&self.0.pool)
             .await?;
@@ -60,8 +60,8 @@ impl ClientExpiry<'_> {
     /// Revives an expired client without a secret. Returns false if there is none of this id.
     pub async fn revive(&self, id: &ClientId, now: Timestamp) -> Result<bool, StorageError> {
         let done = sqlx::query(
-            "UPDATE clients SET expired = NULL, registered = ?
-             WHERE id = ? AND expired IS NOT NULL AND revoked IS NULL AND auth = 'none'",
+            "UPDATE clients SET expired = NULL, registered = $1
+             WHERE id = $2 AND expired IS NOT NULL AND revoked IS NULL AND auth = 'none'",
         )
         .bind(now.as_millis())
         .bind(id.as_str())

@@ -157,7 +157,7 @@ impl ClientTable<'_> {
             return Ok(RegistrationOutcome::Revoked);
         }
         if found.expired.is_some() || now.since(moment(found.registered)) > RENEWED_EVERY {
-            sqlx::query("UPDATE clients SET registered = ?, expired = NULL WHERE id = ?")
+            sqlx::query("UPDATE clients SET registered = $1, expired = NULL WHERE id = $2")
                 .bind(now.as_millis())
                 .bind(&found.id)
                 .execute(&self.0.pool)
@@ -183,7 +183,7 @@ impl ClientTable<'_> {
     /// The client of this id, unless it is revoked or has expired.
     pub async fn lookup(&self, id: &ClientId) -> Result<Option<Client>, StorageError> {
         let row: Option<ClientRow> =
-            sqlx::query_as("SELECT * FROM clients WHERE id = ? AND revoked IS NULL AND expired IS NULL")
+            sqlx::query_as("SELECT * FROM clients WHERE id = $1 AND revoked IS NULL AND expired IS NULL")
                 .bind(id.as_str())
                 .fetch_optional(&self.0.pool)
                 .await?;
@@ -214,10 +214,11 @@ impl ClientTable<'_> {
     pub async fn revoke(&self, id: &ClientId, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let done = sqlx::query(
-            "UPDATE clients SET revoked = ?, network = CASE WHEN consented IS NULL THEN x'' END
-             WHERE id = ? AND revoked IS NULL",
+            "UPDATE clients SET revoked = $1, network = CASE WHEN consented IS NULL THEN $2 END
+             WHERE id = $3 AND revoked IS NULL",
         )
         .bind(now.as_millis())
+        .bind([].as_slice())
         .bind(id.as_str())
         .execute(&mut *change)
         .await?;
@@ -229,7 +230,7 @@ impl ClientTable<'_> {
     /// Restores a revoked client; its grants stay revoked. Returns false if no revoked client has this id.
     pub async fn restore(&self, id: &ClientId, now: Timestamp) -> Result<bool, StorageError> {
         let done = sqlx::query(
-            "UPDATE clients SET revoked = NULL, expired = NULL, registered = ? WHERE id = ? AND revoked IS NOT NULL",
+            "UPDATE clients SET revoked = NULL, expired = NULL, registered = $1 WHERE id = $2 AND revoked IS NOT NULL",
         )
         .bind(now.as_millis())
         .bind(id.as_str())
@@ -243,7 +244,7 @@ impl ClientTable<'_> {
 async fn find(connection: &mut SqliteConnection, new: &NewClient) -> Result<Option<ExistingClient>, StorageError> {
     Ok(sqlx::query_as(
         "SELECT id, created, registered, revoked, expired FROM clients
-         WHERE fingerprint = ?1 OR (registration = ?1 AND revoked IS NOT NULL) ORDER BY revoked IS NULL LIMIT 1",
+         WHERE fingerprint = $1 OR (registration = $1 AND revoked IS NOT NULL) ORDER BY revoked IS NULL LIMIT 1",
     )
     .bind(new.registration.as_bytes().as_slice())
     .fetch_optional(connection)
@@ -286,7 +287,7 @@ async fn insert_row(
     sqlx::query(
         "INSERT INTO clients (id, name, redirect_uris, auth, secret, grant_types, scope, metadata, bytes, created,
                               registered, jwks, origin, fingerprint, registration, network, consented)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
     )
     .bind(client.id.as_str())
     .bind(&client.name)
@@ -330,7 +331,7 @@ async fn evict(
             "DELETE FROM clients WHERE id = (
                  SELECT clients.id FROM unused_clients CROSS JOIN clients
                  WHERE clients.network = unused_clients.network AND clients.consented IS NULL
-                     AND clients.revoked IS NULL AND clients.registered <= ?
+                     AND clients.revoked IS NULL AND clients.registered <= $1
                  ORDER BY unused_clients.clients DESC, unused_clients.network, clients.registered LIMIT 1
              )",
         )

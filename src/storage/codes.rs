@@ -31,7 +31,7 @@ impl CodeTable<'_> {
     /// The code with this digest, even if used or expired.
     pub async fn lookup(&self, digest: &Digest) -> Result<Option<CodeRow>, StorageError> {
         let row: Option<(String, String, i64, Option<i64>)> =
-            sqlx::query_as("SELECT grant_id, challenge, expires, used FROM codes WHERE digest = ?")
+            sqlx::query_as("SELECT grant_id, challenge, expires, used FROM codes WHERE digest = $1")
                 .bind(digest.as_bytes().as_slice())
                 .fetch_optional(&self.0.pool)
                 .await?;
@@ -53,7 +53,7 @@ impl CodeTable<'_> {
         now: Timestamp,
     ) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        let used = sqlx::query("UPDATE codes SET used = ? WHERE digest = ? AND used IS NULL")
+        let used = sqlx::query("UPDATE codes SET used = $1 WHERE digest = $2 AND used IS NULL")
             .bind(now.as_millis())
             .bind(digest.as_bytes().as_slice())
             .execute(&mut *change)

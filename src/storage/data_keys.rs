@@ -10,7 +10,7 @@ pub struct DataKeyTable<'a>(pub(super) &'a Database);
 impl DataKeyTable<'_> {
     /// The key of this owner, sealed.
     pub async fn lookup(&self, owner: &str) -> Result<Option<Vec<u8>>, StorageError> {
-        let key = sqlx::query_scalar("SELECT sealed FROM data_keys WHERE owner = ?").bind(owner);
+        let key = sqlx::query_scalar("SELECT sealed FROM data_keys WHERE owner = $1").bind(owner);
         Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
@@ -18,14 +18,14 @@ impl DataKeyTable<'_> {
     pub async fn get_or_add(&self, owner: &str, sealed: &[u8], now: Timestamp) -> Result<Vec<u8>, StorageError> {
         sqlx::query(
             "INSERT INTO data_keys (owner, sealed, version, created)
-             VALUES (?, ?, (SELECT coalesce(max(version), 1) FROM data_keys), ?) ON CONFLICT DO NOTHING",
+             VALUES ($1, $2, (SELECT coalesce(max(version), 1) FROM data_keys), $3) ON CONFLICT DO NOTHING",
         )
         .bind(owner)
         .bind(sealed)
         .bind(now.as_millis())
         .execute(&self.0.pool)
         .await?;
-        let key = sqlx::query_scalar("SELECT sealed FROM data_keys WHERE owner = ?").bind(owner);
+        let key = sqlx::query_scalar("SELECT sealed FROM data_keys WHERE owner = $1").bind(owner);
         Ok(key.fetch_one(&self.0.pool).await?)
     }
 
@@ -33,7 +33,7 @@ impl DataKeyTable<'_> {
     pub async fn delete_unused(&self) -> Result<(), StorageError> {
         sqlx::query(
             "DELETE FROM data_keys WHERE owner <> '' AND owner NOT IN (SELECT id FROM users WHERE deleted IS NULL)
-                AND owner NOT IN (SELECT user FROM upstream_withdrawn)",
+                AND owner NOT IN (SELECT user_id FROM upstream_withdrawn)",
         )
         .execute(&self.0.pool)
         .await?;

@@ -70,9 +70,9 @@ impl DeviceAuthorizationTable<'_> {
     pub async fn add(&self, row: &NewDeviceRow, now: Timestamp) -> Result<bool, StorageError> {
         let done = sqlx::query(
             "INSERT INTO device_authorizations (device, user_code, client, endpoint, scopes, expires)
-             SELECT ?1, ?2, ?3, ?4, ?5, ?6
-             WHERE (SELECT COUNT(*) FROM device_authorizations WHERE expires > ?7) < ?8
-                 AND (SELECT COUNT(*) FROM device_authorizations WHERE client = ?3 AND expires > ?7) < ?9
+             SELECT $1, $2, $3, $4, $5, $6
+             WHERE (SELECT COUNT(*) FROM device_authorizations WHERE expires > $7) < $8
+                 AND (SELECT COUNT(*) FROM device_authorizations WHERE client = $3 AND expires > $7) < $9
              ON CONFLICT DO NOTHING",
         )
         .bind(row.device.as_bytes().as_slice())
@@ -91,7 +91,7 @@ impl DeviceAuthorizationTable<'_> {
 
     /// The device with this device code, whatever became of it.
     pub async fn lookup(&self, device: &Digest) -> Result<Option<DeviceRow>, StorageError> {
-        let row: Option<StoredDevice> = sqlx::query_as("SELECT * FROM device_authorizations WHERE device = ?")
+        let row: Option<StoredDevice> = sqlx::query_as("SELECT * FROM device_authorizations WHERE device = $1")
             .bind(device.as_bytes().as_slice())
             .fetch_optional(&self.0.pool)
             .await?;
@@ -102,7 +102,7 @@ impl DeviceAuthorizationTable<'_> {
     pub async fn find_by_user_code(&self, code: &Digest, now: Timestamp) -> Result<Option<DeviceRow>, StorageError> {
         let row: Option<StoredDevice> = sqlx::query_as(
             "SELECT * FROM device_authorizations
-             WHERE user_code = ? AND denied IS NULL AND grant_id IS NULL AND expires > ?",
+             WHERE user_code = $1 AND denied IS NULL AND grant_id IS NULL AND expires > $2",
         )
         .bind(code.as_bytes().as_slice())
         .bind(now.as_millis())
@@ -122,8 +122,8 @@ impl DeviceAuthorizationTable<'_> {
         let mut change = self.0.change().await?;
         let network = grants::insert(&mut change, grant).await?;
         let done = sqlx::query(
-            "UPDATE device_authorizations SET grant_id = ?
-             WHERE user_code = ? AND denied IS NULL AND grant_id IS NULL AND expires > ?",
+            "UPDATE device_authorizations SET grant_id = $1
+             WHERE user_code = $2 AND denied IS NULL AND grant_id IS NULL AND expires > $3",
         )
         .bind(grant.id.as_str())
         .bind(code.as_bytes().as_slice())
@@ -140,8 +140,8 @@ impl DeviceAuthorizationTable<'_> {
     /// Denies a device that waits. Returns false if it does not wait.
     pub async fn deny(&self, code: &Digest, now: Timestamp) -> Result<bool, StorageError> {
         let done = sqlx::query(
-            "UPDATE device_authorizations SET denied = ?1
-             WHERE user_code = ?2 AND denied IS NULL AND grant_id IS NULL AND expires > ?1",
+            "UPDATE device_authorizations SET denied = $1
+             WHERE user_code = $2 AND denied IS NULL AND grant_id IS NULL AND expires > $1",
         )
         .bind(now.as_millis())
         .bind(code.as_bytes().as_slice())
@@ -161,7 +161,7 @@ impl DeviceAuthorizationTable<'_> {
     ) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let redeemed = sqlx::query(
-            "UPDATE device_authorizations SET redeemed = ? WHERE device = ? AND grant_id = ? AND redeemed IS NULL",
+            "UPDATE device_authorizations SET redeemed = $1 WHERE device = $2 AND grant_id = $3 AND redeemed IS NULL",
         )
         .bind(now.as_millis())
         .bind(device.as_bytes().as_slice())

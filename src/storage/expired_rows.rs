@@ -13,20 +13,20 @@ impl ExpiredRows<'_> {
     pub async fn delete(&self, now: Timestamp) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         for statement in [
-            "DELETE FROM transactions WHERE expires < ?",
-            "DELETE FROM used_assertions WHERE expires < ?",
-            "DELETE FROM device_authorizations WHERE expires < ?",
+            "DELETE FROM transactions WHERE expires < $1",
+            "DELETE FROM used_assertions WHERE expires < $1",
+            "DELETE FROM device_authorizations WHERE expires < $1",
             // a reused code must be recognised while its grant lives (OA-85); an hour is far beyond any
-            "DELETE FROM codes WHERE expires < ? - 3600000",
-            "DELETE FROM revoked_tokens WHERE expires < ?",
-            "DELETE FROM revocations WHERE at < ? - 86400000",
+            "DELETE FROM codes WHERE expires < $1 - 3600000",
+            "DELETE FROM revoked_tokens WHERE expires < $1",
+            "DELETE FROM revocations WHERE at < $1 - 86400000",
             // the end of a grant counts as activity of its client (OA-43)
-            "UPDATE clients SET registered = max(registered, ?1)
-             WHERE id IN (SELECT client FROM grants WHERE expires < ?1)",
+            "UPDATE clients SET registered = $1
+             WHERE registered < $1 AND id IN (SELECT client FROM grants WHERE expires < $1)",
             // only whole families, so that reuse is detected until the end of the grant (OA-136)
-            "DELETE FROM grants WHERE expires < ?",
+            "DELETE FROM grants WHERE expires < $1",
             // approved, but the code was never redeemed
-            "DELETE FROM grants WHERE last_used IS NULL AND created < ? - 3600000",
+            "DELETE FROM grants WHERE last_used IS NULL AND created < $1 - 3600000",
         ] {
             sqlx::query(statement).bind(now.as_millis()).execute(&mut *change).await?;
         }

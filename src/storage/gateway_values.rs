@@ -10,23 +10,23 @@ impl GatewayValueTable<'_> {
     /// The value of this name; writes `value` if there is none. If two processes write, both get the value of the
     /// first.
     pub async fn get_or_add(&self, name: &'static str, value: &[u8]) -> Result<Vec<u8>, StorageError> {
-        sqlx::query("INSERT INTO gateway (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING")
+        sqlx::query("INSERT INTO gateway (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(name)
             .bind(value)
             .execute(&self.0.pool)
             .await?;
-        Ok(sqlx::query_scalar("SELECT value FROM gateway WHERE name = ?").bind(name).fetch_one(&self.0.pool).await?)
+        Ok(sqlx::query_scalar("SELECT value FROM gateway WHERE name = $1").bind(name).fetch_one(&self.0.pool).await?)
     }
 
     /// The value of this name.
     pub async fn lookup(&self, name: &'static str) -> Result<Option<Vec<u8>>, StorageError> {
-        let value = sqlx::query_scalar("SELECT value FROM gateway WHERE name = ?").bind(name);
+        let value = sqlx::query_scalar("SELECT value FROM gateway WHERE name = $1").bind(name);
         Ok(value.fetch_optional(&self.0.pool).await?)
     }
 
     /// Takes a notice that a migration left for the next start. Only one of two processes gets true.
     pub async fn take_notice(&self, name: &'static str) -> Result<bool, StorageError> {
-        let done = sqlx::query("DELETE FROM gateway WHERE name = ?").bind(name).execute(&self.0.pool).await?;
+        let done = sqlx::query("DELETE FROM gateway WHERE name = $1").bind(name).execute(&self.0.pool).await?;
         Ok(done.rows_affected() > 0)
     }
 }

@@ -27,7 +27,7 @@ pub struct ListedGrant {
 #[derive(sqlx::FromRow)]
 struct GrantRow {
     id: String,
-    user: String,
+    user_id: String,
     api_key: String,
     client: String,
     endpoint: String,
@@ -66,7 +66,7 @@ impl GrantTable<'_> {
     ) -> Result<Option<Digest>, StorageError> {
         let mut change = self.0.change().await?;
         let network = insert(&mut change, grant).await?;
-        sqlx::query("INSERT INTO codes (digest, grant_id, challenge, expires) VALUES (?, ?, ?, ?)")
+        sqlx::query("INSERT INTO codes (digest, grant_id, challenge, expires) VALUES ($1, $2, $3, $4)")
             .bind(code.as_bytes().as_slice())
             .bind(grant.id.as_str())
             .bind(challenge)
@@ -82,9 +82,9 @@ impl GrantTable<'_> {
     pub async fn of_service(&self, grant: &Grant, until: Timestamp) -> Result<Grant, StorageError> {
         let mut change = self.0.change().await?;
         let found: Option<GrantRow> = sqlx::query_as(
-            "UPDATE grants SET last_used = ?1 WHERE id = (
-                 SELECT id FROM grants WHERE api_key = ?2 AND client = ?3 AND endpoint = ?4 AND scopes = ?5
-                     AND redirect_uri = ?6 AND revoked IS NULL AND expires >= ?7 LIMIT 1
+            "UPDATE grants SET last_used = $1 WHERE id = (
+                 SELECT id FROM grants WHERE api_key = $2 AND client = $3 AND endpoint = $4 AND scopes = $5
+                     AND redirect_uri = $6 AND revoked IS NULL AND expires >= $7 LIMIT 1
              ) RETURNING *",
         )
         .bind(grant.created.as_millis())
@@ -100,7 +100,7 @@ impl GrantTable<'_> {
             row.read()?
         } else {
             insert(&mut change, grant).await?;
-            sqlx::query("UPDATE grants SET last_used = created WHERE id = ?")
+            sqlx::query("UPDATE grants SET last_used = created WHERE id = $1")
                 .bind(grant.id.as_str())
                 .execute(&mut *change)
                 .await?;
@@ -113,7 +113,7 @@ impl GrantTable<'_> {
     /// The grant of this id, even if revoked or expired.
     pub async fn lookup(&self, id: &GrantId) -> Result<Option<Grant>, StorageError> {
         let row: Option<GrantRow> =
-            sqlx::query_as("SELECT * FROM grants WHERE id = ?").bind(id.as_str()).fetch_optional(&self.0.pool).await?;
+            sqlx::query_as("SELECT * FROM grants WHERE id = $1").bind(id.as_str()).fetch_optional(&self.0.pool).await?;
         row.map(GrantRow::read).transpose()
     }
 
@@ -122,8 +122,8 @@ impl GrantTable<'_> {
         let rows: Vec<NamedGrantRow> = sqlx::query_as(
             "SELECT grants.*, clients.name AS client_name, api_keys.name AS key_name, api_keys.rights AS key_rights
              FROM grants JOIN clients ON clients.id = grants.client JOIN api_keys ON api_keys.id = grants.api_key
-             WHERE grants.revoked IS NULL AND grants.last_used IS NOT NULL AND grants.expires > ?1
-             AND (?2 IS NULL OR grants.user = ?2)
+             WHERE grants.revoked IS NULL AND grants.last_used IS NOT NULL AND grants.expires > $1
+             AND ($2 IS NULL OR grants.user_id = $2)
              ORDER BY grants.created DESC, grants.rowid DESC",
         )
         .bind(now.as_millis())
@@ -135,7 +135,7 @@ impl GrantTable<'_> {
 
     /// Records the use of a token of the grant.
     pub async fn touch(&self, id: &GrantId, now: Timestamp) -> Result<(), StorageError> {
-        sqlx::query("UPDATE grants SET last_used = ? WHERE id = ?")
+        sqlx::query("UPDATE grants SET last_used = $1 WHERE id = $2")
             .bind(now.as_millis())
             .bind(id.as_str())
             .execute(&self.0.pool)
@@ -146,7 +146,7 @@ impl GrantTable<'_> {
     /// Revokes a grant and announces it. Returns false if there is no such live grant.
     pub async fn revoke(&self, id: &GrantId, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        let done = sqlx::query("UPDATE grants SET revoked = ? WHERE id = ? AND revoked IS NULL")
+        let done = sqlx::query("UPDATE grants SET revoked = $1 WHERE id = $2 AND revoked IS NULL")
             .bind(now.as_millis())
             .bind(id.as_str())
             .execute(&mut *change)
@@ -169,7 +169,7 @@ impl GrantTable<'_> {
         let mut change = self.0.change().await?;
         let rows: Vec<NamedGrantRow> = sqlx::query_as(
             "SELECT grants.*, '' AS client_name, '' AS key_name, api_keys.rights AS key_rights
-             FROM grants JOIN api_keys ON api_keys.id = grants.api_key WHERE grants.user = ? AND grants.revoked IS NULL",
+             FROM grants JOIN api_keys ON api_keys.id = grants.api_key WHERE grants.user_id = $1 AND grants.revoked IS NULL",
         )
         .bind(user.as_str())
         .fetch_all(&mut *change)
@@ -194,7 +194,7 @@ pub(super) async fn revoke_of_client(
     now: Timestamp,
 ) -> Result<usize, StorageError> {
     let revoked: Vec<String> =
-        sqlx::query_scalar("UPDATE grants SET revoked = ? WHERE client = ? AND revoked IS NULL RETURNING id")
+        sqlx::query_scalar("UPDATE grants SET revoked = $1 WHERE client = $2 AND revoked IS NULL RETURNING id")
             .bind(now.as_millis())
             .bind(client.as_str())
             .fetch_all(&mut *change)
@@ -210,8 +210,8 @@ pub(super) async fn revoke_of_client(
 pub(super) async fn insert(change: &mut SqliteConnection, grant: &Grant) -> Result<Option<Digest>, StorageError> {
     let grant = &for_newest_key(change, grant).await?;
     sqlx::query(
-        "INSERT INTO grants (id, user, api_key, client, endpoint, scopes, redirect_uri, created, expires)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO grants (id, user_id, api_key, client, endpoint, scopes, redirect_uri, created, expires)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     )
     .bind(grant.id.as_str())
     .bind(grant.user.as_str())
@@ -225,16 +225,16 @@ pub(super) async fn insert(change: &mut SqliteConnection, grant: &Grant) -> Resu
     .execute(&mut *change)
     .await?;
     let network: Option<Option<Vec<u8>>> =
-        sqlx::query_scalar("SELECT network FROM clients WHERE id = ? AND consented IS NULL")
+        sqlx::query_scalar("SELECT network FROM clients WHERE id = $1 AND consented IS NULL")
             .bind(grant.client.as_str())
             .fetch_optional(&mut *change)
             .await?;
-    sqlx::query("UPDATE clients SET consented = ?, network = NULL WHERE id = ? AND consented IS NULL")
+    sqlx::query("UPDATE clients SET consented = $1, network = NULL WHERE id = $2 AND consented IS NULL")
         .bind(grant.created.as_millis())
         .bind(grant.client.as_str())
         .execute(&mut *change)
         .await?;
-    sqlx::query("UPDATE clients SET registered = max(registered, ?) WHERE id = ?")
+    sqlx::query("UPDATE clients SET registered = $1 WHERE id = $2 AND registered < $1")
         .bind(grant.created.as_millis())
         .bind(grant.client.as_str())
         .execute(&mut *change)
@@ -246,8 +246,8 @@ pub(super) async fn insert(change: &mut SqliteConnection, grant: &Grant) -> Resu
 /// The grant with the newest key, if its key was rotated while the person decided.
 async fn for_newest_key(change: &mut SqliteConnection, grant: &Grant) -> Result<Grant, StorageError> {
     let newest: Option<(String, String, Option<i64>)> = sqlx::query_as(
-        "SELECT newest.id, newest.user, newest.expires FROM api_keys AS old
-         JOIN api_keys AS newest ON newest.id = old.successor WHERE old.id = ?",
+        "SELECT newest.id, newest.user_id, newest.expires FROM api_keys AS old
+         JOIN api_keys AS newest ON newest.id = old.successor WHERE old.id = $1",
     )
     .bind(grant.key.as_str())
     .fetch_optional(&mut *change)
@@ -261,8 +261,8 @@ async fn for_newest_key(change: &mut SqliteConnection, grant: &Grant) -> Result<
 /// newest grant stays.
 async fn revoke_unused(change: &mut SqliteConnection, newest: &Grant) -> Result<(), StorageError> {
     let rows: Vec<GrantRow> = sqlx::query_as(
-        "SELECT * FROM grants WHERE user = ?1 AND client = ?2 AND revoked IS NULL AND expires > ?3 AND id <> ?4
-         ORDER BY last_used IS NULL AND NOT EXISTS (SELECT 1 FROM codes WHERE grant_id = grants.id AND expires > ?3),
+        "SELECT * FROM grants WHERE user_id = $1 AND client = $2 AND revoked IS NULL AND expires > $3 AND id <> $4
+         ORDER BY last_used IS NULL AND NOT EXISTS (SELECT 1 FROM codes WHERE grant_id = grants.id AND expires > $3),
          coalesce(last_used, created) DESC, rowid DESC",
     )
     .bind(newest.user.as_str())
@@ -280,7 +280,7 @@ async fn revoke_unused(change: &mut SqliteConnection, newest: &Grant) -> Result<
 }
 
 async fn revoke(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
-    sqlx::query("UPDATE grants SET revoked = ? WHERE id = ?")
+    sqlx::query("UPDATE grants SET revoked = $1 WHERE id = $2")
         .bind(now.as_millis())
         .bind(grant.as_str())
         .execute(&mut *change)
@@ -295,7 +295,7 @@ pub(super) async fn announce(
     subject: &str,
     now: Timestamp,
 ) -> Result<(), StorageError> {
-    sqlx::query("INSERT INTO revocations (kind, subject, at) VALUES (?, ?, ?)")
+    sqlx::query("INSERT INTO revocations (kind, subject, at) VALUES ($1, $2, $3)")
         .bind(kind)
         .bind(subject)
         .bind(now.as_millis())
@@ -317,7 +317,7 @@ impl GrantRow {
     fn read(self) -> Result<Grant, StorageError> {
         Ok(Grant {
             id: GrantId::new(self.id),
-            user: UserId::new(self.user),
+            user: UserId::new(self.user_id),
             key: KeyId::new(self.api_key),
             client: ClientId::new(self.client),
             endpoint: Endpoint::from_path(&self.endpoint).ok_or_else(|| inconsistent("endpoint"))?,

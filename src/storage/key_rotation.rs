@@ -21,27 +21,27 @@ impl KeyTable<'_> {
         api_keys::insert(&mut change, new, Some(mac)).await?;
         let ends_now = until <= now;
         let former: Option<(String, Option<i64>)> = sqlx::query_as(
-            "UPDATE api_keys SET successor = ?1, retires = ?2, revoked = CASE WHEN ?3 THEN ?4 END
-             WHERE id = ?5 AND revoked IS NULL AND successor IS NULL AND (expires IS NULL OR expires > ?4)
-             RETURNING user, expires",
+            "UPDATE api_keys SET successor = $1, retires = $2, revoked = $3
+             WHERE id = $4 AND revoked IS NULL AND successor IS NULL AND (expires IS NULL OR expires > $5)
+             RETURNING user_id, expires",
         )
         .bind(new.id.as_str())
         .bind(until.as_millis())
-        .bind(ends_now)
-        .bind(now.as_millis())
+        .bind(ends_now.then(|| now.as_millis()))
         .bind(old.as_str())
+        .bind(now.as_millis())
         .fetch_optional(&mut *change)
         .await?;
         let Some((user, expires)) = former else { return Ok(false) };
         // so that one step always leads to the newest key
-        sqlx::query("UPDATE api_keys SET successor = ? WHERE successor = ?")
+        sqlx::query("UPDATE api_keys SET successor = $1 WHERE successor = $2")
             .bind(new.id.as_str())
             .bind(old.as_str())
             .execute(&mut *change)
             .await?;
         let moved: Vec<String> = sqlx::query_scalar(
-            "UPDATE grants SET api_key = ?1, user = ?2, expires = min(expires, coalesce(?3, expires))
-             WHERE api_key = ?4 AND revoked IS NULL RETURNING id",
+            "UPDATE grants SET api_key = $1, user_id = $2, expires = CASE WHEN $3 < expires THEN $3 ELSE expires END
+             WHERE api_key = $4 AND revoked IS NULL RETURNING id",
         )
         .bind(new.id.as_str())
         .bind(new.user.as_str())
@@ -63,13 +63,13 @@ impl KeyTable<'_> {
 
     /// Revokes and announces rotated keys whose overlap is over at `now`.
     pub async fn retire(&self, now: Timestamp) -> Result<(), StorageError> {
-        let due = "SELECT EXISTS (SELECT 1 FROM api_keys WHERE retires <= ? AND revoked IS NULL)";
-        if !sqlx::query_scalar::<_, bool>(due).bind(now.as_millis()).fetch_one(&self.0.pool).await? {
+        let due = "SELECT count(*) FROM api_keys WHERE retires <= $1 AND revoked IS NULL";
+        if sqlx::query_scalar::<_, i64>(due).bind(now.as_millis()).fetch_one(&self.0.pool).await? == 0 {
             return Ok(());
         }
         let mut change = self.0.change().await?;
         let retired: Vec<String> =
-            sqlx::query_scalar("UPDATE api_keys SET revoked = ?1 WHERE retires <= ?1 AND revoked IS NULL RETURNING id")
+            sqlx::query_scalar("UPDATE api_keys SET revoked = $1 WHERE retires <= $1 AND revoked IS NULL RETURNING id")
                 .bind(now.as_millis())
                 .fetch_all(&mut *change)
                 .await?;

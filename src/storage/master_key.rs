@@ -61,10 +61,10 @@ async fn replace(
     sealed: &[u8],
 ) -> Result<(), StorageError> {
     let (query, name) = match value {
-        MasterSealed::GatewayValue(name) => ("UPDATE gateway SET value = ? WHERE name = ?", name),
-        MasterSealed::SigningKey(kid) => ("UPDATE signing_keys SET sealed = ? WHERE kid = ?", kid),
+        MasterSealed::GatewayValue(name) => ("UPDATE gateway SET value = $1 WHERE name = $2", name),
+        MasterSealed::SigningKey(kid) => ("UPDATE signing_keys SET sealed = $1 WHERE kid = $2", kid),
         MasterSealed::DataKey(owner) => {
-            ("UPDATE data_keys SET sealed = ?, version = version + 1 WHERE owner = ?", owner)
+            ("UPDATE data_keys SET sealed = $1, version = version + 1 WHERE owner = $2", owner)
         }
     };
     sqlx::query(query).bind(sealed).bind(name).execute(&mut **change).await?;

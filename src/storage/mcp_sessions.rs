@@ -80,7 +80,7 @@ impl McpSessionTable<'_> {
 
     /// The session of this digest; `None` if there is none or it ended.
     pub async fn lookup(&self, digest: &Digest) -> Result<Option<McpSession>, StorageError> {
-        let row = sqlx::query("SELECT * FROM mcp_sessions WHERE digest = ?")
+        let row = sqlx::query("SELECT * FROM mcp_sessions WHERE digest = $1")
             .bind(digest.as_bytes().as_slice())
             .fetch_optional(&self.0.pool)
             .await?;
@@ -90,11 +90,12 @@ impl McpSessionTable<'_> {
     /// Deletes sessions last seen before `idle_since`, and sessions without `notifications/initialized` last seen
     /// before `unready_since`. Returns their number.
     pub async fn delete_idle(&self, idle_since: Timestamp, unready_since: Timestamp) -> Result<u64, StorageError> {
-        let done = sqlx::query("DELETE FROM mcp_sessions WHERE last_seen <= ? OR (initialized = 0 AND last_seen <= ?)")
-            .bind(idle_since.as_millis())
-            .bind(unready_since.as_millis())
-            .execute(&self.0.pool)
-            .await?;
+        let done =
+            sqlx::query("DELETE FROM mcp_sessions WHERE last_seen <= $1 OR (initialized = 0 AND last_seen <= $2)")
+                .bind(idle_since.as_millis())
+                .bind(unready_since.as_millis())
+                .execute(&self.0.pool)
+                .await?;
         Ok(done.rows_affected())
     }
 }
@@ -103,18 +104,21 @@ async fn run(write: &McpSessionWrite, connection: &mut SqliteConnection) -> Resu
     match write {
         McpSessionWrite::Add(session) => add(session, connection).await,
         McpSessionWrite::Change(digest, state) => {
-            sqlx::query("UPDATE mcp_sessions SET log_level = ?, subscriptions = ?, initialized = ?, last_seen = ? WHERE digest = ?")
-                .bind(&state.log_level)
-                .bind(list(&state.subscriptions))
-                .bind(state.initialized)
-                .bind(state.last_seen.as_millis())
-                .bind(digest.as_bytes().as_slice())
-                .execute(connection)
-                .await?;
+            sqlx::query(
+                "UPDATE mcp_sessions SET log_level = $1, subscriptions = $2, initialized = $3, last_seen = $4
+                 WHERE digest = $5",
+            )
+            .bind(&state.log_level)
+            .bind(list(&state.subscriptions))
+            .bind(i64::from(state.initialized))
+            .bind(state.last_seen.as_millis())
+            .bind(digest.as_bytes().as_slice())
+            .execute(connection)
+            .await?;
             Ok(())
         }
         McpSessionWrite::Delete(digest) => {
-            sqlx::query("DELETE FROM mcp_sessions WHERE digest = ?")
+            sqlx::query("DELETE FROM mcp_sessions WHERE digest = $1")
                 .bind(digest.as_bytes().as_slice())
                 .execute(connection)
                 .await?;
@@ -125,8 +129,9 @@ async fn run(write: &McpSessionWrite, connection: &mut SqliteConnection) -> Resu
 
 async fn add(session: &McpSession, connection: &mut SqliteConnection) -> Result<(), StorageError> {
     sqlx::query(
-        "INSERT INTO mcp_sessions (digest, user, client, key, endpoint, revision, implementation, capabilities, \
-         log_level, subscriptions, initialized, created, last_seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO mcp_sessions (digest, user_id, client, key, endpoint, revision, implementation, capabilities, \
+         log_level, subscriptions, initialized, created, last_seen)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
     )
     .bind(session.digest.as_bytes().as_slice())
     .bind(session.user.as_str())
@@ -138,7 +143,7 @@ async fn add(session: &McpSession, connection: &mut SqliteConnection) -> Result<
     .bind(&session.capabilities)
     .bind(&session.state.log_level)
     .bind(list(&session.state.subscriptions))
-    .bind(session.state.initialized)
+    .bind(i64::from(session.state.initialized))
     .bind(session.created.as_millis())
     .bind(session.state.last_seen.as_millis())
     .execute(connection)
@@ -157,7 +162,7 @@ fn read(row: &SqliteRow) -> Result<McpSession, StorageError> {
     let inconsistent = StorageError::Inconsistent { table: "mcp_sessions", column: "digest" };
     Ok(McpSession {
         digest: Digest::from_slice(&digest).ok_or(inconsistent)?,
-        user: UserId::new(row.try_get::<String, _>("user")?),
+        user: UserId::new(row.try_get::<String, _>("user_id")?),
         client: row.try_get::<Option<String>, _>("client")?.map(ClientId::new),
         key: row.try_get::<Option<String>, _>("key")?.map(KeyId::new),
         endpoint: row.try_get("endpoint")?,
@@ -168,7 +173,7 @@ fn read(row: &SqliteRow) -> Result<McpSession, StorageError> {
             log_level: row.try_get("log_level")?,
             subscriptions: serde_json::from_str(&subscriptions)
                 .map_err(|_| StorageError::Inconsistent { table: "mcp_sessions", column: "subscriptions" })?,
-            initialized: row.try_get("initialized")?,
+            initialized: row.try_get::<i64, _>("initialized")? != 0,
             last_seen: Timestamp::from_millis(row.try_get("last_seen")?),
         },
         created: Timestamp::from_millis(row.try_get("created")?),

@@ -34,7 +34,7 @@ impl ProviderLoginTable<'_> {
     pub async fn add_session(&self, session: &Digest, key: &KeyId, now: Timestamp) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         sqlx::query(
-            "INSERT INTO provider_sessions (session, key_id, created) VALUES (?, ?, ?)
+            "INSERT INTO provider_sessions (session, key_id, created) VALUES ($1, $2, $3)
              ON CONFLICT (session) DO UPDATE SET key_id = excluded.key_id, created = excluded.created",
         )
         .bind(session.as_bytes().as_slice())
@@ -44,8 +44,8 @@ impl ProviderLoginTable<'_> {
         .await?;
         sqlx::query(
             "DELETE FROM provider_sessions WHERE session IN (
-                SELECT session FROM provider_sessions WHERE key_id = ?1 AND session <> ?2
-                ORDER BY created DESC LIMIT -1 OFFSET ?3 - 1)",
+                SELECT session FROM provider_sessions WHERE key_id = $1 AND session <> $2
+                ORDER BY created DESC LIMIT 9223372036854775807 OFFSET $3 - 1)",
         )
         .bind(key.as_str())
         .bind(session.as_bytes().as_slice())
@@ -57,7 +57,7 @@ impl ProviderLoginTable<'_> {
 
     /// The account that logged in by this session.
     pub async fn find_by_session(&self, session: &Digest) -> Result<Option<KeyId>, StorageError> {
-        let key: Option<String> = sqlx::query_scalar("SELECT key_id FROM provider_sessions WHERE session = ?")
+        let key: Option<String> = sqlx::query_scalar("SELECT key_id FROM provider_sessions WHERE session = $1")
             .bind(session.as_bytes().as_slice())
             .fetch_optional(&self.0.pool)
             .await?;
@@ -67,13 +67,13 @@ impl ProviderLoginTable<'_> {
     /// Notes a report of a logout. Returns false if it was noted before, or too many are.
     pub async fn add_report(&self, report: &Digest, expires: Timestamp, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        sqlx::query("DELETE FROM provider_logouts WHERE expires <= ?")
+        sqlx::query("DELETE FROM provider_logouts WHERE expires <= $1")
             .bind(now.as_millis())
             .execute(&mut *change)
             .await?;
         let done = sqlx::query(
             "INSERT INTO provider_logouts (report, expires)
-             SELECT ?, ? WHERE (SELECT COUNT(*) FROM provider_logouts) < ? ON CONFLICT DO NOTHING",
+             SELECT $1, $2 WHERE (SELECT COUNT(*) FROM provider_logouts) < $3 ON CONFLICT DO NOTHING",
         )
         .bind(report.as_bytes().as_slice())
         .bind(expires.as_millis())
@@ -87,7 +87,7 @@ impl ProviderLoginTable<'_> {
     /// Adds the bound login of an account, in place of an earlier one.
     pub async fn bind(&self, login: &BoundLogin) -> Result<(), StorageError> {
         sqlx::query(
-            "INSERT INTO bound_logins (key_id, issuer, refresh_token, due) VALUES (?, ?, ?, ?)
+            "INSERT INTO bound_logins (key_id, issuer, refresh_token, due) VALUES ($1, $2, $3, $4)
              ON CONFLICT (key_id) DO UPDATE SET
                 issuer = excluded.issuer, refresh_token = excluded.refresh_token, due = excluded.due",
         )
@@ -104,8 +104,8 @@ impl ProviderLoginTable<'_> {
     /// one gets it.
     pub async fn take_due(&self, now: Timestamp, next: Timestamp, limit: u32) -> Result<Vec<BoundLogin>, StorageError> {
         let rows: Vec<(String, String, Vec<u8>)> = sqlx::query_as(
-            "UPDATE bound_logins SET due = ?1 WHERE key_id IN (
-                SELECT key_id FROM bound_logins WHERE due <= ?2 ORDER BY due LIMIT ?3)
+            "UPDATE bound_logins SET due = $1 WHERE key_id IN (
+                SELECT key_id FROM bound_logins WHERE due <= $2 ORDER BY due LIMIT $3)
              RETURNING key_id, issuer, refresh_token",
         )
         .bind(next.as_millis())
@@ -124,7 +124,7 @@ impl ProviderLoginTable<'_> {
 
     /// Replaces the refresh token of a bound login, unless another login has replaced it.
     pub async fn replace_token(&self, login: &BoundLogin, refresh_token: &[u8]) -> Result<(), StorageError> {
-        sqlx::query("UPDATE bound_logins SET refresh_token = ? WHERE key_id = ? AND refresh_token = ?")
+        sqlx::query("UPDATE bound_logins SET refresh_token = $1 WHERE key_id = $2 AND refresh_token = $3")
             .bind(refresh_token)
             .bind(login.key.as_str())
             .bind(&login.refresh_token)
@@ -135,7 +135,7 @@ impl ProviderLoginTable<'_> {
 
     /// Deletes a bound login, unless another login has replaced it. Returns false if one has.
     pub async fn unbind(&self, login: &BoundLogin) -> Result<bool, StorageError> {
-        let done = sqlx::query("DELETE FROM bound_logins WHERE key_id = ? AND refresh_token = ?")
+        let done = sqlx::query("DELETE FROM bound_logins WHERE key_id = $1 AND refresh_token = $2")
             .bind(login.key.as_str())
             .bind(&login.refresh_token)
             .execute(&self.0.pool)
@@ -146,7 +146,8 @@ impl ProviderLoginTable<'_> {
     /// Forgets everything about the logins of an account.
     pub async fn forget(&self, key: &KeyId) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
-        for statement in ["DELETE FROM provider_sessions WHERE key_id = ?", "DELETE FROM bound_logins WHERE key_id = ?"]
+        for statement in
+            ["DELETE FROM provider_sessions WHERE key_id = $1", "DELETE FROM bound_logins WHERE key_id = $1"]
         {
             sqlx::query(statement).bind(key.as_str()).execute(&mut *change).await?;
         }

@@ -80,7 +80,7 @@ pub struct RefreshTokenTable<'a>(pub(super) &'a Database);
 impl RefreshTokenTable<'_> {
     /// The refresh token with this digest, even if rotated or expired.
     pub async fn lookup(&self, digest: &Digest) -> Result<Option<RefreshTokenRow>, StorageError> {
-        let row: Option<RefreshTokenColumns> = sqlx::query_as("SELECT * FROM refresh_tokens WHERE digest = ?")
+        let row: Option<RefreshTokenColumns> = sqlx::query_as("SELECT * FROM refresh_tokens WHERE digest = $1")
             .bind(digest.as_bytes().as_slice())
             .fetch_optional(&self.0.pool)
             .await?;
@@ -91,8 +91,8 @@ impl RefreshTokenTable<'_> {
     pub async fn rotate(&self, rotation: &Rotation, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
         let rotated = sqlx::query(
-            "UPDATE refresh_tokens SET rotated = ?1, used = coalesce(used, ?1), successor = ?2, sealed = ?3
-             WHERE digest = ?4 AND rotated IS NULL AND withdrawn IS NULL",
+            "UPDATE refresh_tokens SET rotated = $1, used = coalesce(used, $1), successor = $2, sealed = $3
+             WHERE digest = $4 AND rotated IS NULL AND withdrawn IS NULL",
         )
         .bind(now.as_millis())
         .bind(rotation.new.digest.as_bytes().as_slice())
@@ -120,8 +120,8 @@ impl RefreshTokenTable<'_> {
     ) -> Result<Option<String>, StorageError> {
         let mut change = self.0.change().await?;
         let withdrawn: Option<String> = sqlx::query_scalar(
-            "UPDATE refresh_tokens SET withdrawn = ?
-             WHERE digest = ? AND used IS NULL AND rotated IS NULL AND withdrawn IS NULL RETURNING generation",
+            "UPDATE refresh_tokens SET withdrawn = $1
+             WHERE digest = $2 AND used IS NULL AND rotated IS NULL AND withdrawn IS NULL RETURNING generation",
         )
         .bind(now.as_millis())
         .bind(lost.as_bytes().as_slice())
@@ -132,7 +132,7 @@ impl RefreshTokenTable<'_> {
             return Ok(None);
         }
         grants::announce(&mut change, "generation", &generation, now).await?;
-        sqlx::query("UPDATE refresh_tokens SET rotated = ?, successor = ?, sealed = ? WHERE digest = ?")
+        sqlx::query("UPDATE refresh_tokens SET rotated = $1, successor = $2, sealed = $3 WHERE digest = $4")
             .bind(now.as_millis())
             .bind(rotation.new.digest.as_bytes().as_slice())
             .bind(&rotation.sealed)
@@ -147,7 +147,7 @@ impl RefreshTokenTable<'_> {
 
     /// Records the use of an access token of this generation.
     pub async fn touch_generation(&self, generation: &str, now: Timestamp) -> Result<(), StorageError> {
-        sqlx::query("UPDATE refresh_tokens SET used = ? WHERE generation = ? AND used IS NULL")
+        sqlx::query("UPDATE refresh_tokens SET used = $1 WHERE generation = $2 AND used IS NULL")
             .bind(now.as_millis())
             .bind(generation)
             .execute(&self.0.pool)
@@ -161,7 +161,7 @@ pub(super) async fn insert(
     grant: &GrantId,
     new: &NewRefreshToken,
 ) -> Result<(), StorageError> {
-    sqlx::query("INSERT INTO refresh_tokens (digest, generation, grant_id, expires) VALUES (?, ?, ?, ?)")
+    sqlx::query("INSERT INTO refresh_tokens (digest, generation, grant_id, expires) VALUES ($1, $2, $3, $4)")
         .bind(new.digest.as_bytes().as_slice())
         .bind(&new.generation)
         .bind(grant.as_str())
@@ -175,8 +175,9 @@ pub(super) async fn insert(
 async fn prune(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
     sqlx::query(
         "DELETE FROM refresh_tokens WHERE rowid IN (
-             SELECT rowid FROM refresh_tokens WHERE grant_id = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?
-         ) AND (rotated IS NOT NULL OR withdrawn < ?)",
+             SELECT rowid FROM refresh_tokens WHERE grant_id = $1
+             ORDER BY rowid DESC LIMIT 9223372036854775807 OFFSET $2
+         ) AND (rotated IS NOT NULL OR withdrawn < $3)",
     )
     .bind(grant.as_str())
     .bind(MAX_FAMILY)
@@ -192,7 +193,7 @@ pub(super) async fn touch(
     grant: &GrantId,
     now: Timestamp,
 ) -> Result<bool, StorageError> {
-    let done = sqlx::query("UPDATE grants SET last_used = ? WHERE id = ? AND revoked IS NULL")
+    let done = sqlx::query("UPDATE grants SET last_used = $1 WHERE id = $2 AND revoked IS NULL")
         .bind(now.as_millis())
         .bind(grant.as_str())
         .execute(change)

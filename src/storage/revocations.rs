@@ -30,7 +30,7 @@ impl RevocationTable<'_> {
     /// Revokes one access token until it expires, and announces it; does nothing if it is already revoked.
     pub async fn revoke_token(&self, jti: &str, expires: Timestamp, now: Timestamp) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
-        let done = sqlx::query("INSERT INTO revoked_tokens (jti, expires) VALUES (?, ?) ON CONFLICT DO NOTHING")
+        let done = sqlx::query("INSERT INTO revoked_tokens (jti, expires) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(jti)
             .bind(expires.as_millis())
             .execute(&mut *change)
@@ -44,14 +44,15 @@ impl RevocationTable<'_> {
 
     /// True if this access token is revoked, or the refresh token of its generation is withdrawn.
     pub async fn is_token_revoked(&self, jti: &str, generation: &str) -> Result<bool, StorageError> {
-        Ok(sqlx::query_scalar(
-            "SELECT EXISTS (SELECT 1 FROM revoked_tokens WHERE jti = ?)
-                 OR EXISTS (SELECT 1 FROM refresh_tokens WHERE generation = ? AND withdrawn IS NOT NULL)",
+        let found: i64 = sqlx::query_scalar(
+            "SELECT (SELECT count(*) FROM revoked_tokens WHERE jti = $1)
+                 + (SELECT count(*) FROM refresh_tokens WHERE generation = $2 AND withdrawn IS NOT NULL)",
         )
         .bind(jti)
         .bind(generation)
         .fetch_one(&self.0.pool)
-        .await?)
+        .await?;
+        Ok(found > 0)
     }
 
     /// Number of the newest revocation; 0 if there is none.
@@ -62,7 +63,7 @@ impl RevocationTable<'_> {
     /// Revocations after the number `sequence`, in order, with their numbers; at most 1000.
     pub async fn after(&self, sequence: i64) -> Result<Vec<(i64, Revocation)>, StorageError> {
         let rows: Vec<(i64, String, String)> = sqlx::query_as(
-            "SELECT sequence, kind, subject FROM revocations WHERE sequence > ? ORDER BY sequence LIMIT 1000",
+            "SELECT sequence, kind, subject FROM revocations WHERE sequence > $1 ORDER BY sequence LIMIT 1000",
         )
         .bind(sequence)
         .fetch_all(&self.0.pool)

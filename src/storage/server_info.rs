@@ -44,8 +44,8 @@ impl ServerInfoTable<'_> {
     /// Replaces the server information of a backend.
     pub async fn set(&self, row: &ServerInfoRow) -> Result<(), StorageError> {
         sqlx::query(
-            "INSERT INTO backend_introductions (backend, server, revision, result) VALUES (?, ?, ?, ?)
-             ON CONFLICT DO UPDATE SET server = excluded.server, revision = excluded.revision, result = excluded.result",
+            "INSERT INTO backend_introductions (backend, server, revision, result) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (backend) DO UPDATE SET server = excluded.server, revision = excluded.revision, result = excluded.result",
         )
         .bind(row.backend.as_str())
         .bind(row.server.as_bytes().as_slice())
@@ -58,7 +58,7 @@ impl ServerInfoTable<'_> {
 
     /// Deletes the server information of a backend.
     pub async fn delete(&self, backend: &BackendId) -> Result<(), StorageError> {
-        sqlx::query("DELETE FROM backend_introductions WHERE backend = ?")
+        sqlx::query("DELETE FROM backend_introductions WHERE backend = $1")
             .bind(backend.as_str())
             .execute(&self.0.pool)
             .await?;

@@ -55,8 +55,9 @@ impl SigningKeyTable<'_> {
         now: Timestamp,
     ) -> Result<bool, StorageError> {
         let done = sqlx::query(
-            "INSERT INTO signing_keys (kid, x, y, sealed, created, signs_from) SELECT ?, ?, ?, ?, ?, ?
-             WHERE (SELECT kid FROM signing_keys ORDER BY signs_from DESC, created DESC, kid DESC LIMIT 1) IS ?",
+            "INSERT INTO signing_keys (kid, x, y, sealed, created, signs_from) SELECT $1, $2, $3, $4, $5, $6
+             WHERE (SELECT kid FROM signing_keys ORDER BY signs_from DESC, created DESC, kid DESC LIMIT 1)
+                 IS NOT DISTINCT FROM $7",
         )
         .bind(&key.kid)
         .bind(&key.x)
@@ -74,7 +75,7 @@ impl SigningKeyTable<'_> {
     /// withdrawn before.
     pub async fn withdraw(&self, kid: &str, other: &SigningKeyRow, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        let done = sqlx::query("UPDATE signing_keys SET withdrawn = ? WHERE kid = ? AND withdrawn IS NULL")
+        let done = sqlx::query("UPDATE signing_keys SET withdrawn = $1 WHERE kid = $2 AND withdrawn IS NULL")
             .bind(now.as_millis())
             .bind(kid)
             .execute(&mut *change)
@@ -83,8 +84,8 @@ impl SigningKeyTable<'_> {
             return Ok(false);
         }
         sqlx::query(
-            "INSERT INTO signing_keys (kid, x, y, sealed, created, signs_from) SELECT ?, ?, ?, ?, ?, ?
-             WHERE NOT EXISTS (SELECT 1 FROM signing_keys WHERE withdrawn IS NULL AND signs_from <= ?)",
+            "INSERT INTO signing_keys (kid, x, y, sealed, created, signs_from) SELECT $1, $2, $3, $4, $5, $6
+             WHERE NOT EXISTS (SELECT 1 FROM signing_keys WHERE withdrawn IS NULL AND signs_from <= $7)",
         )
         .bind(&other.kid)
         .bind(&other.x)
@@ -102,7 +103,7 @@ impl SigningKeyTable<'_> {
     /// Deletes the keys with these ids.
     pub async fn delete(&self, kids: &[String]) -> Result<(), StorageError> {
         for kid in kids {
-            sqlx::query("DELETE FROM signing_keys WHERE kid = ?").bind(kid).execute(&self.0.pool).await?;
+            sqlx::query("DELETE FROM signing_keys WHERE kid = $1").bind(kid).execute(&self.0.pool).await?;
         }
         Ok(())
     }

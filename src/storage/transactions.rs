@@ -37,9 +37,9 @@ impl TransactionTable<'_> {
     /// if the request is already decided or another user added it.
     pub async fn add(&self, row: &TransactionRow) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        let insert = "INSERT INTO transactions (id, browser, user, request, expires) VALUES (?, ?, ?, ?, ?)
+        let insert = "INSERT INTO transactions (id, browser, user_id, request, expires) VALUES ($1, $2, $3, $4, $5)
                       ON CONFLICT (id) DO UPDATE SET browser = excluded.browser
-                      WHERE user = excluded.user AND decided IS NULL";
+                      WHERE transactions.user_id = excluded.user_id AND transactions.decided IS NULL";
         let done = sqlx::query(insert)
             .bind(row.id.as_bytes().as_slice())
             .bind(row.browser.as_bytes().as_slice())
@@ -53,7 +53,8 @@ impl TransactionTable<'_> {
         }
         sqlx::query(
             "DELETE FROM transactions WHERE id IN (
-                SELECT id FROM transactions WHERE browser = ? ORDER BY expires DESC, rowid DESC LIMIT -1 OFFSET ?)",
+                SELECT id FROM transactions WHERE browser = $1
+                ORDER BY expires DESC, rowid DESC LIMIT 9223372036854775807 OFFSET $2)",
         )
         .bind(row.browser.as_bytes().as_slice())
         .bind(MAX_PER_BROWSER)
@@ -61,7 +62,8 @@ impl TransactionTable<'_> {
         .await?;
         sqlx::query(
             "DELETE FROM transactions WHERE id IN (
-                SELECT id FROM transactions WHERE user = ? ORDER BY expires DESC, rowid DESC LIMIT -1 OFFSET ?)",
+                SELECT id FROM transactions WHERE user_id = $1
+                ORDER BY expires DESC, rowid DESC LIMIT 9223372036854775807 OFFSET $2)",
         )
         .bind(row.user.as_str())
         .bind(MAX_PER_USER)
@@ -73,7 +75,7 @@ impl TransactionTable<'_> {
 
     /// The undecided request of this id and browser session, and its expiry.
     pub async fn lookup(&self, id: &Digest, browser: &Digest) -> Result<Option<(String, Timestamp)>, StorageError> {
-        let select = "SELECT request, expires FROM transactions WHERE id = ? AND browser = ? AND decided IS NULL";
+        let select = "SELECT request, expires FROM transactions WHERE id = $1 AND browser = $2 AND decided IS NULL";
         let row: Option<(String, i64)> = sqlx::query_as(select)
             .bind(id.as_bytes().as_slice())
             .bind(browser.as_bytes().as_slice())
@@ -90,7 +92,7 @@ impl TransactionTable<'_> {
         browser: &Digest,
         now: Timestamp,
     ) -> Result<Option<(String, Timestamp)>, StorageError> {
-        let update = "UPDATE transactions SET decided = ? WHERE id = ? AND browser = ? AND decided IS NULL
+        let update = "UPDATE transactions SET decided = $1 WHERE id = $2 AND browser = $3 AND decided IS NULL
                       RETURNING request, expires";
         let row: Option<(String, i64)> = sqlx::query_as(update)
             .bind(now.as_millis())

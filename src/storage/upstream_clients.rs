@@ -36,7 +36,7 @@ pub struct UpstreamClientTable<'a>(pub(super) &'a Database);
 impl UpstreamClientTable<'_> {
     /// The registration for a server at an issuer.
     pub async fn lookup(&self, backend: &BackendId, issuer: &str) -> Result<Option<Vec<u8>>, StorageError> {
-        let client = sqlx::query_scalar("SELECT sealed FROM upstream_clients WHERE backend = ? AND issuer = ?");
+        let client = sqlx::query_scalar("SELECT sealed FROM upstream_clients WHERE backend = $1 AND issuer = $2");
         Ok(client.bind(backend.as_str()).bind(issuer).fetch_optional(&self.0.pool).await?)
     }
 
@@ -48,7 +48,7 @@ impl UpstreamClientTable<'_> {
         now: Timestamp,
     ) -> Result<(), StorageError> {
         sqlx::query(
-            "INSERT INTO upstream_clients (backend, issuer, sealed, created) VALUES (?, ?, ?, ?)
+            "INSERT INTO upstream_clients (backend, issuer, sealed, created) VALUES ($1, $2, $3, $4)
              ON CONFLICT (backend, issuer) DO UPDATE SET sealed = excluded.sealed, created = excluded.created",
         )
         .bind(backend.as_str())
@@ -62,7 +62,7 @@ impl UpstreamClientTable<'_> {
 
     /// Deletes a registration.
     pub async fn delete(&self, backend: &BackendId, issuer: &str) -> Result<(), StorageError> {
-        sqlx::query("DELETE FROM upstream_clients WHERE backend = ? AND issuer = ?")
+        sqlx::query("DELETE FROM upstream_clients WHERE backend = $1 AND issuer = $2")
             .bind(backend.as_str())
             .bind(issuer)
             .execute(&self.0.pool)
@@ -74,8 +74,8 @@ impl UpstreamClientTable<'_> {
     pub async fn add_request(&self, row: &UpstreamRequestRow, now: Timestamp) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         sqlx::query(
-            "INSERT INTO upstream_requests (state, user, backend, browser, issuer, sealed, expires)
-             VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO upstream_requests (state, user_id, backend, browser, issuer, sealed, expires)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)",
         )
         .bind(row.state.as_bytes().as_slice())
         .bind(row.user.as_str())
@@ -86,13 +86,14 @@ impl UpstreamClientTable<'_> {
         .bind(row.expires.as_millis())
         .execute(&mut *change)
         .await?;
-        sqlx::query("DELETE FROM upstream_requests WHERE expires <= ?")
+        sqlx::query("DELETE FROM upstream_requests WHERE expires <= $1")
             .bind(now.as_millis())
             .execute(&mut *change)
             .await?;
         sqlx::query(
             "DELETE FROM upstream_requests WHERE state IN (
-                SELECT state FROM upstream_requests WHERE user = ? ORDER BY expires DESC, rowid DESC LIMIT -1 OFFSET ?)",
+                SELECT state FROM upstream_requests WHERE user_id = $1
+                ORDER BY expires DESC, rowid DESC LIMIT 9223372036854775807 OFFSET $2)",
         )
         .bind(row.user.as_str())
         .bind(MAX_PER_USER)
@@ -110,7 +111,7 @@ impl UpstreamClientTable<'_> {
         now: Timestamp,
     ) -> Result<Option<(String, Vec<u8>)>, StorageError> {
         Ok(sqlx::query_as(
-            "DELETE FROM upstream_requests WHERE state = ? AND user = ? AND backend = ? AND browser = ? AND expires > ?
+            "DELETE FROM upstream_requests WHERE state = $1 AND user_id = $2 AND backend = $3 AND browser = $4 AND expires > $5
              RETURNING issuer, sealed",
         )
         .bind(state.as_bytes().as_slice())

@@ -62,8 +62,8 @@ impl UpstreamTokenTable<'_> {
     /// The tokens of a user at a server.
     pub async fn lookup(&self, user: &UserId, backend: &BackendId) -> Result<Option<UpstreamTokenRow>, StorageError> {
         let row: Option<StoredTokens> = sqlx::query_as(
-            "SELECT user, backend, server, issuer, resource, scope, sealed, connected, version
-             FROM upstream_tokens WHERE user = ? AND backend = ?",
+            "SELECT user_id, backend, server, issuer, resource, scope, sealed, connected, version
+             FROM upstream_tokens WHERE user_id = $1 AND backend = $2",
         )
         .bind(user.as_str())
         .bind(backend.as_str())
@@ -75,8 +75,8 @@ impl UpstreamTokenTable<'_> {
     /// All tokens, of this user or of all, by user and server.
     pub async fn list(&self, user: Option<&UserId>) -> Result<Vec<UpstreamTokenRow>, StorageError> {
         let rows: Vec<StoredTokens> = sqlx::query_as(
-            "SELECT user, backend, server, issuer, resource, scope, sealed, connected, version
-             FROM upstream_tokens WHERE ?1 IS NULL OR user = ?1 ORDER BY user, backend",
+            "SELECT user_id, backend, server, issuer, resource, scope, sealed, connected, version
+             FROM upstream_tokens WHERE $1 IS NULL OR user_id = $1 ORDER BY user_id, backend",
         )
         .bind(user.map(UserId::as_str))
         .fetch_all(&self.0.pool)
@@ -87,9 +87,9 @@ impl UpstreamTokenTable<'_> {
     /// Stores the tokens of a login, in place of earlier ones.
     pub async fn set(&self, row: &UpstreamTokenRow) -> Result<(), StorageError> {
         sqlx::query(
-            "INSERT INTO upstream_tokens (user, backend, server, issuer, resource, scope, sealed, connected, version)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-             ON CONFLICT (user, backend) DO UPDATE SET server = excluded.server, issuer = excluded.issuer,
+            "INSERT INTO upstream_tokens (user_id, backend, server, issuer, resource, scope, sealed, connected, version)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+             ON CONFLICT (user_id, backend) DO UPDATE SET server = excluded.server, issuer = excluded.issuer,
                 resource = excluded.resource, scope = excluded.scope, sealed = excluded.sealed,
                 connected = excluded.connected, version = version + 1",
         )
@@ -110,8 +110,8 @@ impl UpstreamTokenTable<'_> {
     /// Replaces refreshed tokens. Returns false, without changes, if they were replaced or deleted meanwhile.
     pub async fn replace(&self, row: &UpstreamTokenRow) -> Result<bool, StorageError> {
         let done = sqlx::query(
-            "UPDATE upstream_tokens SET scope = ?, sealed = ?, version = version + 1
-             WHERE user = ? AND backend = ? AND version = ?",
+            "UPDATE upstream_tokens SET scope = $1, sealed = $2, version = version + 1
+             WHERE user_id = $3 AND backend = $4 AND version = $5",
         )
         .bind(&row.scope)
         .bind(&row.sealed)
@@ -125,7 +125,7 @@ impl UpstreamTokenTable<'_> {
 
     /// Deletes tokens, which are then revoked. Returns false if there are none.
     pub async fn delete(&self, user: &UserId, backend: &BackendId) -> Result<bool, StorageError> {
-        let done = sqlx::query("DELETE FROM upstream_tokens WHERE user = ? AND backend = ?")
+        let done = sqlx::query("DELETE FROM upstream_tokens WHERE user_id = $1 AND backend = $2")
             .bind(user.as_str())
             .bind(backend.as_str())
             .execute(&self.0.pool)
@@ -136,14 +136,14 @@ impl UpstreamTokenTable<'_> {
     /// Deletes tokens that the authorization server has ended itself, unless they were replaced meanwhile.
     pub async fn forget(&self, row: &UpstreamTokenRow) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
-        sqlx::query("DELETE FROM upstream_tokens WHERE user = ? AND backend = ? AND version = ?")
+        sqlx::query("DELETE FROM upstream_tokens WHERE user_id = $1 AND backend = $2 AND version = $3")
             .bind(row.user.as_str())
             .bind(row.backend.as_str())
             .bind(row.version)
             .execute(&mut *change)
             .await?;
         // nothing to revoke; the running gateway is told all the same
-        sqlx::query("UPDATE upstream_withdrawn SET attempts = ? WHERE user = ? AND backend = ? AND sealed = ?")
+        sqlx::query("UPDATE upstream_withdrawn SET attempts = $1 WHERE user_id = $2 AND backend = $3 AND sealed = $4")
             .bind(ENDED_ELSEWHERE)
             .bind(row.user.as_str())
             .bind(row.backend.as_str())
@@ -163,7 +163,7 @@ impl UpstreamTokenTable<'_> {
             servers.iter().any(|(id, digest)| id.as_str() == backend && digest.as_bytes().as_slice() == server)
         };
         for (backend, server) in kept.iter().filter(|(backend, server)| !is_known(backend, server)) {
-            sqlx::query("DELETE FROM upstream_tokens WHERE backend = ? AND server = ?")
+            sqlx::query("DELETE FROM upstream_tokens WHERE backend = $1 AND server = $2")
                 .bind(backend)
                 .bind(server)
                 .execute(&mut *change)
@@ -174,7 +174,7 @@ impl UpstreamTokenTable<'_> {
         for backend in registered {
             let moved = kept.iter().any(|(other, server)| *other == backend && !is_known(other, server));
             if moved || servers.iter().all(|(id, _)| id.as_str() != backend) {
-                sqlx::query("DELETE FROM upstream_clients WHERE backend = ?")
+                sqlx::query("DELETE FROM upstream_clients WHERE backend = $1")
                     .bind(&backend)
                     .execute(&mut *change)
                     .await?;
@@ -186,8 +186,8 @@ impl UpstreamTokenTable<'_> {
     /// Deletes the tokens of users all of whose API keys have ended.
     pub async fn delete_of_ended_users(&self, now: Timestamp) -> Result<(), StorageError> {
         sqlx::query(
-            "DELETE FROM upstream_tokens WHERE user IN (SELECT user FROM api_keys) AND user NOT IN (
-                SELECT user FROM api_keys WHERE revoked IS NULL AND (expires IS NULL OR expires > ?))",
+            "DELETE FROM upstream_tokens WHERE user_id IN (SELECT user_id FROM api_keys) AND user_id NOT IN (
+                SELECT user_id FROM api_keys WHERE revoked IS NULL AND (expires IS NULL OR expires > $1))",
         )
         .bind(now.as_millis())
         .execute(&self.0.pool)
@@ -197,7 +197,7 @@ impl UpstreamTokenTable<'_> {
 
     /// Adds tokens that are to be revoked.
     pub async fn withdraw(&self, row: &UpstreamTokenRow) -> Result<(), StorageError> {
-        sqlx::query("INSERT INTO upstream_withdrawn (user, backend, issuer, sealed) VALUES (?, ?, ?, ?)")
+        sqlx::query("INSERT INTO upstream_withdrawn (user_id, backend, issuer, sealed) VALUES ($1, $2, $3, $4)")
             .bind(row.user.as_str())
             .bind(row.backend.as_str())
             .bind(&row.issuer)
@@ -210,7 +210,7 @@ impl UpstreamTokenTable<'_> {
     /// Deleted tokens, oldest first; at most 100.
     pub async fn withdrawn(&self) -> Result<Vec<WithdrawnTokenRow>, StorageError> {
         let rows: Vec<(i64, String, String, String, Vec<u8>, i64)> = sqlx::query_as(
-            "SELECT id, user, backend, issuer, sealed, attempts FROM upstream_withdrawn ORDER BY id LIMIT 100",
+            "SELECT id, user_id, backend, issuer, sealed, attempts FROM upstream_withdrawn ORDER BY id LIMIT 100",
         )
         .fetch_all(&self.0.pool)
         .await?;
@@ -223,7 +223,7 @@ impl UpstreamTokenTable<'_> {
 
     /// Counts an attempt to revoke deleted tokens; after the last one they are given up.
     pub async fn count_attempt(&self, id: i64) -> Result<(), StorageError> {
-        sqlx::query("UPDATE upstream_withdrawn SET attempts = attempts + 1 WHERE id = ?")
+        sqlx::query("UPDATE upstream_withdrawn SET attempts = attempts + 1 WHERE id = $1")
             .bind(id)
             .execute(&self.0.pool)
             .await?;
@@ -232,7 +232,7 @@ impl UpstreamTokenTable<'_> {
 
     /// Deletes tokens that are revoked or given up.
     pub async fn delete_withdrawn(&self, id: i64) -> Result<(), StorageError> {
-        sqlx::query("DELETE FROM upstream_withdrawn WHERE id = ?").bind(id).execute(&self.0.pool).await?;
+        sqlx::query("DELETE FROM upstream_withdrawn WHERE id = $1").bind(id).execute(&self.0.pool).await?;
         Ok(())
     }
 }

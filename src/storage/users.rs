@@ -20,10 +20,10 @@ impl UserTable<'_> {
     pub async fn list(&self, now: Timestamp) -> Result<Vec<UserOverview>, StorageError> {
         let rows = sqlx::query(
             "SELECT id, created, disabled,
-                 (SELECT count(*) FROM api_keys WHERE user = users.id AND revoked IS NULL
-                     AND (expires IS NULL OR expires > ?1)) AS keys,
-                 (SELECT count(*) FROM grants WHERE user = users.id AND revoked IS NULL AND expires > ?1) AS grants,
-                 (SELECT max(last_used) FROM api_keys WHERE user = users.id) AS last_used
+                 (SELECT count(*) FROM api_keys WHERE user_id = users.id AND revoked IS NULL
+                     AND (expires IS NULL OR expires > $1)) AS keys,
+                 (SELECT count(*) FROM grants WHERE user_id = users.id AND revoked IS NULL AND expires > $1) AS grants,
+                 (SELECT max(last_used) FROM api_keys WHERE user_id = users.id) AS last_used
              FROM users WHERE deleted IS NULL ORDER BY id",
         )
         .bind(now.as_millis())
@@ -47,7 +47,7 @@ impl UserTable<'_> {
     /// Lets nothing of a user in from now on, and announces each key and grant. Returns false if there is no such user.
     pub async fn disable(&self, user: &UserId, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        let done = sqlx::query("UPDATE users SET disabled = coalesce(disabled, ?) WHERE id = ? AND deleted IS NULL")
+        let done = sqlx::query("UPDATE users SET disabled = coalesce(disabled, $1) WHERE id = $2 AND deleted IS NULL")
             .bind(now.as_millis())
             .bind(user.as_str())
             .execute(&mut *change)
@@ -62,17 +62,18 @@ impl UserTable<'_> {
 
     /// Lets a user in again. Returns false if there is no such user.
     pub async fn enable(&self, user: &UserId) -> Result<bool, StorageError> {
-        let done = sqlx::query("UPDATE users SET disabled = NULL WHERE id = ? AND deleted IS NULL")
+        let done = sqlx::query("UPDATE users SET disabled = NULL WHERE id = $1 AND deleted IS NULL")
             .bind(user.as_str())
             .execute(&self.0.pool)
             .await?;
         Ok(done.rows_affected() > 0)
     }
 
-    /// Ends everything of a user: keys, grants, logins in browsers, sessions, accounts at servers. Returns false if there is no such user.
+    /// Ends everything of a user: keys, grants, logins in browsers, sessions, accounts at servers. Returns false if there
+    /// is no such user.
     pub async fn delete(&self, user: &UserId, now: Timestamp) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        let done = sqlx::query("UPDATE users SET deleted = ?1, disabled = ?1 WHERE id = ?2 AND deleted IS NULL")
+        let done = sqlx::query("UPDATE users SET deleted = $1, disabled = $1 WHERE id = $2 AND deleted IS NULL")
             .bind(now.as_millis())
             .bind(user.as_str())
             .execute(&mut *change)
@@ -82,22 +83,19 @@ impl UserTable<'_> {
         }
         announce_all(&mut change, user, now).await?;
         for statement in [
-            "UPDATE api_keys SET revoked = ?1 WHERE user = ?2 AND revoked IS NULL",
-            "UPDATE grants SET revoked = ?1 WHERE user = ?2 AND revoked IS NULL",
+            "UPDATE api_keys SET revoked = $1 WHERE user_id = $2 AND revoked IS NULL",
+            "UPDATE grants SET revoked = $1 WHERE user_id = $2 AND revoked IS NULL",
         ] {
             sqlx::query(statement).bind(now.as_millis()).bind(user.as_str()).execute(&mut *change).await?;
         }
         for statement in [
-            "DELETE FROM browser_sessions WHERE key_id IN (SELECT id FROM api_keys WHERE user = ?)",
-            "DELETE FROM transactions WHERE user = ?",
-            "DELETE FROM mcp_sessions WHERE user = ?",
+            "DELETE FROM browser_sessions WHERE key_id IN (SELECT id FROM api_keys WHERE user_id = $1)",
+            "DELETE FROM transactions WHERE user_id = $1",
+            "DELETE FROM mcp_sessions WHERE user_id = $1",
             // a trigger has the tokens revoked where they are from
-            "DELETE FROM upstream_tokens WHERE user = ?",
-            "DELETE FROM upstream_requests WHERE user = ?",
-            "DELETE FROM user_secrets WHERE user = ?",
-            "DELETE FROM upstream_tokens WHERE user = ?",
-            "DELETE FROM upstream_requests WHERE user = ?",
-            "DELETE FROM user_secrets WHERE user = ?",
+            "DELETE FROM upstream_tokens WHERE user_id = $1",
+            "DELETE FROM upstream_requests WHERE user_id = $1",
+            "DELETE FROM user_secrets WHERE user_id = $1",
         ] {
             sqlx::query(statement).bind(user.as_str()).execute(&mut *change).await?;
         }
@@ -109,8 +107,8 @@ impl UserTable<'_> {
 /// Announces every key and grant of a user, so that every process ends what rests on it.
 async fn announce_all(change: &mut sqlx::SqliteConnection, user: &UserId, now: Timestamp) -> Result<(), StorageError> {
     for (kind, statement) in [
-        ("key", "SELECT id FROM api_keys WHERE user = ? AND revoked IS NULL"),
-        ("grant", "SELECT id FROM grants WHERE user = ? AND revoked IS NULL"),
+        ("key", "SELECT id FROM api_keys WHERE user_id = $1 AND revoked IS NULL"),
+        ("grant", "SELECT id FROM grants WHERE user_id = $1 AND revoked IS NULL"),
     ] {
         let ids: Vec<String> = sqlx::query_scalar(statement).bind(user.as_str()).fetch_all(&mut *change).await?;
         for id in ids {
