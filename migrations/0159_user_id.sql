@@ -8,3 +8,6 @@ ALTER TABLE upstream_tokens RENAME COLUMN user TO user_id;
 ALTER TABLE upstream_withdrawn RENAME COLUMN user TO user_id;
 ALTER TABLE upstream_requests RENAME COLUMN user TO user_id;
 ALTER TABLE user_secrets RENAME COLUMN user TO user_id;
+
+-- the codes of a grant that is deleted
+CREATE INDEX codes_grant ON codes (grant_id);

@@ -1,4 +1,5 @@
-//! The SQLite database: the only module with SQL. Knows nothing of HTTP and MCP; `model` defines the meaning of rows.
+//! The database, SQLite or PostgreSQL: the only module with SQL, which is of the kind that both take. Knows nothing of HTTP
+//! and MCP; `model` defines the meaning of rows.
 //!
 //! One file for each subject, mostly a single table: [`Storage`] returns a handle for each. Look-ups return
 //! `Result<Option<T>>`; verbs are `lookup`, `find_by_*`, `add`, `list`, `count`, `delete`. Secrets are stored only as
@@ -23,6 +24,7 @@ mod grants;
 mod key_rotation;
 mod master_key;
 pub mod mcp_sessions;
+mod open;
 mod provider_logins;
 mod refresh_tokens;
 mod revocations;
@@ -33,12 +35,6 @@ mod upstream_clients;
 mod upstream_tokens;
 mod user_secrets;
 mod users;
-
-use std::{
-    path::{Path, PathBuf},
-    str::FromStr as _,
-    time::Duration,
-};
 
 pub use api_keys::KeyTable;
 pub use assertions::AssertionTable;
@@ -62,7 +58,6 @@ pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, RefreshTokenTable, Ro
 pub use revocations::{Revocation, RevocationTable};
 pub use server_info::{ServerInfoRow, ServerInfoTable};
 pub use signing_keys::{SigningKeyRow, SigningKeyTable};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 pub use transactions::{TransactionRow, TransactionTable};
 pub use upstream_clients::{UpstreamClientTable, UpstreamRequestRow};
 pub use upstream_tokens::{UpstreamTokenRow, UpstreamTokenTable, WithdrawnTokenRow};
@@ -71,50 +66,21 @@ pub use users::UserTable;
 
 use self::database::Database;
 
-/// The time to wait for a lock of the database.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// The database of one gateway. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Storage {
     database: Database,
-    /// The same file through connections that do not wait for the disk.
+    /// The same database through connections that do not wait for the disk.
     mcp_sessions: Database,
 }
 
 // === impl Storage ===
 
 impl Storage {
-    /// Opens the database at `path`: creates a missing file with mode 0600, enables WAL mode and foreign keys, waits up
-    /// to 5 s for a lock, and runs the migrations.
-    ///
-    /// A commit is on the disk when it returns, but for those of MCP sessions: they survive the end of the process in
-    /// whatever way, not that of the machine. A client whose session is gone opens another.
-    pub async fn open(path: &Path) -> Result<Self, StorageError> {
-        let _lock = prepare(path.to_owned()).await?;
-        let options = SqliteConnectOptions::new().filename(path).journal_mode(SqliteJournalMode::Wal);
-        let options = options.foreign_keys(true).busy_timeout(BUSY_TIMEOUT);
-        let durable = options.clone().synchronous(SqliteSynchronous::Full);
-        let database = Database::connect(SqlitePoolOptions::new().max_connections(4), durable).await?;
-        database.migrate().await?;
-        let relaxed = options.synchronous(SqliteSynchronous::Normal);
-        let mcp_sessions = Database::connect(SqlitePoolOptions::new().max_connections(2), relaxed).await?;
-        Ok(Self { database, mcp_sessions })
-    }
-
     /// Takes the only connection of a database in memory: reads and writes wait until it is dropped.
     #[cfg(test)]
-    pub(crate) async fn stall(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Sqlite>, StorageError> {
+    pub(crate) async fn stall(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Any>, StorageError> {
         Ok(self.database.pool.acquire().await?)
-    }
-
-    /// An empty database in memory, for tests.
-    pub async fn in_memory() -> Result<Self, StorageError> {
-        let options = SqliteConnectOptions::from_str("sqlite::memory:")?.foreign_keys(true);
-        let pool = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
-        let database = Database::connect(pool, options).await?;
-        database.migrate().await?;
-        Ok(Self { mcp_sessions: database.clone(), database })
     }
 
     /// Flushes and closes the database.
@@ -251,35 +217,5 @@ impl Storage {
     /// Values that users enter for servers.
     pub const fn user_secrets(&self) -> UserSecretTable<'_> {
         UserSecretTable(&self.database)
-    }
-}
-
-/// Creates the file and waits for its lock, on a blocking thread.
-async fn prepare(path: PathBuf) -> Result<file::Lock, StorageError> {
-    let name = path.display().to_string();
-    let prepared = tokio::task::spawn_blocking(move || {
-        // the file is closed again before SQLite opens it: closing one later would drop SQLite's own locks (POSIX fcntl)
-        file::private(&path)?;
-        file::Lock::wait(&path)
-    });
-    let prepared = prepared.await.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
-    prepared.map_err(|source| StorageError::File { path: name, source })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn every_commit_but_that_of_a_session_waits_for_the_disk() {
-        let folder = tempfile::tempdir().unwrap();
-        let storage = Storage::open(&folder.path().join("lockkeeper.sqlite3")).await.unwrap();
-        for (database, level) in [(&storage.database, 2), (&storage.mcp_sessions, 1)] {
-            let row: (i64,) = sqlx::query_as("PRAGMA synchronous").fetch_one(&database.pool).await.unwrap();
-            assert_eq!(row.0, level);
-            let row: (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&database.pool).await.unwrap();
-            assert_eq!(row.0, "wal");
-        }
-        storage.close().await;
     }
 }

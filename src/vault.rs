@@ -148,7 +148,7 @@ mod tests {
 
     #[tokio::test]
     async fn up_002_a_secret_opens_in_its_place_alone() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let (ada, eve) = (UserId::new("ada"), UserId::new("eve"));
         let (git, time) = (BackendId::parse("git").unwrap(), BackendId::parse("time").unwrap());
         let owner = VaultOwner::User(&ada);

@@ -109,7 +109,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_seconds(1_000_000);
 
     async fn keys() -> Arc<KeySet> {
-        let (storage, clock) = (Storage::in_memory().await.unwrap(), Arc::new(ManualClock::default()));
+        let (storage, clock) = (Storage::empty().await, Arc::new(ManualClock::default()));
         let deps = OAuthDeps {
             audit: Audit::new(storage.clone(), Arc::<ManualClock>::clone(&clock)),
             storage,

@@ -1,6 +1,6 @@
 //! The tables of users and API keys. Knows nothing of the text form of keys.
 
-use sqlx::SqliteConnection;
+use sqlx::AnyConnection;
 
 use super::{
     database::{Database, StorageError, moment},
@@ -163,11 +163,7 @@ impl KeyTable<'_> {
 }
 
 /// Adds a key and, if there is none of this name, its user.
-pub(super) async fn insert(
-    change: &mut SqliteConnection,
-    key: &ApiKey,
-    mac: Option<&Digest>,
-) -> Result<(), StorageError> {
+pub(super) async fn insert(change: &mut AnyConnection, key: &ApiKey, mac: Option<&Digest>) -> Result<(), StorageError> {
     let account = match &key.kind {
         KeyKind::Secret(_) => None,
         KeyKind::Account(account) => Some(account.columns()),

@@ -1,6 +1,6 @@
 //! The audit trail. Knows nothing of what happened.
 
-use sqlx::{AssertSqlSafe, Row as _, sqlite::SqliteRow};
+use sqlx::{AssertSqlSafe, Row as _, any::AnyRow};
 
 use super::database::{Database, StorageError, moment};
 use crate::support::Timestamp;
@@ -140,7 +140,7 @@ impl AuditTable<'_> {
     }
 }
 
-fn stored(row: &SqliteRow) -> Result<StoredAuditRow, sqlx::Error> {
+fn stored(row: &AnyRow) -> Result<StoredAuditRow, sqlx::Error> {
     let at: i64 = row.try_get("at")?;
     Ok(StoredAuditRow {
         sequence: row.try_get("sequence")?,
@@ -161,7 +161,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::storage::Storage;
+    use crate::storage::{Storage, database::Engine};
 
     const DAY: Duration = Duration::from_hours(24);
 
@@ -179,7 +179,7 @@ mod tests {
 
     #[tokio::test]
     async fn oa_141_rows_are_neither_changed_nor_deleted_but_from_the_old_end() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         storage.audit().add(&[1, 2, 3, 20, 30].map(row)).await.unwrap();
         for wrong in [
             "UPDATE audit_events SET user_id = 'bob'",
@@ -188,15 +188,16 @@ mod tests {
             "DELETE FROM audit_events WHERE sequence = 5",
             "REPLACE INTO audit_events SELECT * FROM audit_events WHERE sequence = 2",
         ] {
-            let refused = sqlx::query(wrong).execute(&storage.database.pool).await;
-            assert!(refused.is_err_and(|error| error.to_string().contains("append-only")), "{wrong}");
+            let refused = sqlx::query(wrong).execute(&storage.database.pool).await.unwrap_err().to_string();
+            let unknown = storage.database.engine == Engine::PostgreSql && wrong.starts_with("REPLACE");
+            assert!(unknown || refused.contains("append-only"), "{wrong}: {refused}");
         }
         assert_eq!(days(&storage).await, [1, 2, 3, 20, 30]);
     }
 
     #[tokio::test]
     async fn rows_end_by_age_and_by_number_and_the_last_week_stays() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let purge = async |day: u32, most| {
             storage.audit().purge(Timestamp::from_seconds(0) + DAY * day, most).await.unwrap();
             days(&storage).await

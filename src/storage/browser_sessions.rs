@@ -139,7 +139,7 @@ mod tests {
 
     #[tokio::test]
     async fn stale_sessions_are_deleted() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let start = Timestamp::from_seconds(1000);
         for number in 1..=3 {
             let used = start + Duration::from_secs(number);
@@ -152,7 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_key_has_a_bounded_number_of_sessions() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let start = Timestamp::from_seconds(1000);
         storage.browser_sessions().add(&session("other", "k2", start)).await.unwrap();
         for number in 0..70 {
@@ -168,7 +168,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_deleted_session_does_not_come_back() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let mut row = session("a", "k1", Timestamp::from_seconds(1));
         storage.browser_sessions().add(&row).await.unwrap();
         row.key = KeyId::new("k2");

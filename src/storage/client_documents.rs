@@ -1,7 +1,7 @@
 //! The clients that a metadata document describes, in the table of clients: the copy that somebody consented to. Knows
 //! nothing of how documents are read.
 
-use sqlx::SqliteConnection;
+use sqlx::AnyConnection;
 
 use super::{
     clients::inconsistent,
@@ -82,7 +82,7 @@ impl ClientDocumentTable<'_> {
 }
 
 async fn upsert(
-    change: &mut SqliteConnection,
+    change: &mut AnyConnection,
     client: &Client,
     consented: &Digest,
     read: Timestamp,

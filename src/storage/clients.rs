@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::SqliteConnection;
+use sqlx::AnyConnection;
 
 use super::{
     database::{Database, StorageError, moment},
@@ -218,7 +218,7 @@ impl ClientTable<'_> {
              WHERE id = $3 AND revoked IS NULL",
         )
         .bind(now.as_millis())
-        .bind([].as_slice())
+        .bind(b"".as_slice())
         .bind(id.as_str())
         .execute(&mut *change)
         .await?;
@@ -241,7 +241,7 @@ impl ClientTable<'_> {
 }
 
 /// The client of an identical registration; a revoked one first.
-async fn find(connection: &mut SqliteConnection, new: &NewClient) -> Result<Option<ExistingClient>, StorageError> {
+async fn find(connection: &mut AnyConnection, new: &NewClient) -> Result<Option<ExistingClient>, StorageError> {
     Ok(sqlx::query_as(
         "SELECT id, created, registered, revoked, expired FROM clients
          WHERE fingerprint = $1 OR (registration = $1 AND revoked IS NOT NULL) ORDER BY revoked IS NULL LIMIT 1",
@@ -251,12 +251,7 @@ async fn find(connection: &mut SqliteConnection, new: &NewClient) -> Result<Opti
     .await?)
 }
 
-async fn insert(
-    change: &mut SqliteConnection,
-    new: &NewClient,
-    bytes: i64,
-    now: Timestamp,
-) -> Result<(), StorageError> {
+async fn insert(change: &mut AnyConnection, new: &NewClient, bytes: i64, now: Timestamp) -> Result<(), StorageError> {
     // a public client keeps its id, and so does one with keys of its own
     let fingerprint = match &new.client.auth {
         ClientAuth::None | ClientAuth::PrivateKeyJwt(_) => Some(&new.registration),
@@ -273,7 +268,7 @@ async fn insert(
 }
 
 async fn insert_row(
-    change: &mut SqliteConnection,
+    change: &mut AnyConnection,
     client: &Client,
     origin: RowOrigin<'_>,
     (bytes, now): (i64, Timestamp),
@@ -314,7 +309,7 @@ async fn insert_row(
 /// Evicts clients without consent until one more of `bytes` fits: the oldest of the network with the most, none within
 /// the protected time (`OA-42`).
 async fn evict(
-    change: &mut SqliteConnection,
+    change: &mut AnyConnection,
     limits: &UnusedLimits,
     bytes: i64,
     now: Timestamp,

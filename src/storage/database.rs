@@ -1,17 +1,31 @@
 //! Database connections and errors. Knows no table.
 
+use std::time::Duration;
+
 use sqlx::{
-    Sqlite, SqlitePool, Transaction,
-    migrate::MigrateError,
-    sqlite::{SqliteConnectOptions, SqlitePoolOptions},
+    Any, AnyPool, Transaction,
+    any::{AnyPoolOptions, install_default_drivers},
+    migrate::{MigrateError, Migrator},
+    postgres::PgDatabaseError,
 };
 
 use crate::support::Timestamp;
 
+/// Maximum time to wait for a lock of the database.
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Connection pool. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Database {
-    pub(super) pool: SqlitePool,
+    pub(super) pool: AnyPool,
+    pub(super) engine: Engine,
+}
+
+/// Program that keeps the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Engine {
+    Sqlite,
+    PostgreSql,
 }
 
 /// Database error.
@@ -55,13 +69,22 @@ pub enum StorageError {
 // === impl Database ===
 
 impl Database {
-    pub(super) async fn connect(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> Result<Self, StorageError> {
-        Ok(Self { pool: pool.connect_with(options).await? })
+    /// Connects to the database at `url`. Each connection runs `settings` first.
+    pub(super) async fn connect(
+        pool: AnyPoolOptions,
+        (engine, url): (Engine, &str),
+        settings: &'static str,
+    ) -> Result<Self, StorageError> {
+        install_default_drivers();
+        let pool = pool.after_connect(move |connection, _| {
+            Box::pin(async move { sqlx::raw_sql(settings).execute(connection).await.map(drop) })
+        });
+        Ok(Self { pool: pool.connect(url).await?, engine })
     }
 
     /// Brings the schema up to date.
     pub(super) async fn migrate(&self) -> Result<(), StorageError> {
-        let migrator = sqlx::migrate!();
+        let migrator = self.engine.migrator();
         migrator.run(&self.pool).await.map_err(|error| match error {
             MigrateError::VersionMissing(found) => {
                 StorageError::Newer { found, known: migrator.iter().map(|one| one.version).max().unwrap_or(0) }
@@ -70,9 +93,37 @@ impl Database {
         })
     }
 
-    /// Begins an exclusive write transaction (`OA-143`). Rolled back unless committed.
-    pub(super) async fn change(&self) -> Result<Transaction<'static, Sqlite>, StorageError> {
-        Ok(self.pool.begin_with("BEGIN IMMEDIATE").await?)
+    /// Begins an exclusive write transaction (`OA-143`): one at a time, of all processes on the database. Rolled back
+    /// unless committed.
+    pub(super) async fn change(&self) -> Result<Transaction<'static, Any>, StorageError> {
+        match self.engine {
+            Engine::Sqlite => self.batch().await,
+            Engine::PostgreSql => {
+                let mut change = self.batch().await?;
+                // conflicts with itself and not with readers; nothing else writes to the table after the start
+                sqlx::query("LOCK TABLE gateway IN SHARE ROW EXCLUSIVE MODE").execute(&mut *change).await?;
+                Ok(change)
+            }
+        }
+    }
+
+    /// Begins a transaction whose writes depend on nothing that it reads.
+    pub(super) async fn batch(&self) -> Result<Transaction<'static, Any>, StorageError> {
+        Ok(match self.engine {
+            Engine::Sqlite => self.pool.begin_with("BEGIN IMMEDIATE").await?,
+            Engine::PostgreSql => self.pool.begin().await?,
+        })
+    }
+}
+
+// === impl Engine ===
+
+impl Engine {
+    fn migrator(self) -> Migrator {
+        match self {
+            Self::Sqlite => sqlx::migrate!(),
+            Self::PostgreSql => sqlx::migrate!("migrations/postgres"),
+        }
     }
 }
 
@@ -81,25 +132,45 @@ impl Database {
 impl StorageError {
     /// True if the values of the statement violate a constraint: other values would have succeeded.
     pub fn is_constraint(&self) -> bool {
-        // SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH
-        matches!(self.code(), Some(18..=20))
-    }
-
-    /// True if the database was busy: a retry may succeed.
-    pub fn is_busy(&self) -> bool {
-        match self {
-            Self::Query(sqlx::Error::PoolTimedOut) => true,
-            // SQLITE_BUSY and SQLITE_LOCKED
-            _ => matches!(self.code(), Some(5 | 6)),
+        match self.code() {
+            // SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH
+            Some(Code::Sqlite(code)) => matches!(code, 18..=20),
+            // data exception, integrity constraint violation, program limit exceeded
+            Some(Code::PostgreSql(state)) => ["22", "23", "54"].iter().any(|class| state.starts_with(class)),
+            None => false,
         }
     }
 
-    /// SQLite's primary result code, if there is one.
-    fn code(&self) -> Option<u32> {
-        let Self::Query(sqlx::Error::Database(error)) = self else { return None };
-        // extended codes have the primary one in their lowest byte
-        error.code()?.parse::<u32>().ok().map(|code| code & 0xff)
+    /// True if the database was busy or could not be reached: a retry may succeed.
+    pub fn is_busy(&self) -> bool {
+        match (self, self.code()) {
+            (Self::Query(sqlx::Error::PoolTimedOut | sqlx::Error::Io(_)), _) => true,
+            // SQLITE_BUSY and SQLITE_LOCKED
+            (_, Some(Code::Sqlite(code))) => matches!(code, 5 | 6),
+            // connection exception, transaction rollback, insufficient resources, operator intervention; a lock in use
+            (_, Some(Code::PostgreSql(state))) => {
+                ["08", "40", "53", "57", "55P03"].iter().any(|class| state.starts_with(class))
+            }
+            (_, None) => false,
+        }
     }
+
+    fn code(&self) -> Option<Code<'_>> {
+        let Self::Query(sqlx::Error::Database(error)) = self else { return None };
+        if let Some(error) = error.try_downcast_ref::<PgDatabaseError>() {
+            return Some(Code::PostgreSql(error.code()));
+        }
+        // extended codes have the primary one in their lowest byte
+        error.code()?.parse::<u32>().ok().map(|code| Code::Sqlite(code & 0xff))
+    }
+}
+
+/// Error code of a database.
+enum Code<'a> {
+    /// The primary result code.
+    Sqlite(u32),
+    /// SQLSTATE.
+    PostgreSql(&'a str),
 }
 
 /// A moment read back from a column.

@@ -1,6 +1,6 @@
 //! The table of grants. Knows nothing of tokens.
 
-use sqlx::SqliteConnection;
+use sqlx::AnyConnection;
 
 use super::database::{Database, StorageError, moment};
 use crate::{
@@ -189,7 +189,7 @@ impl GrantTable<'_> {
 
 /// Revokes and announces the grants of a client; returns their number.
 pub(super) async fn revoke_of_client(
-    change: &mut SqliteConnection,
+    change: &mut AnyConnection,
     client: &ClientId,
     now: Timestamp,
 ) -> Result<usize, StorageError> {
@@ -207,7 +207,7 @@ pub(super) async fn revoke_of_client(
 
 /// Adds a grant, records the consent to its client, and revokes what goes beyond the limit. At the first consent to the
 /// client, the network of its registration is returned and deleted.
-pub(super) async fn insert(change: &mut SqliteConnection, grant: &Grant) -> Result<Option<Digest>, StorageError> {
+pub(super) async fn insert(change: &mut AnyConnection, grant: &Grant) -> Result<Option<Digest>, StorageError> {
     let grant = &for_newest_key(change, grant).await?;
     sqlx::query(
         "INSERT INTO grants (id, user_id, api_key, client, endpoint, scopes, redirect_uri, created, expires)
@@ -244,7 +244,7 @@ pub(super) async fn insert(change: &mut SqliteConnection, grant: &Grant) -> Resu
 }
 
 /// The grant with the newest key, if its key was rotated while the person decided.
-async fn for_newest_key(change: &mut SqliteConnection, grant: &Grant) -> Result<Grant, StorageError> {
+async fn for_newest_key(change: &mut AnyConnection, grant: &Grant) -> Result<Grant, StorageError> {
     let newest: Option<(String, String, Option<i64>)> = sqlx::query_as(
         "SELECT newest.id, newest.user_id, newest.expires FROM api_keys AS old
          JOIN api_keys AS newest ON newest.id = old.successor WHERE old.id = $1",
@@ -259,7 +259,7 @@ async fn for_newest_key(change: &mut SqliteConnection, grant: &Grant) -> Result<
 
 /// Revokes old grants beyond the limit: first those whose code expired unredeemed, then the least recently used. The
 /// newest grant stays.
-async fn revoke_unused(change: &mut SqliteConnection, newest: &Grant) -> Result<(), StorageError> {
+async fn revoke_unused(change: &mut AnyConnection, newest: &Grant) -> Result<(), StorageError> {
     let rows: Vec<GrantRow> = sqlx::query_as(
         "SELECT * FROM grants WHERE user_id = $1 AND client = $2 AND revoked IS NULL AND expires > $3 AND id <> $4
          ORDER BY last_used IS NULL AND NOT EXISTS (SELECT 1 FROM codes WHERE grant_id = grants.id AND expires > $3),
@@ -279,7 +279,7 @@ async fn revoke_unused(change: &mut SqliteConnection, newest: &Grant) -> Result<
     Ok(())
 }
 
-async fn revoke(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
+async fn revoke(change: &mut AnyConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
     sqlx::query("UPDATE grants SET revoked = $1 WHERE id = $2")
         .bind(now.as_millis())
         .bind(grant.as_str())
@@ -290,7 +290,7 @@ async fn revoke(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) 
 
 /// Announces a revocation to every process, within the same transaction.
 pub(super) async fn announce(
-    change: &mut SqliteConnection,
+    change: &mut AnyConnection,
     kind: &'static str,
     subject: &str,
     now: Timestamp,

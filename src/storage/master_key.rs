@@ -1,6 +1,6 @@
 //! Everything that is sealed under the master key, wherever it is stored. Knows nothing of the key and of cryptography.
 
-use sqlx::{Sqlite, Transaction};
+use sqlx::{Any, Transaction};
 
 use super::database::{Database, StorageError};
 
@@ -37,7 +37,7 @@ impl MasterSealedValues<'_> {
     }
 }
 
-async fn list(change: &mut Transaction<'_, Sqlite>) -> Result<Vec<(MasterSealed, Vec<u8>)>, StorageError> {
+async fn list(change: &mut Transaction<'_, Any>) -> Result<Vec<(MasterSealed, Vec<u8>)>, StorageError> {
     // notices for the next start are no secrets
     let gateway = "SELECT name, value FROM gateway WHERE name NOT LIKE 'notice: %'";
     let mut values = rows(change, gateway, MasterSealed::GatewayValue).await?;
@@ -47,7 +47,7 @@ async fn list(change: &mut Transaction<'_, Sqlite>) -> Result<Vec<(MasterSealed,
 }
 
 async fn rows(
-    change: &mut Transaction<'_, Sqlite>,
+    change: &mut Transaction<'_, Any>,
     query: &'static str,
     kind: fn(String) -> MasterSealed,
 ) -> Result<Vec<(MasterSealed, Vec<u8>)>, StorageError> {
@@ -55,11 +55,7 @@ async fn rows(
     Ok(rows.into_iter().map(|(name, sealed)| (kind(name), sealed)).collect())
 }
 
-async fn replace(
-    change: &mut Transaction<'_, Sqlite>,
-    value: &MasterSealed,
-    sealed: &[u8],
-) -> Result<(), StorageError> {
+async fn replace(change: &mut Transaction<'_, Any>, value: &MasterSealed, sealed: &[u8]) -> Result<(), StorageError> {
     let (query, name) = match value {
         MasterSealed::GatewayValue(name) => ("UPDATE gateway SET value = $1 WHERE name = $2", name),
         MasterSealed::SigningKey(kid) => ("UPDATE signing_keys SET sealed = $1 WHERE kid = $2", kid),

@@ -1,6 +1,6 @@
 //! MCP sessions of legacy clients, so that they survive a restart. Knows nothing of their calls.
 
-use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{AnyConnection, Row as _, any::AnyRow};
 
 use super::database::{Database, StorageError};
 use crate::{
@@ -69,7 +69,7 @@ impl McpSessionTable<'_> {
             // one statement is a transaction of its own, and three times as cheap as one between BEGIN and COMMIT
             [write] => run(write, &mut *self.0.pool.acquire().await?).await,
             writes => {
-                let mut transaction = self.0.change().await?;
+                let mut transaction = self.0.batch().await?;
                 for write in writes {
                     run(write, &mut transaction).await?;
                 }
@@ -100,7 +100,7 @@ impl McpSessionTable<'_> {
     }
 }
 
-async fn run(write: &McpSessionWrite, connection: &mut SqliteConnection) -> Result<(), StorageError> {
+async fn run(write: &McpSessionWrite, connection: &mut AnyConnection) -> Result<(), StorageError> {
     match write {
         McpSessionWrite::Add(session) => add(session, connection).await,
         McpSessionWrite::Change(digest, state) => {
@@ -127,7 +127,7 @@ async fn run(write: &McpSessionWrite, connection: &mut SqliteConnection) -> Resu
     }
 }
 
-async fn add(session: &McpSession, connection: &mut SqliteConnection) -> Result<(), StorageError> {
+async fn add(session: &McpSession, connection: &mut AnyConnection) -> Result<(), StorageError> {
     sqlx::query(
         "INSERT INTO mcp_sessions (digest, user_id, client, key, endpoint, revision, implementation, capabilities, \
          log_level, subscriptions, initialized, created, last_seen)
@@ -156,7 +156,7 @@ fn list(texts: &[String]) -> String {
     serde_json::to_string(texts).unwrap_or_else(|_| "[]".to_owned())
 }
 
-fn read(row: &SqliteRow) -> Result<McpSession, StorageError> {
+fn read(row: &AnyRow) -> Result<McpSession, StorageError> {
     let digest: Vec<u8> = row.try_get("digest")?;
     let subscriptions: String = row.try_get("subscriptions")?;
     let inconsistent = StorageError::Inconsistent { table: "mcp_sessions", column: "digest" };
@@ -204,7 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_is_read_back_as_it_was_written_and_changed() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let start = Timestamp::from_seconds(100);
         let mut one = session("one", start);
         storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(one.clone()))]).await.unwrap();
@@ -221,7 +221,7 @@ mod tests {
 
     #[tokio::test]
     async fn several_writes_are_all_applied_or_none() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let add = |id| McpSessionWrite::Add(Box::new(session(id, Timestamp::from_seconds(1))));
         let error = storage.mcp_sessions().write(&[add("one"), add("two"), add("one")]).await.unwrap_err();
         assert!(error.is_constraint() && !error.is_busy());
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn idle_sessions_and_uninitialized_ones_are_deleted_after_their_timeouts() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let at = Timestamp::from_seconds;
         let mut ready = session("ready", at(50));
         ready.state.initialized = true;

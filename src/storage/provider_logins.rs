@@ -110,7 +110,7 @@ impl ProviderLoginTable<'_> {
         )
         .bind(next.as_millis())
         .bind(now.as_millis())
-        .bind(limit)
+        .bind(i64::from(limit))
         .fetch_all(&self.0.pool)
         .await?;
         let read = |(key, issuer, refresh_token): (String, String, Vec<u8>)| BoundLogin {
@@ -168,7 +168,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_seconds(1000);
 
     async fn with_keys(ids: &[&str]) -> Storage {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         for id in ids {
             let key = ApiKey {
                 id: KeyId::new(*id),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::SqliteConnection;
+use sqlx::AnyConnection;
 
 use super::{
     database::{Database, StorageError, moment},
@@ -157,7 +157,7 @@ impl RefreshTokenTable<'_> {
 }
 
 pub(super) async fn insert(
-    change: &mut SqliteConnection,
+    change: &mut AnyConnection,
     grant: &GrantId,
     new: &NewRefreshToken,
 ) -> Result<(), StorageError> {
@@ -172,7 +172,7 @@ pub(super) async fn insert(
 }
 
 /// Deletes the oldest tokens of a grant, except for the current one.
-async fn prune(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
+async fn prune(change: &mut AnyConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
     sqlx::query(
         "DELETE FROM refresh_tokens WHERE rowid IN (
              SELECT rowid FROM refresh_tokens WHERE grant_id = $1
@@ -188,11 +188,7 @@ async fn prune(change: &mut SqliteConnection, grant: &GrantId, now: Timestamp) -
 }
 
 /// Records the use of the grant; returns false if it is revoked.
-pub(super) async fn touch(
-    change: &mut SqliteConnection,
-    grant: &GrantId,
-    now: Timestamp,
-) -> Result<bool, StorageError> {
+pub(super) async fn touch(change: &mut AnyConnection, grant: &GrantId, now: Timestamp) -> Result<bool, StorageError> {
     let done = sqlx::query("UPDATE grants SET last_used = $1 WHERE id = $2 AND revoked IS NULL")
         .bind(now.as_millis())
         .bind(grant.as_str())

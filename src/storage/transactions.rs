@@ -129,7 +129,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_requests_of_a_browser_session_and_of_a_user_are_deleted() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let other = row("other", "elsewhere", "eve", 0);
         assert!(storage.transactions().add(&other).await.unwrap());
         let rows: Vec<_> = (0..100).map(|n| row(&format!("{n}"), &format!("browser {}", n / 20), "ada", n)).collect();
@@ -146,7 +146,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_is_decided_once_and_never_added_again() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let (first, moved) = (row("a", "one", "ada", 9), row("a", "two", "ada", 9));
         assert!(storage.transactions().add(&first).await.unwrap());
         assert!(storage.transactions().add(&moved).await.unwrap(), "the same user, still undecided");

@@ -105,7 +105,7 @@ impl UserTable<'_> {
 }
 
 /// Announces every key and grant of a user, so that every process ends what rests on it.
-async fn announce_all(change: &mut sqlx::SqliteConnection, user: &UserId, now: Timestamp) -> Result<(), StorageError> {
+async fn announce_all(change: &mut sqlx::AnyConnection, user: &UserId, now: Timestamp) -> Result<(), StorageError> {
     for (kind, statement) in [
         ("key", "SELECT id FROM api_keys WHERE user_id = $1 AND revoked IS NULL"),
         ("grant", "SELECT id FROM grants WHERE user_id = $1 AND revoked IS NULL"),

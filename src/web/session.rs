@@ -194,7 +194,7 @@ mod tests {
     #[tokio::test]
     async fn an_expired_session_is_invalid_and_gets_deleted() {
         let clock = Arc::new(ManualClock::default());
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let given: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
         let store = BrowserSessionStore { storage, clock: given, random: Arc::new(SeededRandom::new(1)) };
         let expiry_date = time::OffsetDateTime::UNIX_EPOCH;

@@ -118,7 +118,7 @@ impl World {
     }
 
     async fn bounded(settings: FrontendSettings, crossing: crossing::SuspensionLimits) -> Self {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = crate::support::empty_storage().await;
         Self::on(storage, Arc::new(ManualClock::default()), (settings, crossing), 1)
     }
 

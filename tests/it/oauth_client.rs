@@ -8,7 +8,6 @@ use lockkeeper::{
     model::{Bearer, RenewalError},
     oauth::OAuthSettings,
     oauth_client::{Attempt, ClientIdentity, LoginFile, LoginTarget, OpenBrowser, TokenProvider},
-    storage::Storage,
     support::{Clock, ManualClock, OsRandom},
 };
 use tempfile::TempDir;
@@ -41,7 +40,7 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let settings = OAuthSettings { backends: Authority::settings().backends, ..OAuthSettings::new(&origin) };
-        let authority = Arc::new(Authority::on(Storage::in_memory().await.unwrap(), settings, 1).await);
+        let authority = Arc::new(Authority::on(crate::support::empty_storage().await, settings, 1).await);
         let router = authority.router.clone().merge(protected(&authority, &origin));
         let mut listening = JoinSet::new();
         listening.spawn(axum::serve(listener, router).into_future());

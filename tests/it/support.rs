@@ -7,7 +7,13 @@ pub(crate) mod oauth;
 pub(crate) mod provider;
 pub(crate) mod strict;
 
+use lockkeeper::storage::Storage;
 use serde_json::Value;
+
+/// An empty database: in memory, or on the PostgreSQL server that `LOCKKEEPER_TEST_POSTGRES` names.
+pub(crate) async fn empty_storage() -> Storage {
+    Storage::for_tests(std::env::var("LOCKKEEPER_TEST_POSTGRES").ok().as_deref()).await.unwrap()
+}
 
 /// True for progress of the gateway's own about a slow server, which depends on the machine.
 pub(crate) fn depends_on_speed(params: &Value) -> bool {

@@ -233,7 +233,7 @@ mod tests {
     }
 
     async fn rows() -> (Rows, Storage) {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         (Rows::new(storage.clone(), TaskTracker::new()), storage)
     }
 

@@ -66,7 +66,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stored_secret_is_the_same_for_every_process_on_the_database() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::empty().await;
         let key = SealingKey::derived(&Secret::new("master"), "test");
         let first = stored_secret(&key, &storage, "a", &OsRandom).await.unwrap();
         assert_eq!(first.len(), 32);
@@ -78,7 +78,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_key_file_is_created_once_and_readable_by_its_owner_only() {
-        let (folder, storage) = (tempfile::tempdir().unwrap(), Storage::in_memory().await.unwrap());
+        let (folder, storage) = (tempfile::tempdir().unwrap(), Storage::empty().await);
         let source = MasterKeySource::File(folder.path().join("master.key"));
         let key = master_key(&source, &storage, &OsRandom).await.unwrap();
         let sealed = key.seal(b"x", b"c", &OsRandom).unwrap();

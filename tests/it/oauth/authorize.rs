@@ -7,7 +7,6 @@ use lockkeeper::{
     oauth::{
         BeginOutcome, LoginPrompt, MasterKeySource, OAuthSettings, RedirectTarget, StoreOutcome, Trust, UnsealError,
     },
-    storage::Storage,
     support::Secret,
 };
 use serde_json::json;
@@ -99,7 +98,7 @@ async fn oa_068_a_sealed_request_opens_for_its_browser_until_it_expires() {
 
 #[tokio::test]
 async fn a_sealed_request_opens_in_another_process() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = crate::support::empty_storage().await;
     let master = MasterKeySource::Given(Secret::new("A".repeat(43)));
     let settings = OAuthSettings { master_key: master, ..Authority::settings() };
     let one = Authority::on(storage.clone(), settings.clone(), 1).await;

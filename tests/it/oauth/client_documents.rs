@@ -6,7 +6,6 @@ use http::StatusCode;
 use lockkeeper::{
     model::{ClientDocumentPolicy, ClientId, ClientIp, DocumentTrust},
     oauth::{AuthorizationError, BeginOutcome, MasterKeySource, OAuthSettings},
-    storage::Storage,
     support::Secret,
 };
 use parking_lot::Mutex;
@@ -375,7 +374,7 @@ async fn oa_051_requests_at_once_for_one_document_share_one_reading() {
 
 #[tokio::test]
 async fn oa_051_a_host_that_is_down_for_a_day_ends_no_login() {
-    let (storage, internet) = (Storage::in_memory().await.unwrap(), internet());
+    let (storage, internet) = (crate::support::empty_storage().await, internet());
     let mut settings = settings(&internet);
     settings.master_key = MasterKeySource::Given(Secret::new("A".repeat(43)));
     let authority = Authority::on(storage.clone(), settings.clone(), 1).await;

@@ -11,7 +11,6 @@ use insta::assert_snapshot;
 use lockkeeper::{
     model::{Direct, NewKey, Rights, UserId},
     resource::{Authorized, Gate, GateSettings, MessageTicket, protect_administration},
-    storage::Storage,
     support::Clock as _,
 };
 
@@ -117,7 +116,7 @@ async fn a_token_ends_with_its_time_and_with_its_grant() {
 #[tokio::test]
 async fn a_cached_credential_needs_no_database() {
     // design rule 12
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = crate::support::empty_storage().await;
     let authority = Authority::on(storage.clone(), Authority::settings(), 1).await;
     let token = format!("Bearer {}", authority.access_token("/mcp").await);
     let key = format!("Bearer {}", authority.key.expose());

@@ -18,7 +18,7 @@ fn from(last: u8) -> IpAddr {
 #[tokio::test]
 async fn the_first_key_is_created_once() {
     let clock = Arc::new(ManualClock::default());
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = crate::support::empty_storage().await;
     let oauth = OAuth::open(storage, clock, Arc::new(OsRandom), OAuthSettings::new(ISSUER)).await.unwrap();
     let key = oauth.keys().first().await.unwrap().unwrap();
     let holder = oauth.keys().authenticate(key.expose(), HOME).await.unwrap();

@@ -162,7 +162,7 @@ async fn a_client_that_refreshes_in_a_loop_is_rate_limited() {
 
 #[tokio::test]
 async fn only_the_newest_refresh_tokens_of_a_grant_are_kept() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = crate::support::empty_storage().await;
     let authority = Authority::on(storage.clone(), Authority::settings(), 1).await;
     let (_, tokens) = authority.tokens("/mcp").await;
     let grant = authority.oauth.grants().list().await.unwrap().remove(0).grant;
@@ -191,7 +191,7 @@ async fn only_the_newest_refresh_tokens_of_a_grant_are_kept() {
 
 #[tokio::test]
 async fn a_token_that_is_revoked_again_and_again_is_written_down_once() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = crate::support::empty_storage().await;
     let authority = Authority::on(storage.clone(), Authority::settings(), 1).await;
     let (client, tokens) = authority.tokens("/mcp").await;
     for _ in 0..3 {

@@ -8,7 +8,6 @@ use lockkeeper::{
         KeyRefusal, MasterKeySource, OAuthSettings,
         signing::{RotationStart, SigningKeyUse},
     },
-    storage::Storage,
     support::Secret,
 };
 use serde_json::Value;
@@ -97,7 +96,7 @@ async fn n_132_a_retired_key_verifies_until_its_last_token_has_expired() {
 
 #[tokio::test]
 async fn oa_101_a_withdrawn_key_ends_its_tokens_in_every_process_and_no_others() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = crate::support::empty_storage().await;
     let master_key = MasterKeySource::Given(Secret::new("A".repeat(43)));
     let settings = OAuthSettings { master_key, ..Authority::settings() };
     let one = Authority::on(storage.clone(), settings.clone(), 1).await;

@@ -60,7 +60,7 @@ impl Authority {
     }
 
     pub(crate) async fn with(settings: OAuthSettings) -> Self {
-        Self::on(Storage::in_memory().await.unwrap(), settings, 1).await
+        Self::on(crate::support::empty_storage().await, settings, 1).await
     }
 
     /// One of several processes on this store; each needs its own seed.

@@ -1,7 +1,7 @@
 //! Apps that a metadata document describes, in the browser.
 
 use http::{StatusCode, header};
-use lockkeeper::{oauth::OAuthSettings, storage::Storage};
+use lockkeeper::oauth::OAuthSettings;
 use serde_json::json;
 
 use super::site::{CALLBACK, ROOT, Site};
@@ -16,7 +16,7 @@ async fn open() -> Site {
     let document = json!({ "client_id": APP, "client_name": "The <app>", "redirect_uris": [CALLBACK] });
     internet.host("1.1.1.1", move |_| json_response("", &document));
     let settings = OAuthSettings { fetcher: Some(internet.fetcher()), ..OAuthSettings::new(ROOT) };
-    Site::with(Storage::in_memory().await.unwrap(), settings).await
+    Site::with(crate::support::empty_storage().await, settings).await
 }
 
 #[tokio::test]

@@ -77,7 +77,7 @@ fn upstream(storage: &Storage, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>)
 
 impl Site {
     pub(super) async fn open() -> Self {
-        Self::on(Storage::in_memory().await.unwrap()).await
+        Self::on(crate::support::empty_storage().await).await
     }
 
     /// A site with the group `work` of the backends `files` and `search`.
@@ -102,7 +102,7 @@ impl Site {
         let clock: Arc<ManualClock> = Arc::default();
         let provider = ScriptedProvider::open(Arc::clone(&clock));
         let fetcher = provider.internet.fetcher();
-        let base = (Storage::in_memory().await.unwrap(), oauth::OAuthSettings::new(ROOT));
+        let base = (crate::support::empty_storage().await, oauth::OAuthSettings::new(ROOT));
         let site = Self::assemble(base, clock, |clock, random| {
             let key = SealingKey::ephemeral(&*random);
             Providers::new(vec![spec], OpenIdDeps { fetcher, clock, random, key, root: ROOT.to_owned() })

@@ -1,0 +1,125 @@
+//! Opening a database: a file of SQLite, or a PostgreSQL server. Knows no table.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use sqlx::{AssertSqlSafe, any::AnyPoolOptions};
+use url::Url;
+
+use super::{
+    Storage,
+    database::{Database, Engine, LOCK_TIMEOUT, StorageError},
+    file,
+};
+
+/// Settings of each connection to a file.
+const DURABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL";
+const RELAXED: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL";
+
+/// Settings of each connection to a server: nothing waits without end for a lock or for a server that has stalled.
+const LIMITED: &str = "SET lock_timeout = '5s'; SET statement_timeout = '10s'; \
+                       SET idle_in_transaction_session_timeout = '30s'";
+const LIMITED_RELAXED: &str = "SET lock_timeout = '5s'; SET statement_timeout = '10s'; \
+                               SET idle_in_transaction_session_timeout = '30s'; SET synchronous_commit = off";
+
+// === impl Storage ===
+
+impl Storage {
+    /// Opens the SQLite database at `path`: creates a missing file with mode 0600, enables WAL mode and foreign keys,
+    /// waits up to 5 s for a lock, and runs the migrations.
+    ///
+    /// A commit is on the disk when it returns, but for those of MCP sessions: they survive the end of the process in
+    /// whatever way, not that of the machine. A client whose session is gone opens another.
+    pub async fn open(path: &Path) -> Result<Self, StorageError> {
+        let _lock = prepare(path.to_owned()).await?;
+        let url = file_url(path)?;
+        let place = (Engine::Sqlite, url.as_str());
+        let database = Database::connect(AnyPoolOptions::new().max_connections(4), place, DURABLE).await?;
+        database.migrate().await?;
+        let mcp_sessions = Database::connect(AnyPoolOptions::new().max_connections(2), place, RELAXED).await?;
+        Ok(Self { database, mcp_sessions })
+    }
+
+    /// Connects to the PostgreSQL database at `url`, with up to 20 connections, and runs the migrations. Waits up to 5 s
+    /// for a connection or a lock, and 10 s for an answer. Commits are as durable as those of [`Storage::open`].
+    pub async fn connect(url: &str) -> Result<Self, StorageError> {
+        let place = (Engine::PostgreSql, url);
+        let limited = |connections| AnyPoolOptions::new().max_connections(connections).acquire_timeout(LOCK_TIMEOUT);
+        // apart, since a migration may take its time
+        let migrating = Database::connect(limited(1), place, "").await?;
+        migrating.migrate().await?;
+        migrating.pool.close().await;
+        let database = Database::connect(limited(16), place, LIMITED).await?;
+        // open at all times: requests wait for them
+        let mcp_sessions = Database::connect(limited(4).min_connections(4), place, LIMITED_RELAXED).await?;
+        Ok(Self { database, mcp_sessions })
+    }
+
+    /// An empty database in memory, which ends with the process.
+    pub async fn in_memory() -> Result<Self, StorageError> {
+        let pool = AnyPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+        let place = (Engine::Sqlite, "sqlite::memory:");
+        let database = Database::connect(pool, place, "").await?;
+        database.migrate().await?;
+        Ok(Self { mcp_sessions: database.clone(), database })
+    }
+
+    /// An empty database for tests: in memory, or a new schema of the PostgreSQL database at `server`, which stays there.
+    pub async fn for_tests(server: Option<&str>) -> Result<Self, StorageError> {
+        static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+        let Some(server) = server else { return Self::in_memory().await };
+        let schema = format!("test_{}_{}", std::process::id(), SCHEMAS.fetch_add(1, Ordering::Relaxed));
+        let place = (Engine::PostgreSql, server);
+        let database = Database::connect(AnyPoolOptions::new().max_connections(1), place, "").await?;
+        sqlx::raw_sql(AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).execute(&database.pool).await?;
+        database.pool.close().await;
+        Self::connect(&format!("{server}?options[search_path]={schema}")).await
+    }
+}
+
+/// Creates the file and waits for its lock, on a blocking thread.
+async fn prepare(path: PathBuf) -> Result<file::Lock, StorageError> {
+    let name = path.display().to_string();
+    let prepared = tokio::task::spawn_blocking(move || {
+        // the file is closed again before SQLite opens it: closing one later would drop SQLite's own locks (POSIX fcntl)
+        file::private(&path)?;
+        file::Lock::wait(&path)
+    });
+    let prepared = prepared.await.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
+    prepared.map_err(|source| StorageError::File { path: name, source })
+}
+
+/// The URL of a file, as the driver reads it.
+fn file_url(path: &Path) -> Result<String, StorageError> {
+    let unusable = |source| StorageError::File { path: path.display().to_string(), source };
+    let url = Url::from_file_path(std::path::absolute(path).map_err(unusable)?);
+    let url = url.map_err(|()| unusable(std::io::ErrorKind::InvalidFilename.into()))?;
+    Ok(format!("sqlite://{}", url.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Storage {
+        /// An empty database: in memory, or on the PostgreSQL server that `LOCKKEEPER_TEST_POSTGRES` names.
+        pub(crate) async fn empty() -> Self {
+            Self::for_tests(std::env::var("LOCKKEEPER_TEST_POSTGRES").ok().as_deref()).await.unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn every_commit_but_that_of_a_session_waits_for_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let storage = Storage::open(&folder.path().join("lock keeper%20?.sqlite3")).await.unwrap();
+        for (database, level) in [(&storage.database, 2), (&storage.mcp_sessions, 1)] {
+            let row: (i64,) = sqlx::query_as("PRAGMA synchronous").fetch_one(&database.pool).await.unwrap();
+            assert_eq!(row.0, level);
+            let row: (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&database.pool).await.unwrap();
+            assert_eq!(row.0, "wal");
+        }
+        storage.close().await;
+    }
+}
