@@ -7,6 +7,7 @@ mod call_path;
 mod client_metadata;
 mod control;
 mod data_lock;
+pub mod database;
 mod events;
 mod http_service;
 mod known_servers;
@@ -47,7 +48,7 @@ use crate::{
     oauth::{self, BackendNames, OAuth, master_key},
     openid::{OpenIdDeps, Providers},
     resource::Gate,
-    storage::Storage,
+    storage::{DatabaseClaim, Storage},
     support::{Clock, SealingKey, Secret},
     telemetry::Telemetry,
     upstream::{SignAssertion, Upstream, UpstreamDeps},
@@ -64,7 +65,8 @@ pub struct App {
     first_key: Option<Secret>,
     control: ControlFile,
     data_dir: PathBuf,
-    lock: DataLock,
+    /// Folder and database are used by one gateway.
+    locks: (DataLock, DatabaseClaim),
     parts: Parts,
     background: Background,
     reloader: Arc<Reloader>,
@@ -119,7 +121,8 @@ impl App {
         config::files::create(&config.data_dir)
             .with_context(|| format!("the data folder {} cannot be used", config.data_dir.display()))?;
         let lock = DataLock::take(&config.data_dir)?;
-        let storage = Storage::open(&config::files::database(&config.data_dir)).await?;
+        let storage = database::open(&config.database).await?;
+        let claim = database::claim(&storage, &config.database).await?;
         let mut oauth_settings = module_settings::oauth(&config, &public_url);
         oauth_settings.fetcher = world.fetcher.clone();
         // under the lock of the folder
@@ -160,7 +163,7 @@ impl App {
             first_key,
             control,
             data_dir,
-            lock,
+            locks: (lock, claim),
             parts,
             background,
             reloader,
@@ -192,7 +195,7 @@ impl App {
     /// configured time, and all parts are ended in the reverse order of their creation. A panic of a thread ends it
     /// too.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, service, connections, control, data_dir, lock, parts, background, shutdown, .. } = self;
+        let Self { listener, service, connections, control, data_dir, locks, parts, background, shutdown, .. } = self;
         let threads = listener::WorkerThreads::start(module_settings::workers())?;
         parts.watch(background);
         let drain = CancellationToken::new();
@@ -218,7 +221,7 @@ impl App {
         control.remove(&data_dir);
         parts.end().await;
         drop(threads);
-        drop(lock);
+        drop(locks);
         outcome
     }
 }

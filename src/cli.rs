@@ -25,6 +25,7 @@ mod known_backends;
 pub mod list;
 mod long_names;
 pub mod master_key;
+pub mod migrate;
 pub mod output;
 pub mod page_viewer;
 mod pasted_address;
@@ -138,6 +139,8 @@ pub enum Command {
     /// Rotates the key that encrypts the secrets in the database
     #[command(subcommand)]
     MasterKey(master_key::MasterKeyCommand),
+    /// Moves the data into another database
+    Migrate(migrate::MigrateArgs),
     /// Shows a message as a client or server of another protocol version gets it
     Translate(translate::TranslateArgs),
     /// Exits with 0 if the running gateway answers (for containers)
@@ -202,6 +205,7 @@ impl Command {
             Self::Audit(args) => args.run(process).await,
             Self::Upstream(command) => command.run(process).await,
             Self::MasterKey(command) => command.run(process).await,
+            Self::Migrate(args) => args.run(process).await,
             Self::Translate(args) => args.run(process),
             Self::Healthcheck(args) => args.run(process).await,
             Self::Version(args) => {

@@ -15,6 +15,7 @@ mod client_entry;
 mod client_file;
 pub mod clients;
 mod configuration;
+mod database;
 mod dialect;
 mod disclosure;
 mod env_file;
@@ -48,11 +49,14 @@ pub mod units;
 pub use self::{
     clients::ClientsConfig,
     configuration::{Config, ConfigSource, DEFAULT_LISTEN},
+    database::{DatabasePlace, DatabaseUrl},
     environment::Environment,
     http::HttpConfig,
     inputs::{InputKind, OpenInput},
     limits::LimitsConfig,
-    load::{CommandLineOptions, SingleServer, data_dir, is_of_another_program, load, open_inputs, source},
+    load::{
+        CommandLineOptions, DataPlaces, SingleServer, data_places, is_of_another_program, load, open_inputs, source,
+    },
     log::{LogConfig, LogFormat},
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,

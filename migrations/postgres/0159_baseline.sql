@@ -24,7 +24,7 @@ CREATE TABLE api_keys (
     expires BIGINT,
     last_used BIGINT,
     revoked BIGINT,
-    successor TEXT REFERENCES api_keys (id),
+    successor TEXT REFERENCES api_keys (id) DEFERRABLE,
     retires BIGINT,
     kind TEXT NOT NULL DEFAULT 'secret',
     issuer TEXT,

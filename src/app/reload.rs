@@ -125,6 +125,7 @@ fn pending(running: &Config, other: &Config) -> Vec<&'static str> {
         ("listen", running.listen == other.listen),
         ("public_url", running.public_url == other.public_url),
         ("data_dir", running.data_dir == other.data_dir),
+        ("database", running.database == other.database),
         ("[limits]", running.limits == other.limits),
         ("[auth]", running.auth == other.auth),
         ("[login]", running.login == other.login),

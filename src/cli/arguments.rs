@@ -1,11 +1,9 @@
 //! Arguments of several commands. Knows nothing of the commands.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use super::{failure::CommandFailure, process::ProcessContext};
-use crate::config::{self, CommandLineOptions, Config, Environment};
+use crate::config::{self, CommandLineOptions, Config, DataPlaces, Environment};
 
 /// A single server.
 #[derive(Debug, Clone, Default, Args)]
@@ -39,9 +37,9 @@ impl SingleServerArgs {
     }
 }
 
-/// The folder of the gateway's data.
-pub fn data_folder(process: &ProcessContext) -> Result<PathBuf, CommandFailure> {
-    Ok(config::data_dir(&process.options.given(), &process.environment, &process.folder)?)
+/// The places of the gateway's data.
+pub fn data_places(process: &ProcessContext) -> Result<DataPlaces, CommandFailure> {
+    Ok(config::data_places(&process.options.given(), &process.environment, &process.folder)?)
 }
 
 /// Advice about settings that are valid, and perhaps not meant.

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use clap::Subcommand;
 
-use super::{arguments, failure::CommandFailure, process::ProcessContext};
+use super::{arguments, failure::CommandFailure, process::ProcessContext, store};
 use crate::{
-    app::{DataLock, DataLockError},
+    app::{DataLock, DataLockError, database},
     audit::{Audit, AuditEvent, KeyEvent},
-    config::files,
+    config::{DataPlaces, files},
     oauth::master_key,
-    storage::Storage,
     support::{OsRandom, SystemClock},
 };
 
@@ -42,21 +41,17 @@ impl MasterKeyCommand {
 }
 
 async fn rotate(process: &mut ProcessContext) -> Result<(), CommandFailure> {
-    let folder = arguments::data_folder(process)?;
-    let database = files::database(&folder);
-    if !database.exists() {
-        return Err(CommandFailure::failed(format!("there is no gateway data in {}", folder.display()))
-            .advise("set the folder: `--data-dir DIR` or `--config FILE`"));
-    }
+    let DataPlaces { folder, database } = arguments::data_places(process)?;
+    store::exists(&database)?;
     let _lock = DataLock::take(&folder).map_err(|error| match error {
         DataLockError::InUse { .. } => CommandFailure::failed("the master key was not rotated")
             .why(error)
             .advise("stop the gateway first: it keeps the key in memory"),
         DataLockError::Unusable(..) => CommandFailure::failed("the master key was not rotated").why(error),
     })?;
-    let storage = Storage::open(&database).await.map_err(|error| {
-        CommandFailure::failed(format!("the database in {} cannot be opened", folder.display())).why(error)
-    })?;
+    let storage = database::open(&database)
+        .await
+        .map_err(|error| CommandFailure::failed(format!("the database {database} cannot be opened")).why(error))?;
     let rotated = master_key::rotate(&files::master_key(&folder), &storage, &OsRandom).await;
     if rotated.is_ok() {
         let audit = Audit::new(storage.clone(), Arc::new(SystemClock));

@@ -66,8 +66,8 @@ impl StdioArgs {
             backends = config.backends.len(),
             "serving one client on standard input and output"
         );
-        let data_dir = config::data_dir(&self.given(process), &process.environment, &process.folder);
-        let records = data_dir.ok().map(|data_dir| files::local_records(&data_dir));
+        let places = config::data_places(&self.given(process), &process.environment, &process.folder);
+        let records = places.ok().map(|places| files::local_records(&places.folder));
         serve(&config, records, telemetry).await
     }
 

@@ -5,7 +5,8 @@ use std::{path::Path, sync::Arc};
 
 use super::{arguments, failure::CommandFailure, process::ProcessContext};
 use crate::{
-    config::files,
+    app::database,
+    config::{DataPlaces, DatabasePlace, files},
     oauth::{self, MasterKeySource, OAuth, OAuthSettings},
     storage::{self, Storage},
     support::{Clock, OsRandom, SystemClock, Timestamp},
@@ -32,17 +33,15 @@ pub struct AdminStore {
 impl AdminStore {
     /// Opens the database in the gateway's data folder.
     pub async fn open(process: &ProcessContext, absent: IfMissing) -> Result<Self, CommandFailure> {
-        let folder = arguments::data_folder(process)?;
-        let database = files::database(&folder);
-        if absent == IfMissing::Refuse && !database.exists() {
-            return Err(CommandFailure::failed(format!("there is no gateway data in {}", folder.display()))
-                .advise("set the folder: `--data-dir DIR` or `--config FILE`"));
+        let DataPlaces { folder, database } = arguments::data_places(process)?;
+        if absent == IfMissing::Refuse {
+            exists(&database)?;
         }
         let unusable = |why: &dyn std::fmt::Display| {
-            CommandFailure::failed(format!("the database in {} cannot be opened", folder.display())).why(why)
+            CommandFailure::failed(format!("the database {database} cannot be opened")).why(why)
         };
         files::create(&folder).map_err(|error| unusable(&error))?;
-        let storage = Storage::open(&database).await.map_err(|error| unusable(&error))?;
+        let storage = database::open(&database).await.map_err(|error| unusable(&error))?;
         let oauth = open_oauth(&storage, &folder).await.map_err(|error| unusable(&error))?;
         Ok(Self { oauth, storage })
     }
@@ -53,6 +52,18 @@ impl AdminStore {
             tracing::warn!(%error, "the audit trail could not be written");
         }
         self.storage.close().await;
+    }
+}
+
+/// Refuses a file that is not there.
+pub fn exists(database: &DatabasePlace) -> Result<(), CommandFailure> {
+    match database {
+        DatabasePlace::File(path) if !path.exists() => {
+            let folder = path.parent().unwrap_or(path);
+            Err(CommandFailure::failed(format!("there is no gateway data in {}", folder.display()))
+                .advise("set the folder: `--data-dir DIR` or `--config FILE`"))
+        }
+        DatabasePlace::File(_) | DatabasePlace::Server(_) => Ok(()),
     }
 }
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    clients::ClientsConfig, environment::Environment, http::HttpConfig, limits::LimitsConfig, log::LogConfig,
-    problem::ConfigProblem, public_url::PublicUrl, stdio::StdioConfig,
+    clients::ClientsConfig, database::DatabasePlace, environment::Environment, http::HttpConfig, limits::LimitsConfig,
+    log::LogConfig, problem::ConfigProblem, public_url::PublicUrl, stdio::StdioConfig,
 };
 use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LoginProvider, Naming};
 
@@ -24,8 +24,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The URL of the gateway for clients; `None` only if `listen` is a loopback address: see [`Config::public_url`].
     pub public_url: Option<PublicUrl>,
-    /// The data folder, with the database.
+    /// The data folder.
     pub data_dir: PathBuf,
+    /// The database: a file in the data folder, unless set otherwise.
+    pub database: DatabasePlace,
     /// Limits.
     pub limits: LimitsConfig,
     /// The authorization server.

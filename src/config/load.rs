@@ -14,6 +14,7 @@ use super::{
     client_file::ClientFile,
     clients::ClientsConfig,
     configuration::{ADJACENT, Config, ConfigSource, DEFAULT_LISTEN},
+    database::DatabasePlace,
     dialect::Dialect,
     environment::Environment,
     expand::ReferenceSources,
@@ -70,12 +71,22 @@ pub enum SingleServer {
     Url(String),
 }
 
+/// Places of the gateway's data.
+#[derive(Debug, Clone)]
+pub struct DataPlaces {
+    /// The data folder.
+    pub folder: PathBuf,
+    /// The database.
+    pub database: DatabasePlace,
+}
+
 /// Options of a file. An option that command line or environment may override is `None` if absent.
 #[derive(Default)]
 struct FileOptions {
     listen: Option<SocketAddr>,
     public_url: Option<PublicUrl>,
     data_dir: Option<PathBuf>,
+    database: Option<DatabasePlace>,
     limits: LimitsConfig,
     auth: AuthPolicy,
     login: Vec<LoginProvider>,
@@ -115,6 +126,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     }
     let filter = loader.said("--log", given.log.clone(), "LOCKKEEPER_LOG", log::filter);
     let data_dir = loader.data_dir(file.data_dir);
+    let database = loader.database(file.database, &data_dir);
     if !loader.problems.is_empty() {
         return Err(ConfigProblems(loader.problems));
     }
@@ -126,6 +138,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
         listen,
         public_url,
         data_dir,
+        database,
         limits,
         auth,
         login,
@@ -143,19 +156,20 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     })
 }
 
-/// Finds the data folder, for commands that need nothing else; other errors of the file are ignored.
-pub fn data_dir(
+/// Finds the data, for commands that need nothing else; other errors of the file are ignored.
+pub fn data_places(
     given: &CommandLineOptions,
     environment: &Environment,
     folder: &Path,
-) -> Result<PathBuf, ConfigProblems> {
+) -> Result<DataPlaces, ConfigProblems> {
     let mut loader = Loader { given, environment, folder, problems: Vec::new() };
-    let in_file = match (&given.data_dir, environment.get("LOCKKEEPER_DATA_DIR"), loader.source()) {
-        (None, None, ConfigSource::Named(path) | ConfigSource::Adjacent(path)) => loader.data_dir_of(&path),
-        _ => None,
+    let (data_dir, database) = match loader.source() {
+        ConfigSource::Named(path) | ConfigSource::Adjacent(path) => loader.places_in(&path),
+        ConfigSource::CommandLine | ConfigSource::Demo => (None, None),
     };
-    let data_dir = loader.data_dir(in_file);
-    if loader.problems.is_empty() { Ok(data_dir) } else { Err(ConfigProblems(loader.problems)) }
+    let folder = loader.data_dir(data_dir);
+    let database = loader.database(database, &folder);
+    if loader.problems.is_empty() { Ok(DataPlaces { folder, database }) } else { Err(ConfigProblems(loader.problems)) }
 }
 
 /// True if a file with this name and this text lists the servers of another program.
@@ -298,9 +312,22 @@ impl Loader<'_> {
         self.folder.join(folder).components().collect()
     }
 
-    /// Reads only `data_dir` of the file, and reports an error in it.
-    fn data_dir_of(&mut self, path: &Path) -> Option<PathBuf> {
-        let (_, document) = self.document(path).filter(|(format, _)| *format == FileFormat::Toml)?;
+    fn database(&mut self, in_file: Option<DatabasePlace>, data_dir: &Path) -> DatabasePlace {
+        let variable = "LOCKKEEPER_DATABASE";
+        let said = match self.environment.get(variable).filter(|text| !text.is_empty()) {
+            Some(text) => DatabasePlace::parse(text)
+                .map_err(|what| self.problems.push(ConfigProblem::new(ConfigPlace::Variable(variable), what)))
+                .ok(),
+            None => in_file,
+        };
+        said.map_or_else(|| DatabasePlace::in_folder(data_dir), |place| place.from_folder(self.folder))
+    }
+
+    /// Reads only `data_dir` and `database` of the file, and reports an error in them.
+    fn places_in(&mut self, path: &Path) -> (Option<PathBuf>, Option<DatabasePlace>) {
+        let Some((_, document)) = self.document(path).filter(|(format, _)| *format == FileFormat::Toml) else {
+            return (None, None);
+        };
         let base = self.base(path);
         let sources = ReferenceSources { environment: self.environment, folder: &base, inputs: &self.given.inputs };
         let reader = SectionReader {
@@ -309,15 +336,22 @@ impl Loader<'_> {
             problems: RefCell::default(),
             without_effect: RefCell::default(),
         };
-        let data_dir = reader.root().text("data_dir").map(|text| base.join(text));
+        let mut root = reader.root();
+        let data_dir = root.text("data_dir").map(|text| base.join(text));
+        let database = database_in(&mut root, &base);
+        drop(root);
         self.problems.append(&mut reader.into_problems());
-        data_dir
+        (data_dir, database)
     }
 
     /// Base of relative paths in a file: its own folder.
     fn base(&self, path: &Path) -> PathBuf {
         self.folder.join(path).parent().map_or_else(|| self.folder.to_owned(), Path::to_owned)
     }
+}
+
+fn database_in(root: &mut Section<'_>, base: &Path) -> Option<DatabasePlace> {
+    root.parsed("database", DatabasePlace::parse).map(|place| place.from_folder(base))
 }
 
 /// Reads a `lockkeeper.toml`.
@@ -332,6 +366,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         listen: root.parsed("listen", parse_listen),
         public_url: root.parsed("public_url", PublicUrl::parse),
         data_dir: root.text("data_dir").map(|text| base.join(text)),
+        database: database_in(&mut root, base),
         limits: LimitsConfig::read(&mut sections.0),
         auth: auth::read(&mut sections.1),
         login: login::read_all(root.table("login"), &names),

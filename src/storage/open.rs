@@ -102,11 +102,12 @@ fn file_url(path: &Path) -> Result<String, StorageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Environment;
 
     impl Storage {
         /// An empty database: in memory, or on the PostgreSQL server that `LOCKKEEPER_TEST_POSTGRES` names.
         pub(crate) async fn empty() -> Self {
-            Self::for_tests(std::env::var("LOCKKEEPER_TEST_POSTGRES").ok().as_deref()).await.unwrap()
+            Self::for_tests(Environment::system().get("LOCKKEEPER_TEST_POSTGRES")).await.unwrap()
         }
     }
 

@@ -70,6 +70,7 @@ fn the_help_has_every_command() {
       audit         Prints the audit trail
       upstream      Shows and ends the accounts that users have connected at servers
       master-key    Rotates the key that encrypts the secrets in the database
+      migrate       Moves the data into another database
       translate     Shows a message as a client or server of another protocol version gets it
       healthcheck   Exits with 0 if the running gateway answers (for containers)
       version       Shows the version and the supported protocol versions

@@ -1,5 +1,7 @@
 //! The `storage` module, tested through its public interface.
 
+mod postgres;
+
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
 use lockkeeper::{
@@ -245,53 +247,4 @@ async fn unused_clients_are_limited_in_bytes() {
     let fewer = UnusedLimits { clients: 2, ..limits };
     storage.clients().purge(&fewer, later + limits.protected).await.unwrap();
     assert_eq!(names(&storage).await.len(), 1, "one more fits");
-}
-
-/// A query for the columns and one for the indexes, each as one text, in SQLite and PostgreSQL.
-const SQLITE_COLUMNS: &str = "
-    SELECT tables.name || '.' || columns.name || ' ' || lower(columns.type) || CASE
-        WHEN columns.\"notnull\" OR columns.pk > 0 THEN ' not null' ELSE '' END || coalesce(' ' || columns.dflt_value, '')
-    FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns
-    WHERE tables.type = 'table' AND tables.name NOT LIKE '\\_%' ESCAPE '\\' AND tables.name NOT LIKE 'sqlite%'";
-const POSTGRES_COLUMNS: &str = "
-    SELECT table_name || '.' || column_name || ' '
-        || CASE data_type WHEN 'bytea' THEN 'blob' WHEN 'bigint' THEN 'integer' ELSE data_type END
-        || CASE is_nullable WHEN 'NO' THEN ' not null' ELSE '' END
-        || coalesce(' ' || replace(column_default, '::text', ''), '')
-    FROM information_schema.columns
-    WHERE table_schema = current_schema AND table_name NOT LIKE '\\_%' AND column_name <> 'rowid'";
-const SQLITE_INDEXES: &str = "
-    SELECT indexes.tbl_name || '.' || indexes.name || ' (' || (
-        SELECT group_concat(name, ', ') FROM (SELECT name FROM pragma_index_info(indexes.name) ORDER BY seqno)) || ')'
-        || CASE WHEN indexes.sql LIKE 'CREATE UNIQUE%' THEN ' unique' ELSE '' END
-        || CASE WHEN indexes.sql LIKE '% WHERE %' THEN ' partial' ELSE '' END
-    FROM sqlite_schema AS indexes WHERE indexes.type = 'index' AND indexes.sql IS NOT NULL";
-const POSTGRES_INDEXES: &str = "
-    SELECT tablename || '.' || indexname || ' (' || replace(split_part(split_part(indexdef, '(', 2), ')', 1), ' DESC', '') || ')'
-        || CASE WHEN indexdef LIKE 'CREATE UNIQUE%' THEN ' unique' ELSE '' END
-        || CASE WHEN indexdef LIKE '% WHERE %' THEN ' partial' ELSE '' END
-    FROM pg_indexes WHERE schemaname = current_schema AND tablename NOT LIKE '\\_%'
-        AND indexname NOT IN (SELECT conname FROM pg_constraint)";
-
-#[tokio::test]
-#[ignore = "needs a PostgreSQL server: scripts/test-postgres"]
-async fn both_databases_have_the_same_tables_columns_and_indexes() {
-    sqlx::any::install_default_drivers();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("lockkeeper.sqlite3");
-    Storage::open(&path).await.unwrap().close().await;
-    let sqlite = sqlx::AnyPool::connect(&format!("sqlite://{}", path.display())).await.unwrap();
-    let server = std::env::var("LOCKKEEPER_TEST_POSTGRES").unwrap();
-    let server = format!("{server}?options[search_path]=same_schema");
-    let postgres = sqlx::AnyPool::connect(&server).await.unwrap();
-    sqlx::raw_sql("CREATE SCHEMA same_schema").execute(&postgres).await.unwrap();
-    Storage::connect(&server).await.unwrap().close().await;
-    for (in_sqlite, in_postgres) in [(SQLITE_COLUMNS, POSTGRES_COLUMNS), (SQLITE_INDEXES, POSTGRES_INDEXES)] {
-        let mut here: Vec<String> = sqlx::query_scalar(in_sqlite).fetch_all(&sqlite).await.unwrap();
-        let mut there: Vec<String> = sqlx::query_scalar(in_postgres).fetch_all(&postgres).await.unwrap();
-        here.sort();
-        there.sort();
-        assert!(here.len() > 20);
-        assert_eq!(here, there);
-    }
 }

@@ -100,9 +100,10 @@ fn the_data_folder_is_found_despite_other_errors_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let text = "data_dir = \"kept\"\n[backends.a]\nenv = { KEY = \"${MISSING}\" }\n";
     std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
-    let found = config::data_dir(&CommandLineOptions::default(), &Environment::default(), folder.path()).unwrap();
+    let found =
+        config::data_places(&CommandLineOptions::default(), &Environment::default(), folder.path()).unwrap().folder;
     assert_eq!(found, folder.path().join("kept"));
     let variables = [("LOCKKEEPER_DATA_DIR", "/elsewhere")].into_iter().collect();
-    let found = config::data_dir(&CommandLineOptions::default(), &variables, folder.path()).unwrap();
+    let found = config::data_places(&CommandLineOptions::default(), &variables, folder.path()).unwrap().folder;
     assert_eq!(found, std::path::Path::new("/elsewhere"));
 }
