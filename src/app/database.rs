@@ -16,5 +16,6 @@ pub async fn open(place: &DatabasePlace) -> Result<Storage, StorageError> {
 /// Claims the database for this gateway: sessions and their streams are in the memory of one.
 pub async fn claim(storage: &Storage, place: &DatabasePlace) -> anyhow::Result<DatabaseClaim> {
     let claim = storage.claim().await?;
-    claim.ok_or_else(|| anyhow::anyhow!("another gateway uses the database {place}"))
+    claim
+        .ok_or_else(|| anyhow::anyhow!("another gateway uses the database {place}: stop it, or set another `database`"))
 }

@@ -111,6 +111,7 @@ fn log_start(config: &Config) {
         version = env!("CARGO_PKG_VERSION"),
         configuration = %config.source,
         data_dir = %config.data_dir.display(),
+        database = %config.database,
         backends = config.backends.len(),
         names = if config.naming == Naming::Plain { "plain" } else { "prefixed" },
         "starting"

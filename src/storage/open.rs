@@ -18,6 +18,9 @@ use super::{
 const DURABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL";
 const RELAXED: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL";
 
+/// Settings of the connection for migrations: without notices of what is there already.
+const QUIET: &str = "SET client_min_messages = warning";
+
 /// Settings of each connection to a server: nothing waits without end for a lock or for a server that has stalled.
 const LIMITED: &str = "SET lock_timeout = '5s'; SET statement_timeout = '10s'; \
                        SET idle_in_transaction_session_timeout = '30s'";
@@ -48,7 +51,7 @@ impl Storage {
         let place = (Engine::PostgreSql, url);
         let limited = |connections| AnyPoolOptions::new().max_connections(connections).acquire_timeout(LOCK_TIMEOUT);
         // apart, since a migration may take its time
-        let migrating = Database::connect(limited(1), place, "").await?;
+        let migrating = Database::connect(limited(1), place, QUIET).await?;
         migrating.migrate().await?;
         migrating.pool.close().await;
         let database = Database::connect(limited(16), place, LIMITED).await?;

@@ -7,12 +7,17 @@ pub(crate) mod oauth;
 pub(crate) mod provider;
 pub(crate) mod strict;
 
-use lockkeeper::storage::Storage;
+use lockkeeper::{config::Environment, storage::Storage};
 use serde_json::Value;
 
 /// An empty database: in memory, or on the PostgreSQL server that `LOCKKEEPER_TEST_POSTGRES` names.
 pub(crate) async fn empty_storage() -> Storage {
-    Storage::for_tests(std::env::var("LOCKKEEPER_TEST_POSTGRES").ok().as_deref()).await.unwrap()
+    Storage::for_tests(postgres().as_deref()).await.unwrap()
+}
+
+/// The URL of the PostgreSQL server that `LOCKKEEPER_TEST_POSTGRES` names.
+pub(crate) fn postgres() -> Option<String> {
+    Environment::system().get("LOCKKEEPER_TEST_POSTGRES").map(str::to_owned)
 }
 
 /// True for progress of the gateway's own about a slow server, which depends on the machine.
