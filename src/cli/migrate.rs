@@ -13,7 +13,8 @@ Examples:
   lockkeeper migrate --to postgres://lockkeeper@db.example/lockkeeper
   LOCKKEEPER_DATABASE=postgres://lockkeeper:PASSWORD@db.example/lockkeeper \\
       lockkeeper migrate --from sqlite:/var/lib/lockkeeper/lockkeeper.sqlite3
-  lockkeeper migrate --from postgres://lockkeeper@db.example/lockkeeper --to sqlite:copy.sqlite3
+  lockkeeper migrate --from postgres://lockkeeper@db.example/lockkeeper \\
+      --to sqlite:copy.sqlite3
 
 Stop the gateway first. The source is not changed; the target must be empty.
 Keys, tokens and sessions stay valid: start the gateway with `database` set to
