@@ -33,6 +33,7 @@ mod pepper;
 pub mod pkce;
 pub mod policy;
 mod provider_accounts;
+mod pushed_request_endpoint;
 pub mod redirect_uri;
 mod registration;
 pub mod revocation;
@@ -67,9 +68,9 @@ pub use self::{
 };
 use self::{
     client_auth::ClientAuthenticator, client_documents::ClientDocuments, dependencies::OAuthDeps,
-    introspection_endpoint::IntrospectionEndpoint, pepper::Pepper, registration::Registrations,
-    revocation::Revocations, revocation_endpoint::RevocationEndpoint, routes::Endpoints, signing::SigningKeys,
-    token::TokenEndpoint, usage::UsageRecorder, users::Users, verify::Verifier,
+    introspection_endpoint::IntrospectionEndpoint, pepper::Pepper, pushed_request_endpoint::PushedRequestEndpoint,
+    registration::Registrations, revocation::Revocations, revocation_endpoint::RevocationEndpoint, routes::Endpoints,
+    signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, users::Users, verify::Verifier,
 };
 use crate::{
     audit::Audit,
@@ -94,7 +95,7 @@ struct Services {
     users: Users,
     clients: RegisteredClients,
     devices: Arc<DeviceAuthorizations>,
-    authorization: Authorization,
+    authorization: Arc<Authorization>,
     verifier: Verifier,
     registrations: Arc<Registrations>,
     revocations: Arc<Revocations>,
@@ -187,7 +188,7 @@ impl OAuth {
         self.0.verifier.holds(verified)
     }
 
-    /// Every endpoint for clients: `/.well-known/*`, `/oauth/{token,register,revoke,jwks}` and the root aliases
+    /// Every endpoint for clients: `/.well-known/*`, `/oauth/{token,register,revoke,par,jwks}` and the root aliases
     /// `/token` and `/register` (`OA-19`), with CORS, limits and `no-store`. Limits count by [`crate::model::ClientIp`]
     /// of the request extensions; without it, every request counts as loopback.
     pub fn router(&self) -> axum::Router {
@@ -265,6 +266,7 @@ impl Services {
         let registrations = Arc::new(Registrations::new(deps.clone(), pepper));
         let clients = Arc::new(ClientAuthenticator::new(deps.clone()));
         let c = || Arc::clone(&clients);
+        let authorization = Arc::new(Authorization::new(Arc::clone(&keys), Arc::clone(&registrations), u(), requests));
         let devices = Arc::new(DeviceAuthorizations::new(Arc::clone(&keys), c(), Arc::clone(&registrations), u()));
         let endpoints = Endpoints {
             audit: deps.audit.clone(),
@@ -272,6 +274,7 @@ impl Services {
             token: Arc::new(TokenEndpoint::new(c(), Arc::clone(&keys), Arc::clone(&signing), r(), u())),
             registrations: Arc::clone(&registrations),
             devices: Arc::clone(&devices),
+            pushed_requests: Arc::new(PushedRequestEndpoint::new(deps.clone(), c(), Arc::clone(&authorization))),
             revocation: Arc::new(RevocationEndpoint {
                 deps: deps.clone(),
                 clients: c(),
@@ -291,7 +294,7 @@ impl Services {
             users: Users { deps: deps.clone(), revocations: r() },
             clients: RegisteredClients { keys: Arc::clone(&keys), deps: deps.clone(), revocations: r() },
             devices,
-            authorization: Authorization::new(Arc::clone(&keys), Arc::clone(&registrations), u(), requests),
+            authorization,
             verifier: Verifier::new(Arc::clone(&keys), Arc::clone(&signing), r(), u()),
             deps,
             keys,

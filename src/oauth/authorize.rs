@@ -2,6 +2,7 @@
 
 mod authorization_request;
 mod browser;
+mod pushed_request;
 mod response;
 mod transaction;
 
@@ -9,6 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use self::{
     authorization_request::{AuthorizationRequest, Rejected, Resolved},
+    pushed_request::PushedRequests,
     transaction::TransactionSealer,
 };
 pub use self::{
@@ -21,7 +23,8 @@ use super::{
     client_documents::ClientUrl,
     client_lookup,
     dependencies::OAuthDeps,
-    error::OAuthError,
+    error::{ErrorResponse, OAuthError},
+    form::Params,
     opaque,
     redirect_uri::{RedirectTarget, RedirectUri},
     registration::Registrations,
@@ -42,6 +45,14 @@ pub enum BeginOutcome {
     Redirect(Redirect),
     /// Invalid, and the client must not receive the error: a local page without a `Location` (`OA-63`).
     Page(AuthorizationError),
+}
+
+/// A request that a client pushed (`OA-79`).
+pub(super) struct PushedRequest {
+    /// What names it at the authorization endpoint.
+    pub(super) request_uri: String,
+    /// How long it is good.
+    pub(super) lifetime: Duration,
 }
 
 /// A valid authorization request, as shown to the logged-in person (`OA-70`).
@@ -90,6 +101,7 @@ pub struct Authorization {
     registrations: Arc<Registrations>,
     uses: Arc<UsageRecorder>,
     sealer: TransactionSealer,
+    pushed: PushedRequests,
 }
 
 // === impl Authorization ===
@@ -103,20 +115,52 @@ impl Authorization {
         key: SealingKey,
     ) -> Self {
         let deps = keys.deps.clone();
-        Self { sealer: TransactionSealer::new(deps.clone(), key), deps, keys, registrations, uses }
+        let sealer = TransactionSealer::new(deps.clone(), key.clone());
+        let pushed = PushedRequests::new(deps.clone(), key);
+        Self { deps, keys, registrations, uses, sealer, pushed }
     }
 
     /// Checks the raw query string of an authorization request in the order of `OA-63`. Nothing is stored.
     /// `from` is who sends it.
     pub async fn begin(&self, query: &str, from: ClientIp) -> BeginOutcome {
-        let (request, client_name) = match authorization_request::read(&self.deps, query, from).await {
-            Ok(valid) => valid,
-            Err(Rejected::Page(refusal)) => return BeginOutcome::Page(refusal),
-            Err(Rejected::Client(answer)) => return BeginOutcome::Redirect(answer.redirect(&self.deps.settings)),
+        let rejected = match self.read(query, from).await {
+            Ok(transaction) => return BeginOutcome::Valid(Box::new(transaction)),
+            Err(rejected) => rejected,
         };
-        let expires = self.deps.now() + self.deps.settings.policy.transaction_lifetime;
+        rejected.record(&self.deps.audit);
+        match rejected {
+            Rejected::Page(refusal) => BeginOutcome::Page(refusal),
+            Rejected::Client(answer) => BeginOutcome::Redirect(answer.redirect(&self.deps.settings)),
+        }
+    }
+
+    async fn read(&self, query: &str, from: ClientIp) -> Result<Transaction, Rejected> {
+        let params = authorization_request::parse(query)?;
+        let client = authorization_request::client(&self.deps, &params, from).await?;
+        let transaction = if let Some(uri) = pushed_request::request_uri(&params) {
+            // RFC 9101 6.3: nothing but what was pushed counts
+            self.pushed.open(uri, &client).await.map_err(Rejected::Page)?
+        } else {
+            let request = authorization_request::check(&self.deps.settings, &params, &client)?;
+            self.transaction((request, &client), self.deps.settings.policy.transaction_lifetime)
+        };
+        Ok(Transaction { request: transaction.request.with_pages()?, ..transaction })
+    }
+
+    /// Checks a request that the authenticated client pushes. Nothing is stored.
+    pub(super) fn push(&self, params: &Params, client: &Client) -> Result<PushedRequest, ErrorResponse> {
+        if !params.all("request_uri").is_empty() {
+            return Err(ErrorResponse::InvalidRequest("a pushed request has no request_uri".to_owned()));
+        }
+        let (request, lifetime) =
+            (authorization_request::check(&self.deps.settings, params, client)?, pushed_request::LIFETIME);
+        let request_uri = self.pushed.seal(&self.transaction((request, client), lifetime))?;
+        Ok(PushedRequest { request_uri, lifetime })
+    }
+
+    fn transaction(&self, (request, client): (AuthorizationRequest, &Client), lifetime: Duration) -> Transaction {
         let (id, login) = (TransactionId(self.deps.random.token()), request.login);
-        BeginOutcome::Valid(Box::new(Transaction { id, client_name, login, expires, request }))
+        Transaction { id, client_name: client.name.clone(), login, expires: self.deps.now() + lifetime, request }
     }
 
     /// Seals the request for the form of a login page. It opens only in this browser and until it expires. At most 7

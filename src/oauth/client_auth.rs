@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::{
     client_assertion::{ASSERTION_TYPE, ClientAssertion},
     client_keys::ClientKeySet,
-    client_lookup,
+    client_lookup::{self, ClientRefusal},
     dependencies::OAuthDeps,
     error::{ErrorResponse, Scheme},
     form::{self, Params},
     logged_reason::{ClientProblem, NamedClient},
 };
 use crate::{
-    model::{AssertionAudience, Client, ClientAuth, ClientId, ClientKeys},
+    model::{AssertionAudience, Client, ClientAuth, ClientId, ClientIp, ClientKeys},
     support::{Digest, Secret, limits::Buckets},
 };
 
@@ -25,6 +25,15 @@ pub(super) struct ClientAuthenticator {
     deps: OAuthDeps,
     /// Assertions of each client: each leaves a row until it expires.
     assertions: Buckets<ClientId>,
+}
+
+/// Clients among which that of a request is sought.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SoughtClient {
+    /// Those that somebody consented to.
+    Consented,
+    /// Any, also one that begins; what has to be read for it is charged to this address.
+    Any(ClientIp),
 }
 
 /// Credentials of a request: one kind, the id of the client, and what proves it.
@@ -44,15 +53,27 @@ impl ClientAuthenticator {
     }
 
     /// Authenticates the client with exactly the method that it registered.
-    pub(super) async fn authenticate(&self, headers: &HeaderMap, form: &Params) -> Result<Client, ErrorResponse> {
+    pub(super) async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        form: &Params,
+        sought: SoughtClient,
+    ) -> Result<Client, ErrorResponse> {
         match ClientCredentials::of(headers, form)? {
-            ClientCredentials::Secret { scheme, id, secret } => self.by_secret(scheme, &id, secret.as_ref()).await,
-            ClientCredentials::Assertion { body_id, text } => self.by_assertion(body_id, text).await,
+            ClientCredentials::Secret { scheme, id, secret } => {
+                self.by_secret(scheme, (&id, sought), secret.as_ref()).await
+            }
+            ClientCredentials::Assertion { body_id, text } => self.by_assertion(body_id, text, sought).await,
         }
     }
 
-    async fn by_secret(&self, scheme: Scheme, id: &str, given: Option<&Secret>) -> Result<Client, ErrorResponse> {
-        let client = self.find(id, scheme).await?;
+    async fn by_secret(
+        &self,
+        scheme: Scheme,
+        (id, sought): (&str, SoughtClient),
+        given: Option<&Secret>,
+    ) -> Result<Client, ErrorResponse> {
+        let client = self.find(id, scheme, sought).await?;
         let problem = match (&client.auth, scheme, given) {
             (ClientAuth::None, Scheme::Form, None) => return Ok(client),
             (ClientAuth::Basic(secret), Scheme::Basic, Some(given))
@@ -68,13 +89,18 @@ impl ClientAuthenticator {
     }
 
     /// RFC 7523 3. The assertion is recorded after everything else holds, so that nobody but the client leaves a row.
-    async fn by_assertion(&self, body_id: Option<&str>, text: &str) -> Result<Client, ErrorResponse> {
+    async fn by_assertion(
+        &self,
+        body_id: Option<&str>,
+        text: &str,
+        sought: SoughtClient,
+    ) -> Result<Client, ErrorResponse> {
         let refused = |problem| ErrorResponse::InvalidClient(Scheme::Form, problem);
         let assertion = ClientAssertion::parse(text).map_err(|reason| refused(ClientProblem::AssertionForm(reason)))?;
         if body_id.is_some_and(|id| id != assertion.client) {
             return Err(refused(ClientProblem::Contradiction));
         }
-        let client = self.find(&assertion.client, Scheme::Form).await?;
+        let client = self.find(&assertion.client, Scheme::Form, sought).await?;
         let ClientAuth::PrivateKeyJwt(keys) = &client.auth else {
             let registered = client.auth.name();
             return Err(refused(ClientProblem::Method(client.id, registered)));
@@ -92,17 +118,29 @@ impl ClientAuthenticator {
         Ok(client)
     }
 
-    async fn find(&self, id: &str, scheme: Scheme) -> Result<Client, ErrorResponse> {
+    async fn find(&self, id: &str, scheme: Scheme, sought: SoughtClient) -> Result<Client, ErrorResponse> {
         let unknown = || ErrorResponse::InvalidClient(scheme, ClientProblem::Unknown(NamedClient::new(id)));
-        client_lookup::of_consent(&self.deps, &ClientId::new(id)).await?.ok_or_else(unknown)
+        match sought {
+            SoughtClient::Consented => {
+                client_lookup::of_consent(&self.deps, &ClientId::new(id)).await?.ok_or_else(unknown)
+            }
+            SoughtClient::Any(from) => {
+                let found = client_lookup::of_request(&self.deps, &ClientId::new(id), from).await;
+                found.map_err(|refusal| match refusal {
+                    ClientRefusal::Limited(wait) => ErrorResponse::Limited(wait),
+                    ClientRefusal::Failed(error) => ErrorResponse::Internal(error),
+                    _ => unknown(),
+                })
+            }
+        }
     }
 
-    /// What `aud` may be: the issuer, and the URL of the token endpoint if the operator tolerates it.
+    /// What `aud` may be: the issuer, and the URLs of endpoints if the operator tolerates them.
     fn audiences(&self) -> Vec<String> {
         let settings = &self.deps.settings;
         let mut audiences = vec![settings.issuer.clone()];
         if settings.policy.assertion_audience == AssertionAudience::IssuerOrTokenEndpoint {
-            audiences.push(format!("{}/oauth/token", settings.issuer));
+            audiences.extend(["token", "par"].map(|endpoint| format!("{}/oauth/{endpoint}", settings.issuer)));
         }
         audiences
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     api_keys::{KeyHolder, Keys},
     authorize::ClientOrigin,
-    client_auth::ClientAuthenticator,
+    client_auth::{ClientAuthenticator, SoughtClient},
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
     form::Params,
@@ -123,7 +123,7 @@ impl DeviceAuthorizations {
         form: &Params,
         from: ClientIp,
     ) -> Result<Value, ErrorResponse> {
-        let client = self.clients.authenticate(headers, form).await?;
+        let client = self.clients.authenticate(headers, form, SoughtClient::Consented).await?;
         if !client.grant_types.contains(&GrantType::DeviceCode) {
             return Err(ErrorResponse::UnauthorizedClient);
         }

@@ -90,6 +90,9 @@ pub enum ErrorResponse {
     /// `invalid_target`: the resource is not the one that was authorized.
     #[error("the resource is not the one that was authorized")]
     InvalidTarget,
+    /// An error of RFC 6749 4.1.2.1 in a pushed request (RFC 9126 2.3).
+    #[error("{1}")]
+    AuthorizationRequest(&'static str, String),
     /// `invalid_redirect_uri` (RFC 7591).
     #[error("{0}")]
     InvalidRedirectUri(String),
@@ -161,6 +164,7 @@ impl ErrorResponse {
             Self::AccessDenied => (bad, "access_denied"),
             Self::InvalidScope => (bad, "invalid_scope"),
             Self::InvalidTarget => (bad, "invalid_target"),
+            Self::AuthorizationRequest(error, _) => (bad, error),
             Self::InvalidRedirectUri(_) => (bad, "invalid_redirect_uri"),
             Self::InvalidClientMetadata(_) => (bad, "invalid_client_metadata"),
             Self::FormTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request"),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{
     access_token::Claims,
     api_keys::Keys,
-    client_auth::ClientAuthenticator,
+    client_auth::{ClientAuthenticator, SoughtClient},
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError, Scheme},
     form::Params,
@@ -35,7 +35,7 @@ impl IntrospectionEndpoint {
     /// The state of the presented token. Of one that is unknown, has ended or belongs to another client, the answer is
     /// only that it is not active (RFC 7662 2.2).
     pub(super) async fn introspect(&self, headers: &HeaderMap, form: &Params) -> Result<Value, ErrorResponse> {
-        let client = self.clients.authenticate(headers, form).await?;
+        let client = self.clients.authenticate(headers, form, SoughtClient::Consented).await?;
         if client.auth == ClientAuth::None {
             return Err(ErrorResponse::InvalidClient(Scheme::Form, ClientProblem::Public(client.id)));
         }

@@ -34,6 +34,7 @@ pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
     if settings.policy.registration != Registration::Off {
         add("registration_endpoint", json!(format!("{issuer}/oauth/register")));
     }
+    add("pushed_authorization_request_endpoint", json!(format!("{issuer}/oauth/par")));
     add("device_authorization_endpoint", json!(format!("{issuer}/oauth/device_authorization")));
     add("revocation_endpoint", json!(format!("{issuer}/oauth/revoke")));
     add("introspection_endpoint", json!(format!("{issuer}/oauth/introspect")));

@@ -5,8 +5,14 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use super::{
-    access_token::Claims, client_auth::ClientAuthenticator, dependencies::OAuthDeps, error::ErrorResponse,
-    form::Params, opaque, revocation::Revocations, signing::SigningKeys,
+    access_token::Claims,
+    client_auth::{ClientAuthenticator, SoughtClient},
+    dependencies::OAuthDeps,
+    error::ErrorResponse,
+    form::Params,
+    opaque,
+    revocation::Revocations,
+    signing::SigningKeys,
 };
 use crate::{
     audit::{AuditEvent, GrantParties, Revoker},
@@ -27,7 +33,7 @@ impl RevocationEndpoint {
     /// Revokes the presented token: a refresh token with its grant, an access token by itself. An unknown token, or one
     /// of another client, is ignored without an error.
     pub(super) async fn revoke(&self, headers: &HeaderMap, form: &Params) -> Result<(), ErrorResponse> {
-        let client = self.clients.authenticate(headers, form).await?;
+        let client = self.clients.authenticate(headers, form, SoughtClient::Consented).await?;
         let token = form.get("token")?.ok_or_else(|| ErrorResponse::missing("token"))?;
         if opaque::is_refresh(token) {
             self.revoke_refresh(&client, token).await

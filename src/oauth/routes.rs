@@ -23,6 +23,7 @@ use super::{
     introspection_endpoint::IntrospectionEndpoint,
     metadata,
     oauth_settings::OAuthSettings,
+    pushed_request_endpoint::PushedRequestEndpoint,
     registration::Registrations,
     revocation_endpoint::RevocationEndpoint,
     signing::SigningKeys,
@@ -53,6 +54,7 @@ pub(super) struct Endpoints {
     pub(super) signing: Arc<SigningKeys>,
     pub(super) token: Arc<TokenEndpoint>,
     pub(super) devices: Arc<DeviceAuthorizations>,
+    pub(super) pushed_requests: Arc<PushedRequestEndpoint>,
     pub(super) registrations: Arc<Registrations>,
     pub(super) revocation: Arc<RevocationEndpoint>,
     pub(super) introspection: Arc<IntrospectionEndpoint>,
@@ -66,6 +68,7 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
     let register = post(register).fallback(only_post).layer(DefaultBodyLimit::max(REGISTRATION_LIMIT));
     let revoke = post(revoke).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
     let device = post(device).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
+    let push = post(push).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
     let introspect = post(introspect).fallback(only_post).layer(DefaultBodyLimit::max(FORM_LIMIT));
     let secrets = Router::new()
         .route("/oauth/token", token.clone())
@@ -75,6 +78,7 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
         .route("/oauth/revoke", revoke)
         .route("/oauth/introspect", introspect)
         .route("/oauth/device_authorization", device)
+        .route("/oauth/par", push)
         .layer(set(header::CACHE_CONTROL, "no-store"))
         .layer(set(header::PRAGMA, "no-cache"));
     let jwks = get(jwks).fallback(only_get);
@@ -146,6 +150,16 @@ async fn device(
 ) -> Result<Response, ErrorResponse> {
     let answer = endpoints.devices.begin(&headers, &form(&headers, body)?, address(ip)).await?;
     Ok(Json(answer).into_response())
+}
+
+async fn push(
+    State(endpoints): State<Endpoints>,
+    ip: Option<Extension<ClientIp>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
+    let pushed = endpoints.pushed_requests.push(&headers, &form(&headers, body)?, address(ip)).await?;
+    Ok((StatusCode::CREATED, Json(pushed)))
 }
 
 fn address(ip: Option<Extension<ClientIp>>) -> ClientIp {

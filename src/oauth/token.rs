@@ -16,8 +16,13 @@ use self::{
     refresh::RefreshGrant,
 };
 use super::{
-    api_keys::Keys, client_auth::ClientAuthenticator, error::ErrorResponse, form::Params, revocation::Revocations,
-    signing::SigningKeys, usage::UsageRecorder,
+    api_keys::Keys,
+    client_auth::{ClientAuthenticator, SoughtClient},
+    error::ErrorResponse,
+    form::Params,
+    revocation::Revocations,
+    signing::SigningKeys,
+    usage::UsageRecorder,
 };
 use crate::model::GrantType;
 
@@ -51,7 +56,7 @@ impl TokenEndpoint {
 
     /// Handles a token request; returns the JSON of RFC 6749 5.1.
     pub(super) async fn token(&self, headers: &HeaderMap, form: &Params) -> Result<Value, ErrorResponse> {
-        let client = self.clients.authenticate(headers, form).await?;
+        let client = self.clients.authenticate(headers, form, SoughtClient::Consented).await?;
         let name = form.get("grant_type")?.ok_or_else(|| ErrorResponse::missing("grant_type"))?;
         let grant_type = GrantType::parse(name).ok_or(ErrorResponse::UnsupportedGrantType)?;
         if !client.grant_types.contains(&grant_type) {

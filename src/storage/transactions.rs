@@ -84,6 +84,13 @@ impl TransactionTable<'_> {
         Ok(row.map(|(request, expires)| (request, moment(expires))))
     }
 
+    /// True if a request of this id was decided.
+    pub async fn is_decided(&self, id: &Digest) -> Result<bool, StorageError> {
+        let select = "SELECT COUNT(*) FROM transactions WHERE id = $1 AND decided IS NOT NULL";
+        let decided: i64 = sqlx::query_scalar(select).bind(id.as_bytes().as_slice()).fetch_one(&self.0.pool).await?;
+        Ok(decided > 0)
+    }
+
     /// Marks the request of this id and browser session as decided, and returns it with its expiry. Only the first of
     /// several concurrent calls gets it.
     pub async fn decide(

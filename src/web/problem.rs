@@ -186,6 +186,10 @@ impl From<AuthorizationError> for Problem {
                      mcp-remote: delete the folder ~/.mcp-auth.",
                 ],
             ),
+            "invalid_request_uri" => (
+                "This login request has expired",
+                vec!["Go back to the app that you want to connect, and start the login there again."],
+            ),
             _ => (
                 "The app sent an invalid request",
                 vec![

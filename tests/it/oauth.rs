@@ -16,6 +16,7 @@ mod introspection;
 mod keys;
 mod library;
 mod master_key;
+mod pushed_requests;
 mod refresh;
 mod refusals;
 mod registration;

@@ -12,7 +12,7 @@ use crate::{
     oauth::{
         client_lookup,
         dependencies::OAuthDeps,
-        error::OAuthError,
+        error::{ErrorResponse, OAuthError},
         form::{Params, Repeated},
         oauth_settings::OAuthSettings,
         pkce::CodeChallenge,
@@ -49,6 +49,18 @@ pub(super) struct AuthorizationRequest {
     /// Requested scopes, of any backends.
     pub(super) asked: Scopes,
     pub(super) login: LoginPrompt,
+    pages: Pages,
+}
+
+/// Pages for the person, as the client wants it (`prompt`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Pages {
+    /// Those that are needed.
+    #[default]
+    Allowed,
+    /// None (`prompt=none`): the request fails if one is needed.
+    Refused,
 }
 
 /// Endpoint and scopes that exist, out of those requested.
@@ -69,6 +81,8 @@ struct Stored {
     named: Option<String>,
     asked: String,
     login: LoginPrompt,
+    #[serde(default)]
+    pages: Pages,
 }
 
 /// Rejection of a request.
@@ -87,44 +101,42 @@ pub(super) struct ErrorAnswer {
     description: String,
 }
 
-/// Parses and checks a request, and logs a rejection with its reason.
-pub(super) async fn read(
-    deps: &OAuthDeps,
-    query: &str,
-    from: ClientIp,
-) -> Result<(AuthorizationRequest, String), Rejected> {
-    let checked = check(deps, query, from).await;
-    if let Err(rejected) = &checked {
-        rejected.record(&deps.audit);
+/// The parameters of a query.
+pub(super) fn parse(query: &str) -> Result<Params, Rejected> {
+    if query.len() > LONGEST_QUERY {
+        return Err(page("The request is too long."));
     }
-    checked
+    Params::parse(query).ok_or_else(|| page("The request is not UTF-8."))
 }
 
-/// Runs the checks in order: client, redirect URI (both fail on a page), response type, PKCE, resource, scope. Returns
-/// the request and the client's name.
-async fn check(deps: &OAuthDeps, query: &str, from: ClientIp) -> Result<(AuthorizationRequest, String), Rejected> {
-    let page = |error, description: &str| Rejected::Page(AuthorizationError::request(error, description));
-    if query.len() > LONGEST_QUERY {
-        return Err(page("invalid_request", "The request is too long."));
-    }
-    let params = Params::parse(query).ok_or_else(|| page("invalid_request", "The request is not UTF-8."))?;
-    let once = |repeated: Repeated| page("invalid_request", &format!("In this request {repeated}."));
-    let id = params.get("client_id").map_err(once)?;
-    let id = id.ok_or_else(|| page("invalid_request", "The request names no client."))?;
-    let given = params.get("redirect_uri").map_err(once)?;
+/// The client that a request names.
+pub(super) async fn client(deps: &OAuthDeps, params: &Params, from: ClientIp) -> Result<Client, Rejected> {
+    let id = params.get("client_id")?.ok_or_else(|| page("The request names no client."))?;
     let client = client_lookup::of_request(deps, &ClientId::new(id), from).await;
-    let client = client.map_err(|refusal| Rejected::Page(refusal.into()))?;
-    let uri = find_target(&client, given).map_err(Rejected::Page)?;
+    client.map_err(|refusal| Rejected::Page(refusal.into()))
+}
+
+/// Runs the checks in order: redirect URI (it fails on a page), response type, PKCE, resource, scope.
+pub(super) fn check(
+    settings: &OAuthSettings,
+    params: &Params,
+    client: &Client,
+) -> Result<AuthorizationRequest, Rejected> {
+    let uri = find_target(client, params.get("redirect_uri")?).map_err(Rejected::Page)?;
     // a repeated state is not sent back (N-50)
     let state = params.get("state").ok().flatten().map(str::to_owned);
     let answer = |(error, description)| {
         Rejected::Client(ErrorAnswer { uri: uri.clone(), state: state.clone(), error, description })
     };
-    let request = read_rest(&deps.settings, &params, &client, &uri).map_err(answer)?;
+    let request = read_rest(settings, params, client, &uri).map_err(answer)?;
     if request.to_text().map_err(|error| Rejected::Page(AuthorizationError::internal(&error)))?.len() > MAX_REQUEST {
         return Err(answer(("invalid_request", "the request is too long; send a shorter state".to_owned())));
     }
-    Ok((request, client.name))
+    Ok(request)
+}
+
+fn page(description: &str) -> Rejected {
+    Rejected::Page(AuthorizationError::request("invalid_request", description))
 }
 
 /// The redirect URI, if the client registered it (`OA-63`).
@@ -169,13 +181,10 @@ fn read_rest(
     let Ok(asked) = Scopes::parse(asked) else {
         return refuse("invalid_scope", "a scope has a character that RFC 6749 3.3 does not allow");
     };
-    let login = match params.get("prompt").map_err(once)? {
-        Some(prompt) if prompt.split(' ').any(|word| word == "none") => {
-            return refuse("interaction_required", "a person must approve every request");
-        }
-        Some(prompt) if prompt.split(' ').any(|word| word == "login") => LoginPrompt::Fresh,
-        _ => LoginPrompt::IfNeeded,
-    };
+    let prompt = params.get("prompt").map_err(once)?.unwrap_or_default();
+    let prompts = |name: &str| prompt.split(' ').any(|word| word == name);
+    let login = if prompts("login") { LoginPrompt::Fresh } else { LoginPrompt::IfNeeded };
+    let pages = if prompts("none") { Pages::Refused } else { Pages::Allowed };
     let (document, redirect_uri) = (document(client), uri.as_str().to_owned());
     Ok(AuthorizationRequest {
         client: client.id.clone(),
@@ -186,17 +195,38 @@ fn read_rest(
         named,
         asked,
         login,
+        pages,
     })
 }
 
+// === impl Rejected ===
+
 impl Rejected {
     /// The descriptions are fixed texts and quote nothing of the request.
-    fn record(&self, audit: &Audit) {
+    pub(super) fn record(&self, audit: &Audit) {
         let (error, reason) = match self {
             Self::Page(refusal) => (refusal.error, &refusal.description),
             Self::Client(answer) => (answer.error, &answer.description),
         };
         audit.record(&AuditEvent::RequestRefused { error, reason: reason.clone() });
+    }
+}
+
+impl From<Repeated> for Rejected {
+    fn from(repeated: Repeated) -> Self {
+        page(&format!("In this request {repeated}."))
+    }
+}
+
+impl From<Rejected> for ErrorResponse {
+    /// The answer to a pushed request, of which no person hears.
+    fn from(rejected: Rejected) -> Self {
+        let (error, description) = match rejected {
+            Rejected::Page(AuthorizationError { status: 500.., .. }) => return Self::Internal(OAuthError::Transaction),
+            Rejected::Page(AuthorizationError { error, description, .. })
+            | Rejected::Client(ErrorAnswer { error, description, .. }) => (error, description),
+        };
+        Self::AuthorizationRequest(error, description)
     }
 }
 
@@ -234,6 +264,7 @@ impl AuthorizationRequest {
             named: self.named.as_ref().map(ToString::to_string),
             asked: self.asked.to_string(),
             login: self.login,
+            pages: self.pages,
         };
         serde_json::to_string(&stored).map_err(|_| OAuthError::Transaction)
     }
@@ -252,7 +283,18 @@ impl AuthorizationRequest {
             },
             asked: Scopes::parse(&stored.asked).map_err(|_| OAuthError::Transaction)?,
             login: stored.login,
+            pages: stored.pages,
         })
+    }
+
+    /// Refuses a request that must not show a page: a person must approve every request (`OA-77`).
+    pub(super) fn with_pages(self) -> Result<Self, Rejected> {
+        match self.pages {
+            Pages::Allowed => Ok(self),
+            Pages::Refused => {
+                Err(Rejected::Client(self.fail("interaction_required", "a person must approve every request")))
+            }
+        }
     }
 
     /// True if the client is still described as it was when the request was checked.

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Maximum length of a sealed request, in characters: [`MAX_REQUEST`] bytes in base64, and a margin.
-const MAX_SEALED: usize = MAX_REQUEST / 3 * 4 + 256;
+pub(super) const MAX_SEALED: usize = MAX_REQUEST / 3 * 4 + 256;
 
 /// A valid, undecided authorization request.
 #[derive(Debug)]
@@ -109,12 +109,13 @@ impl Transaction {
     }
 
     /// Serialized form: expiry in milliseconds (8 bytes), id (43 bytes), request.
-    fn to_bytes(&self) -> Result<Vec<u8>, OAuthError> {
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, OAuthError> {
         let expires = self.expires.as_millis().to_be_bytes();
         Ok([expires.as_slice(), self.id.as_str().as_bytes(), self.request.to_text()?.as_bytes()].concat())
     }
 
-    fn parts(bytes: &[u8]) -> Option<(TransactionId, Timestamp, AuthorizationRequest)> {
+    /// Reads [`Self::to_bytes`].
+    pub(super) fn parts(bytes: &[u8]) -> Option<(TransactionId, Timestamp, AuthorizationRequest)> {
         let (expires, rest) = bytes.split_first_chunk::<8>()?;
         let (id, request) = rest.split_at_checked(TransactionId::LENGTH)?;
         let id = TransactionId::parse(str::from_utf8(id).ok()?)?;

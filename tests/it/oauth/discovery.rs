@@ -30,6 +30,7 @@ async fn the_metadata_of_the_server_names_every_endpoint() {
     introspection_endpoint_auth_signing_alg_values_supported: ["ES256","EdDSA","PS256","RS256"]
     issuer: "https://gw.example"
     jwks_uri: "https://gw.example/oauth/jwks"
+    pushed_authorization_request_endpoint: "https://gw.example/oauth/par"
     registration_endpoint: "https://gw.example/oauth/register"
     response_modes_supported: ["query"]
     response_types_supported: ["code"]

@@ -192,7 +192,7 @@ async fn n_124_revocation_reveals_nothing_and_affects_only_own_tokens() {
 #[tokio::test]
 async fn a_form_of_65_kib_is_too_large() {
     let authority = Authority::new().await;
-    for path in ["/oauth/token", "/token", "/oauth/revoke", "/oauth/introspect"] {
+    for path in ["/oauth/token", "/token", "/oauth/revoke", "/oauth/introspect", "/oauth/par"] {
         let answer = authority.form(path, &[("token", &"x".repeat(65 * 1024))]).await;
         assert_eq!(answer.error(), "413 invalid_request", "{path}");
         assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");

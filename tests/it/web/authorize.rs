@@ -93,6 +93,28 @@ async fn oa_077_an_app_may_ask_for_a_fresh_login() {
     assert_eq!(browser.press(&page, "approve", "").await.status, StatusCode::SEE_OTHER);
 }
 
+#[tokio::test]
+async fn oa_079_a_pushed_request_leads_through_login_and_consent() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let form = authorize_path(&client, &[("state", "s1")]).split_once('?').unwrap().1.to_owned();
+    let pushed: serde_json::Value = serde_json::from_str(&site.send(post("/oauth/par"), form).await.body).unwrap();
+    let query = encode(&[("client_id", &client), ("request_uri", pushed["request_uri"].as_str().unwrap())]);
+    let path = format!("/oauth/authorize?{query}");
+    let page = browser.get(&path).await;
+    assert_eq!((page.status, page.heading()), (StatusCode::OK, "Log in"));
+    let page = browser.log_in(&page, &site.key).await;
+    let told = browser.press(&page, "approve", "").await.told();
+    assert!(told.contains(&("state".to_owned(), "s1".to_owned())), "{told:?}");
+    let again = browser.get(&path).await;
+    assert_eq!((again.status, again.heading()), (StatusCode::BAD_REQUEST, "This login request has expired"));
+    assert!(again.headers.get(header::LOCATION).is_none());
+    let told = browser.send(Request::get(&path).header(header::ACCEPT, "application/json"), String::new()).await;
+    let told: serde_json::Value = serde_json::from_str(&told.body).unwrap();
+    assert_eq!(told["error"], "invalid_request_uri");
+}
+
 // N-65
 #[tokio::test]
 async fn oa_072_a_forged_form_changes_nothing() {

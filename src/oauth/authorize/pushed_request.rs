@@ -1,0 +1,79 @@
+//! Pushed authorization requests (RFC 9126; `OA-79`): a `request_uri` holds the checked request itself, sealed for its
+//! client. Knows nothing of client authentication and of people.
+//!
+//! Nothing is stored, so nobody can fill a table. The id inside becomes that of the transaction, which is decided once:
+//! so a `request_uri` is good for one decision.
+
+use std::time::Duration;
+
+use super::{
+    authorization_request,
+    response::AuthorizationError,
+    transaction::{MAX_SEALED, Transaction},
+};
+use crate::{
+    model::{Client, ClientId},
+    oauth::{dependencies::OAuthDeps, error::OAuthError, form::Params},
+    support::SealingKey,
+};
+
+/// Life of a `request_uri`. The row of a decision lives longer (`transaction_lifetime` is a minute at least), so that no
+/// `request_uri` outlives it.
+pub(super) const LIFETIME: Duration = Duration::from_mins(1);
+
+/// Beginning of a `request_uri` (RFC 9126 2.2).
+const PREFIX: &str = "urn:ietf:params:oauth:request_uri:";
+
+/// Seals pushed requests and opens them.
+pub(super) struct PushedRequests {
+    deps: OAuthDeps,
+    key: SealingKey,
+}
+
+// === impl PushedRequests ===
+
+impl PushedRequests {
+    pub(super) const fn new(deps: OAuthDeps, key: SealingKey) -> Self {
+        Self { deps, key }
+    }
+
+    /// The `request_uri` of a request, until it expires.
+    pub(super) fn seal(&self, transaction: &Transaction) -> Result<String, OAuthError> {
+        let context = context(&transaction.request.client);
+        let sealed = self.key.seal_text(&transaction.to_bytes()?, context.as_bytes(), &*self.deps.random)?;
+        Ok(format!("{PREFIX}{sealed}"))
+    }
+
+    /// Opens a `request_uri` for the client that it was given to. The description of the client and the redirect URI are
+    /// checked again.
+    pub(super) async fn open(&self, uri: &str, client: &Client) -> Result<Transaction, AuthorizationError> {
+        let refused = || AuthorizationError::request("invalid_request_uri", UNUSABLE);
+        let sealed = uri.strip_prefix(PREFIX).filter(|sealed| sealed.len() <= MAX_SEALED).ok_or_else(refused)?;
+        let plain = self.key.open_text(sealed, context(&client.id).as_bytes()).map_err(|_| refused())?;
+        let (id, expires, request) = Transaction::parts(&plain).ok_or_else(refused)?;
+        let now = self.deps.now();
+        let decided = self.deps.storage.transactions().is_decided(&id.digest()).await;
+        if now >= expires || decided.map_err(|error| AuthorizationError::internal(&error.into()))? {
+            return Err(refused());
+        }
+        if !request.is_about(client) {
+            return Err(AuthorizationError::changed_client());
+        }
+        authorization_request::find_target(client, Some(&request.redirect_uri))?;
+        let expires = now + self.deps.settings.policy.transaction_lifetime;
+        Ok(Transaction { id, client_name: client.name.clone(), login: request.login, expires, request })
+    }
+}
+
+/// Forged, of another client, expired or used: the text is the same for all.
+const UNUSABLE: &str = "The request of the app has expired, was already answered, or belongs to another app. Start again \
+                        from your MCP client.";
+
+/// The `request_uri` of a request, if it has the form of those given here.
+pub(super) fn request_uri(params: &Params) -> Option<&str> {
+    params.get("request_uri").ok().flatten().filter(|uri| uri.starts_with(PREFIX))
+}
+
+fn context(client: &ClientId) -> String {
+    format!("pushed authorization request of {client}")
+}

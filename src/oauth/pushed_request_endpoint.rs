@@ -1,0 +1,50 @@
+//! The endpoint for pushed authorization requests (RFC 9126; `OA-79`). Knows nothing of routes.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use super::{
+    authorize::{Authorization, PushedRequest},
+    client_auth::{ClientAuthenticator, SoughtClient},
+    dependencies::OAuthDeps,
+    error::ErrorResponse,
+    form::Params,
+};
+use crate::{
+    model::{ClientIp, GrantType},
+    support::limits::Buckets,
+};
+
+/// The endpoint for pushed authorization requests.
+pub(super) struct PushedRequestEndpoint {
+    deps: OAuthDeps,
+    clients: Arc<ClientAuthenticator>,
+    authorization: Arc<Authorization>,
+    requests: Buckets<IpAddr>,
+}
+
+impl PushedRequestEndpoint {
+    /// One network may push 60 requests at once, then one a second: hosted clients share an address.
+    pub(super) fn new(deps: OAuthDeps, clients: Arc<ClientAuthenticator>, authorization: Arc<Authorization>) -> Self {
+        Self { deps, clients, authorization, requests: Buckets::new(60, Duration::from_secs(1)) }
+    }
+
+    /// Checks a request as the authorization endpoint does, and answers its `request_uri` (RFC 9126 2.2).
+    pub(super) async fn push(
+        &self,
+        headers: &HeaderMap,
+        form: &Params,
+        from: ClientIp,
+    ) -> Result<Value, ErrorResponse> {
+        // before the first await, so that concurrent requests cannot all pass
+        self.requests.take(from.network(), self.deps.now()).map_err(ErrorResponse::Limited)?;
+        let client = self.clients.authenticate(headers, form, SoughtClient::Any(from)).await?;
+        if !client.grant_types.contains(&GrantType::AuthorizationCode) {
+            return Err(ErrorResponse::UnauthorizedClient);
+        }
+        let PushedRequest { request_uri, lifetime } = self.authorization.push(form, &client)?;
+        Ok(json!({ "request_uri": request_uri, "expires_in": lifetime.as_secs() }))
+    }
+}
