@@ -34,7 +34,7 @@ pub use backend::{BackendSpec, EraChoice, OnLoss, Share};
 pub use bearer::{Bearer, RenewalError, TokenRequest, TokenRequests};
 pub use caller::{Caller, Owner};
 pub use caller_identity::{CallerIdentity, CallerText, TextPart};
-pub use client::{Client, ClientAuth, ClientKeys, GrantType, Registrant};
+pub use client::{Client, ClientAuth, ClientKeys, ConsentRule, GrantType, Registrant};
 pub use client_documents::{ClientDocumentPolicy, DocumentTrust};
 pub use client_ip::ClientIp;
 pub use correlation_id::{CorrelationId, CorrelationIds};

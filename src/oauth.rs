@@ -53,7 +53,7 @@ pub use self::{
     api_keys::{AccountEntry, KeyHolder, KeyRefusal, Keys},
     authorize::{
         Authorization, AuthorizationError, BeginOutcome, Browser, ClientOrigin, LoginPrompt, PendingAuthorization,
-        Redirect, StoreOutcome, Transaction, TransactionId, Trust, UnsealError,
+        Redirect, RequestSource, StoreOutcome, Transaction, TransactionId, Trust, UnsealError,
     },
     backend_names::BackendNames,
     client_keys::ClientKeySet,

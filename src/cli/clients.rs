@@ -119,10 +119,13 @@ impl OneClientArgs {
         table.row(["id", client.id.as_str()].map(Cell::from));
         let name = match client.registrant {
             Registrant::Client | Registrant::Document(_) => "name (unverified)",
-            Registrant::Operator => "name",
+            Registrant::Operator(_) => "name",
         };
         table.row([name, &client.name].map(Cell::from));
         table.row(["registered by", print::registrant(client.registrant)].map(Cell::from));
+        if let Registrant::Operator(rule) = client.registrant {
+            table.row(["consent", print::consent(rule)].map(Cell::from));
+        }
         table.row(["authentication", client.auth.name()].map(Cell::from));
         table.row(["grant types", &types.join(" ")].map(Cell::from));
         table.row(["scope", client.scope.as_deref().unwrap_or("(every ordinary one)")].map(Cell::from));

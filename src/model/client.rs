@@ -35,7 +35,16 @@ pub enum Registrant {
     /// The document at the URL that is its id; with the digest of what people consent to (`OA-52`).
     Document(Digest),
     /// The operator.
-    Operator,
+    Operator(ConsentRule),
+}
+
+/// Whether people are asked about a client that the operator registered (`OA-71`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConsentRule {
+    /// Every time, like about all others.
+    Asked,
+    /// Not at its web site for ordinary scopes: the operator vouches for it.
+    Skipped,
 }
 
 /// A grant type that a client may use at the token endpoint.

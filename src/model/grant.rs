@@ -68,6 +68,19 @@ impl TokenDelivery {
         }
     }
 
+    /// Origin of the redirect URI: scheme, host and port of a web site, or the private-use scheme of an app. A loopback
+    /// origin has no port: apps take a free port each time (RFC 8252 7.3), so the port does not identify an
+    /// installation. Without a redirect URI it is the word of the delivery.
+    pub fn origin(&self) -> String {
+        let text = self.as_str();
+        let Ok(url) = Url::parse(text) else { return text.to_owned() };
+        match (url.scheme(), url.host_str()) {
+            ("http", Some(host)) => format!("http://{host}"),
+            ("https", Some(_)) => url.origin().ascii_serialization(),
+            (scheme, _) => format!("{scheme}:"),
+        }
+    }
+
     /// The redirect URI, if there is one.
     pub fn redirect_uri(&self) -> Option<&str> {
         match self {
@@ -97,17 +110,9 @@ impl Grant {
         }
     }
 
-    /// Origin of the redirect URI: scheme, host and port of a web site, or the private-use scheme of an app. A loopback
-    /// origin has no port: apps take a free port each time (RFC 8252 7.3), so the port does not identify an
-    /// installation. Without a redirect URI it is the word of the delivery.
+    /// Origin of the redirect URI.
     pub fn redirect_origin(&self) -> String {
-        let text = self.delivery.as_str();
-        let Ok(url) = Url::parse(text) else { return text.to_owned() };
-        match (url.scheme(), url.host_str()) {
-            ("http", Some(host)) => format!("http://{host}"),
-            ("https", Some(_)) => url.origin().ascii_serialization(),
-            (scheme, _) => format!("{scheme}:"),
-        }
+        self.delivery.origin()
     }
 }
 

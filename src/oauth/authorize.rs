@@ -2,6 +2,7 @@
 
 mod authorization_request;
 mod browser;
+mod error_answer;
 mod pushed_request;
 mod response;
 mod transaction;
@@ -32,9 +33,18 @@ use super::{
 };
 use crate::{
     audit::AuditEvent,
-    model::{Client, ClientId, ClientIp, Endpoint, Grant, GrantId, Registrant, Scopes, Target, TokenDelivery},
+    model::{Client, ClientId, ClientIp, ConsentRule, Endpoint, Grant, GrantId, Registrant, Scope, Scopes, Target, TokenDelivery},
     support::{SealingKey, Secret, Timestamp},
 };
+
+/// Where an authorization request comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestSource<'a> {
+    /// The address that is charged for what has to be read.
+    pub from: ClientIp,
+    /// Who is logged in, if anybody is.
+    pub holder: Option<&'a KeyHolder>,
+}
 
 /// Outcome of the first check of an authorization request.
 #[derive(Debug)]
@@ -74,6 +84,8 @@ pub struct PendingAuthorization {
     pub resource: String,
     /// Requested scopes; the person grants [`PendingAuthorization::scopes_for`] the login.
     pub scopes: Scopes,
+    /// Whether the person is asked, unless a scope needs it.
+    consent: ConsentRule,
     /// Maximum life of the grant.
     pub grant_lifetime: Duration,
     /// Expiry of the request.
@@ -121,16 +133,15 @@ impl Authorization {
     }
 
     /// Checks the raw query string of an authorization request in the order of `OA-63`. Nothing is stored.
-    /// `from` is who sends it.
-    pub async fn begin(&self, query: &str, from: ClientIp) -> BeginOutcome {
-        let rejected = match self.read(query, from).await {
+    pub async fn begin(&self, query: &str, source: RequestSource<'_>) -> BeginOutcome {
+        let rejected = match self.read(query, source.from).await {
             Ok(transaction) => return BeginOutcome::Valid(Box::new(transaction)),
             Err(rejected) => rejected,
         };
         rejected.record(&self.deps.audit);
         match rejected {
             Rejected::Page(refusal) => BeginOutcome::Page(refusal),
-            Rejected::Client(answer) => BeginOutcome::Redirect(answer.redirect(&self.deps.settings)),
+            Rejected::Client(answer) => BeginOutcome::Redirect(answer.redirect(&self.deps, source.holder).await),
         }
     }
 
@@ -183,17 +194,18 @@ impl Authorization {
         holder: &KeyHolder,
     ) -> Result<StoreOutcome, OAuthError> {
         if transaction.request.resolve(&self.deps.settings).is_none() {
-            return Ok(StoreOutcome::Refused(transaction.request.unknown_target().redirect(&self.deps.settings)));
+            let answer = transaction.request.unknown_target();
+            return Ok(StoreOutcome::Refused(answer.redirect(&self.deps, Some(holder)).await));
         }
         let row = transaction.row(browser, holder)?;
         Ok(if self.deps.storage.transactions().add(&row).await? { StoreOutcome::Waiting } else { StoreOutcome::Spent })
     }
 
-    /// Denies without a login: the client receives `access_denied`. Nothing is stored.
-    pub fn decline(&self, transaction: &Transaction) -> Redirect {
-        let client = transaction.request.client.clone();
-        self.deps.audit.record(&AuditEvent::Denial { user: None, client });
-        transaction.request.deny().redirect(&self.deps.settings)
+    /// Denies without a login for this request: the client receives `access_denied`. Nothing is stored.
+    pub async fn decline(&self, transaction: &Transaction, holder: Option<&KeyHolder>) -> Redirect {
+        let (client, user) = (transaction.request.client.clone(), holder.map(|holder| holder.user.clone()));
+        self.deps.audit.record(&AuditEvent::Denial { user, client });
+        transaction.request.deny().redirect(&self.deps, holder).await
     }
 
     /// The pending request, for rendering; `None` if it expired, was decided, or belongs to another browser.
@@ -217,6 +229,7 @@ impl Authorization {
         Ok(Some(PendingAuthorization {
             id: id.clone(),
             client_origin: ClientOrigin::of(&client),
+            consent: request.consent_rule(&client),
             client: client.id,
             client_name: client.name,
             redirect: RedirectUri::stored(&request.redirect_uri).target().clone(),
@@ -244,7 +257,7 @@ impl Authorization {
             return Err(AuthorizationError::changed_client().logged(&self.deps.audit));
         }
         let Some(mut resolved) = request.resolve(&self.deps.settings) else {
-            return Ok(request.unknown_target().redirect(&self.deps.settings));
+            return Ok(request.unknown_target().redirect(&self.deps, Some(holder)).await);
         };
         resolved.scopes = holder.grantable(&resolved.scopes);
         let target = &resolved.endpoint.target;
@@ -253,7 +266,7 @@ impl Authorization {
                 Target::Merged => "the API key or account is for the endpoints of groups, and not for this one",
                 Target::Backend(_) => "the API key or account does not reach this backend",
             };
-            return Ok(request.fail("access_denied", reason).redirect(&self.deps.settings));
+            return Ok(request.fail("access_denied", reason).redirect(&self.deps, Some(holder)).await);
         }
         let code = Secret::new(self.deps.random.token());
         match self.grant((&request, &client), resolved, holder, &code).await {
@@ -274,7 +287,7 @@ impl Authorization {
             user: holder.map(|holder| holder.user.clone()),
             client: request.client.clone(),
         });
-        Ok(request.deny().redirect(&self.deps.settings))
+        Ok(request.deny().redirect(&self.deps, holder).await)
     }
 
     /// Marks the request as decided. Only one of several concurrent calls gets it.
@@ -336,7 +349,7 @@ impl ClientOrigin {
     pub(super) fn of(client: &Client) -> Self {
         match ClientUrl::parse(client.id.as_str()) {
             Some(url) => Self::Document { host: url.host().to_owned() },
-            None if client.registrant == Registrant::Operator => Self::Operator,
+            None if matches!(client.registrant, Registrant::Operator(_)) => Self::Operator,
             None => Self::Registered,
         }
     }
@@ -348,5 +361,10 @@ impl PendingAuthorization {
     /// Scopes that the holder of this key would grant: administration only if the key has it (`OA-67`, N-61).
     pub fn scopes_for(&self, holder: &KeyHolder) -> Scopes {
         holder.grantable(&self.scopes)
+    }
+
+    /// True if this person is asked (`OA-71`): about administration always.
+    pub fn needs_consent(&self, holder: &KeyHolder) -> bool {
+        self.consent == ConsentRule::Asked || self.scopes_for(holder).contains(&Scope::Admin)
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     audit::{AuditEvent, ClientEvent},
-    model::{ApiKey, Client, ClientAuth, ClientId, ClientKeys, GrantType, KeyAccount, NewAccount, Registrant, Rights},
+    model::{ApiKey, Client, ClientAuth, ClientId, ClientKeys, ConsentRule, GrantType, KeyAccount, NewAccount, Registrant, Rights},
     storage::IdleSince,
     support::{Secret, Timestamp, printable_name},
 };
@@ -30,6 +30,8 @@ pub struct OperatorClient {
     pub keys: NewClientKeys,
     /// Redirect URIs, if people log in with it.
     pub redirect_uris: Vec<RedirectUri>,
+    /// Whether people are asked about it.
+    pub consent: ConsentRule,
     /// Rights and expiry of its service account, if it has one.
     pub service: Option<(Rights, Option<Timestamp>)>,
 }
@@ -80,7 +82,7 @@ impl RegisteredClients {
             name: name.clone(),
             redirect_uris,
             auth,
-            registrant: Registrant::Operator,
+            registrant: Registrant::Operator(new.consent),
             grant_types,
             scope: None,
             metadata: metadata.to_string(),

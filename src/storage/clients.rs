@@ -9,7 +9,7 @@ use super::{
     grants,
 };
 use crate::{
-    model::{Client, ClientAuth, ClientId, ClientKeys, Registrant},
+    model::{Client, ClientAuth, ClientId, ClientKeys, ConsentRule, Registrant},
     support::{Digest, Timestamp, printable},
 };
 
@@ -90,6 +90,7 @@ struct ClientRow {
     document: Option<Vec<u8>>,
     jwks: Option<String>,
     origin: String,
+    consent_skipped: i64,
 }
 
 #[derive(sqlx::FromRow)]
@@ -281,8 +282,9 @@ async fn insert_row(
     };
     sqlx::query(
         "INSERT INTO clients (id, name, redirect_uris, auth, secret, grant_types, scope, metadata, bytes, created,
-                              registered, jwks, origin, fingerprint, registration, network, consented)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+                              registered, jwks, origin, fingerprint, registration, network, consented,
+                              consent_skipped)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
     )
     .bind(client.id.as_str())
     .bind(&client.name)
@@ -301,6 +303,7 @@ async fn insert_row(
     .bind(digest(origin.registration))
     .bind(digest(origin.network))
     .bind(origin.consented.map(Timestamp::as_millis))
+    .bind(i64::from(client.registrant == Registrant::Operator(ConsentRule::Skipped)))
     .execute(change)
     .await?;
     Ok(())
@@ -363,7 +366,8 @@ impl ClientRow {
                 }
                 None => match self.origin.as_str() {
                     REGISTERED => Registrant::Client,
-                    OPERATOR => Registrant::Operator,
+                    OPERATOR if self.consent_skipped != 0 => Registrant::Operator(ConsentRule::Skipped),
+                    OPERATOR => Registrant::Operator(ConsentRule::Asked),
                     _ => return Err(inconsistent("origin")),
                 },
             },

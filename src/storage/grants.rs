@@ -117,6 +117,27 @@ impl GrantTable<'_> {
         row.map(GrantRow::read).transpose()
     }
 
+    /// True if this user has a live grant to this client whose tokens go to the same origin.
+    pub async fn has_consented(
+        &self,
+        user: &UserId,
+        client: &ClientId,
+        delivery: &TokenDelivery,
+        now: Timestamp,
+    ) -> Result<bool, StorageError> {
+        let uris: Vec<String> = sqlx::query_scalar(
+            "SELECT DISTINCT redirect_uri FROM grants
+             WHERE user_id = $1 AND client = $2 AND revoked IS NULL AND expires > $3",
+        )
+        .bind(user.as_str())
+        .bind(client.as_str())
+        .bind(now.as_millis())
+        .fetch_all(&self.0.pool)
+        .await?;
+        let origin = delivery.origin();
+        Ok(uris.into_iter().any(|uri| TokenDelivery::from_text(uri).origin() == origin))
+    }
+
     /// Live grants of one user, or of all users, newest first. A grant is listed after its code was redeemed.
     pub async fn list(&self, user: Option<&UserId>, now: Timestamp) -> Result<Vec<ListedGrant>, StorageError> {
         let rows: Vec<NamedGrantRow> = sqlx::query_as(

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     model::ClientIp,
     oauth::{
-        self, BeginOutcome, Browser, KeyHolder, LoginPrompt, PendingAuthorization, StoreOutcome, Transaction,
+        self, BeginOutcome, Browser, KeyHolder, LoginPrompt, PendingAuthorization, RequestSource, StoreOutcome, Transaction,
         TransactionId, Trust,
     },
     support::Secret,
@@ -60,7 +60,9 @@ pub(super) async fn begin(
     mut visitor: Visitor,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    match state.oauth.authorization().begin(query.as_deref().unwrap_or_default(), ClientIp(visitor.from)).await {
+    let holder = visitor.holder().await?;
+    let source = RequestSource { from: ClientIp(visitor.from), holder: holder.as_ref() };
+    match state.oauth.authorization().begin(query.as_deref().unwrap_or_default(), source).await {
         BeginOutcome::Valid(transaction) => proceed(&state, &mut visitor, &transaction).await,
         BeginOutcome::Redirect(redirect) => redirect_to_app(&state, StatusCode::BAD_REQUEST, &redirect),
         BeginOutcome::Page(refusal) => Err(refusal.into()),
@@ -90,8 +92,8 @@ pub(super) async fn decide(
     }
 }
 
-/// Handles the consent form. Every approval is a click of a logged-in person, regardless of earlier approvals
-/// (`OA-71`).
+/// Handles the consent form. Every approval is a click of a logged-in person, regardless of earlier approvals, unless the
+/// operator vouches for the app (`OA-71`).
 async fn decide_waiting(
     state: &WebState,
     visitor: &mut Visitor,
@@ -122,7 +124,8 @@ async fn decide_sealed(state: &WebState, visitor: &mut Visitor, form: DecisionFo
     match form.decision {
         Some(Decision::LogIn) => log_in(state, visitor, &transaction, form).await,
         Some(Decision::Deny) => {
-            let redirect = state.oauth.authorization().decline(&transaction);
+            let holder = visitor.holder().await?;
+            let redirect = state.oauth.authorization().decline(&transaction, holder.as_ref()).await;
             tell_denial(state, &transaction.client_name, &redirect)
         }
         Some(Decision::Approve) | None => proceed(state, visitor, &transaction).await,
@@ -185,10 +188,16 @@ async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transact
     }
 }
 
-/// The consent page of a pending request. A pending request implies that the person logged in for it (`OA-77`).
+/// The consent page of a pending request; without it, the way back to an app for which the operator vouches (`OA-71`).
+/// A pending request implies that the person logged in for it (`OA-77`).
 async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Result<Response, Problem> {
-    let pending = pending(state, &visitor.browser().await?, id).await?;
+    let browser = visitor.browser().await?;
+    let pending = pending(state, &browser, id).await?;
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
+    if !pending.needs_consent(&holder) {
+        let redirect = state.oauth.authorization().approve(id, &browser, &holder).await?;
+        return redirect_to_app(state, StatusCode::OK, &redirect);
+    }
     let scopes = pending.scopes_for(&holder);
     let page = pages::ConsentPage {
         layout: pages::Layout::new(&state.settings),

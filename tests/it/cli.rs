@@ -424,6 +424,8 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
         (&["clients", "list", "--revoked"], 0),
         (&["clients", "revoke", "nobody"], 1),
         (&["clients", "restore", "nobody"], 1),
+        (&["clients", "create", "portal", "--redirect-uri", "http://127.0.0.1/cb", "--skip-consent"], 2),
+        (&["clients", "create", "nightly", "--skip-consent"], 2),
         (&["grants", "list"], 0),
         (&["grants", "list", "--user", "owner", "--json"], 0),
         (&["grants", "revoke", "none"], 1),

@@ -14,8 +14,8 @@ use crate::{
         store::{self, AdminStore, IfMissing},
         values,
     },
-    model::{Access, BackendId, Rights},
-    oauth::{ClientKeySet, NewClientKeys, OperatorClient, redirect_uri::RedirectUri},
+    model::{Access, BackendId, ConsentRule, Rights},
+    oauth::{ClientKeySet, NewClientKeys, OperatorClient, RedirectTarget, redirect_uri::RedirectUri},
     support::Secret,
 };
 
@@ -50,6 +50,9 @@ pub struct CreateClientArgs {
     /// Redirect URI, exactly as the client sends it; may be given several times
     #[arg(long = "redirect-uri", value_name = "URI")]
     redirect_uris: Vec<String>,
+    /// Lets people who are logged in pass without the consent page, unless the client asks for it, or for mcp:admin
+    #[arg(long, requires = "redirect_uris")]
+    skip_consent: bool,
     /// Gives a client with redirect URIs a service account too
     #[arg(long)]
     service: bool,
@@ -89,11 +92,16 @@ impl CreateClientArgs {
                     .map_err(|error| CommandFailure::usage(format!("--redirect-uri {uri}: {error}")))
             })
             .collect();
+        let consent = if self.skip_consent { ConsentRule::Skipped } else { ConsentRule::Asked };
         let created = match parsed {
+            Ok(redirect_uris) if self.skip_consent && !redirect_uris.iter().all(is_web_site) => {
+                let what = "--skip-consent is for a client with a web site: another program could take the place of an app";
+                Err(CommandFailure::usage(what).advise("give https redirect URIs alone, or leave out --skip-consent"))
+            }
             Ok(redirect_uris) => {
                 let expires = self.expires.map(|lifetime| store::now() + lifetime);
                 let service = has_service.then(|| (self.rights(), expires));
-                let new = OperatorClient { name: self.name.clone(), keys, redirect_uris, service };
+                let new = OperatorClient { name: self.name.clone(), keys, redirect_uris, consent, service };
                 store.oauth.clients().create(new).await.map_err(CommandFailure::from)
             }
             Err(failure) => Err(failure),
@@ -131,6 +139,10 @@ impl CreateClientArgs {
         }
         rights
     }
+}
+
+fn is_web_site(uri: &RedirectUri) -> bool {
+    matches!(uri.target(), RedirectTarget::Web(_))
 }
 
 /// Reads and checks a file with public keys.

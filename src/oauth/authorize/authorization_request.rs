@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     browser::LoginPrompt,
+    error_answer::ErrorAnswer,
     response::{AuthorizationError, Redirect, Trust},
 };
 use crate::{
     audit::{Audit, AuditEvent},
-    model::{Client, ClientId, ClientIp, ConcealBackends, Endpoint, Registrant, Scopes},
+    model::{Client, ClientAuth, ClientId, ClientIp, ConcealBackends, ConsentRule, Endpoint, Registrant, Scopes},
     oauth::{
         client_lookup,
         dependencies::OAuthDeps,
@@ -49,18 +50,20 @@ pub(super) struct AuthorizationRequest {
     /// Requested scopes, of any backends.
     pub(super) asked: Scopes,
     pub(super) login: LoginPrompt,
-    pages: Pages,
+    pub(super) consent: ConsentPrompt,
 }
 
-/// Pages for the person, as the client wants it (`prompt`).
+/// The consent page, as the client wants it (`prompt`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Pages {
-    /// Those that are needed.
+pub(super) enum ConsentPrompt {
+    /// If the operator does not vouch for the client.
     #[default]
-    Allowed,
-    /// None (`prompt=none`): the request fails if one is needed.
-    Refused,
+    IfNeeded,
+    /// In any case (`prompt=consent`).
+    Always,
+    /// No page at all (`prompt=none`).
+    Never,
 }
 
 /// Endpoint and scopes that exist, out of those requested.
@@ -82,7 +85,7 @@ struct Stored {
     asked: String,
     login: LoginPrompt,
     #[serde(default)]
-    pages: Pages,
+    consent: ConsentPrompt,
 }
 
 /// Rejection of a request.
@@ -91,14 +94,6 @@ pub(super) enum Rejected {
     Page(AuthorizationError),
     /// Sent to the client.
     Client(ErrorAnswer),
-}
-
-/// Error response to the client.
-pub(super) struct ErrorAnswer {
-    uri: RedirectUri,
-    state: Option<String>,
-    error: &'static str,
-    description: String,
 }
 
 /// The parameters of a query.
@@ -126,7 +121,8 @@ pub(super) fn check(
     // a repeated state is not sent back (N-50)
     let state = params.get("state").ok().flatten().map(str::to_owned);
     let answer = |(error, description)| {
-        Rejected::Client(ErrorAnswer { uri: uri.clone(), state: state.clone(), error, description })
+        let (client, uri, state) = (client.id.clone(), uri.clone(), state.clone());
+        Rejected::Client(ErrorAnswer { client, uri, state, error, description })
     };
     let request = read_rest(settings, params, client, &uri).map_err(answer)?;
     if request.to_text().map_err(|error| Rejected::Page(AuthorizationError::internal(&error)))?.len() > MAX_REQUEST {
@@ -184,7 +180,11 @@ fn read_rest(
     let prompt = params.get("prompt").map_err(once)?.unwrap_or_default();
     let prompts = |name: &str| prompt.split(' ').any(|word| word == name);
     let login = if prompts("login") { LoginPrompt::Fresh } else { LoginPrompt::IfNeeded };
-    let pages = if prompts("none") { Pages::Refused } else { Pages::Allowed };
+    let consent = match (prompts("none"), prompts("consent")) {
+        (true, _) => ConsentPrompt::Never,
+        (false, true) => ConsentPrompt::Always,
+        (false, false) => ConsentPrompt::IfNeeded,
+    };
     let (document, redirect_uri) = (document(client), uri.as_str().to_owned());
     Ok(AuthorizationRequest {
         client: client.id.clone(),
@@ -195,7 +195,7 @@ fn read_rest(
         named,
         asked,
         login,
-        pages,
+        consent,
     })
 }
 
@@ -234,7 +234,7 @@ impl From<Rejected> for ErrorResponse {
 fn document(client: &Client) -> Option<String> {
     match &client.registrant {
         Registrant::Document(digest) => Some(digest.to_base64url()),
-        Registrant::Client | Registrant::Operator => None,
+        Registrant::Client | Registrant::Operator(_) => None,
     }
 }
 
@@ -264,7 +264,7 @@ impl AuthorizationRequest {
             named: self.named.as_ref().map(ToString::to_string),
             asked: self.asked.to_string(),
             login: self.login,
-            pages: self.pages,
+            consent: self.consent,
         };
         serde_json::to_string(&stored).map_err(|_| OAuthError::Transaction)
     }
@@ -283,15 +283,15 @@ impl AuthorizationRequest {
             },
             asked: Scopes::parse(&stored.asked).map_err(|_| OAuthError::Transaction)?,
             login: stored.login,
-            pages: stored.pages,
+            consent: stored.consent,
         })
     }
 
     /// Refuses a request that must not show a page: a person must approve every request (`OA-77`).
     pub(super) fn with_pages(self) -> Result<Self, Rejected> {
-        match self.pages {
-            Pages::Allowed => Ok(self),
-            Pages::Refused => {
+        match self.consent {
+            ConsentPrompt::IfNeeded | ConsentPrompt::Always => Ok(self),
+            ConsentPrompt::Never => {
                 Err(Rejected::Client(self.fail("interaction_required", "a person must approve every request")))
             }
         }
@@ -300,6 +300,18 @@ impl AuthorizationRequest {
     /// True if the client is still described as it was when the request was checked.
     pub(super) fn is_about(&self, client: &Client) -> bool {
         self.client == client.id && self.document == document(client)
+    }
+
+    /// Whether the person is asked: always, unless the operator vouches for a client that proves who it is, at its web site,
+    /// and the client does not want the page (`OA-71`).
+    pub(super) fn consent_rule(&self, client: &Client) -> ConsentRule {
+        let is_vouched_for = client.registrant == Registrant::Operator(ConsentRule::Skipped)
+            && client.auth != ClientAuth::None
+            && matches!(RedirectUri::stored(&self.redirect_uri).target(), RedirectTarget::Web(_));
+        match self.consent {
+            ConsentPrompt::IfNeeded if is_vouched_for => ConsentRule::Skipped,
+            ConsentPrompt::IfNeeded | ConsentPrompt::Always | ConsentPrompt::Never => ConsentRule::Asked,
+        }
     }
 
     /// The existing endpoint and scopes; `None` if the backend that the request names does not exist.
@@ -329,27 +341,7 @@ impl AuthorizationRequest {
 
     pub(super) fn fail(&self, error: &'static str, description: &str) -> ErrorAnswer {
         let uri = RedirectUri::stored(&self.redirect_uri);
-        ErrorAnswer { uri, state: self.state.clone(), error, description: description.to_owned() }
-    }
-}
-
-// === impl ErrorAnswer ===
-
-impl ErrorAnswer {
-    /// The error response (RFC 6749 4.1.2.1, RFC 9207). The browser follows it automatically only to this computer and
-    /// to trusted hosts: anybody may register, so anything else would be an open redirector (`OA-75`).
-    pub(super) fn redirect(self, settings: &OAuthSettings) -> Redirect {
-        let mut parameters = vec![("error", self.error), ("error_description", &self.description)];
-        parameters.extend(self.state.as_deref().map(|state| ("state", state)));
-        parameters.push(("iss", &settings.issuer));
-        let location = self.uri.with(&parameters);
-        let trust = match self.uri.target() {
-            RedirectTarget::Web(host) if !settings.policy.trusted_redirect_hosts.contains(host) => {
-                let reason = format!("The request was not accepted: {}.", self.description);
-                Trust::ShowLink { host: host.clone(), reason }
-            }
-            RedirectTarget::Web(_) | RedirectTarget::Loopback(_) | RedirectTarget::App(_) => Trust::Automatic,
-        };
-        Redirect { location, trust }
+        let (client, state) = (self.client.clone(), self.state.clone());
+        ErrorAnswer { client, uri, state, error, description: description.to_owned() }
     }
 }

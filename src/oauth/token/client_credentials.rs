@@ -33,7 +33,7 @@ impl ClientCredentialsGrant {
     /// Issues an access token to an authenticated client, within the rights of its service account. Its grant is used
     /// again while it lives.
     pub(super) async fn issue(&self, client: &Client, form: &Params) -> Result<Issued, ErrorResponse> {
-        if client.registrant != Registrant::Operator || client.auth == ClientAuth::None {
+        if !matches!(client.registrant, Registrant::Operator(_)) || client.auth == ClientAuth::None {
             return Err(ErrorResponse::UnauthorizedClient);
         }
         let (deps, now) = (&self.issuer.deps, self.issuer.deps.now());

@@ -5,7 +5,8 @@ use std::time::Duration;
 use lockkeeper::{
     model::{AuthPolicy, ClientId, ConcealBackends, Rights},
     oauth::{
-        BeginOutcome, LoginPrompt, MasterKeySource, OAuthSettings, RedirectTarget, StoreOutcome, Trust, UnsealError,
+        BeginOutcome, KeyHolder, LoginPrompt, MasterKeySource, OAuthSettings, RedirectTarget, RequestSource,
+        StoreOutcome, Trust, UnsealError,
     },
     support::Secret,
 };
@@ -278,6 +279,35 @@ async fn n_062_an_error_is_not_redirected_automatically_to_an_untrusted_site() {
     // what the person approved goes there at once
     let redirect = authority.approve(&Authority::query(&client, &changes[..1])).await;
     assert_eq!(redirect.trust, Trust::Automatic);
+}
+
+#[tokio::test]
+async fn oa_075_errors_go_where_the_tokens_of_the_same_person_already_go() {
+    let authority = Authority::new().await;
+    let (here, there) = ("https://somewhere.example/cb", "https://elsewhere.example/cb");
+    let metadata = json!({ "redirect_uris": [here, there] });
+    let client = authority.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
+    let (_, eve) = Authority::key(&authority.oauth, "eve", Rights::all_backends()).await;
+    let trust = async |uri: &str, holder: Option<&KeyHolder>| {
+        let query = Authority::query(&client, &[("redirect_uri", uri), ("prompt", "none")]);
+        let source = RequestSource { holder, ..FROM };
+        let begun = authority.oauth.authorization().begin(&query, source).await;
+        let BeginOutcome::Redirect(redirect) = begun else { panic!("{begun:?}") };
+        matches!(redirect.trust, Trust::Automatic)
+    };
+    assert!(!trust(here, Some(&authority.holder)).await, "nobody consented yet");
+    authority.approve(&Authority::query(&client, &[("redirect_uri", here)])).await;
+    assert!(trust(here, Some(&authority.holder)).await);
+    assert!(!trust(there, Some(&authority.holder)).await, "tokens never went there");
+    assert!(!trust(here, Some(&eve)).await, "another person");
+    assert!(!trust(here, None).await, "nobody is logged in");
+    // a denial too
+    let id = authority.waiting(&Authority::query(&client, &[("redirect_uri", here)])).await;
+    let denied = authority.oauth.authorization().deny(&id, &browser("a"), Some(&authority.holder)).await.unwrap();
+    assert_eq!(denied.trust, Trust::Automatic);
+    // consent that ended no longer counts
+    authority.oauth.grants().revoke_all(&authority.holder.user).await.unwrap();
+    assert!(!trust(here, Some(&authority.holder)).await);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::StatusCode;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use lockkeeper::{
-    model::{AssertionAudience, AuthPolicy, Rights},
+    model::{AssertionAudience, AuthPolicy, ConsentRule, Rights},
     oauth::{NewClientKeys, OAuthSettings, OperatorClient},
     support::Clock as _,
 };
@@ -35,6 +35,7 @@ impl Service {
             name: "nightly".to_owned(),
             keys: NewClientKeys::Inline(signer.jwks().to_string()),
             redirect_uris: Vec::new(),
+            consent: ConsentRule::Asked,
             service: Some((Rights::all_backends(), None)),
         };
         let (client, secret, _) = authority.oauth.clients().create(new).await.unwrap();

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::StatusCode;
 use lockkeeper::{
     model::{ClientDocumentPolicy, ClientId, ClientIp, DocumentTrust},
-    oauth::{AuthorizationError, BeginOutcome, MasterKeySource, OAuthSettings},
+    oauth::{AuthorizationError, BeginOutcome, MasterKeySource, OAuthSettings, RequestSource},
     support::Secret,
 };
 use parking_lot::Mutex;
@@ -469,7 +469,7 @@ async fn n_044_a_network_that_tries_many_urls_is_limited_before_anything_is_sent
     assert_eq!(world.requests(), 30);
     assert!(pages[..30].iter().all(|page| page.status == 400));
     assert!(pages[30..].iter().all(|page| page.status == 429 && page.retry_after == Some(Duration::from_secs(10))));
-    let elsewhere = ClientIp("192.0.2.9".parse().unwrap());
+    let elsewhere = RequestSource { from: ClientIp("192.0.2.9".parse().unwrap()), holder: None };
     let begun = world.authority.oauth.authorization().begin(&Authority::query(APP, &[]), elsewhere).await;
     assert!(matches!(begun, BeginOutcome::Valid(_)), "{begun:?}");
 }

@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use lockkeeper::{
     model::{BackendId, ClientIp, Direct, NewKey, Rights, UserId},
     oauth::{
-        BeginOutcome, Browser, KeyHolder, OAuth, OAuthSettings, Redirect, StoreOutcome, Transaction, TransactionId,
+        BeginOutcome, Browser, KeyHolder, OAuth, OAuthSettings, Redirect, RequestSource, StoreOutcome, Transaction, TransactionId,
     },
     storage::Storage,
     support::{Clock, Digest, ManualClock, Random, Secret, SeededRandom},
@@ -30,7 +30,7 @@ pub(crate) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 pub(crate) const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 /// Who sends authorization requests.
-pub(crate) const FROM: ClientIp = ClientIp(HOME);
+pub(crate) const FROM: RequestSource<'static> = RequestSource { from: ClientIp(HOME), holder: None };
 
 /// An authorization server in memory with the backends `git` and `time`, a user, and the user's API key.
 pub(crate) struct Authority {

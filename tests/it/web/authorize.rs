@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use http::{Request, StatusCode, header};
-use lockkeeper::storage::Storage;
+use lockkeeper::{
+    model::{ConsentRule, Rights},
+    oauth::{NewClientKeys, OperatorClient, redirect_uri::RedirectUri},
+    storage::Storage,
+};
 use sqlx::{Connection as _, SqliteConnection};
 use url::Url;
 
@@ -25,6 +29,49 @@ async fn oa_071_an_app_connects_after_login_and_approval() {
     assert_eq!(answer.status, StatusCode::SEE_OTHER);
     assert_eq!(answer.headers[header::CACHE_CONTROL], "no-store");
     assert!(answer.location().starts_with(CALLBACK), "{}", answer.location());
+}
+
+/// A client of the operator with a web site, and a key that may administer.
+async fn portal(site: &Site, consent: ConsentRule) -> (String, String) {
+    let redirect_uris = vec![RedirectUri::parse(PORTAL, &[]).unwrap()];
+    let new =
+        OperatorClient { name: "Portal".to_owned(), keys: NewClientKeys::Basic, redirect_uris, consent, service: None };
+    let (client, ..) = site.oauth.clients().create(new).await.unwrap();
+    (client.id.to_string(), site.joined_key("admin", Rights { admin: true, ..Rights::all_backends() }).await)
+}
+
+const PORTAL: &str = "https://portal.example.org/cb";
+
+#[tokio::test]
+async fn oa_071_a_client_that_the_operator_vouches_for_needs_no_consent() {
+    let site = Site::open().await;
+    let (client, admin) = portal(&site, ConsentRule::Skipped).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[("redirect_uri", PORTAL), ("state", "s1")]).await;
+    assert_eq!(page.heading(), "Log in");
+    let answer = browser.log_in(&page, &admin).await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    assert!(answer.location().starts_with(PORTAL), "{}", answer.location());
+    let names: Vec<String> = answer.told().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["code", "state", "iss"]);
+    // with a live session there is no page at all
+    let answer = browser.authorize(&client, &[("redirect_uri", PORTAL)]).await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    // unless the client asks for one, or for administration
+    for more in [("prompt", "consent"), ("scope", "mcp:use mcp:admin")] {
+        let page = browser.authorize(&client, &[("redirect_uri", PORTAL), more]).await;
+        assert_eq!(page.heading(), "Connect <span class=\"name\">Portal</span>?", "{more:?}");
+    }
+}
+
+#[tokio::test]
+async fn oa_071_consent_is_asked_for_any_other_client() {
+    let site = Site::open().await;
+    let (client, key) = portal(&site, ConsentRule::Asked).await;
+    let mut browser = site.browser();
+    browser.log_in_alone(&key).await;
+    let page = browser.authorize(&client, &[("redirect_uri", PORTAL)]).await;
+    assert_eq!(page.heading(), "Connect <span class=\"name\">Portal</span>?");
 }
 
 // N-74
@@ -326,6 +373,22 @@ async fn a_client_name_is_escaped_text() {
     assert!(!page.body.contains("<img src=x"), "{}", page.body);
     let page = browser.log_in(&page, &site.key).await;
     assert!(!page.body.contains("<img src=x"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn oa_075_an_error_goes_by_itself_to_an_app_that_the_person_approved() {
+    let site = Site::open().await;
+    let far = "https://app.example.org/cb";
+    let client = site.register("App", far).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[("redirect_uri", far)]).await;
+    let page = browser.log_in(&page, &site.key).await;
+    assert_eq!(browser.press(&page, "approve", "").await.status, StatusCode::SEE_OTHER);
+    let wrong = [("redirect_uri", far), ("response_type", "token"), ("state", "s1")];
+    let answer = browser.authorize(&client, &wrong).await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    assert!(answer.told().contains(&("error".to_owned(), "unsupported_response_type".to_owned())));
+    assert_eq!(site.browser().authorize(&client, &wrong).await.status, StatusCode::BAD_REQUEST, "without the login");
 }
 
 // N-62
