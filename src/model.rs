@@ -47,7 +47,9 @@ pub use id::{BackendId, ClientId, GrantId, InvalidBackendId, InvalidUserName, Ke
 pub use identity_token::{IdentitySigner, IdentityToken, SignedIdentity};
 pub use login::{LoginProvider, LoginRule, LoginSession, People};
 pub use network::{NetworkSpec, ProxyChoice, TlsIdentity};
-pub use policy::{AdvertiseIss, AssertionAudience, AuthPolicy, ConcealBackends, Naming, QueryKey, Registration};
+pub use policy::{
+    AdvertiseIss, AssertionAudience, AuthPolicy, ConcealBackends, Naming, ParentAudience, QueryKey, Registration,
+};
 pub use requester::{RequestNumber, Requester};
 pub use rights::{Access, AllowedBackends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit::AuditEvent,
-    model::{Binding, Caller, ClientIp, Direct, Endpoint, QueryKey, Scope, Scopes, Target},
+    model::{Binding, Caller, ClientIp, Direct, Endpoint, ParentAudience, QueryKey, Scope, Scopes, Target},
     oauth::{CredentialAccess, KeyRefusal, OAuth, VerifiedCredential, cors, policy},
     support::Timestamp,
 };
@@ -147,7 +147,7 @@ impl Gate {
         })
     }
 
-    /// True if the credential opens the endpoint: a token only its own (`OA-114`), a key `/sse`, and `/mcp` if direct
+    /// True if the credential opens the endpoint: a token its own (`OA-114`), a key `/sse`, and `/mcp` if direct
     /// use is allowed. `/messages` belongs to the `/sse` endpoint at which the session was opened.
     fn opened(
         &self,
@@ -157,7 +157,7 @@ impl Gate {
     ) -> Result<(), ResourceRefusal> {
         let fits = match &verified.opens {
             CredentialAccess::Endpoint(own, _) if messages == Messages::Yes => own.binding == Binding::Sse,
-            CredentialAccess::Endpoint(own, _) => own == endpoint,
+            CredentialAccess::Endpoint(own, _) => own == endpoint || self.is_below(endpoint, own),
             CredentialAccess::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
         };
         if !fits {
@@ -175,6 +175,13 @@ impl Gate {
             }
             _ => Err(ResourceRefusal::NotAllowed),
         }
+    }
+
+    /// True if the operator lets a token for `/mcp` open this endpoint below it.
+    fn is_below(&self, endpoint: &Endpoint, own: &Endpoint) -> bool {
+        self.oauth.settings().policy.parent_audience == ParentAudience::Accepted
+            && *own == Endpoint::MERGED
+            && endpoint.binding == Binding::Mcp
     }
 
     /// Refuses a valid credential that does not open the endpoint: the reason is only recorded (`OA-108`).

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{http::host, section::Section};
 use crate::model::{
-    AdvertiseIss, AssertionAudience, AuthPolicy, ClientDocumentPolicy, ConcealBackends, DocumentTrust, Registration,
+    AdvertiseIss, AssertionAudience, AuthPolicy, ClientDocumentPolicy, ConcealBackends, DocumentTrust, ParentAudience,
+    Registration,
 };
 
 /// Reads the section; reports invalid values and uses their defaults.
@@ -38,6 +39,10 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
                 &[("issuer", AssertionAudience::Issuer), ("token-endpoint", AssertionAudience::IssuerOrTokenEndpoint)],
             )
             .unwrap_or(default.assertion_audience),
+        parent_audience: match section.flag("aud_parent_ok") {
+            Some(true) => ParentAudience::Accepted,
+            _ => default.parent_audience,
+        },
     }
 }
 

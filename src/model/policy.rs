@@ -55,6 +55,8 @@ pub struct AuthPolicy {
     pub advertise_iss: AdvertiseIss,
     /// `assertion_audience`: `aud` of client assertions.
     pub assertion_audience: AssertionAudience,
+    /// `aud_parent_ok`: tokens for `/mcp` at the endpoints below it.
+    pub parent_audience: ParentAudience,
 }
 
 /// Dynamic client registration (RFC 7591, OA-44).
@@ -95,6 +97,15 @@ pub enum AssertionAudience {
     IssuerOrTokenEndpoint,
 }
 
+/// Access tokens for `/mcp` at `/mcp/{backend}` (OA-114).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParentAudience {
+    /// Refused: a token opens its own endpoint alone.
+    Refused,
+    /// Accepted, for clients that get one token for several endpoints.
+    Accepted,
+}
+
 impl Default for AuthPolicy {
     fn default() -> Self {
         Self {
@@ -112,6 +123,7 @@ impl Default for AuthPolicy {
             conceal_backends: ConcealBackends::Yes,
             advertise_iss: AdvertiseIss::Yes,
             assertion_audience: AssertionAudience::Issuer,
+            parent_audience: ParentAudience::Refused,
         }
     }
 }

@@ -33,7 +33,10 @@ use super::{
 };
 use crate::{
     audit::AuditEvent,
-    model::{Client, ClientId, ClientIp, ConsentRule, Endpoint, Grant, GrantId, Registrant, Scope, Scopes, Target, TokenDelivery},
+    model::{
+        Client, ClientId, ClientIp, ConsentRule, Endpoint, Grant, GrantId, Registrant, Scope, Scopes, Target,
+        TokenDelivery,
+    },
     support::{SealingKey, Secret, Timestamp},
 };
 

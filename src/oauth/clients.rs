@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     audit::{AuditEvent, ClientEvent},
-    model::{ApiKey, Client, ClientAuth, ClientId, ClientKeys, ConsentRule, GrantType, KeyAccount, NewAccount, Registrant, Rights},
+    model::{
+        ApiKey, Client, ClientAuth, ClientId, ClientKeys, ConsentRule, GrantType, KeyAccount, NewAccount, Registrant,
+        Rights,
+    },
     storage::IdleSince,
     support::{Secret, Timestamp, printable_name},
 };

@@ -24,8 +24,8 @@ use super::{
 use crate::{
     model::ClientIp,
     oauth::{
-        self, BeginOutcome, Browser, KeyHolder, LoginPrompt, PendingAuthorization, RequestSource, StoreOutcome, Transaction,
-        TransactionId, Trust,
+        self, BeginOutcome, Browser, KeyHolder, LoginPrompt, PendingAuthorization, RequestSource, StoreOutcome,
+        Transaction, TransactionId, Trust,
     },
     support::Secret,
 };

@@ -95,7 +95,8 @@ impl CreateClientArgs {
         let consent = if self.skip_consent { ConsentRule::Skipped } else { ConsentRule::Asked };
         let created = match parsed {
             Ok(redirect_uris) if self.skip_consent && !redirect_uris.iter().all(is_web_site) => {
-                let what = "--skip-consent is for a client with a web site: another program could take the place of an app";
+                let what =
+                    "--skip-consent is for a client with a web site: another program could take the place of an app";
                 Err(CommandFailure::usage(what).advise("give https redirect URIs alone, or leave out --skip-consent"))
             }
             Ok(redirect_uris) => {

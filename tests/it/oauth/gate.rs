@@ -9,7 +9,7 @@ use axum::{Extension, Router, body::Body, extract::OriginalUri, routing::any};
 use http::{HeaderMap, Request, StatusCode, Uri};
 use insta::assert_snapshot;
 use lockkeeper::{
-    model::{Direct, NewKey, Rights, UserId},
+    model::{Direct, NewKey, ParentAudience, Rights, UserId},
     resource::{Authorized, Gate, GateSettings, MessageTicket, protect_administration},
     support::Clock as _,
 };
@@ -98,6 +98,31 @@ async fn oa_114_a_token_opens_its_own_endpoint_alone() {
         let expected = if own.starts_with("/sse") { 200 } else { 401 };
         assert_eq!(knock(&authority, "/messages?session_id=1", Some(&token)).await.status.as_u16(), expected);
     }
+}
+
+#[tokio::test]
+async fn oa_114_a_token_for_mcp_opens_what_is_below_if_the_operator_says_so() {
+    let mut settings = Authority::settings();
+    settings.policy.parent_audience = ParentAudience::Accepted;
+    let authority = Authority::with(settings).await;
+    let status =
+        async |path: &str, token: &str| knock(&authority, path, Some(&format!("Bearer {token}"))).await.status.as_u16();
+    let merged = authority.access_token("/mcp").await;
+    for (path, expected) in [("/mcp", 200), ("/mcp/git", 200), ("/mcp/time/", 200), ("/sse", 401), ("/sse/git", 401)] {
+        assert_eq!(status(path, &merged).await, expected, "{path}");
+    }
+    for (own, path) in [("/mcp/git", "/mcp"), ("/mcp/git", "/mcp/time"), ("/sse", "/sse/git"), ("/sse", "/mcp")] {
+        let token = authority.access_token(own).await;
+        assert_eq!((status(own, &token).await, status(path, &token).await), (200, 401), "{own} {path}");
+    }
+    // its scopes hold there too
+    let client = authority.client().await;
+    let code = authority.code(&Authority::query(&client, &[("scope", "mcp:time")])).await;
+    let token = authority.redeem(&client, &code).await.json()["access_token"].as_str().unwrap().to_owned();
+    assert_eq!(status("/mcp/time", &token).await, 200);
+    let refused = knock(&authority, "/mcp/git", Some(&format!("Bearer {token}"))).await;
+    assert_eq!(refused.error(), "403 insufficient_scope");
+    assert!(refused.header("www-authenticate").unwrap().contains("scope=\"mcp:git\""));
 }
 
 #[tokio::test]

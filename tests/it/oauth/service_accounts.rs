@@ -41,7 +41,13 @@ async fn create(
     redirect_uris: Vec<lockkeeper::oauth::redirect_uri::RedirectUri>,
     service: Option<(Rights, Option<Timestamp>)>,
 ) -> (String, String) {
-    let new = OperatorClient { name: "nightly".to_owned(), keys: NewClientKeys::Post, redirect_uris, consent: ConsentRule::Asked, service };
+    let new = OperatorClient {
+        name: "nightly".to_owned(),
+        keys: NewClientKeys::Post,
+        redirect_uris,
+        consent: ConsentRule::Asked,
+        service,
+    };
     let (client, secret, _) = authority.oauth.clients().create(new).await.unwrap();
     assert_eq!(client.registrant, Registrant::Operator(ConsentRule::Asked));
     (client.id.to_string(), secret.unwrap().expose().to_owned())

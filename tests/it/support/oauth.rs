@@ -8,7 +8,8 @@ use http_body_util::BodyExt as _;
 use lockkeeper::{
     model::{BackendId, ClientIp, Direct, NewKey, Rights, UserId},
     oauth::{
-        BeginOutcome, Browser, KeyHolder, OAuth, OAuthSettings, Redirect, RequestSource, StoreOutcome, Transaction, TransactionId,
+        BeginOutcome, Browser, KeyHolder, OAuth, OAuthSettings, Redirect, RequestSource, StoreOutcome, Transaction,
+        TransactionId,
     },
     storage::Storage,
     support::{Clock, Digest, ManualClock, Random, Secret, SeededRandom},
