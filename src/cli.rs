@@ -33,6 +33,7 @@ mod probe;
 pub mod process;
 pub mod remove;
 mod replaced_file;
+mod rights_args;
 pub mod serve;
 mod servers_file;
 pub mod sessions;

@@ -1,6 +1,7 @@
 //! The gateway's data model: plain values with their states and transitions. No input or output.
 
-pub mod api_key;
+pub mod allowed_networks;
+mod api_key;
 pub mod backend;
 pub mod bearer;
 pub mod caller;
@@ -29,6 +30,7 @@ pub mod tool_rules;
 pub mod transport;
 pub mod user;
 
+pub use allowed_networks::AllowedNetworks;
 pub use api_key::{ApiKey, Direct, KeyAccount, KeyKind, KeyRotation, NewAccount, NewKey, Rotated, RotatedUser};
 pub use backend::{BackendSpec, EraChoice, OnLoss, Share};
 pub use bearer::{Bearer, RenewalError, TokenRequest, TokenRequests};

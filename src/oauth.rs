@@ -58,7 +58,7 @@ pub use self::{
     backend_names::BackendNames,
     client_keys::ClientKeySet,
     clients::RegisteredClients,
-    clients::{NewClientKeys, OperatorClient},
+    clients::{NewClientKeys, OperatorClient, ServiceAccount},
     device::{DeviceAuthorizations, DeviceRefusal, PendingDevice, UserCode},
     error::OAuthError,
     grants::{GrantView, Grants},
@@ -183,9 +183,9 @@ impl OAuth {
         self.0.verifier.verify(presented, from).await
     }
 
-    /// True if a verified credential is still valid.
-    pub fn holds(&self, verified: &VerifiedCredential) -> bool {
-        self.0.verifier.holds(verified)
+    /// True if a verified credential is still valid, for a request from this address.
+    pub fn holds(&self, verified: &VerifiedCredential, from: IpAddr) -> bool {
+        self.0.verifier.holds(verified, from)
     }
 
     /// Every endpoint for clients: `/.well-known/*`, `/oauth/{token,register,revoke,par,jwks}` and the root aliases

@@ -130,7 +130,7 @@ impl Gate {
         let presented = match credential {
             Credential::Header(presented) | Credential::Query(presented) => presented,
             Credential::Ticket(ticket) => {
-                let found = self.tickets.find(&ticket).filter(|verified| self.oauth.holds(verified));
+                let found = self.tickets.find(&ticket).filter(|verified| self.oauth.holds(verified, from));
                 return found.ok_or(ResourceRefusal::InvalidToken);
             }
             Credential::Absent => return Err(ResourceRefusal::NoCredential),

@@ -188,6 +188,13 @@ pub enum KeyEvent {
         /// The address of the browser.
         from: IpAddr,
     },
+    /// A valid API key, or what rests on it, came from outside of the networks of the key.
+    Elsewhere {
+        /// Its id.
+        key: KeyId,
+        /// The client's address.
+        from: IpAddr,
+    },
     /// The rights of an API key or account changed.
     RightsChanged(KeyId),
     /// A signing key was created.
@@ -362,6 +369,11 @@ impl KeyEvent {
                 .with("user", user)
                 .with("key", key)
                 .with("ip", from),
+            Self::Elsewhere { key, from } => {
+                L::alarming("key_elsewhere", "address outside of the networks of an API key")
+                    .with("key", key)
+                    .with("ip", from)
+            }
             Self::RightsChanged(key) => L::new("rights_changed", "rights changed").with("key", key),
             Self::SigningCreated(kid) => L::new("signing_key_created", "signing key created").with("key", kid),
             Self::SigningWithdrawn(kid) => L::new("signing_key_withdrawn", "signing key withdrawn").with("key", kid),

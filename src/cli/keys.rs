@@ -3,19 +3,17 @@
 mod print;
 mod rotate;
 
-use std::time::Duration;
-
 use clap::Subcommand;
 
 use super::{
     arguments::FormatArgs,
     failure::CommandFailure,
-    known_backends,
     process::ProcessContext,
+    rights_args::RightsArgs,
     store::{self, AdminStore, IfMissing},
     values,
 };
-use crate::model::{Access, BackendId, Direct, KeyId, NewKey, Rights, UserId};
+use crate::model::{Direct, KeyId, NewKey, Rights, UserId};
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
@@ -26,6 +24,8 @@ Examples:
                                               two servers, one of them read-only
   lockkeeper keys create team --group work    a group, at /mcp/work alone
   lockkeeper keys create desktop --user ann   another key of the user ann
+  lockkeeper keys create office --network 192.0.2.0/24
+                                              from the office alone
   KEY=$(lockkeeper keys create ci --direct)   standard output has only the key";
 
 /// Subcommands of `keys`.
@@ -57,15 +57,8 @@ pub struct CreateKeyArgs {
     /// Allows status and administration of the gateway (GET /api/status)
     #[arg(long)]
     admin: bool,
-    /// Allowed backends; `ID:read` allows only read-only tools. Default: all
-    #[arg(long = "backend", value_name = "ID[:read]", value_parser = values::backend)]
-    backends: Vec<(BackendId, Access)>,
-    /// Allowed groups, each at its own endpoint; `ID:read` allows only read-only tools
-    #[arg(long = "group", value_name = "ID[:read]", value_parser = values::backend)]
-    groups: Vec<(BackendId, Access)>,
-    /// Time until the key expires
-    #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]
-    expires: Option<Duration>,
+    #[command(flatten)]
+    rights: RightsArgs,
     #[command(flatten)]
     form: FormatArgs,
 }
@@ -103,19 +96,16 @@ impl KeysCommand {
 
 impl CreateKeyArgs {
     async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        known_backends::check(&self.backends, &self.groups, process).await?;
+        self.rights.check(process).await?;
         let store = AdminStore::open(process, IfMissing::Create).await?;
-        let mut rights = Rights { admin: self.admin, ..Rights::all_backends() };
-        let named = || self.backends.iter().chain(&self.groups);
-        if named().next().is_some() {
-            rights.backends = Rights::none().backends;
-        }
-        for (id, access) in named() {
-            rights.backends.allow(id, *access);
-        }
-        let direct = if self.direct { Direct::Allowed } else { Direct::Refused };
-        let expires = self.expires.map(|lifetime| store::now() + lifetime);
-        let new = NewKey { name: self.name, user: self.user, rights, direct, expires };
+        let new = NewKey {
+            name: self.name,
+            user: self.user,
+            rights: Rights { admin: self.admin, ..self.rights.rights() },
+            direct: if self.direct { Direct::Allowed } else { Direct::Refused },
+            expires: self.rights.expires(),
+            networks: self.rights.networks(),
+        };
         let created = store.oauth.keys().create(new).await;
         store.close().await;
         let (key, secret) = created?;

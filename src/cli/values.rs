@@ -1,6 +1,8 @@
 //! Argument parsers of `keys` and `clients`. Knows nothing of the commands.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
+
+use ipnet::IpNet;
 
 use crate::{
     config::units,
@@ -24,6 +26,13 @@ pub(super) fn backend(text: &str) -> Result<(BackendId, Access), String> {
         None => (text, Access::Full),
     };
     BackendId::parse(id).map(|id| (id, access)).map_err(|error| error.to_string())
+}
+
+/// A network in CIDR notation, or a single address.
+pub(super) fn network(text: &str) -> Result<IpNet, String> {
+    let address = |_| text.parse::<IpAddr>().map(IpNet::from);
+    let network = text.parse::<IpNet>().or_else(address);
+    network.map_err(|_| "this is neither a network such as `192.0.2.0/24` nor an address".to_owned())
 }
 
 /// Life of a key.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClientId, KeyId, Rights, UserId};
+use super::{AllowedNetworks, ClientId, KeyId, Rights, UserId};
 use crate::support::Timestamp;
 
 /// Use of a key as a bearer token on `/mcp` by programs without a browser (`OA-118`).
@@ -70,6 +70,8 @@ pub struct ApiKey {
     pub created: Timestamp,
     /// Configured expiry; `None` if it does not expire.
     pub expires: Option<Timestamp>,
+    /// Networks from which it and what rests on it may be used.
+    pub networks: AllowedNetworks,
     /// Last use, exact to about a minute.
     pub last_used: Option<Timestamp>,
     /// Time of revocation.
@@ -102,6 +104,8 @@ pub struct NewKey {
     pub direct: Direct,
     /// Expiry.
     pub expires: Option<Timestamp>,
+    /// Networks from which it may be used.
+    pub networks: AllowedNetworks,
 }
 
 /// Request for a new account.
@@ -117,6 +121,8 @@ pub struct NewAccount {
     pub rights: Rights,
     /// Expiry.
     pub expires: Option<Timestamp>,
+    /// Networks from which it may be used.
+    pub networks: AllowedNetworks,
 }
 
 /// Request to rotate a key.

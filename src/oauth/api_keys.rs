@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     audit::{AuditEvent, KeyEvent},
-    model::{ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey, Rights, Scope, Scopes, UserId},
+    model::{
+        AllowedNetworks, ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey, Rights, Scope,
+        Scopes, UserId,
+    },
     support::{
         Digest, Secret, Timestamp,
         limits::{Backoff, Buckets},
@@ -28,6 +31,8 @@ pub struct KeyHolder {
     pub rights: Rights,
     /// How the holder is let in.
     pub kind: KeyKind,
+    /// Networks from which the key and what rests on it may be used.
+    pub networks: AllowedNetworks,
 }
 
 /// State of an account.
@@ -117,15 +122,22 @@ impl Keys {
         let mac = self.pepper.mac(parsed.as_ref().map_or(presented, |key| key.secret.expose()));
         let stored = found.as_ref().and_then(|(_, mac)| *mac);
         let is_right = (mac == stored.unwrap_or_else(|| Digest::sha256(""))) & stored.is_some();
-        if let Some((key, _)) = found.filter(|(key, _)| is_right && key.is_live(now)) {
+        let (valid, elsewhere) = match found.filter(|(key, _)| is_right && key.is_live(now)) {
+            Some((key, _)) if key.networks.allow(from) => (Some(key), None),
+            Some((key, _)) => (None, Some(key.id)),
+            None => (None, None),
+        };
+        if let Some(key) = valid {
             self.uses.note_key(&key.id);
             return Ok(key.into());
         }
         metrics::counter!("lockkeeper_key_refusals_total").increment(1);
         let refusal = limits.count(parsed.map(|key| key.id), from, now);
         // those beyond the limits are not recorded, so that a flood does not fill the log
-        if matches!(refusal, KeyRefusal::Unknown) {
-            self.deps.audit.record(&AuditEvent::KeyRefused { from });
+        match (&refusal, elsewhere) {
+            (KeyRefusal::Unknown, Some(key)) => self.record_elsewhere(&key, from),
+            (KeyRefusal::Unknown, None) => self.deps.audit.record(&AuditEvent::KeyRefused { from }),
+            (KeyRefusal::Limited { .. } | KeyRefusal::Unavailable(_), _) => {}
         }
         Err(refusal)
     }
@@ -142,6 +154,7 @@ impl Keys {
             kind: KeyKind::Secret(new.direct),
             created: self.deps.now(),
             expires: new.expires,
+            networks: new.networks,
             last_used: None,
             revoked: None,
             disabled: None,
@@ -163,6 +176,7 @@ impl Keys {
             kind: KeyKind::Account(new.account),
             created: self.deps.now(),
             expires: new.expires,
+            networks: new.networks,
             last_used: None,
             revoked: None,
             disabled: None,
@@ -194,6 +208,11 @@ impl Keys {
             self.revocations.sync().await?;
         }
         Ok(changed)
+    }
+
+    /// Records that a valid key, or what rests on it, came from outside of its networks.
+    pub(super) fn record_elsewhere(&self, key: &KeyId, from: IpAddr) {
+        self.deps.audit.record(&AuditEvent::Key(KeyEvent::Elsewhere { key: key.clone(), from }));
     }
 
     fn record_created(&self, key: &ApiKey) {
@@ -243,6 +262,7 @@ impl Keys {
             rights: Rights { admin: true, ..Rights::all_backends() },
             direct: Direct::Refused,
             expires: None,
+            networks: AllowedNetworks::default(),
         };
         Ok(Some(self.create(new).await?.1))
     }
@@ -281,7 +301,7 @@ impl KeyHolder {
 
 impl From<ApiKey> for KeyHolder {
     fn from(key: ApiKey) -> Self {
-        Self { key: key.id, name: key.name, user: key.user, rights: key.rights, kind: key.kind }
+        Self { key: key.id, name: key.name, user: key.user, rights: key.rights, kind: key.kind, networks: key.networks }
     }
 }
 

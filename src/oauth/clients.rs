@@ -12,8 +12,8 @@ use super::{
 use crate::{
     audit::{AuditEvent, ClientEvent},
     model::{
-        ApiKey, Client, ClientAuth, ClientId, ClientKeys, ConsentRule, GrantType, KeyAccount, NewAccount, Registrant,
-        Rights,
+        AllowedNetworks, ApiKey, Client, ClientAuth, ClientId, ClientKeys, ConsentRule, GrantType, KeyAccount,
+        NewAccount, Registrant, Rights,
     },
     storage::IdleSince,
     support::{Secret, Timestamp, printable_name},
@@ -35,8 +35,19 @@ pub struct OperatorClient {
     pub redirect_uris: Vec<RedirectUri>,
     /// Whether people are asked about it.
     pub consent: ConsentRule,
-    /// Rights and expiry of its service account, if it has one.
-    pub service: Option<(Rights, Option<Timestamp>)>,
+    /// Its service account, if it has one.
+    pub service: Option<ServiceAccount>,
+}
+
+/// A service account to create.
+#[derive(Debug, Clone)]
+pub struct ServiceAccount {
+    /// Rights.
+    pub rights: Rights,
+    /// Expiry.
+    pub expires: Option<Timestamp>,
+    /// Networks from which the client may use it.
+    pub networks: AllowedNetworks,
 }
 
 /// How a client of the operator authenticates.
@@ -94,9 +105,10 @@ impl RegisteredClients {
         self.deps.storage.clients().add_by_operator(&client).await?;
         self.deps.audit.record(&AuditEvent::Client(ClientEvent::Created(client.id.clone())));
         let account = match new.service {
-            Some((rights, expires)) => {
+            Some(ServiceAccount { rights, expires, networks }) => {
                 let account = KeyAccount::Service { client: client.id.clone() };
-                Some(self.keys.add_account(NewAccount { account, name, user: None, rights, expires }).await?)
+                let new = NewAccount { account, name, user: None, rights, expires, networks };
+                Some(self.keys.add_account(new).await?)
             }
             None => None,
         };

@@ -101,6 +101,9 @@ pub enum GrantProblem {
     /// The API key behind the grant was revoked or has expired.
     #[error("the API key behind grant {0} was revoked or has expired")]
     KeyEnded(GrantId),
+    /// The client is outside of the networks of the API key behind the grant.
+    #[error("the request came from an address outside of the networks of the API key behind grant {0}")]
+    Elsewhere(GrantId),
 }
 
 /// A client id from an unknown client, if it can be logged: unchecked input may hold a secret.

@@ -103,11 +103,12 @@ fn set(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderVa
 
 async fn token(
     State(endpoints): State<Endpoints>,
+    ip: Option<Extension<ClientIp>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ErrorResponse> {
     let form = form(&headers, body)?;
-    endpoints.token.token(&headers, &form).await.map(Json)
+    endpoints.token.token(&headers, &form, address(ip)).await.map(Json)
 }
 
 async fn revoke(

@@ -24,7 +24,7 @@ use super::{
     signing::SigningKeys,
     usage::UsageRecorder,
 };
-use crate::model::GrantType;
+use crate::model::{ClientIp, GrantType};
 
 /// The token endpoint.
 pub(super) struct TokenEndpoint {
@@ -55,7 +55,12 @@ impl TokenEndpoint {
     }
 
     /// Handles a token request; returns the JSON of RFC 6749 5.1.
-    pub(super) async fn token(&self, headers: &HeaderMap, form: &Params) -> Result<Value, ErrorResponse> {
+    pub(super) async fn token(
+        &self,
+        headers: &HeaderMap,
+        form: &Params,
+        from: ClientIp,
+    ) -> Result<Value, ErrorResponse> {
         let client = self.clients.authenticate(headers, form, SoughtClient::Consented).await?;
         let name = form.get("grant_type")?.ok_or_else(|| ErrorResponse::missing("grant_type"))?;
         let grant_type = GrantType::parse(name).ok_or(ErrorResponse::UnsupportedGrantType)?;
@@ -63,10 +68,10 @@ impl TokenEndpoint {
             return Err(ErrorResponse::UnauthorizedClient);
         }
         let issued = match grant_type {
-            GrantType::AuthorizationCode => self.code.redeem(&client, form).await?,
-            GrantType::RefreshToken => self.refresh.refresh(&client, form).await?,
-            GrantType::ClientCredentials => self.client_credentials.issue(&client, form).await?,
-            GrantType::DeviceCode => self.device.poll(&client, form).await?,
+            GrantType::AuthorizationCode => self.code.redeem(&client, form, from).await?,
+            GrantType::RefreshToken => self.refresh.refresh(&client, form, from).await?,
+            GrantType::ClientCredentials => self.client_credentials.issue(&client, form, from).await?,
+            GrantType::DeviceCode => self.device.poll(&client, form, from).await?,
         };
         metrics::counter!("lockkeeper_tokens_issued_total", "grant_type" => grant_type.to_string()).increment(1);
         Ok(issued.into_json())

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     audit::AuditEvent,
-    model::{Caller, ClientId, Direct, Endpoint, GrantId, Scopes},
+    model::{AllowedNetworks, Caller, ClientId, Direct, Endpoint, GrantId, Scopes},
     storage::Revocation,
     support::{Digest, Timestamp},
 };
@@ -45,6 +45,8 @@ pub struct VerifiedCredential {
     pub opens: CredentialAccess,
     /// Expiry; `None` if it does not expire.
     pub expires: Option<Timestamp>,
+    /// Networks from which its key may be used.
+    networks: AllowedNetworks,
     /// Cancelled when the credential, its grant or its key is revoked.
     pub revoked: Arc<CancellationToken>,
     /// Time of the last recorded use.
@@ -90,6 +92,7 @@ impl Verifier {
         let now = self.deps.now();
         if let Some(known) = self.remembered.get(&digest) {
             if known.holds(now) {
+                self.check_network(&known, from)?;
                 self.note_use(&known, now);
                 return Ok(known);
             }
@@ -98,7 +101,17 @@ impl Verifier {
         // boxed, so that the future of every request does not have to hold it
         let verified = Box::pin(self.verify_anew(presented, from)).await?;
         self.remembered.insert(digest, Arc::clone(&verified));
+        self.check_network(&verified, from)?;
         Ok(verified)
+    }
+
+    /// Refuses a credential outside of the networks of its key (`OA-126`).
+    fn check_network(&self, verified: &VerifiedCredential, from: IpAddr) -> Result<(), KeyRefusal> {
+        if verified.networks.allow(from) {
+            return Ok(());
+        }
+        verified.caller.key.iter().for_each(|key| self.keys.record_elsewhere(key, from));
+        Err(KeyRefusal::Unknown)
     }
 
     async fn verify_anew(&self, presented: &str, from: IpAddr) -> Result<Arc<VerifiedCredential>, KeyRefusal> {
@@ -118,9 +131,9 @@ impl Verifier {
         self.remembered.invalidate_all();
     }
 
-    /// True if a verified credential is still valid.
-    pub(super) fn holds(&self, verified: &VerifiedCredential) -> bool {
-        verified.holds(self.deps.now())
+    /// True if a verified credential is still valid, and valid there.
+    pub(super) fn holds(&self, verified: &VerifiedCredential, from: IpAddr) -> bool {
+        verified.holds(self.deps.now()) && self.check_network(verified, from).is_ok()
     }
 
     async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<VerifiedCredential, KeyRefusal> {
@@ -139,6 +152,7 @@ impl Verifier {
             caller: Arc::new(caller),
             opens: CredentialAccess::Key(holder.kind.direct()),
             expires,
+            networks: holder.networks,
             revoked: Arc::new(revoked),
             noted,
         })
@@ -187,6 +201,7 @@ impl Verifier {
             caller: Arc::new(caller),
             opens,
             expires: Some(expires),
+            networks: holder.networks,
             revoked: Arc::new(revoked),
             noted,
         }))

@@ -32,6 +32,7 @@ struct ApiKeyRow {
     issuer: Option<String>,
     subject: Option<String>,
     disabled: Option<i64>,
+    networks: Option<String>,
 }
 
 /// API keys.
@@ -179,8 +180,9 @@ pub(super) async fn insert(change: &mut AnyConnection, key: &ApiKey, mac: Option
     .execute(&mut *change)
     .await?;
     sqlx::query(
-        "INSERT INTO api_keys (id, user_id, name, mac, rights, direct, created, expires, kind, issuer, subject)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        "INSERT INTO api_keys (id, user_id, name, mac, rights, direct, created, expires, kind, issuer, subject,
+                               networks)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
     )
     .bind(key.id.as_str())
     .bind(key.user.as_str())
@@ -193,6 +195,7 @@ pub(super) async fn insert(change: &mut AnyConnection, key: &ApiKey, mac: Option
     .bind(account.map_or(SECRET, |[kind, ..]| kind))
     .bind(account.map(|[_, issuer, _]| issuer))
     .bind(account.map(|[.., subject]| subject))
+    .bind(key.networks.listed().map(|_| key.networks.to_string()))
     .execute(&mut *change)
     .await?;
     Ok(())
@@ -220,6 +223,7 @@ impl ApiKeyRow {
             kind,
             created: moment(self.created),
             expires: self.expires.map(moment),
+            networks: self.networks.unwrap_or_default().parse().map_err(|_| inconsistent("networks"))?,
             last_used: self.last_used.map(moment),
             revoked: self.revoked.map(moment),
             disabled: self.disabled.map(moment),

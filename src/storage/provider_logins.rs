@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::{ApiKey, Direct, KeyKind, Rights, UserId},
+        model::{AllowedNetworks, ApiKey, Direct, KeyKind, Rights, UserId},
         storage::Storage,
     };
 
@@ -178,6 +178,7 @@ mod tests {
                 kind: KeyKind::Secret(Direct::Refused),
                 created: NOW,
                 expires: None,
+                networks: AllowedNetworks::default(),
                 last_used: None,
                 revoked: None,
                 disabled: None,

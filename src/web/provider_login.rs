@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     audit::AuditEvent,
-    model::{KeyAccount, LoginProvider, NewAccount},
+    model::{AllowedNetworks, KeyAccount, LoginProvider, NewAccount},
     oauth::{AccountEntry, Browser, KeyHolder, LoginPrompt, form::Params},
     openid::{FinishedLogin, LoginAnswer, OpenIdError, Person, ProviderPrompt},
     storage::BoundLogin,
@@ -158,7 +158,8 @@ async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin)
         return Err(not_let_in(spec, person));
     };
     let account = KeyAccount::Provider { issuer: person.issuer.clone(), subject: person.subject.clone() };
-    let new = NewAccount { account, name: person.name.clone(), user: None, rights, expires: None };
+    let networks = AllowedNetworks::default();
+    let new = NewAccount { account, name: person.name.clone(), user: None, rights, expires: None, networks };
     let holder = match state.oauth.keys().admit(new).await? {
         AccountEntry::Open(holder) => holder,
         AccountEntry::Ended(key) => {

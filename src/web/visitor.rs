@@ -62,12 +62,12 @@ impl Visitor {
         }))
     }
 
-    /// Holder of the login's key; `None` if nobody is logged in, or the key ended (`OA-128`).
+    /// Holder of the login's key; `None` if nobody is logged in, the key ended (`OA-128`), or it may not be used from here
+    /// (`OA-126`).
     pub(super) async fn holder(&self) -> Result<Option<KeyHolder>, Problem> {
-        match &self.visit {
-            LoginStatus::LoggedIn(login) => Ok(self.state.oauth.keys().holder(&login.key).await?),
-            LoginStatus::Anonymous => Ok(None),
-        }
+        let LoginStatus::LoggedIn(login) = &self.visit else { return Ok(None) };
+        let holder = self.state.oauth.keys().holder(&login.key).await?;
+        Ok(holder.filter(|holder| holder.networks.allow(self.from)))
     }
 
     /// A token for a new form. A browser without a cookie gets one.

@@ -1,6 +1,7 @@
 //! Pages and HTTP layers, tested through their routes.
 
 mod account;
+mod addresses;
 mod authorize;
 mod client_documents;
 mod device;

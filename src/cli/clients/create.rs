@@ -1,6 +1,6 @@
 //! `lockkeeper clients create`: registers a confidential client. Knows nothing of storage.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -9,13 +9,13 @@ use crate::{
     cli::{
         arguments::FormatArgs,
         failure::CommandFailure,
-        known_backends,
         process::ProcessContext,
-        store::{self, AdminStore, IfMissing},
+        rights_args::RightsArgs,
+        store::{AdminStore, IfMissing},
         values,
     },
-    model::{Access, BackendId, ConsentRule, Rights},
-    oauth::{ClientKeySet, NewClientKeys, OperatorClient, RedirectTarget, redirect_uri::RedirectUri},
+    model::ConsentRule,
+    oauth::{ClientKeySet, NewClientKeys, OperatorClient, RedirectTarget, ServiceAccount, redirect_uri::RedirectUri},
     support::Secret,
 };
 
@@ -29,7 +29,8 @@ Examples:
                                   an app with a server, which people log in with
 
 A client without --redirect-uri has a service account: it asks for tokens with
-the grant type client_credentials, and may do what --backend and --group name.";
+the grant type client_credentials, and may do what --backend and --group name,
+from where --network says.";
 
 /// Maximum size of a file with keys, in bytes.
 const LARGEST_FILE: u64 = 64 * 1024;
@@ -56,55 +57,23 @@ pub struct CreateClientArgs {
     /// Gives a client with redirect URIs a service account too
     #[arg(long)]
     service: bool,
-    /// Servers that the service account may use; `ID:read` allows only read-only tools. Default: all
-    #[arg(long = "backend", value_name = "ID[:read]", value_parser = values::backend)]
-    backends: Vec<(BackendId, Access)>,
-    /// Groups that it may use, each at its own endpoint; `ID:read` allows only read-only tools
-    #[arg(long = "group", value_name = "ID[:read]", value_parser = values::backend)]
-    groups: Vec<(BackendId, Access)>,
-    /// Time until the service account expires
-    #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]
-    expires: Option<Duration>,
+    #[command(flatten)]
+    service_rights: RightsArgs,
     #[command(flatten)]
     form: FormatArgs,
 }
 
 impl CreateClientArgs {
     pub(super) async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        known_backends::check(&self.backends, &self.groups, process).await?;
+        self.service_rights.check(process).await?;
         let keys = match &self.jwks {
             Some(path) => NewClientKeys::Inline(key_set(path)?),
             None if self.post => NewClientKeys::Post,
             None => NewClientKeys::Basic,
         };
-        let has_service = self.service || self.redirect_uris.is_empty();
-        if !has_service && (!self.backends.is_empty() || !self.groups.is_empty() || self.expires.is_some()) {
-            let what = "--backend, --group and --expires are for a service account";
-            return Err(CommandFailure::usage(what).advise("add --service, or leave out --redirect-uri"));
-        }
         let store = AdminStore::open(process, IfMissing::Create).await?;
-        let schemes = &store.oauth.settings().policy.redirect_schemes;
-        let parsed: Result<Vec<RedirectUri>, CommandFailure> = self
-            .redirect_uris
-            .iter()
-            .map(|uri| {
-                RedirectUri::parse(uri, schemes)
-                    .map_err(|error| CommandFailure::usage(format!("--redirect-uri {uri}: {error}")))
-            })
-            .collect();
-        let consent = if self.skip_consent { ConsentRule::Skipped } else { ConsentRule::Asked };
-        let created = match parsed {
-            Ok(redirect_uris) if self.skip_consent && !redirect_uris.iter().all(is_web_site) => {
-                let what =
-                    "--skip-consent is for a client with a web site: another program could take the place of an app";
-                Err(CommandFailure::usage(what).advise("give https redirect URIs alone, or leave out --skip-consent"))
-            }
-            Ok(redirect_uris) => {
-                let expires = self.expires.map(|lifetime| store::now() + lifetime);
-                let service = has_service.then(|| (self.rights(), expires));
-                let new = OperatorClient { name: self.name.clone(), keys, redirect_uris, consent, service };
-                store.oauth.clients().create(new).await.map_err(CommandFailure::from)
-            }
+        let created = match self.client(keys, &store.oauth.settings().policy.redirect_schemes) {
+            Ok(new) => store.oauth.clients().create(new).await.map_err(CommandFailure::from),
             Err(failure) => Err(failure),
         };
         store.close().await;
@@ -132,13 +101,31 @@ impl CreateClientArgs {
         Ok(())
     }
 
-    fn rights(&self) -> Rights {
-        let named = || self.backends.iter().chain(&self.groups);
-        let mut rights = if named().next().is_some() { Rights::none() } else { Rights::all_backends() };
-        for (id, access) in named() {
-            rights.backends.allow(id, *access);
+    /// The client to register; `schemes` are those that the operator allows in redirect URIs.
+    fn client(&self, keys: NewClientKeys, schemes: &[String]) -> Result<OperatorClient, CommandFailure> {
+        let has_service = self.service || self.redirect_uris.is_empty();
+        if !has_service && !self.service_rights.is_empty() {
+            let what = "--backend, --group, --network and --expires are for a service account";
+            return Err(CommandFailure::usage(what).advise("add --service, or leave out --redirect-uri"));
         }
-        rights
+        let parse = |uri: &String| {
+            let parsed = RedirectUri::parse(uri, schemes);
+            parsed.map_err(|error| CommandFailure::usage(format!("--redirect-uri {uri}: {error}")))
+        };
+        let redirect_uris: Vec<RedirectUri> = self.redirect_uris.iter().map(parse).collect::<Result<_, _>>()?;
+        if self.skip_consent && !redirect_uris.iter().all(is_web_site) {
+            let what = "--skip-consent is for a client with a web site: another program could take the place of an app";
+            return Err(
+                CommandFailure::usage(what).advise("give https redirect URIs alone, or leave out --skip-consent")
+            );
+        }
+        let service = has_service.then(|| ServiceAccount {
+            rights: self.service_rights.rights(),
+            expires: self.service_rights.expires(),
+            networks: self.service_rights.networks(),
+        });
+        let consent = if self.skip_consent { ConsentRule::Skipped } else { ConsentRule::Asked };
+        Ok(OperatorClient { name: self.name.clone(), keys, redirect_uris, consent, service })
     }
 }
 

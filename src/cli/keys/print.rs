@@ -9,7 +9,7 @@ use crate::{
         process::ProcessContext,
         table::{Cell, TextTable},
     },
-    model::{Access, AllowedBackends, ApiKey, Direct, KeyAccount, KeyKind, Rights},
+    model::{Access, AllowedBackends, ApiKey, Direct, KeyAccount, KeyKind},
     support::{Secret, Timestamp},
 };
 
@@ -23,7 +23,7 @@ pub(super) fn once(process: &mut ProcessContext, form: FormatArgs, (key, secret)
     }
     process.output.print(secret.expose());
     let user = if key.user.is_of_key() { "a user of its own".to_owned() } else { format!("user {}", key.user) };
-    let what = format!("key {} ({}), {user}: {}", key.id, key.name, rights_text(&key.rights));
+    let what = format!("key {} ({}), {user}: {}", key.id, key.name, rights_text(key));
     process.output.remark(&format!("{what}\nThe key is not shown again. Revoke it: lockkeeper keys revoke {}", key.id));
 }
 
@@ -48,7 +48,7 @@ pub(super) fn table(keys: &[ApiKey], now: Timestamp, style: Style) -> String {
             Cell::from(&key.name),
             if key.user.is_of_key() { Cell::from("(own)").emphasis(Emphasis::Faint) } else { Cell::from(&key.user) },
             Cell::from(kind_text(&key.kind)),
-            Cell::from(rights_text(&key.rights)),
+            Cell::from(rights_text(key)),
             Cell::from(key.created),
             moment(key.expires),
             moment(key.last_used),
@@ -65,9 +65,11 @@ pub(super) fn document(key: &ApiKey) -> Value {
         KeyKind::Account(KeyAccount::Provider { issuer, subject }) => (Some(issuer.as_str()), Some(subject.as_str())),
         KeyKind::Account(KeyAccount::Service { client }) => (None, Some(client.as_str())),
     };
+    let networks = key.networks.listed().map(|listed| listed.iter().map(ToString::to_string).collect::<Vec<_>>());
     json!({
         "id": key.id, "name": key.name, "user": key.user, "rights": key.rights,
         "kind": key.kind.word(),
+        "networks": networks,
         "direct": key.kind.direct() == Direct::Allowed,
         "issuer": issuer, "subject": subject,
         "created": key.created.to_string(),
@@ -89,15 +91,16 @@ fn kind_text(kind: &KeyKind) -> String {
     }
 }
 
-/// Rights as text.
-fn rights_text(rights: &Rights) -> String {
-    let mut words = match &rights.backends {
+/// Rights and networks as text.
+fn rights_text(key: &ApiKey) -> String {
+    let mut words = match &key.rights.backends {
         AllowedBackends::All => vec!["all backends".to_owned()],
         AllowedBackends::Only(backends) => backends
             .iter()
             .map(|(id, access)| if *access == Access::Full { id.clone() } else { format!("{id}:read") })
             .collect(),
     };
-    words.extend(rights.admin.then(|| "admin".to_owned()));
+    words.extend(key.rights.admin.then(|| "admin".to_owned()));
+    words.extend(key.networks.listed().iter().map(|_| format!("from {}", key.networks)));
     words.join(", ")
 }

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::issuer::{Issued, Issuer};
 use crate::{
     audit::{AuditEvent, ClientEvent, GrantParties},
-    model::{Client, ClientAuth, ClientId, Grant, GrantId, KeyAccount, Registrant, Scopes, TokenDelivery},
+    model::{Client, ClientAuth, ClientId, ClientIp, Grant, GrantId, KeyAccount, Registrant, Scopes, TokenDelivery},
     oauth::{
         api_keys::{AccountEntry, Keys},
         error::ErrorResponse,
@@ -32,7 +32,7 @@ impl ClientCredentialsGrant {
 
     /// Issues an access token to an authenticated client, within the rights of its service account. Its grant is used
     /// again while it lives.
-    pub(super) async fn issue(&self, client: &Client, form: &Params) -> Result<Issued, ErrorResponse> {
+    pub(super) async fn issue(&self, client: &Client, form: &Params, from: ClientIp) -> Result<Issued, ErrorResponse> {
         if !matches!(client.registrant, Registrant::Operator(_)) || client.auth == ClientAuth::None {
             return Err(ErrorResponse::UnauthorizedClient);
         }
@@ -42,6 +42,10 @@ impl ClientCredentialsGrant {
         let AccountEntry::Open(holder) = self.keys.enter(&account).await? else {
             return Err(ErrorResponse::UnauthorizedClient);
         };
+        if !holder.networks.allow(from.0) {
+            self.keys.record_elsewhere(&holder.key, from.0);
+            return Err(ErrorResponse::UnauthorizedClient);
+        }
         let settings = &deps.settings;
         let named = settings.endpoint_of(form.all("resource")).map_err(|_| ErrorResponse::InvalidTarget)?;
         let asked = form.get("scope")?.or(client.scope.as_deref()).unwrap_or_default();

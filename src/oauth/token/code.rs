@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::issuer::{Issued, Issuer, narrowed};
 use crate::{
     audit::{AuditEvent, GrantParties},
-    model::{Client, Grant, GrantType},
+    model::{Client, ClientIp, Grant, GrantType},
     oauth::{
         error::ErrorResponse, form::Params, logged_reason::GrantProblem, opaque, pkce::CodeChallenge,
         revocation::Revocations,
@@ -22,7 +22,7 @@ pub(super) struct CodeGrant {
 impl CodeGrant {
     /// Checks everything, then consumes the code in one step, so a failed request leaves it usable. A missing
     /// `code_verifier` counts as a wrong one (N-89).
-    pub(super) async fn redeem(&self, client: &Client, form: &Params) -> Result<Issued, ErrorResponse> {
+    pub(super) async fn redeem(&self, client: &Client, form: &Params, from: ClientIp) -> Result<Issued, ErrorResponse> {
         let deps = &self.issuer.deps;
         let now = deps.now();
         let digest = Digest::sha256(form.get("code")?.ok_or_else(|| ErrorResponse::missing("code"))?);
@@ -32,7 +32,7 @@ impl CodeGrant {
         let Some(row) = deps.storage.codes().lookup(&digest).await? else {
             return refused(GrantProblem::UnknownCode(client.id.clone()));
         };
-        let grant = self.issuer.live_grant(&row.grant, client).await?;
+        let grant = self.issuer.live_grant(&row.grant, client, from).await?;
         // it may be omitted, since PKCE binds the code (OA-61)
         if redirect_uri.is_some_and(|uri| Some(uri) != grant.delivery.redirect_uri()) {
             return refused(GrantProblem::RedirectUri(grant.id));

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::issuer::{Issued, Issuer};
 use crate::{
     audit::{AuditEvent, GrantParties},
-    model::{Client, GrantType},
+    model::{Client, ClientIp, GrantType},
     oauth::{device::INTERVAL, error::ErrorResponse, form::Params, logged_reason::GrantProblem, opaque},
     support::{Digest, limits::Buckets},
 };
@@ -23,7 +23,7 @@ impl DeviceGrant {
     }
 
     /// Answers a poll: with tokens, once, if the person approved.
-    pub(super) async fn poll(&self, client: &Client, form: &Params) -> Result<Issued, ErrorResponse> {
+    pub(super) async fn poll(&self, client: &Client, form: &Params, from: ClientIp) -> Result<Issued, ErrorResponse> {
         let deps = &self.issuer.deps;
         let now = deps.now();
         let digest = Digest::sha256(form.get("device_code")?.ok_or_else(|| ErrorResponse::missing("device_code"))?);
@@ -43,7 +43,7 @@ impl DeviceGrant {
                 ErrorResponse::ExpiredToken
             });
         };
-        let grant = self.issuer.live_grant(&id, client).await?;
+        let grant = self.issuer.live_grant(&id, client, from).await?;
         if row.redeemed.is_some() {
             return Err(ErrorResponse::InvalidGrant(GrantProblem::DeviceReplayed(grant.id)));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::{
-    model::{Client, Grant, GrantId, Scopes},
+    model::{Client, ClientIp, Grant, GrantId, Scopes},
     oauth::{
         access_token::Claims,
         api_keys::Keys,
@@ -39,8 +39,13 @@ pub(super) struct Issuer {
 // === impl Issuer ===
 
 impl Issuer {
-    /// The grant, if tokens may be issued for this client: neither grant nor key is revoked.
-    pub(super) async fn live_grant(&self, id: &GrantId, client: &Client) -> Result<Grant, ErrorResponse> {
+    /// The grant, if tokens may be issued for this client at this address: neither grant nor key is revoked.
+    pub(super) async fn live_grant(
+        &self,
+        id: &GrantId,
+        client: &Client,
+        from: ClientIp,
+    ) -> Result<Grant, ErrorResponse> {
         let refused = |problem: GrantProblem| Err(ErrorResponse::InvalidGrant(problem));
         let Some(grant) = self.deps.storage.grants().lookup(id).await? else {
             return refused(GrantProblem::UnknownGrant(id.clone()));
@@ -55,10 +60,11 @@ impl Issuer {
         if !grant.is_live(self.deps.now()) {
             return refused(GrantProblem::GrantExpired(grant.id));
         }
-        if !self.keys.is_live(&grant.key).await? {
-            return refused(GrantProblem::KeyEnded(grant.id));
+        match self.keys.holder(&grant.key).await? {
+            None => refused(GrantProblem::KeyEnded(grant.id)),
+            Some(holder) if !holder.networks.allow(from.0) => refused(GrantProblem::Elsewhere(grant.id)),
+            Some(_) => Ok(grant),
         }
-        Ok(grant)
     }
 
     /// Checks `resource`, which may be omitted; otherwise it must name the endpoint of the grant (`OA-86`).

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use super::issuer::{Issued, Issuer, narrowed};
 use crate::{
     audit::{AuditEvent, GrantParties},
-    model::{Client, Grant, GrantId},
+    model::{Client, ClientIp, Grant, GrantId},
     oauth::{
         dependencies::OAuthDeps,
         error::{ErrorResponse, OAuthError},
@@ -44,7 +44,12 @@ impl RefreshGrant {
     }
 
     /// Replaces a refresh token and issues an access token.
-    pub(super) async fn refresh(&self, client: &Client, form: &Params) -> Result<Issued, ErrorResponse> {
+    pub(super) async fn refresh(
+        &self,
+        client: &Client,
+        form: &Params,
+        from: ClientIp,
+    ) -> Result<Issued, ErrorResponse> {
         let now = self.deps.now();
         let text = form.get("refresh_token")?.ok_or_else(|| ErrorResponse::missing("refresh_token"))?;
         if !opaque::is_refresh(text) {
@@ -53,7 +58,7 @@ impl RefreshGrant {
         let presented = Secret::new(text);
         let unknown = || ErrorResponse::InvalidGrant(GrantProblem::UnknownToken(client.id.clone()));
         let row = self.deps.storage.refresh_tokens().lookup(&presented.digest()).await?.ok_or_else(unknown)?;
-        let grant = self.issuer.live_grant(&row.grant, client).await?;
+        let grant = self.issuer.live_grant(&row.grant, client, from).await?;
         self.limits.take(grant.id.clone(), now).map_err(ErrorResponse::Limited)?;
         self.issuer.check_resource(form, &grant)?;
         let scopes = narrowed(form, &grant)?;

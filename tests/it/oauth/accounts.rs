@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use lockkeeper::{
-    model::{Access, BackendId, ClientId, Direct, KeyAccount, KeyKind, KeyRotation, NewAccount, Rights, RotatedUser},
+    model::{
+        Access, AllowedNetworks, BackendId, ClientId, Direct, KeyAccount, KeyKind, KeyRotation, NewAccount, Rights,
+        RotatedUser,
+    },
     oauth::{AccountEntry, KeyHolder, KeyRefusal},
     support::Clock as _,
 };
@@ -16,7 +19,14 @@ fn ann() -> KeyAccount {
 }
 
 async fn add(authority: &Authority, account: KeyAccount, rights: Rights) -> KeyHolder {
-    let new = NewAccount { account, name: "Ann".to_owned(), user: None, rights, expires: None };
+    let new = NewAccount {
+        account,
+        name: "Ann".to_owned(),
+        user: None,
+        rights,
+        expires: None,
+        networks: AllowedNetworks::default(),
+    };
     let key = authority.oauth.keys().add_account(new).await.unwrap();
     authority.oauth.keys().holder(&key.id).await.unwrap().unwrap()
 }
@@ -121,6 +131,7 @@ async fn an_account_exists_once_expires_and_is_never_rotated() {
         user: None,
         rights: Rights::none(),
         expires,
+        networks: AllowedNetworks::default(),
     };
     let key = keys.add_account(new.clone()).await.unwrap();
     assert_eq!((key.name.as_str(), key.kind.direct()), ("nightly", Direct::Refused));

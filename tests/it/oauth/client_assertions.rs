@@ -6,8 +6,8 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::StatusCode;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use lockkeeper::{
-    model::{AssertionAudience, AuthPolicy, ConsentRule, Rights},
-    oauth::{NewClientKeys, OAuthSettings, OperatorClient},
+    model::{AllowedNetworks, AssertionAudience, AuthPolicy, ConsentRule, Rights},
+    oauth::{NewClientKeys, OAuthSettings, OperatorClient, ServiceAccount},
     support::Clock as _,
 };
 use serde_json::{Value, json};
@@ -36,7 +36,11 @@ impl Service {
             keys: NewClientKeys::Inline(signer.jwks().to_string()),
             redirect_uris: Vec::new(),
             consent: ConsentRule::Asked,
-            service: Some((Rights::all_backends(), None)),
+            service: Some(ServiceAccount {
+                rights: Rights::all_backends(),
+                expires: None,
+                networks: AllowedNetworks::default(),
+            }),
         };
         let (client, secret, _) = authority.oauth.clients().create(new).await.unwrap();
         assert!(secret.is_none());

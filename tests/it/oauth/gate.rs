@@ -9,7 +9,7 @@ use axum::{Extension, Router, body::Body, extract::OriginalUri, routing::any};
 use http::{HeaderMap, Request, StatusCode, Uri};
 use insta::assert_snapshot;
 use lockkeeper::{
-    model::{Direct, NewKey, ParentAudience, Rights, UserId},
+    model::{AllowedNetworks, Direct, NewKey, ParentAudience, Rights, UserId},
     resource::{Authorized, Gate, GateSettings, MessageTicket, protect_administration},
     support::Clock as _,
 };
@@ -247,7 +247,14 @@ async fn oa_128_a_ticket_ends_with_the_key_that_it_stands_for() {
     let post = async |uri: String| send(&router, Request::post(uri).body(Body::empty()).unwrap()).await;
     let key = async |expires| {
         let (name, user) = ("old client".to_owned(), Some(UserId::new("ada")));
-        let new = NewKey { name, user, rights: Rights::all_backends(), direct: Direct::Refused, expires };
+        let new = NewKey {
+            name,
+            user,
+            rights: Rights::all_backends(),
+            direct: Direct::Refused,
+            expires,
+            networks: AllowedNetworks::default(),
+        };
         authority.oauth.keys().create(new).await.unwrap()
     };
 
@@ -276,7 +283,14 @@ async fn oa_118_a_key_opens_mcp_only_if_direct_use_is_allowed() {
     let bearer = format!("Bearer {}", authority.key.expose());
     assert_eq!(knock(&authority, "/mcp/git", Some(&bearer)).await.status, StatusCode::OK);
     let (user, rights) = (Some(UserId::new("ada")), Rights::all_backends());
-    let new = NewKey { name: "login".to_owned(), user, rights, direct: Direct::Refused, expires: None };
+    let new = NewKey {
+        name: "login".to_owned(),
+        user,
+        rights,
+        direct: Direct::Refused,
+        expires: None,
+        networks: AllowedNetworks::default(),
+    };
     let (key, secret) = authority.oauth.keys().create(new).await.unwrap();
     let bearer = format!("Bearer {}", secret.expose());
     assert_eq!(knock(&authority, "/mcp", Some(&bearer)).await.error(), "401 invalid_token");
@@ -311,7 +325,8 @@ async fn n_110_administration_needs_its_scope() {
     // OA-118: a key for the login page is no bearer here either, whatever its rights
     let (name, user) = ("login".to_owned(), Some(UserId::new("grace")));
     let rights = Rights { admin: true, ..Rights::all_backends() };
-    let new = NewKey { name, user, rights, direct: Direct::Refused, expires: None };
+    let new =
+        NewKey { name, user, rights, direct: Direct::Refused, expires: None, networks: AllowedNetworks::default() };
     let (_, login) = authority.oauth.keys().create(new).await.unwrap();
     let bearer = format!("Bearer {}", login.expose());
     assert_eq!(knock(&authority, "/api/status", Some(&bearer)).await.error(), "401 invalid_token");

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use lockkeeper::{
-    model::{Direct, KeyKind, NewKey, Rights, UserId},
+    model::{AllowedNetworks, Direct, KeyKind, NewKey, Rights, UserId},
     oauth::{KeyRefusal, MasterKeySource, OAuth, OAuthError, OAuthSettings},
     storage::Storage,
     support::{Clock as _, ManualClock, OsRandom, Secret},
@@ -37,6 +37,7 @@ async fn n_068_every_wrong_key_is_refused_alike() {
         rights: Rights::none(),
         direct: Direct::Refused,
         expires: Some(authority.clock.now() + Duration::from_mins(1)),
+        networks: AllowedNetworks::default(),
     };
     let (_, expired) = authority.oauth.keys().create(new).await.unwrap();
     let (revoked, holder) = Authority::key(&authority.oauth, "ada", Rights::none()).await;

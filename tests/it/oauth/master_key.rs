@@ -3,7 +3,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use lockkeeper::{
-    model::{BackendId, Direct, NewKey, Rights, UserId},
+    model::{AllowedNetworks, BackendId, Direct, NewKey, Rights, UserId},
     oauth::{MasterKeySource, OAuth, OAuthSettings, master_key},
     storage::Storage,
     support::{Clock, ManualClock, OsRandom, Secret},
@@ -63,7 +63,14 @@ impl Installation {
 impl Opened {
     async fn create_key(&self) -> Secret {
         let (name, user) = ("a key".to_owned(), Some(UserId::new("ada")));
-        let new = NewKey { name, user, rights: Rights::all_backends(), direct: Direct::Allowed, expires: None };
+        let new = NewKey {
+            name,
+            user,
+            rights: Rights::all_backends(),
+            direct: Direct::Allowed,
+            expires: None,
+            networks: AllowedNetworks::default(),
+        };
         self.oauth.keys().create(new).await.unwrap().1
     }
 

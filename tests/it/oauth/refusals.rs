@@ -11,7 +11,7 @@ use axum::{Router, body::Body, routing::any};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, header};
 use lockkeeper::{
-    model::{Direct, NewKey, Rights, UserId},
+    model::{AllowedNetworks, Direct, NewKey, Rights, UserId},
     resource::{Gate, GateSettings},
 };
 use serde_json::json;
@@ -197,7 +197,14 @@ async fn oa_108_each_valid_credential_for_another_place_is_logged_with_its_reaso
     let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
     let gate = protected(gate, Router::new().route("/mcp", any(async || "in")), Router::new());
     let (name, user) = ("browser".to_owned(), Some(UserId::new("ada")));
-    let new = NewKey { name, user, rights: Rights::all_backends(), direct: Direct::Refused, expires: None };
+    let new = NewKey {
+        name,
+        user,
+        rights: Rights::all_backends(),
+        direct: Direct::Refused,
+        expires: None,
+        networks: AllowedNetworks::default(),
+    };
     let (key, secret) = authority.oauth.keys().create(new).await.unwrap();
     let token = authority.access_token("/sse").await;
     let log = Log::open();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use lockkeeper::{
-    model::{Access, BackendId, ConsentRule, GrantType, KeyKind, Registrant, Rights},
-    oauth::{KeyRefusal, NewClientKeys, OperatorClient},
+    model::{Access, AllowedNetworks, BackendId, ConsentRule, GrantType, KeyKind, Registrant, Rights},
+    oauth::{KeyRefusal, NewClientKeys, OperatorClient, ServiceAccount},
     support::{Clock as _, Timestamp},
 };
 use serde_json::{Value, json};
@@ -46,7 +46,11 @@ async fn create(
         keys: NewClientKeys::Post,
         redirect_uris,
         consent: ConsentRule::Asked,
-        service,
+        service: service.map(|(rights, expires)| ServiceAccount {
+            rights,
+            expires,
+            networks: AllowedNetworks::default(),
+        }),
     };
     let (client, secret, _) = authority.oauth.clients().create(new).await.unwrap();
     assert_eq!(client.registrant, Registrant::Operator(ConsentRule::Asked));

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 use lockkeeper::{
-    model::{Access, ApiKey, BackendId, ClientId, Direct, KeyRotation, NewKey, Rights, RotatedUser, UserId},
+    model::{
+        Access, AllowedNetworks, ApiKey, BackendId, ClientId, Direct, KeyRotation, NewKey, Rights, RotatedUser, UserId,
+    },
     oauth::{KeyHolder, StoreOutcome},
     support::{Clock as _, Secret},
 };
@@ -18,7 +20,8 @@ impl Authority {
     /// A new key and its holder.
     async fn key_of(&self, name: &str, user: Option<&str>, rights: Rights) -> (ApiKey, Secret, KeyHolder) {
         let (name, user) = (name.to_owned(), user.map(UserId::new));
-        let new = NewKey { name, user, rights, direct: Direct::Allowed, expires: None };
+        let new =
+            NewKey { name, user, rights, direct: Direct::Allowed, expires: None, networks: AllowedNetworks::default() };
         let (key, secret) = self.oauth.keys().create(new).await.unwrap();
         let holder = self.oauth.keys().authenticate(secret.expose(), HOME).await.unwrap();
         (key, secret, holder)
@@ -251,7 +254,14 @@ async fn the_end_of_a_rotated_key_stays_unless_another_is_given() {
     let authority = Authority::new().await;
     let end = authority.clock.now() + Duration::from_hours(48);
     let (name, user) = ("short".to_owned(), None);
-    let new = NewKey { name, user, rights: Rights::none(), direct: Direct::Refused, expires: Some(end) };
+    let new = NewKey {
+        name,
+        user,
+        rights: Rights::none(),
+        direct: Direct::Refused,
+        expires: Some(end),
+        networks: AllowedNetworks::default(),
+    };
     let (old, _) = authority.oauth.keys().create(new).await.unwrap();
     let rotation = KeyRotation { overlap: Duration::ZERO, user: RotatedUser::Same, expires: None };
     let (next, _) = authority.oauth.keys().rotate(&old.id, rotation.clone()).await.unwrap().unwrap();

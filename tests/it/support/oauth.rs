@@ -6,7 +6,7 @@ use axum::{Router, body::Body};
 use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
-    model::{BackendId, ClientIp, Direct, NewKey, Rights, UserId},
+    model::{AllowedNetworks, BackendId, ClientIp, Direct, NewKey, Rights, UserId},
     oauth::{
         BeginOutcome, Browser, KeyHolder, OAuth, OAuthSettings, Redirect, RequestSource, StoreOutcome, Transaction,
         TransactionId,
@@ -77,7 +77,14 @@ impl Authority {
     /// A direct key of this user.
     pub(crate) async fn key(oauth: &OAuth, user: &str, rights: Rights) -> (Secret, KeyHolder) {
         let user = Some(UserId::new(user));
-        let new = NewKey { name: "a key".to_owned(), user, rights, direct: Direct::Allowed, expires: None };
+        let new = NewKey {
+            name: "a key".to_owned(),
+            user,
+            rights,
+            direct: Direct::Allowed,
+            expires: None,
+            networks: AllowedNetworks::default(),
+        };
         let (_, secret) = oauth.keys().create(new).await.unwrap();
         let holder = oauth.keys().authenticate(secret.expose(), HOME).await.unwrap();
         (secret, holder)

@@ -10,7 +10,7 @@ use lockkeeper::{
     fetch::Fetcher,
     http::{Bound, GuardSettings},
     model::{
-        BackendId, Direct, GroupSpec, KeyId, LoginProvider, NewKey, Rights, UserId,
+        AllowedNetworks, BackendId, Direct, GroupSpec, KeyId, LoginProvider, NewKey, Rights, UserId,
         status::{BackendState, BackendStatus, GroupStatus, OfferCounts, SessionStatus, Status},
     },
     oauth::{self, OAuth},
@@ -333,8 +333,14 @@ pub(super) fn authorize_path(client: &str, more: &[(&str, &str)]) -> String {
 }
 
 async fn make_key(oauth: &OAuth, name: &str, (user, rights): (Option<&str>, Rights)) -> (KeyId, String) {
-    let new =
-        NewKey { name: name.to_owned(), user: user.map(UserId::new), rights, direct: Direct::Refused, expires: None };
+    let new = NewKey {
+        name: name.to_owned(),
+        user: user.map(UserId::new),
+        rights,
+        direct: Direct::Refused,
+        expires: None,
+        networks: AllowedNetworks::default(),
+    };
     let (key, secret) = oauth.keys().create(new).await.unwrap();
     (key.id, secret.expose().to_owned())
 }

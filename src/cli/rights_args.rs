@@ -1,0 +1,61 @@
+//! Arguments of what a new key or service account may do, from where, and until when. Knows nothing of storage.
+
+use std::time::Duration;
+
+use clap::Args;
+use ipnet::IpNet;
+
+use super::{failure::CommandFailure, known_backends, process::ProcessContext, store, values};
+use crate::{
+    model::{Access, AllowedNetworks, BackendId, Rights},
+    support::Timestamp,
+};
+
+/// What a new key or service account may do.
+#[derive(Debug, Args)]
+pub(super) struct RightsArgs {
+    /// Servers that may be used; `ID:read` allows only read-only tools. Default: all
+    #[arg(long = "backend", value_name = "ID[:read]", value_parser = values::backend)]
+    backends: Vec<(BackendId, Access)>,
+    /// Groups that may be used, each at its own endpoint; `ID:read` allows only read-only tools
+    #[arg(long = "group", value_name = "ID[:read]", value_parser = values::backend)]
+    groups: Vec<(BackendId, Access)>,
+    /// Networks from which it may be used, such as `192.0.2.0/24`; may be given several times. Default: any
+    #[arg(long = "network", value_name = "CIDR", value_parser = values::network)]
+    networks: Vec<IpNet>,
+    /// Time until it expires. Default: never
+    #[arg(long, value_name = "DURATION", value_parser = values::lifetime)]
+    expires: Option<Duration>,
+}
+
+impl RightsArgs {
+    /// True if there is none of these arguments.
+    pub(super) fn is_empty(&self) -> bool {
+        self.backends.is_empty() && self.groups.is_empty() && self.networks.is_empty() && self.expires.is_none()
+    }
+
+    /// Refuses names that the gateway does not have.
+    pub(super) async fn check(&self, process: &ProcessContext) -> Result<(), CommandFailure> {
+        known_backends::check(&self.backends, &self.groups, process).await
+    }
+
+    /// The rights, without administration.
+    pub(super) fn rights(&self) -> Rights {
+        let named = || self.backends.iter().chain(&self.groups);
+        let mut rights = if named().next().is_some() { Rights::none() } else { Rights::all_backends() };
+        for (id, access) in named() {
+            rights.backends.allow(id, *access);
+        }
+        rights
+    }
+
+    /// The networks.
+    pub(super) fn networks(&self) -> AllowedNetworks {
+        self.networks.iter().copied().collect()
+    }
+
+    /// The expiry, from now on.
+    pub(super) fn expires(&self) -> Option<Timestamp> {
+        self.expires.map(|lifetime| store::now() + lifetime)
+    }
+}
