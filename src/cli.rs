@@ -123,7 +123,7 @@ pub enum Command {
     /// Lists, disables, enables and deletes users
     #[command(subcommand)]
     Users(users::UsersCommand),
-    /// Shows and revokes OAuth clients
+    /// Registers, shows and revokes OAuth clients
     #[command(subcommand)]
     Clients(clients::ClientsCommand),
     /// Shows and revokes the grants that people gave to clients

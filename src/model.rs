@@ -17,6 +17,7 @@ pub mod grant;
 pub mod group;
 pub mod id;
 pub mod identity_token;
+mod initial_access_token;
 pub mod login;
 pub mod network;
 pub mod policy;
@@ -45,8 +46,11 @@ pub use endpoint::{Binding, Endpoint, Serves, Target};
 pub use era::{Era, EraCell, KnownEra};
 pub use grant::{Grant, TokenDelivery};
 pub use group::{GroupSpec, Groups};
-pub use id::{BackendId, ClientId, GrantId, InvalidBackendId, InvalidUserName, KeyId, SessionId, UserId};
+pub use id::{
+    BackendId, ClientId, GrantId, InitialAccessTokenId, InvalidBackendId, InvalidUserName, KeyId, SessionId, UserId,
+};
 pub use identity_token::{IdentitySigner, IdentityToken, SignedIdentity};
+pub use initial_access_token::InitialAccessToken;
 pub use login::{LoginProvider, LoginRule, LoginSession, People};
 pub use network::{NetworkSpec, ProxyChoice, TlsIdentity};
 pub use policy::{

@@ -22,6 +22,7 @@ pub mod device;
 pub mod error;
 pub mod form;
 pub mod grants;
+mod initial_access_tokens;
 mod introspection_endpoint;
 mod key_rotation;
 pub mod logged_reason;
@@ -62,6 +63,7 @@ pub use self::{
     device::{DeviceAuthorizations, DeviceRefusal, PendingDevice, UserCode},
     error::OAuthError,
     grants::{GrantView, Grants},
+    initial_access_tokens::{InitialAccessTokens, NewInitialAccessToken},
     oauth_settings::{MasterKeySource, OAuthSettings},
     redirect_uri::RedirectTarget,
     verify::{CredentialAccess, VerifiedCredential},
@@ -94,6 +96,7 @@ struct Services {
     grants: Grants,
     users: Users,
     clients: RegisteredClients,
+    initial_access_tokens: Arc<InitialAccessTokens>,
     devices: Arc<DeviceAuthorizations>,
     authorization: Arc<Authorization>,
     verifier: Verifier,
@@ -160,6 +163,11 @@ impl OAuth {
     /// Registered clients.
     pub fn clients(&self) -> &RegisteredClients {
         &self.0.clients
+    }
+
+    /// Tokens with which clients may register.
+    pub fn initial_access_tokens(&self) -> &InitialAccessTokens {
+        &self.0.initial_access_tokens
     }
 
     /// Devices that wait for a person.
@@ -263,7 +271,9 @@ impl Services {
     ) -> Self {
         let (r, u) = (|| Arc::clone(&revocations), || Arc::clone(&uses));
         let keys = Arc::new(Keys::new(deps.clone(), Arc::clone(&pepper), r(), u()));
-        let registrations = Arc::new(Registrations::new(deps.clone(), pepper));
+        let initial_access_tokens = Arc::new(InitialAccessTokens::new(deps.clone()));
+        let registrations = Registrations::new(deps.clone(), pepper, Arc::clone(&initial_access_tokens));
+        let registrations = Arc::new(registrations);
         let clients = Arc::new(ClientAuthenticator::new(deps.clone()));
         let c = || Arc::clone(&clients);
         let authorization = Arc::new(Authorization::new(Arc::clone(&keys), Arc::clone(&registrations), u(), requests));
@@ -293,6 +303,7 @@ impl Services {
             grants: Grants { deps: deps.clone(), revocations: r() },
             users: Users { deps: deps.clone(), revocations: r() },
             clients: RegisteredClients { keys: Arc::clone(&keys), deps: deps.clone(), revocations: r() },
+            initial_access_tokens,
             devices,
             authorization,
             verifier: Verifier::new(Arc::clone(&keys), Arc::clone(&signing), r(), u()),

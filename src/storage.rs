@@ -23,6 +23,7 @@ mod expired_rows;
 mod file;
 mod gateway_values;
 mod grants;
+mod initial_access_tokens;
 mod key_rotation;
 mod master_key;
 pub mod mcp_sessions;
@@ -54,6 +55,7 @@ pub use device_authorizations::{DeviceAuthorizationTable, DeviceRow, NewDeviceRo
 pub use expired_rows::ExpiredRows;
 pub use gateway_values::GatewayValueTable;
 pub use grants::{GrantTable, ListedGrant};
+pub use initial_access_tokens::InitialAccessTokenTable;
 pub use master_key::{MasterSealed, MasterSealedValues};
 pub use mcp_sessions::McpSessionTable;
 pub use provider_logins::{BoundLogin, ProviderLoginTable};
@@ -100,6 +102,11 @@ impl Storage {
     /// Devices that wait for a person.
     pub const fn device_authorizations(&self) -> DeviceAuthorizationTable<'_> {
         DeviceAuthorizationTable(&self.database)
+    }
+
+    /// Tokens with which clients may register.
+    pub const fn initial_access_tokens(&self) -> InitialAccessTokenTable<'_> {
+        InitialAccessTokenTable(&self.database)
     }
 
     /// The audit trail.

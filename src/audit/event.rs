@@ -3,7 +3,7 @@
 use std::{fmt, net::IpAddr};
 
 use super::line::AuditLine;
-use crate::model::{BackendId, ClientId, Endpoint, Grant, GrantId, KeyId, Scopes, UserId};
+use crate::model::{BackendId, ClientId, Endpoint, Grant, GrantId, InitialAccessTokenId, KeyId, Scopes, UserId};
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,6 +137,17 @@ pub enum ClientEvent {
         /// Its address.
         from: IpAddr,
     },
+    /// A client registered with an initial access token.
+    RegisteredByToken {
+        /// Its id.
+        client: ClientId,
+        /// The id of the token.
+        token: InitialAccessTokenId,
+    },
+    /// The operator created an initial access token.
+    RegistrationAllowed(InitialAccessTokenId),
+    /// The operator revoked an initial access token.
+    RegistrationDisallowed(InitialAccessTokenId),
     /// The operator registered a client.
     Created(ClientId),
     /// The service account of a client got a token.
@@ -330,6 +341,17 @@ impl ClientEvent {
                 .with("ip", from),
             Self::Known { client, from } => {
                 L::new("client_known", "client registered again").with("client", client).with("ip", from)
+            }
+            Self::RegisteredByToken { client, token } => {
+                L::new("initial_access_token_used", "client registered with an initial access token")
+                    .with("client", client)
+                    .with("key", token)
+            }
+            Self::RegistrationAllowed(token) => {
+                L::new("initial_access_token_created", "initial access token created").with("key", token)
+            }
+            Self::RegistrationDisallowed(token) => {
+                L::new("initial_access_token_revoked", "initial access token revoked").with("key", token)
             }
             Self::Created(client) => {
                 L::new("client_created", "client registered by the operator").with("client", client)

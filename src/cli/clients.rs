@@ -1,6 +1,7 @@
 //! `lockkeeper clients`: registered OAuth clients. The running gateway applies changes within a second.
 
 mod create;
+mod initial_access_tokens;
 mod print;
 
 use clap::Subcommand;
@@ -30,6 +31,9 @@ pub enum ClientsCommand {
     Restore(OneClientArgs),
     /// Deletes clients that have expired: without consent for a day, or without a login for 90 days
     Prune(FormatArgs),
+    /// Creates, lists and revokes tokens with which clients may register
+    #[command(subcommand)]
+    InitialAccessTokens(initial_access_tokens::InitialAccessTokensCommand),
 }
 
 /// `clients list`.
@@ -63,6 +67,7 @@ impl ClientsCommand {
             Self::Revoke(one) => one.revoke(process).await,
             Self::Restore(one) => one.restore(process).await,
             Self::Prune(form) => prune(process, &form).await,
+            Self::InitialAccessTokens(command) => command.run(process).await,
         }
     }
 }

@@ -35,11 +35,11 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
     network.map_err(|_| "this is neither a network such as `192.0.2.0/24` nor an address".to_owned())
 }
 
-/// Life of a key.
+/// Life of a key or token.
 pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
     let lifetime = units::parse_duration(text)?;
     if lifetime < Duration::from_mins(1) || lifetime > Duration::from_hours(24 * 3650) {
-        return Err("the life of a key is 1m to 3650d".to_owned());
+        return Err("a life is 1m to 3650d".to_owned());
     }
     Ok(lifetime)
 }

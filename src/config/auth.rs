@@ -49,8 +49,12 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
 /// Who may register.
 fn registration(section: &mut Section<'_>) -> Registration {
     let listed = section.parsed_list("registration_hosts", host).unwrap_or_default();
-    let choices =
-        [("open", Registration::Open), ("allowlist", Registration::Listed(listed)), ("off", Registration::Off)];
+    let choices = [
+        ("open", Registration::Open),
+        ("allowlist", Registration::Listed(listed)),
+        ("initial-access-token", Registration::ByToken),
+        ("off", Registration::Off),
+    ];
     section.choice("registration", &choices).unwrap_or(Registration::Open)
 }
 

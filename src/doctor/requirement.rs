@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn hosted_clients_need_a_public_address() {
+    fn oa_020_hosted_clients_need_a_public_address_and_port_443() {
         let problems = |url: &str| public_address(&Url::parse(url).unwrap()).len();
         assert_eq!(problems("https://gw.example/mcp"), 0);
         assert_eq!(problems("https://gw.example:8443/mcp"), 1);

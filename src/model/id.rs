@@ -56,6 +56,11 @@ identifier! {
     KeyId
 }
 
+identifier! {
+    /// A token with which clients may register; not the token itself.
+    InitialAccessTokenId
+}
+
 /// An MCP session as the client knows it (`Mcp-Session-Id`): at least 128 random bits. It is an identifier, not a
 /// credential; `Debug` prints only its first characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -66,6 +66,8 @@ pub enum Registration {
     Open,
     /// Open to clients that are answered at these hosts and schemes alone (`registration_hosts`).
     Listed(Vec<String>),
+    /// Open to clients with an initial access token of the operator.
+    ByToken,
     /// Off.
     Off,
 }

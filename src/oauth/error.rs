@@ -108,6 +108,9 @@ pub enum ErrorResponse {
     /// Too many requests of this kind.
     #[error("too many requests of this kind; try again in {} s", .0.as_secs() + 1)]
     Limited(Duration),
+    /// RFC 6750 3.1: registration needs an initial access token (RFC 7591 3).
+    #[error("registration needs an initial access token, which the operator gives: send it as a bearer token")]
+    InitialAccessToken(InitialAccessProblem),
     /// Registration is off.
     #[error("dynamic registration is off; ask the operator")]
     RegistrationOff,
@@ -129,6 +132,15 @@ pub enum Scheme {
     Basic,
     /// Form, or none.
     Form,
+}
+
+/// What is wrong with the token of a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InitialAccessProblem {
+    /// There is no bearer token.
+    Missing,
+    /// It is unknown, revoked, expired or used up.
+    Invalid,
 }
 
 // === impl OAuthError ===
@@ -170,6 +182,7 @@ impl ErrorResponse {
             Self::FormTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request"),
             Self::RegistrationTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_client_metadata"),
             Self::Limited(_) => (StatusCode::TOO_MANY_REQUESTS, "temporarily_unavailable"),
+            Self::InitialAccessToken(_) => (StatusCode::UNAUTHORIZED, "invalid_token"),
             Self::RegistrationNotListed => (StatusCode::FORBIDDEN, "invalid_redirect_uri"),
             Self::RegistrationOff | Self::ClientRevoked => (StatusCode::FORBIDDEN, "access_denied"),
             Self::Internal(error) if error.is_busy() => (StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable"),
@@ -240,6 +253,13 @@ impl IntoResponse for ErrorResponse {
         };
         match self {
             Self::InvalidClient(Scheme::Basic, _) => add(header::WWW_AUTHENTICATE, r#"Basic realm="oauth""#.to_owned()),
+            // without a token there is no error in the challenge (RFC 6750 3)
+            Self::InitialAccessToken(InitialAccessProblem::Missing) => {
+                add(header::WWW_AUTHENTICATE, r#"Bearer realm="registration""#.to_owned());
+            }
+            Self::InitialAccessToken(InitialAccessProblem::Invalid) => {
+                add(header::WWW_AUTHENTICATE, r#"Bearer realm="registration", error="invalid_token""#.to_owned());
+            }
             Self::Limited(wait) => add(header::RETRY_AFTER, (wait.as_secs() + 1).to_string()),
             Self::Internal(error) if error.is_busy() => add(header::RETRY_AFTER, "1".to_owned()),
             _ => {}

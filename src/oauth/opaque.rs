@@ -14,6 +14,8 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 pub const KEY_PREFIX: &str = "lkk_";
 /// Prefix of refresh tokens.
 pub const REFRESH_PREFIX: &str = "lkr_";
+/// Prefix of initial access tokens.
+const INITIAL_ACCESS_PREFIX: &str = "lki_";
 
 const KEY_ID_LENGTH: usize = 10;
 
@@ -60,13 +62,31 @@ pub fn parse_key(text: &str) -> Option<KeyText> {
 
 /// Creates a refresh token: `lkr_<body>_<checksum>`.
 pub fn mint_refresh(random: &dyn Random) -> Secret {
-    Secret::new(with_checksum(&format!("{REFRESH_PREFIX}{}", base62(random, BODY_LENGTH))))
+    mint(REFRESH_PREFIX, random)
+}
+
+/// Creates an initial access token: `lki_<body>_<checksum>`.
+pub(super) fn mint_initial_access(random: &dyn Random) -> Secret {
+    mint(INITIAL_ACCESS_PREFIX, random)
 }
 
 /// True if the text has the form and checksum of a refresh token.
 pub fn is_refresh(text: &str) -> bool {
+    is_of(REFRESH_PREFIX, text)
+}
+
+/// True if the text has the form and checksum of an initial access token.
+pub(super) fn is_initial_access(text: &str) -> bool {
+    is_of(INITIAL_ACCESS_PREFIX, text)
+}
+
+fn mint(prefix: &str, random: &dyn Random) -> Secret {
+    Secret::new(with_checksum(&format!("{prefix}{}", base62(random, BODY_LENGTH))))
+}
+
+fn is_of(prefix: &str, text: &str) -> bool {
     without_checksum(text)
-        .and_then(|body| body.strip_prefix(REFRESH_PREFIX))
+        .and_then(|body| body.strip_prefix(prefix))
         .is_some_and(|body| body.len() == BODY_LENGTH && is_base62(body))
 }
 

@@ -12,6 +12,7 @@ use super::{
     client_keys::{ClientKeySet, KeySetProblem},
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
+    initial_access_tokens::InitialAccessTokens,
     opaque,
     pepper::Pepper,
     redirect_uri::RedirectUri,
@@ -83,13 +84,14 @@ pub(super) struct Registrations {
     /// Registrations by network (as a MAC): generous, since hosted clients share a network, and a registration with a
     /// consent does not count (`OA-42`).
     limits: Buckets<Digest>,
+    tokens: Arc<InitialAccessTokens>,
 }
 
 // === impl Registrations ===
 
 impl Registrations {
-    pub(super) fn new(deps: OAuthDeps, pepper: Arc<Pepper>) -> Self {
-        Self { deps, pepper, limits: Buckets::new(60, Duration::from_mins(1)) }
+    pub(super) fn new(deps: OAuthDeps, pepper: Arc<Pepper>, tokens: Arc<InitialAccessTokens>) -> Self {
+        Self { deps, pepper, limits: Buckets::new(60, Duration::from_mins(1)), tokens }
     }
 
     /// Returns one registration to a network, after a consent to it (`OA-42`).
@@ -98,8 +100,14 @@ impl Registrations {
     }
 
     /// Registers a client and returns its metadata as stored (RFC 7591 3.2.1). A registered public client keeps its id
-    /// (`OA-41`). A revoked client is refused until the operator restores it: a new id would undo the revocation.
-    pub(super) async fn register(&self, body: &[u8], from: ClientIp) -> Result<Map<String, Value>, ErrorResponse> {
+    /// (`OA-41`). A revoked client is refused until the operator restores it: a new id would undo the revocation. `token`
+    /// is the initial access token that came along, if any.
+    pub(super) async fn register(
+        &self,
+        body: &[u8],
+        token: Option<&str>,
+        from: ClientIp,
+    ) -> Result<Map<String, Value>, ErrorResponse> {
         if self.deps.settings.policy.registration == Registration::Off {
             return Err(ErrorResponse::RegistrationOff);
         }
@@ -127,7 +135,7 @@ impl Registrations {
             metadata: Value::Object(metadata.clone()).to_string(),
             created: now,
         };
-        let (id, created) = self.add_client(client, fingerprint(&uris, &metadata), from, now).await?;
+        let (id, created) = self.admit(client, fingerprint(&uris, &metadata), (token, from), now).await?;
         metadata.insert("client_id".to_owned(), json!(id));
         metadata.insert("client_id_issued_at".to_owned(), json!(created.as_seconds()));
         if let Some(secret) = secret {
@@ -135,6 +143,30 @@ impl Registrations {
             metadata.insert("client_secret_expires_at".to_owned(), json!(0));
         }
         Ok(metadata)
+    }
+
+    /// Adds a client, with a use of its initial access token if it needs one (`OA-44`).
+    async fn admit(
+        &self,
+        client: Client,
+        registration: Digest,
+        (token, from): (Option<&str>, ClientIp),
+        now: Timestamp,
+    ) -> Result<(ClientId, Timestamp), ErrorResponse> {
+        if self.deps.settings.policy.registration != Registration::ByToken {
+            return self.add_client(client, registration, from, now).await;
+        }
+        let (new, token) = (client.id.clone(), self.tokens.take(token, from).await?);
+        let added = self.add_client(client, registration, from, now).await;
+        match &added {
+            Ok((id, _)) if *id == new => {
+                let client = id.clone();
+                self.deps.audit.record(&AuditEvent::Client(ClientEvent::RegisteredByToken { client, token }));
+            }
+            // no client was added
+            Ok(_) | Err(_) => self.tokens.give_back(&token).await?,
+        }
+        added
     }
 
     /// Adds a client within the limits; returns its id and time of creation.

@@ -132,6 +132,7 @@ async fn introspect(
 async fn register(
     State(endpoints): State<Endpoints>,
     ip: Option<Extension<ClientIp>>,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
     let body = body.map_err(|refused| match refused.status() {
@@ -139,7 +140,7 @@ async fn register(
         _ => ErrorResponse::InvalidClientMetadata("the body could not be read".to_owned()),
     })?;
     let ip = address(ip);
-    let metadata = endpoints.registrations.register(&body, ip).await?;
+    let metadata = endpoints.registrations.register(&body, bearer(&headers), ip).await?;
     Ok((StatusCode::CREATED, Json(Value::Object(metadata))))
 }
 
@@ -161,6 +162,14 @@ async fn push(
 ) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
     let pushed = endpoints.pushed_requests.push(&headers, &form(&headers, body)?, address(ip)).await?;
     Ok((StatusCode::CREATED, Json(pushed)))
+}
+
+/// The bearer token of a request; `None` if there is none, or more than one header.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 fn address(ip: Option<Extension<ClientIp>>) -> ClientIp {

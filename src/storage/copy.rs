@@ -31,6 +31,7 @@ const TABLES: &[(&str, &str)] = &[
     ("backend_introductions", "backend"),
     ("used_assertions", "digest"),
     ("device_authorizations", "device"),
+    ("initial_access_tokens", "id"),
     ("data_keys", "owner"),
     ("upstream_tokens", "user_id"),
     ("upstream_withdrawn", "id"),

@@ -16,6 +16,8 @@ impl ExpiredRows<'_> {
             "DELETE FROM transactions WHERE expires < $1",
             "DELETE FROM used_assertions WHERE expires < $1",
             "DELETE FROM device_authorizations WHERE expires < $1",
+            // a month is time enough to see what became of one
+            "DELETE FROM initial_access_tokens WHERE expires < $1 - 2592000000",
             // a reused code must be recognised while its grant lives (OA-85); an hour is far beyond any
             "DELETE FROM codes WHERE expires < $1 - 3600000",
             "DELETE FROM revoked_tokens WHERE expires < $1",

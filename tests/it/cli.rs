@@ -64,7 +64,7 @@ fn the_help_has_every_command() {
       sessions      Shows the client sessions of the running gateway
       keys          Creates, lists, rotates and revokes API keys
       users         Lists, disables, enables and deletes users
-      clients       Shows and revokes OAuth clients
+      clients       Registers, shows and revokes OAuth clients
       grants        Shows and revokes the grants that people gave to clients
       signing-keys  Shows, rotates and retires the keys that sign access tokens
       audit         Prints the audit trail
@@ -138,6 +138,9 @@ fn every_command_has_help() {
         "clients show",
         "clients revoke",
         "clients restore",
+        "clients initial-access-tokens create",
+        "clients initial-access-tokens list",
+        "clients initial-access-tokens revoke",
         "grants list",
         "grants revoke",
         "signing-keys list",
@@ -412,6 +415,50 @@ fn a_key_is_shown_once_listed_and_revoked() {
 }
 
 #[test]
+fn oa_126_a_key_is_created_for_its_networks_and_keeps_them_when_it_is_rotated() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = |arguments: &[&str]| -> serde_json::Value {
+        let variables = [("LOCKKEEPER_DATA_DIR", folder.path().to_str().unwrap())];
+        let output = lockkeeper(folder.path(), &[arguments, &["--json"]].concat(), &variables);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", shown(folder.path(), &output)))
+    };
+    let networks = ["--network", "192.0.2.7/24", "--network", "2001:db8::1"];
+    let made = document(&[&["keys", "create", "office"], &networks[..]].concat());
+    let expected = serde_json::json!(["192.0.2.0/24", "2001:db8::1/128"]);
+    assert_eq!(made["networks"], expected);
+    let rotated = document(&["keys", "rotate", made["id"].as_str().unwrap()]);
+    assert_eq!(rotated["networks"], expected);
+    assert_eq!(document(&["keys", "create", "anywhere"])["networks"], serde_json::Value::Null);
+    let client = document(&[&["clients", "create", "nightly"], &networks[..]].concat());
+    let keys = document(&["keys", "list"]);
+    let account = keys.as_array().unwrap().iter().find(|key| key["id"] == client["service_account"]).unwrap();
+    assert_eq!(account["networks"], expected);
+}
+
+#[test]
+fn oa_044_the_command_line_creates_lists_and_revokes_initial_access_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        lockkeeper(folder.path(), arguments, &[("LOCKKEEPER_DATA_DIR", folder.path().to_str().unwrap())])
+    };
+    let document = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_slice(&run(&[arguments, &["--json"]].concat()).stdout).unwrap()
+    };
+    let made = run(&["clients", "initial-access-tokens", "create", "team", "--uses", "20", "--expires", "7d"]);
+    let token = String::from_utf8(made.stdout).unwrap();
+    assert!(token.starts_with("lki_") && token.trim_end().lines().count() == 1, "{token}");
+    assert!(String::from_utf8(made.stderr).unwrap().contains("20 clients may register with it until"));
+    let listed = document(&["clients", "initial-access-tokens", "list"]);
+    assert_eq!((&listed[0]["name"], &listed[0]["uses"], &listed[0]["used"]), (&"team".into(), &20.into(), &0.into()));
+    assert!(!listed.to_string().contains(token.split('_').nth(1).unwrap()));
+    let id = listed[0]["id"].as_str().unwrap();
+    assert_eq!(run(&["clients", "initial-access-tokens", "revoke", id]).status.code(), Some(0));
+    assert_eq!(run(&["clients", "initial-access-tokens", "revoke", id]).status.code(), Some(1));
+    assert_eq!(document(&["clients", "initial-access-tokens", "list"]), serde_json::json!([]));
+    assert!(!document(&["clients", "initial-access-tokens", "list", "--all"])[0]["revoked"].is_null());
+}
+
+#[test]
 fn a_new_gateway_has_no_clients_and_no_grants() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| {
@@ -426,6 +473,10 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
         (&["clients", "restore", "nobody"], 1),
         (&["clients", "create", "portal", "--redirect-uri", "http://127.0.0.1/cb", "--skip-consent"], 2),
         (&["clients", "create", "nightly", "--skip-consent"], 2),
+        (&["keys", "create", "x", "--network", "office"], 2),
+        (&["clients", "initial-access-tokens", "create", "build", "--uses", "0"], 2),
+        (&["clients", "initial-access-tokens", "list"], 0),
+        (&["clients", "initial-access-tokens", "revoke", "none"], 1),
         (&["grants", "list"], 0),
         (&["grants", "list", "--user", "owner", "--json"], 0),
         (&["grants", "revoke", "none"], 1),

@@ -12,6 +12,7 @@ mod discovery;
 mod gate;
 mod groups;
 mod housekeeping;
+mod initial_access_tokens;
 mod introspection;
 mod keys;
 mod library;

@@ -1,0 +1,30 @@
+//! Initial access tokens as records (RFC 7591 3; `OA-44`). Knows nothing of their secret.
+
+use super::InitialAccessTokenId;
+use crate::support::Timestamp;
+
+/// A token with which clients may register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InitialAccessToken {
+    /// Its id, which opens nothing.
+    pub id: InitialAccessTokenId,
+    /// Name given by the operator.
+    pub name: String,
+    /// Time of creation.
+    pub created: Timestamp,
+    /// End.
+    pub expires: Timestamp,
+    /// How many clients may register with it.
+    pub uses: u32,
+    /// How many have.
+    pub used: u32,
+    /// Time of revocation.
+    pub revoked: Option<Timestamp>,
+}
+
+impl InitialAccessToken {
+    /// True if a client may register with it at `now`.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.revoked.is_none() && now < self.expires && self.used < self.uses
+    }
+}
