@@ -10,6 +10,8 @@
 //!
 //! Documents that are read again and again are [`Documents`]: kept as their hosts say, asked for once at a time.
 //!
+//! What the person who runs this program chose needs no guard: [`open_client`].
+//!
 //! [`FetchError`] is for the log. A stranger who could read it would have a port scanner inside this network.
 
 pub mod address;
@@ -20,6 +22,7 @@ pub mod error;
 pub mod fetcher;
 mod freshness;
 pub mod network;
+pub mod open_client;
 pub mod request;
 pub mod tls;
 

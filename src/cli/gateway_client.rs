@@ -9,13 +9,7 @@ use std::{
 use reqwest::{StatusCode, header, redirect::Policy};
 
 use super::{arguments, failure::CommandFailure, process::ProcessContext};
-use crate::{
-    app::ControlFile,
-    config::PublicUrl,
-    fetch::tls,
-    model::{NetworkSpec, status::Status},
-    support::Secret,
-};
+use crate::{app::ControlFile, config::PublicUrl, fetch::open_client, model::status::Status, support::Secret};
 
 /// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -107,11 +101,9 @@ impl GatewayClient {
                 .why(why)
                 .advise("check that it is running; `lockkeeper serve` starts it")
         };
-        let tls = tls::client_config(&NetworkSpec::default())
-            .map_err(|error| CommandFailure::failed("TLS cannot be set up").why(error))?;
-        let client = reqwest::Client::builder().tls_backend_preconfigured(tls).no_proxy();
-        let client = client.redirect(Policy::none()).timeout(REQUEST_TIMEOUT);
-        let mut request = client.build().map_err(silent)?.get(format!("{}{path}", self.url));
+        let client = open_client::client(|http| http.no_proxy().redirect(Policy::none()).timeout(REQUEST_TIMEOUT))
+            .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
+        let mut request = client.get(format!("{}{path}", self.url));
         if let Some(host) = &self.host {
             request = request.header(header::HOST, host);
         }

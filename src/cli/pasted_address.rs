@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::failure::CommandFailure;
+use crate::fetch::open_client;
 
 /// Maximum time of the request to this machine.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -60,9 +61,10 @@ pub(super) async fn visit(line: &str, page: &Url) -> Result<(), CommandFailure> 
         CommandFailure::usage("this is not the address at which the login ends")
             .advise("paste the whole address of the browser's last page, even if it says that it cannot connect")
     })?;
-    let failed = |error: reqwest::Error| CommandFailure::failed("the login did not take the address").why(error);
-    let client = reqwest::Client::builder().no_proxy().timeout(REQUEST_TIMEOUT).build().map_err(failed)?;
-    client.get(address).send().await.map_err(failed)?;
+    let failed = || CommandFailure::failed("the login did not take the address");
+    let client = open_client::client(|http| http.no_proxy().timeout(REQUEST_TIMEOUT));
+    let client = client.map_err(|error| failed().why(error))?;
+    client.get(address).send().await.map_err(|error| failed().why(error))?;
     Ok(())
 }
 

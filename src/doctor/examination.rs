@@ -16,7 +16,7 @@ use super::{
     registration::{self, Identified, RegistrationPolicy},
     requirement::Requirement,
 };
-use crate::support::Random;
+use crate::{fetch::open_client::ClientSetupError, support::Random};
 
 /// Examines one deployment.
 pub struct Doctor {
@@ -67,7 +67,7 @@ impl Doctor {
     /// # Errors
     ///
     /// An error if there is no HTTP client, for instance because of a malformed proxy in the environment.
-    pub fn new(server: Url, policy: RegistrationPolicy, random: Arc<dyn Random>) -> Result<Self, reqwest::Error> {
+    pub fn new(server: Url, policy: RegistrationPolicy, random: Arc<dyn Random>) -> Result<Self, ClientSetupError> {
         Ok(Self { server, policy, prober: Prober::new()?, random })
     }
 

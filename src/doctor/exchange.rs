@@ -9,6 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::finding::Finding;
+use crate::fetch::open_client::{self, ClientSetupError};
 
 /// Maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,9 +44,9 @@ pub(super) struct Prober {
 
 impl Prober {
     /// Creates the client; proxies come from the environment.
-    pub(super) fn new() -> Result<Self, reqwest::Error> {
+    pub(super) fn new() -> Result<Self, ClientSetupError> {
         let agent = concat!("lockkeeper-doctor/", env!("CARGO_PKG_VERSION"));
-        let http = reqwest::Client::builder().redirect(Policy::none()).timeout(TIMEOUT).user_agent(agent).build()?;
+        let http = open_client::client(|http| http.redirect(Policy::none()).timeout(TIMEOUT).user_agent(agent))?;
         Ok(Self { http, documents: Mutex::default() })
     }
 

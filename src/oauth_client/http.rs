@@ -10,10 +10,7 @@ use serde_json::Value;
 use url::{Url, form_urlencoded};
 
 use super::{endpoint::is_loopback, error::LoginError};
-use crate::{
-    fetch::{Exception, FetchRequest, FetchRules, Fetcher, Ports, Reach, tls},
-    model::NetworkSpec,
-};
+use crate::fetch::{Exception, FetchRequest, FetchRules, Fetcher, Ports, Reach, open_client};
 
 /// Maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -51,11 +48,9 @@ impl OAuthHttp {
     ///
     /// If TLS cannot be set up.
     pub fn open() -> Result<Self, LoginError> {
-        let client = reqwest::Client::builder().redirect(Policy::none()).timeout(TIMEOUT).user_agent(AGENT);
-        let failed = |why: String| LoginError::Unavailable(format!("no HTTP client: {why}"));
-        let tls = tls::client_config(&NetworkSpec::default()).map_err(|error| failed(error.to_string()))?;
-        let client = client.tls_backend_preconfigured(tls).build().map_err(|error| failed(error.to_string()))?;
-        Ok(Self(Way::Open(client)))
+        let client = open_client::client(|http| http.redirect(Policy::none()).timeout(TIMEOUT).user_agent(AGENT));
+        let failed = |error| LoginError::Unavailable(format!("no HTTP client: {error}"));
+        Ok(Self(Way::Open(client.map_err(failed)?)))
     }
 
     /// A client for what `server` names (`UP-5`): it reaches public addresses, the configured origin itself, and this

@@ -31,7 +31,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("oauth_client", &["fetch"]),
     ("openid", &["fetch"]),
     ("upstream", &["audit", "fetch", "oauth_client", "storage", "vault"]),
-    ("doctor", &["oauth_client"]),
+    ("doctor", &["fetch", "oauth_client"]),
     ("resource", &["audit", "oauth"]),
     ("web", &["audit", "oauth", "openid", "storage", "upstream"]),
     ("http", &["listener"]),

@@ -62,3 +62,13 @@ fn wrong_usage_is_told_before_anything_is_sent() {
         assert!(output.stdout.is_empty());
     }
 }
+
+#[test]
+fn a_machine_without_certificates_of_authorities_examines_what_shows_none() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("none.pem"), "").unwrap();
+    let url = nobody();
+    let output = lockkeeper(folder.path(), &["doctor", &url, "--client", "gemini"], &[("SSL_CERT_FILE", "none.pem")]);
+    let text = shown(folder.path(), &output);
+    assert!(text.contains("it cannot be reached (Connection refused"), "{text}");
+}
