@@ -36,8 +36,25 @@ impl CompletionsArgs {
     pub fn run(self, mut lockkeeper: clap::Command, process: &mut ProcessContext) {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut lockkeeper, "lockkeeper", &mut script);
-        process.output.print(&String::from_utf8_lossy(&script));
+        let mut script = String::from_utf8_lossy(&script).into_owned();
+        if self.shell == Shell::Fish {
+            script.extend(lockkeeper.get_subcommands().filter_map(fish_values));
+        }
+        process.output.print(&script);
     }
+}
+
+/// Completes the values that a command takes by position, which `clap_complete` leaves out for fish.
+fn fish_values(command: &clap::Command) -> Option<String> {
+    let values = command.get_positionals().flat_map(clap::Arg::get_possible_values);
+    let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+    let name = command.get_name();
+    (!names.is_empty()).then(|| {
+        format!(
+            "complete -c lockkeeper -n \"__fish_lockkeeper_using_subcommand {name}\" -f -a \"{}\"\n",
+            names.join(" ")
+        )
+    })
 }
 
 // === impl ManArgs ===

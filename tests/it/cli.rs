@@ -509,6 +509,7 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
 mod audit;
 mod check;
 mod client;
+mod completions;
 mod data_folder;
 mod doctor;
 mod grants;
