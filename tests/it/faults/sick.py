@@ -5,7 +5,7 @@ import json, os, signal, subprocess, sys, threading, time
 
 folder, mode, modern = sys.argv[1], sys.argv[2], sys.argv[3:] == ["modern"]
 CACHED = {"ttlMs": 0, "cacheScope": "private"}
-lock, changes = threading.Lock(), 0
+lock, changes, parent = threading.Lock(), 0, os.getppid()
 
 
 def send(message):
@@ -173,4 +173,6 @@ with open(folder + "/pids", "a") as file:
 for line in sys.stdin:
     handle(json.loads(line))
 if mode == "ignores TERM":
-    threading.Event().wait()
+    # whoever started it may be gone before it has killed this process
+    while os.getppid() == parent:
+        time.sleep(1)
