@@ -14,7 +14,7 @@ use super::{
     accounts,
     forms::Purpose,
     login, opened_servers,
-    pages::{self, ConsentSubject, PageResponse},
+    pages::{self, ConsentSubject, DeviceOutcome, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
     state::WebState,
@@ -115,21 +115,15 @@ pub(super) async fn decide(
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
     let code = UserCode::parse(&form.user_code).ok_or_else(Problem::foreign_form)?;
     let devices = state.oauth.devices();
-    let (decided, title, text) = match form.decision {
-        Some(DeviceDecision::Approve) => (
-            devices.approve(&code, &holder, visitor.from).await,
-            "The device is connected",
-            "gets its access within some seconds. You can close this page.",
-        ),
-        Some(DeviceDecision::Deny) => {
-            (devices.deny(&code, &holder, visitor.from).await, "You denied access", "received nothing.")
-        }
+    let (decided, outcome) = match form.decision {
+        Some(DeviceDecision::Approve) => (devices.approve(&code, &holder, visitor.from).await, DeviceOutcome::Approved),
+        Some(DeviceDecision::Deny) => (devices.deny(&code, &holder, visitor.from).await, DeviceOutcome::Denied),
         None => return Ok(login::to_device(&state, &form.user_code)),
     };
     match decided {
         Ok(client) => {
-            let page =
-                pages::DeviceDecidedPage { layout: pages::Layout::new(&state.settings), title, client: &client, text };
+            let layout = pages::Layout::new(&state.settings);
+            let page = pages::DeviceDecidedPage { layout, client: &client, outcome };
             Ok(PageResponse(StatusCode::OK, page).into_response())
         }
         Err(refusal) => refused(&state, &mut visitor, (&holder, &form.user_code), refusal).await,

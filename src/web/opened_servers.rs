@@ -20,5 +20,8 @@ pub(super) fn of(state: &WebState, holder: &KeyHolder, (target, scopes): (&Targe
     let status = (state.status)();
     let all = status.backends.iter().filter_map(|backend| BackendId::parse(&backend.id).ok());
     let opened = all.filter(|id| is_there(id) && rights.backends.access(id).is_some());
-    texts::list(&opened.map(|id| id.to_string()).collect::<Vec<_>>(), SHOWN_SERVERS)
+    let mut names: Vec<String> = opened.map(|id| id.to_string()).collect();
+    // the status has those first that need attention
+    names.sort();
+    texts::list(&names, SHOWN_SERVERS)
 }

@@ -167,9 +167,15 @@ pub(super) struct DevicePage<'a> {
 #[template(path = "device_decided.html")]
 pub(super) struct DeviceDecidedPage<'a> {
     pub(super) layout: Layout,
-    pub(super) title: &'static str,
     pub(super) client: &'a str,
-    pub(super) text: &'static str,
+    pub(super) outcome: DeviceOutcome,
+}
+
+/// The decision about a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DeviceOutcome {
+    Approved,
+    Denied,
 }
 
 /// The page with a link back to the app, for redirects that are not automatic (`OA-75`).

@@ -181,9 +181,10 @@ impl From<AuthorizationError> for Problem {
             "invalid_client" => (
                 "Unknown app",
                 vec![
-                    "Claude Code: /mcp, then clear the authentication. VS Code: “Authentication: Remove Dynamic \
-                     Authentication Providers”. lockkeeper connect: once with --logout. \
-                     mcp-remote: delete the folder ~/.mcp-auth.",
+                    "Claude Code: /mcp, then clear the authentication.",
+                    "VS Code: “Authentication: Remove Dynamic Authentication Providers”.",
+                    "lockkeeper connect: once with --logout.",
+                    "mcp-remote: delete the folder ~/.mcp-auth.",
                 ],
             ),
             "invalid_request_uri" => (

@@ -33,6 +33,7 @@ const SCHEMES = ['light', 'dark'];
 const FAR = 'https://untrusted.example';
 // characters that forms and URLs treat specially: they must come back as they were sent (N-74)
 const STATE = 'a+b%2Fc=&é';
+const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 
 const metadata = await (await fetch(`${base}/.well-known/oauth-authorization-server`)).json();
 const callback = await listen();
@@ -65,6 +66,7 @@ try {
   await twoTabsAndTheWayBack();
   await withoutCookies();
   await endpointsLeadToTheStart();
+  await deviceShowsACode();
   await errorsAreTold();
   await manyGrants();
   await accountPage();
@@ -225,7 +227,7 @@ async function withoutCookies() {
   await tab.goto(authorization(client, callback.url).url);
   await tab.getByLabel('API key').fill(options.key);
   await refusing.clearCookies();
-  await tab.getByRole('button', { name: 'Log in' }).click();
+  await tab.getByRole('button', { name: 'Log in', exact: true }).click();
   await tab.getByText('allow cookies for this site').waitFor();
   await refusing.close();
   say('a browser without cookies is told to allow them');
@@ -235,6 +237,35 @@ async function endpointsLeadToTheStart() {
   await page.goto(`${base}/mcp`);
   assert.equal(page.url(), `${base}/`);
   say('an endpoint in the address bar leads to the start page');
+}
+
+// The device grant (OA-146): the code is entered, then the decision is made; a wrong code keeps what was typed.
+async function deviceShowsACode() {
+  const client = await register('Walk device', undefined, [DEVICE_GRANT]);
+  const begin = async () => {
+    const form = new URLSearchParams({ client_id: client, resource: `${base}/mcp` });
+    const answer = await fetch(metadata.device_authorization_endpoint, { method: 'POST', body: form });
+    assert.equal(answer.status, 200, await answer.clone().text());
+    return answer.json();
+  };
+  await page.goto(`${base}/device`);
+  assert.equal(await focused(), 'INPUT code', 'the field of the code has the focus');
+  await page.keyboard.type('bbbb-bbbb');
+  await page.keyboard.press('Enter');
+  await page.getByRole('alert').waitFor();
+  assert.equal(await page.getByLabel('Code').inputValue(), 'bbbb-bbbb', 'what was typed stays');
+  assert.equal(await focused(), 'INPUT code');
+  await look('device-wrong');
+  for (const [button, end] of [['Approve', 'is connected'], ['Deny', 'is not connected']]) {
+    await page.goto((await begin()).verification_uri_complete);
+    await page.keyboard.press('Enter');
+    await page.getByText('It shows the code').waitFor();
+    await look('consent-device');
+    await page.getByRole('button', { name: button }).click();
+    await page.getByRole('heading', { name: `Walk device ${end}` }).waitFor();
+    await look(`device-${button === 'Approve' ? 'approved' : 'denied'}`);
+  }
+  say('a device is connected by its code, and denied');
 }
 
 async function manyGrants() {
@@ -288,6 +319,8 @@ async function accountPage() {
   await page.goto(`${base}/account`);
   await page.getByRole('heading', { name: 'Connected apps' }).waitFor();
   await look('account');
+  await page.getByRole('group').first().getByText(/^Walk/).first().click();
+  await look('account-open');
   const rows = page.getByRole('button', { name: /^Disconnect Walk app/ });
   const before = await rows.count();
   assert.ok(before >= 1, 'the app is listed');
@@ -342,11 +375,16 @@ async function sessionCookie() {
   return cookie;
 }
 
-async function register(name, redirectUris) {
+async function register(name, redirectUris, grantTypes) {
   const answer = await fetch(metadata.registration_endpoint, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ client_name: name, redirect_uris: redirectUris, token_endpoint_auth_method: 'none' }),
+    body: JSON.stringify({
+      client_name: name,
+      redirect_uris: redirectUris,
+      grant_types: grantTypes,
+      token_endpoint_auth_method: 'none',
+    }),
   });
   assert.equal(answer.status, 201, await answer.clone().text());
   return (await answer.json()).client_id;

@@ -98,8 +98,7 @@ fn device(code: &str, alert: Option<&str>) -> String {
 }
 
 fn decided() -> String {
-    let text = "received nothing.";
-    DeviceDecidedPage { layout: layout(), title: "You denied access", client: HOSTILE, text }.render().unwrap()
+    DeviceDecidedPage { layout: layout(), client: HOSTILE, outcome: DeviceOutcome::Denied }.render().unwrap()
 }
 
 fn consent_device(client: &str) -> String {

@@ -98,7 +98,7 @@ async fn n_071_a_denial_is_told_to_the_person_and_to_the_app() {
     let page = browser.authorize(&client, &[("state", "s1")]).await;
     // a denial needs no login
     let answer = browser.press(&page, "deny", "").await;
-    assert_eq!((answer.status, answer.heading()), (StatusCode::OK, "You denied access"));
+    assert_eq!((answer.status, answer.heading()), (StatusCode::OK, "<span class=\"name\">App</span> is not connected"));
     let text = answer.body.replace("<strong class=\"name\">", "").replace("</strong>", "");
     assert!(text.contains("You denied access. App received nothing."), "{text}");
     let told: Vec<(String, String)> = Url::parse(answer.next()).unwrap().query_pairs().into_owned().collect();

@@ -65,7 +65,10 @@ async fn oa_146_a_person_logs_in_sees_who_asks_and_approves() {
     let token = consent.field("token");
     let decision = [("token", &*token), ("user_code", &*waiting.user_code), ("decision", "approve")];
     let decided = browser.post("/device/decision", &decision).await;
-    assert_eq!((decided.status, decided.heading()), (StatusCode::OK, "The device is connected"));
+    assert_eq!(
+        (decided.status, decided.heading()),
+        (StatusCode::OK, "<span class=\"name\">A &#60;television&#62;</span> is connected")
+    );
     assert_eq!(decided.headers[header::CACHE_CONTROL], "no-store");
     let again = browser.post("/device/decision", &decision).await;
     assert_eq!(again.status, StatusCode::FORBIDDEN, "a form works once");
@@ -85,7 +88,7 @@ async fn oa_146_a_person_denies_a_device() {
     let consent = browser.post("/device", &[("token", &entry.field("token")), ("user_code", &waiting.user_code)]).await;
     let decision = [("token", &*consent.field("token")), ("user_code", &*waiting.user_code), ("decision", "deny")];
     let decided = browser.post("/device/decision", &decision).await;
-    assert_eq!(decided.heading(), "You denied access");
+    assert_eq!(decided.heading(), "<span class=\"name\">A &#60;television&#62;</span> is not connected");
     assert!(decided.body.contains("A &#60;television&#62;</strong> received nothing."), "{}", decided.body);
     assert!(waiting.poll(&site).await.body.contains("access_denied"));
 }
