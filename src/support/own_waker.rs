@@ -55,7 +55,9 @@ impl OwnWaker {
         let mut own = Context::from_waker(&waker);
         self.task.take();
         for _ in 0..MAX_ROUNDS {
-            self.woken.store(false, Ordering::Relaxed);
+            // read too, so that the poll sees what a wake-up told that this takes back: a plain write could come later than
+            // the reads of the poll, and hide a wake-up in between
+            let _ = self.woken.swap(false, Ordering::AcqRel);
             if let Poll::Ready(done) = poll(&mut own) {
                 return Poll::Ready(done);
             }
