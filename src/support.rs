@@ -1,8 +1,9 @@
-//! Shared helpers: time, randomness, secrets, digests, rate limits, printable text, streams of bytes, and the context of
-//! log events. Knows nothing of MCP, OAuth or HTTP.
+//! Shared helpers: time, randomness, secrets, digests, rate limits, maps, printable text, streams of bytes, and the context
+//! of log events. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod clock;
 pub mod digest;
+pub mod fast_map;
 pub mod gather;
 pub mod limits;
 pub mod log_context;
@@ -15,6 +16,7 @@ pub mod secret;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use digest::Digest;
+pub use fast_map::{FastHash, FastMap};
 pub use printable::{printable, printable_name};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use sealing::{NotSealedHere, SealingKey};

@@ -2,7 +2,7 @@
 //! bounded.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -23,12 +23,13 @@ use super::{
 use crate::{
     mcp::{ClientInfo, Era},
     model::{EraCell, SessionId},
+    support::FastMap,
 };
 
 /// The connections of one backend.
 pub(crate) struct Pool {
     base: Arc<Slot>,
-    slots: Mutex<HashMap<ConnectionKey, Arc<Slot>>>,
+    slots: Mutex<FastMap<ConnectionKey, Arc<Slot>>>,
     most: usize,
     /// The era of the connections that serve calls.
     era: EraCell,

@@ -22,7 +22,7 @@ use crate::{
     frontend::frontend_settings::FrontendSettings,
     mcp::{ClientInfo, ErrorObject, observer::Observer},
     model::{Caller, Endpoint, RequestNumber, UserId, status::SessionStatus},
-    support::Timestamp,
+    support::{FastHash, Timestamp},
 };
 
 /// Kinds of requests with separate limits.
@@ -36,7 +36,7 @@ pub(super) enum RequestKind {
 
 /// The requests of all users.
 pub(crate) struct StatelessRequests {
-    users: DashMap<UserId, Arc<User>>,
+    users: DashMap<UserId, Arc<User>, FastHash>,
     shared: Arc<RequestCounters>,
     /// Time for which a client is shown after its last request.
     shown_for: Duration,
@@ -90,7 +90,7 @@ impl StatelessRequests {
     /// No requests yet.
     pub(crate) fn new(settings: &FrontendSettings, observer: Observer) -> Self {
         Self {
-            users: DashMap::new(),
+            users: DashMap::default(),
             shared: Arc::new(RequestCounters::new(settings)),
             shown_for: settings.session_idle,
             observer,

@@ -1,7 +1,7 @@
 //! The backends of one moment, and those that each caller may see. Knows nothing of calls.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     sync::{Arc, atomic::Ordering},
 };
 
@@ -21,12 +21,13 @@ use super::{
 use crate::{
     mcp::{Context, Server},
     model::{Access, BackendId, Caller, GroupSpec, Groups, Naming, Share, Target, ToolRules},
+    support::FastMap,
 };
 
 /// The backends of one moment, in configured order. It never changes; another takes its place.
 pub(crate) struct Backends {
     pub(crate) entries: Vec<Arc<BackendEntry>>,
-    index: HashMap<String, usize>,
+    index: FastMap<String, usize>,
     groups: BTreeMap<BackendId, BackendGroup>,
     naming: Naming,
 }
@@ -82,7 +83,7 @@ pub(crate) struct VisibleBackend {
 impl Backends {
     /// Creates the set. Of two with one name the first counts; the configuration prevents that.
     pub(crate) fn new(entries: Vec<Arc<BackendEntry>>, groups: &Groups, naming: Naming) -> Self {
-        let index: HashMap<_, _> =
+        let index: FastMap<_, _> =
             entries.iter().enumerate().rev().map(|(at, entry)| (entry.id.to_string(), at)).collect();
         let group = |spec: &GroupSpec| {
             let members = spec.servers.iter().filter_map(|id| index.get(id.as_str()).copied()).collect();

@@ -20,7 +20,6 @@ mod server_info;
 mod source;
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -44,6 +43,7 @@ use crate::{
         translate::{LeftOut, Profile},
     },
     model::{BackendId, Caller, Requester, SessionId, Share},
+    support::FastMap,
 };
 
 /// Maximum number of caches of one backend; beyond it the least recently used one is removed.
@@ -57,7 +57,7 @@ pub(crate) struct Catalog {
     /// True if a call needs nothing that only the lists know, as far as the backend has listed anything.
     pub(crate) has_plain_calls: Arc<AtomicBool>,
     share: Share,
-    caches: RwLock<HashMap<ListCacheKey, Arc<ListCache>>>,
+    caches: RwLock<FastMap<ListCacheKey, Arc<ListCache>>>,
     uses: AtomicU64,
 }
 

@@ -28,7 +28,7 @@ use crate::{
     audit::AuditEvent,
     model::{AllowedNetworks, Caller, ClientId, Direct, Endpoint, GrantId, Scopes},
     storage::Revocation,
-    support::{Digest, Timestamp},
+    support::{Digest, FastHash, Timestamp},
 };
 
 /// Maximum number of cached credentials; the least used are evicted first.
@@ -70,7 +70,7 @@ pub(super) struct Verifier {
     revocations: Arc<Revocations>,
     uses: Arc<UsageRecorder>,
     /// Verified credentials, by digest.
-    remembered: moka::sync::Cache<[u8; 32], Arc<VerifiedCredential>>,
+    remembered: moka::sync::Cache<[u8; 32], Arc<VerifiedCredential>, FastHash>,
 }
 
 // === impl Verifier ===
@@ -82,7 +82,8 @@ impl Verifier {
         revocations: Arc<Revocations>,
         uses: Arc<UsageRecorder>,
     ) -> Self {
-        let remembered = moka::sync::Cache::new(MAX_REMEMBERED);
+        let remembered =
+            moka::sync::Cache::builder().max_capacity(MAX_REMEMBERED).build_with_hasher(FastHash::default());
         Self { deps: keys.deps.clone(), keys, signing, revocations, uses, remembered }
     }
 

@@ -5,7 +5,6 @@
 //! gateway's clock.
 
 use std::{
-    collections::HashMap,
     hash::{BuildHasher as _, RandomState},
     sync::{
         Arc,
@@ -19,7 +18,7 @@ use parking_lot::RwLock;
 use crate::{
     mcp::{Capabilities, ClientInfo, Revision},
     model::{Caller, Endpoint, Rights, UserId, status::SessionStatus},
-    support::Timestamp,
+    support::{FastMap, Timestamp},
 };
 
 /// Maximum number of clients of one user; a further one evicts the least recently used.
@@ -44,7 +43,7 @@ pub(crate) struct ClientDescription {
 #[derive(Debug, Default)]
 pub(super) struct RecentClients {
     /// Keyed by the digest of API key, endpoint and client under a random key: a client cannot choose it.
-    clients: RwLock<HashMap<u64, RecentClient>>,
+    clients: RwLock<FastMap<u64, RecentClient>>,
     key: RandomState,
 }
 

@@ -16,13 +16,14 @@ use super::error::LimitReached;
 use crate::{
     frontend::{frontend_settings::FrontendSettings, session::Session},
     model::{Owner, SessionId},
+    support::FastHash,
     support::Timestamp,
 };
 
 /// The sessions in memory.
 #[derive(Debug, Default)]
 pub(super) struct SessionTable {
-    pub(super) by_id: DashMap<SessionId, Arc<Session>>,
+    pub(super) by_id: DashMap<SessionId, Arc<Session>, FastHash>,
     /// Both tables change under the lock of the owner.
     owners: DashMap<Owner, Arc<Mutex<OwnerSessions>>>,
     /// The number of sessions.

@@ -2,7 +2,6 @@
 //! Knows nothing of TLS and of retries.
 
 use std::{
-    collections::HashMap,
     future::poll_fn,
     pin::{Pin, pin},
     sync::{Arc, Weak},
@@ -19,7 +18,7 @@ use tokio::{runtime::Handle, time::sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::connector::{ConnectRoute, Stream};
-use crate::support::own_waker::OwnWaker;
+use crate::support::{FastMap, own_waker::OwnWaker};
 
 /// Maximum idle time of a connection.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -35,7 +34,7 @@ pub(super) struct IdleConnections(Mutex<Idle>);
 #[derive(Default)]
 struct Idle {
     /// By server, the last used ones last.
-    by_server: HashMap<String, Vec<IdleConnection>>,
+    by_server: FastMap<String, Vec<IdleConnection>>,
     sweeper: Option<AbortOnDropHandle<()>>,
 }
 
