@@ -1,7 +1,7 @@
 //! Clients of the gateway: Streamable HTTP in all protocol versions that have it, HTTP+SSE, WebSocket, stdio. Knows
 //! servers only as [`crate::mcp::Server`], and callers as [`crate::resource::Authorized`].
 //!
-//! Every request must carry an `Authorized` as an extension; the gate of `resource` puts it there.
+//! Every request comes with its `Authorized`, which the gate of `resource` has made; behind a router, as an extension.
 //!
 //! | File | Content |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! The resource server (RFC 6750, RFC 9728): authentication and authorization of requests to protected endpoints. Knows
 //! nothing of MCP messages.
 //!
-//! An authorized request carries its [`Authorized`] as a request extension: the frontends take it from there and know
+//! An authorized request goes on with its [`Authorized`]; behind a router, as a request extension. What serves it knows
 //! nothing of tokens.
 
 mod credential;
@@ -48,7 +48,7 @@ pub struct GateSettings {
     pub query_key: QueryKey,
 }
 
-/// Extension of an authorized request.
+/// The caller of an authorized request, and how long its streams may run.
 #[derive(Debug, Clone)]
 pub struct Authorized {
     /// Caller.
@@ -79,14 +79,14 @@ impl Gate {
     /// authentication; every response has CORS headers (`OA-23`, `OA-24`). No credential reaches the handler: in place
     /// of an API key of the query, the request carries an `Arc<`[`MessageTicket`]`>`. Reads [`ClientIp`] from the
     /// request extensions.
-    pub async fn answer<F>(&self, request: Request, handler: impl FnOnce(Request) -> F + Send) -> Response
+    pub async fn answer<F>(&self, request: Request, handler: impl FnOnce(Request, Authorized) -> F + Send) -> Response
     where
         F: Future<Output = Response> + Send,
     {
         cors::around(request, |request| self.admit(request, handler)).await
     }
 
-    async fn admit<F>(&self, mut request: Request, handler: impl FnOnce(Request) -> F + Send) -> Response
+    async fn admit<F>(&self, mut request: Request, handler: impl FnOnce(Request, Authorized) -> F + Send) -> Response
     where
         F: Future<Output = Response> + Send,
     {
@@ -111,12 +111,12 @@ impl Gate {
                 if endpoint.binding == Binding::WebSocket {
                     credential::remove_from_protocols(request.headers_mut());
                 }
-                request.extensions_mut().insert(Authorized::of(&verified));
+                let authorized = Authorized::of(&verified);
                 if by_query {
                     let ticket = self.tickets.issue(self.oauth.nonce(), verified);
                     request.extensions_mut().insert(Arc::new(ticket));
                 }
-                handler(request).await
+                handler(request, authorized).await
             }
             Err(refusal) => refusal.answer(&self.challenge(&endpoint, policy::baseline(&endpoint))),
         };

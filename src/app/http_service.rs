@@ -18,7 +18,7 @@ use tower::Service;
 use crate::{
     frontend::StreamableHttp,
     http::Guard,
-    resource::{self, Gate},
+    resource::{self, Authorized, Gate},
 };
 
 /// The service of a gateway. Cheap to clone.
@@ -74,7 +74,7 @@ impl ServiceRoutes {
         self.guard
             .answer(request, async |request: Request| {
                 if resource::is_protected(request.uri().path()) {
-                    self.gate.answer(request, |request| self.endpoint(request)).await
+                    self.gate.answer(request, |request, authorized| self.endpoint(request, authorized)).await
                 } else {
                     route(&self.others, request).await
                 }
@@ -82,12 +82,12 @@ impl ServiceRoutes {
             .await
     }
 
-    async fn endpoint(&self, request: Request) -> Response {
+    async fn endpoint(&self, mut request: Request, authorized: Authorized) -> Response {
         if self.streamable.takes(&request) {
-            self.streamable.post(request).await
-        } else {
-            route(&self.endpoints, request).await
+            return self.streamable.post(request, authorized).await;
         }
+        request.extensions_mut().insert(authorized);
+        route(&self.endpoints, request).await
     }
 }
 

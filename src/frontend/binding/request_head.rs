@@ -75,17 +75,16 @@ pub(super) struct EnvelopedRequest {
 // === impl RequestHead ===
 
 impl RequestHead {
-    /// Reads the head of a request, which must carry its [`Authorized`].
+    /// Reads the head of an authorized request.
     ///
     /// # Errors
     ///
     /// The refusal of a path that is no endpoint.
-    pub(super) fn read(parts: &mut Parts, state: &FrontendState) -> Result<Self, RequestRefusal> {
-        let Some(admission) = parts.extensions.get::<Authorized>().cloned() else {
-            tracing::error!("a request came past the gate");
-            let message = "Internal error: nobody was admitted";
-            return Err(RequestRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorObject::INTERNAL_ERROR, message));
-        };
+    pub(super) fn read(
+        parts: &mut Parts,
+        admission: Authorized,
+        state: &FrontendState,
+    ) -> Result<Self, RequestRefusal> {
         let revision = headers::sole(&parts.headers, &headers::PROTOCOL_VERSION).and_then(Revision::parse);
         let version = match revision {
             None if !parts.headers.contains_key(headers::PROTOCOL_VERSION) => VersionHeader::Absent,
@@ -158,7 +157,12 @@ impl FromRequestParts<Arc<FrontendState>> for RequestHead {
     type Rejection = RequestRefusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<FrontendState>) -> Result<Self, RequestRefusal> {
-        Self::read(parts, state)
+        let Some(admission) = parts.extensions.remove::<Authorized>() else {
+            tracing::error!("a request came past the gate");
+            let message = "Internal error: nobody was admitted";
+            return Err(RequestRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorObject::INTERNAL_ERROR, message));
+        };
+        Self::read(parts, admission, state)
     }
 }
 

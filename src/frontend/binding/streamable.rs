@@ -6,6 +6,7 @@
 use std::{future::pending, sync::Arc};
 
 use axum::{
+    Extension,
     body::Body,
     extract::{Request, State},
     response::{IntoResponse as _, Response},
@@ -35,6 +36,7 @@ use crate::{
         revision::Feature,
     },
     model::Serves,
+    resource::Authorized,
     wire::headers,
 };
 
@@ -54,11 +56,10 @@ impl StreamableHttp {
         request.method() == Verb::POST && below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
     }
 
-    /// Answers a POST, which must carry its [`Authorized`](crate::resource::Authorized) as an extension: a message, a batch
-    /// of them, or the `initialize` that opens a session.
-    pub async fn post(&self, request: Request) -> Response {
+    /// Answers an authorized POST: a message, a batch of them, or the `initialize` that opens a session.
+    pub async fn post(&self, request: Request, authorized: Authorized) -> Response {
         let (mut parts, body) = request.into_parts();
-        let head = match RequestHead::read(&mut parts, &self.0) {
+        let head = match RequestHead::read(&mut parts, authorized, &self.0) {
             Ok(head) => head,
             Err(refusal) => return refusal.into_response(),
         };
@@ -70,8 +71,12 @@ impl StreamableHttp {
 }
 
 /// A POST behind a router.
-pub(super) async fn post(State(state): State<Arc<FrontendState>>, request: Request) -> Response {
-    StreamableHttp(state).post(request).await
+pub(super) async fn post(
+    State(state): State<Arc<FrontendState>>,
+    Extension(authorized): Extension<Authorized>,
+    request: Request,
+) -> Response {
+    StreamableHttp(state).post(request, authorized).await
 }
 
 async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Result<Response, RequestRefusal> {

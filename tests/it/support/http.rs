@@ -30,7 +30,11 @@ pub(crate) fn protected(gate: Gate, endpoints: Router, others: Router) -> impl S
         let (gate, endpoints, others) = (gate.clone(), endpoints.clone(), others.clone());
         async move {
             if is_protected(request.uri().path()) {
-                return Ok(gate.answer(request, |request| answer(endpoints, request)).await);
+                let answer = |mut request: Request, authorized| {
+                    request.extensions_mut().insert(authorized);
+                    answer(endpoints, request)
+                };
+                return Ok(gate.answer(request, answer).await);
             }
             Ok(answer(others, request).await)
         }
