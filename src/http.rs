@@ -12,7 +12,10 @@ mod logged_path;
 mod origin;
 mod refusal;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    pin::pin,
+};
 
 use axum::{
     body::Body,
@@ -102,17 +105,19 @@ impl Guard {
         let context = log_context(&request, id, from);
         request.extensions_mut().insert(id);
         request.extensions_mut().insert(from);
-        let answer = async {
-            let answer = match self.admit(request, peer, from) {
-                Ok((request, permit)) => {
-                    let answer = panics::caught(handler(request), server_error).await;
+        let answer = pin!(async {
+            let answer = match self.admit(&mut request, peer, from) {
+                Ok(permit) => {
+                    // pinned here and below, since a future that is passed by value is copied
+                    let handler = pin!(handler(request));
+                    let answer = panics::caught(handler, server_error).await;
                     if let Some(permit) = permit { forwarded::hold(permit, answer) } else { answer }
                 }
                 Err(refusal) => refusal.into_response(),
             };
             self.answers.log(&answer);
             answer
-        };
+        });
         let mut answer = log_with(id.digits(), context, answer).await;
         self.answers.add_headers(&mut answer, id);
         answer
@@ -121,21 +126,25 @@ impl Guard {
     /// Checks the request, counts it if a proxy forwards it, and bounds its body.
     fn admit(
         &self,
-        request: Request,
+        request: &mut Request,
         peer: IpAddr,
         from: ClientIp,
-    ) -> Result<(Request, Option<AddressPermit>), EarlyRefusal> {
+    ) -> Result<Option<AddressPermit>, EarlyRefusal> {
         let permit = if from.0 == peer { None } else { self.forwarded.enter(from)? };
-        self.hosts.check(&request)?;
+        self.hosts.check(request)?;
         if let Some(origin) = request.headers().get(header::ORIGIN) {
-            self.origins.check(origin, &request)?;
+            self.origins.check(origin, request)?;
         }
-        match announced(&request) {
+        match announced(request) {
             // HTTP ensures that the body is no longer than announced
-            Some(length) if length <= self.body_limit => Ok((request, permit)),
-            Some(_) if origin::is_guarded(request.uri().path()) => Err(self.too_large(&request)),
-            Some(_) | None => Ok((request.map(|body| Body::new(Limited::new(body, self.body_limit))), permit)),
+            Some(length) if length <= self.body_limit => {}
+            Some(_) if origin::is_guarded(request.uri().path()) => return Err(self.too_large(request)),
+            Some(_) | None => {
+                let body = std::mem::take(request.body_mut());
+                *request.body_mut() = Body::new(Limited::new(body, self.body_limit));
+            }
         }
+        Ok(permit)
     }
 
     /// Refuses, in JSON-RPC, a message whose announced length is too large. Pages and OAuth endpoints have their own
