@@ -54,18 +54,23 @@ pub(crate) struct CalledTool {
 // === impl CalledTool ===
 
 impl CalledTool {
-    /// The tool that `call` names; `None` if it names none of a backend that the caller can see.
+    /// The tool that `call` names; `None` if it names none of a backend that the caller can see, or if no tool of that
+    /// backend mirrors anything.
     pub(crate) fn of(backends: &Backends, target: &Target, call: &Call) -> Option<Self> {
-        let shown = call.params.string("name")?;
+        let shown = json::unquoted(call.params.member("name")?)?;
         let caller = &call.context.caller;
         let (seen, own) = match backends.view(target) {
-            NameView::Own => (backends.one_at(target, caller)?, shown.clone()),
+            NameView::Own => (backends.one_at(target, caller)?, &*shown),
             NameView::Merged => {
                 let (backend, own) = names::split_name(&shown)?;
-                (backends.visible(target, caller, backend)?, own.to_owned())
+                (backends.visible(target, caller, backend)?, own)
             }
         };
-        Some(Self { seen, shown, own })
+        if !seen.entry.catalog.may_mirror_params() {
+            return None;
+        }
+        let own = own.to_owned();
+        Some(Self { seen, own, shown: shown.into_owned() })
     }
 
     /// Checks the call against its `mirror` by the cached list; `None` if there is none. The server decides about an
@@ -128,7 +133,9 @@ fn mismatches(event: Option<&Event>) -> bool {
 
 impl BackendToolCall {
     fn reply(mut self) -> Reply {
-        self.call.context.mirror = self.at_hand().and_then(|list| self.mirrored_in(&list));
+        if self.seen.entry.catalog.may_mirror_params() {
+            self.call.context.mirror = self.at_hand().and_then(|list| self.mirrored_in(&list));
+        }
         let mut reply = self.seen.entry.server.call(self.call.clone());
         Reply::new(async_stream::stream! {
             let mut next = reply.next_event().await;

@@ -125,6 +125,11 @@ impl Catalog {
         self.source.mirrors_params.load(Ordering::Relaxed)
     }
 
+    /// False if no tool of any list mirrors a parameter, as far as the backend has listed anything.
+    pub(crate) fn may_mirror_params(&self) -> bool {
+        self.source.mirroring.load(Ordering::Relaxed) != source::NONE_MIRRORS
+    }
+
     /// The whole list; starts a fetch if it is due.
     pub(crate) fn list(&self, context: &Context, kind: ListKind) -> Lookup<List> {
         let cache = self.cache(context);

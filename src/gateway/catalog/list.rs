@@ -200,6 +200,11 @@ impl List {
         self.short.get(shown).map(|at| self.entries[*at].key.as_str())
     }
 
+    /// True if a tool mirrors parameters.
+    pub(super) fn mirrors_params(&self) -> bool {
+        !self.mirrored.is_empty()
+    }
+
     /// The mirrored parameters of a tool, if it has any.
     pub(crate) fn mirrored(&self, name: &str) -> Option<&Mirrored> {
         self.mirrored.get(name)

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
     time::Duration,
 };
@@ -45,6 +45,11 @@ const MAX_PAGES: usize = 1_000;
 /// The most bytes of one list.
 const MAX_BYTES: usize = 64 << 20;
 
+/// No tool of any list mirrors a parameter.
+pub(super) const NONE_MIRRORS: u8 = 1;
+/// A tool of some list does: from then on, the lists have to be asked.
+const SOME_MIRROR: u8 = 2;
+
 /// A backend that is asked for its lists.
 pub(super) struct ListSource {
     pub(super) backend: BackendId,
@@ -52,6 +57,8 @@ pub(super) struct ListSource {
     settings: CatalogSettings,
     /// False if the version of its last list mirrors no parameters in headers.
     pub(super) mirrors_params: AtomicBool,
+    /// What all lists of tools so far say of mirrored parameters: nothing, or one of those below.
+    pub(super) mirroring: AtomicU8,
     /// True if a call needs nothing that only the lists know: no parameter is mirrored, and no tool is left out.
     pub(super) has_plain_calls: Arc<AtomicBool>,
     /// The entries that clients are not shown.
@@ -93,6 +100,7 @@ impl ListSource {
             server,
             settings,
             mirrors_params: AtomicBool::new(true),
+            mirroring: AtomicU8::new(0),
             has_plain_calls: Arc::default(),
             omissions: Omissions::default(),
             output_checks: Arc::default(),
@@ -182,6 +190,10 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
         if let Ok(list) = &asked {
             source.omissions.note(&source.backend, kind, list.left_out());
             source.note_calls();
+            if kind == ListKind::Tools {
+                let mirroring = if list.mirrors_params() { SOME_MIRROR } else { NONE_MIRRORS };
+                source.mirroring.fetch_max(mirroring, Ordering::Relaxed);
+            }
         }
         let is_first = cache.list(kind).value().is_none();
         let settled = cache.list(kind).finish(asked);
