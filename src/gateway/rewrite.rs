@@ -148,14 +148,14 @@ impl Rewriter {
 /// Returns `true` if the text names a member that can hold a URI. Large results, which are mostly one string, are not
 /// parsed for nothing; a name written with escapes is found by its backslash.
 fn may_hold_uris(json: &[u8]) -> bool {
-    static NAMES: LazyLock<[Finder<'static>; 3]> = LazyLock::new(|| ["ri\"", "Template\"", "\\u"].map(Finder::new));
-    NAMES.iter().any(|name| name.find(json).is_some())
+    static NAMES: LazyLock<[Finder<'static>; 2]> = LazyLock::new(|| ["ri\"", "Template\""].map(Finder::new));
+    NAMES.iter().any(|name| name.find(json).is_some()) || json::may_escape_letters(json)
 }
 
 /// Returns `true` if the text can name a task: most messages name none, and are not parsed for it.
 fn may_hold_task_ids(json: &[u8]) -> bool {
-    static NAMES: LazyLock<[Finder<'static>; 2]> = LazyLock::new(|| ["taskId", "\\u"].map(Finder::new));
-    NAMES.iter().any(|name| name.find(json).is_some())
+    static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("taskId"));
+    json::may_hold(json, &ID)
 }
 
 #[cfg(test)]

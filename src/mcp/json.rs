@@ -301,9 +301,13 @@ pub(crate) fn first_member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
 /// True if an object in `text` may have a member with this name of letters. Far faster than a search for the member,
 /// which most messages do not have.
 pub(crate) fn may_hold(text: &[u8], name: &Finder<'_>) -> bool {
-    // a letter can only be escaped by its number
+    name.find(text).is_some() || may_escape_letters(text)
+}
+
+/// True if a name in `text` may have letters that are written as escapes: by their number, since they have no other.
+pub(crate) fn may_escape_letters(text: &[u8]) -> bool {
     static NUMBER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(r"\u"));
-    name.find(text).is_some() || NUMBER.find(text).is_some()
+    memchr::memchr(b'\\', text).is_some_and(|first| NUMBER.find(&text[first..]).is_some())
 }
 
 /// True if the name, written with its quotes, is `name`.
