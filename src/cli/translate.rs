@@ -126,21 +126,21 @@ impl TranslateArgs {
                 Ok(carried.map_or_else(|refusal| self.refused(&refusal), TranslatedLine::received))
             }
             Line::Message(Message::Request { id, method, params }) if self.form == LineKind::Request => {
-                let carried = self.payload(params, &method);
+                let carried = self.payload(params.into_text(), &method);
                 Ok(carried.map_or_else(
                     |refusal| self.refused(&refusal),
                     |params| {
-                        let params = params.json().clone();
+                        let params = params.into_params();
                         TranslatedLine::received(Message::Request { id, method: method.clone(), params }.encode())
                     },
                 ))
             }
             Line::Message(Message::Notification { method, params }) if self.form == LineKind::Notification => {
-                let carried = self.payload(params, &method);
+                let carried = self.payload(params.into_text(), &method);
                 Ok(carried.map_or_else(
                     |refusal| self.refused(&refusal),
                     |params| {
-                        let params = params.json().clone();
+                        let params = params.into_params();
                         TranslatedLine::received(Message::Notification { method: method.clone(), params }.encode())
                     },
                 ))

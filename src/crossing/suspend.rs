@@ -15,10 +15,9 @@ mod permits;
 mod registry;
 mod request_state;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use futures_util::{StreamExt as _, future};
-use memchr::memmem::Finder;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
@@ -34,16 +33,10 @@ use super::{
     suspension_limits::SuspensionLimits,
 };
 use crate::{
-    mcp::{
-        Call, Event, Payload, Reply, Server,
-        json::{self, Object},
-        meta,
-    },
+    mcp::{Call, Event, Payload, Reply, Server, json::Object, meta},
     model::Target,
     support::{Clock, Random, SealingKey},
 };
-
-static STATE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("requestState"));
 
 /// Dependencies of suspension.
 #[derive(Clone)]
@@ -86,9 +79,7 @@ impl Suspension {
     /// to the server, with its own state restored.
     pub(super) fn call(&self, server: &Arc<dyn Server>, target: &Target, call: Call) -> Reply {
         let exchange = SuspendedExchange::new(Arc::clone(&self.shared), target.clone(), &call);
-        let params = Some(&call.params).filter(|params| json::may_hold(params.json(), &STATE));
-        let state = params.and_then(|params| params.member("requestState"));
-        let Some(state) = state else { return self.begin(server, exchange, call) };
+        let Some(state) = call.params.member("requestState") else { return self.begin(server, exchange, call) };
         let state = serde_json::from_str::<String>(state).map_err(|_| invalid());
         let opened = state.and_then(|state| self.shared.sealer.open(&state, &exchange.binding()));
         match opened {

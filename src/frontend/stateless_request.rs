@@ -21,8 +21,9 @@ use crate::{
         state::{FrontendState, Sender},
     },
     mcp::{
-        Call, CancelReason, ClientInfo, Context, ErrorObject, Event, Level, Message, Method, Notification, Outcome,
-        Payload, Reply, RequestId, client_translator::ClientTranslator, listen::Filter, meta, mirrored_params::Mirror,
+        Call, CancelReason, ClientInfo, Context, ErrorObject, Event, IndexedJson, Level, Message, Method, Notification,
+        Outcome, Payload, Reply, RequestId, client_translator::ClientTranslator, listen::Filter, meta,
+        mirrored_params::Mirror,
     },
     model::Requester,
 };
@@ -90,12 +91,12 @@ struct Stop {
 // === impl StatelessRequest ===
 
 impl StatelessRequest<'_> {
-    /// Serves the request with these parameters, whatever revision they are tagged with.
+    /// Serves the request with these parameters.
     ///
     /// # Errors
     ///
     /// `-32603` if the user has too many requests running, or listens open; those of [`Filter::read`].
-    pub(crate) fn serve(self, mut params: Payload) -> Result<StatelessReply, ErrorObject> {
+    pub(crate) fn serve(self, params: IndexedJson) -> Result<StatelessReply, ErrorObject> {
         let requests = &self.state.requests;
         let caller = &self.sender.admission.caller;
         let user = requests.user(&caller.user);
@@ -104,7 +105,7 @@ impl StatelessRequest<'_> {
         let permit = user.begin(kind)?;
         let server = &self.sender.servers.requests;
         let context = self.context(client);
-        params.revision = context.client.revision;
+        let params = Payload::of_params(context.client.revision, params);
         tracing::debug!(method = %self.method, user = %context.caller.user, "request without a session");
         if self.method == Method::Listen {
             return self.listen(&params, context, permit).map(StatelessReply::Listen);
@@ -208,7 +209,7 @@ impl RequestExchange {
             return None;
         }
         let Notification { method, params } = self.translator.notification(notification)?;
-        Some(Message::Notification { method, params: params.json().clone() })
+        Some(Message::Notification { method, params: params.into_params() })
     }
 
     fn response(&self, outcome: Outcome) -> Message {

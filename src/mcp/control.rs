@@ -7,7 +7,7 @@
 //! members, and everything inside `arguments`, are not compared.
 
 use super::{
-    Method,
+    IndexedJson, Method,
     json::{name_of, scan::Members},
     listen::TASK_IDS,
     meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROTOCOL_VERSION, RELATED_TASK, TASKS_EXTENSION},
@@ -45,17 +45,14 @@ const CAPABILITIES: &[ControlMember] = &[
     one("tasks"),
 ];
 
-const META_MEMBERS: ControlMember = ControlMember {
-    name: META,
-    inside: &[
-        one("progressToken"),
-        one(PROTOCOL_VERSION),
-        ControlMember { name: CLIENT_INFO, inside: CLIENT },
-        ControlMember { name: CLIENT_CAPABILITIES, inside: CAPABILITIES },
-        one(LOG_LEVEL),
-        ControlMember { name: RELATED_TASK, inside: &[one("taskId")] },
-    ],
-};
+const META_MEMBERS: &[ControlMember] = &[
+    one("progressToken"),
+    one(PROTOCOL_VERSION),
+    ControlMember { name: CLIENT_INFO, inside: CLIENT },
+    ControlMember { name: CLIENT_CAPABILITIES, inside: CAPABILITIES },
+    one(LOG_LEVEL),
+    ControlMember { name: RELATED_TASK, inside: &[one("taskId")] },
+];
 
 const FILTER: &[ControlMember] = &[
     one("toolsListChanged"),
@@ -69,13 +66,13 @@ const fn one(name: &'static str) -> ControlMember {
     ControlMember { name, inside: &[] }
 }
 
-/// The members of the parameters of `method` that the gateway decides on.
+/// The members of the parameters of `method` that the gateway decides on; [`META_MEMBERS`] are those of `_meta`.
 const fn controls(method: &Method) -> &'static [ControlMember] {
     match method {
         Method::Initialize => {
             const {
                 &[
-                    META_MEMBERS,
+                    one(META),
                     one("protocolVersion"),
                     ControlMember { name: "clientInfo", inside: CLIENT },
                     ControlMember { name: "capabilities", inside: CAPABILITIES },
@@ -85,7 +82,7 @@ const fn controls(method: &Method) -> &'static [ControlMember] {
         Method::ToolsCall => {
             const {
                 &[
-                    META_MEMBERS,
+                    one(META),
                     one("name"),
                     // headers mirror what is in it
                     one("arguments"),
@@ -95,36 +92,38 @@ const fn controls(method: &Method) -> &'static [ControlMember] {
                 ]
             }
         }
-        Method::PromptsGet => const { &[META_MEMBERS, one("name"), one("inputResponses"), one("requestState")] },
-        Method::ResourcesRead => const { &[META_MEMBERS, one("uri"), one("inputResponses"), one("requestState")] },
-        Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => const { &[META_MEMBERS, one("uri")] },
+        Method::PromptsGet => const { &[one(META), one("name"), one("inputResponses"), one("requestState")] },
+        Method::ResourcesRead => const { &[one(META), one("uri"), one("inputResponses"), one("requestState")] },
+        Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => const { &[one(META), one("uri")] },
         Method::Complete => {
-            const { &[META_MEMBERS, ControlMember { name: "ref", inside: &[one("type"), one("name"), one("uri")] }] }
+            const { &[one(META), ControlMember { name: "ref", inside: &[one("type"), one("name"), one("uri")] }] }
         }
-        Method::SetLevel => const { &[META_MEMBERS, one("level")] },
-        Method::TasksGet | Method::TasksResult | Method::TasksCancel => const { &[META_MEMBERS, one("taskId")] },
-        Method::TasksUpdate => const { &[META_MEMBERS, one("taskId"), one("inputResponses")] },
+        Method::SetLevel => const { &[one(META), one("level")] },
+        Method::TasksGet | Method::TasksResult | Method::TasksCancel => const { &[one(META), one("taskId")] },
+        Method::TasksUpdate => const { &[one(META), one("taskId"), one("inputResponses")] },
         Method::ToolsList
         | Method::PromptsList
         | Method::ResourcesList
         | Method::ResourceTemplatesList
-        | Method::TasksList => const { &[META_MEMBERS, one("cursor")] },
-        Method::Listen => const { &[META_MEMBERS, ControlMember { name: "notifications", inside: FILTER }] },
-        Method::Cancelled => const { &[META_MEMBERS, one("requestId")] },
-        Method::Progress => const { &[META_MEMBERS, one("progressToken")] },
-        _ => const { &[META_MEMBERS] },
+        | Method::TasksList => const { &[one(META), one("cursor")] },
+        Method::Listen => const { &[one(META), ControlMember { name: "notifications", inside: FILTER }] },
+        Method::Cancelled => const { &[one(META), one("requestId")] },
+        Method::Progress => const { &[one(META), one("progressToken")] },
+        _ => const { &[one(META)] },
     }
 }
 
-/// Looks for a control member in the parameters of `method` that can be read in two ways. `params` must be valid JSON.
-/// The cost is the length of `params`, read once.
-pub(super) fn ambiguity(method: &Method, params: &[u8]) -> Option<Ambiguity> {
-    find(std::str::from_utf8(params).ok()?, controls(method))
+/// Looks for a control member in the parameters of `method` that can be read in two ways.
+pub(super) fn ambiguity(method: &Method, params: &IndexedJson) -> Option<Ambiguity> {
+    find(params.members(), controls(method)).or_else(|| find(params.meta_members(), META_MEMBERS))
 }
 
-fn find(object: &str, controls: &'static [ControlMember]) -> Option<Ambiguity> {
+fn find<'a>(
+    members: impl Iterator<Item = (&'a str, &'a str)>,
+    controls: &'static [ControlMember],
+) -> Option<Ambiguity> {
     let mut seen = 0_u32;
-    for (written, value) in Members::of(object) {
+    for (written, value) in members {
         let place = match place_of(written, controls) {
             Ok(Some(place)) => place,
             Ok(None) => continue,
@@ -135,9 +134,10 @@ fn find(object: &str, controls: &'static [ControlMember]) -> Option<Ambiguity> {
             return Some(Ambiguity::Repeated(control.name));
         }
         seen |= 1 << place;
-        let inside = if control.inside.is_empty() { None } else { find(value, control.inside) };
-        if inside.is_some() {
-            return inside;
+        if !control.inside.is_empty()
+            && let Some(inside) = find(Members::of(value), control.inside)
+        {
+            return Some(inside);
         }
     }
     None
@@ -178,7 +178,8 @@ mod tests {
     use super::*;
 
     fn found(method: &Method, params: &str) -> Option<String> {
-        ambiguity(method, params.as_bytes()).map(|ambiguity| ambiguity.to_string())
+        let params = IndexedJson::new(params.to_owned().into());
+        ambiguity(method, &params).map(|ambiguity| ambiguity.to_string())
     }
 
     #[test]

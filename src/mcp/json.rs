@@ -291,13 +291,6 @@ pub fn member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
     Members::of(text).filter(|(name, _)| is_named(name, key)).last().map(|(_, value)| value)
 }
 
-/// The text of the first member `key` of the object that `text` is: the only one of a client's request, in which the members
-/// that the gateway decides on are there once.
-pub(crate) fn first_member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
-    let text = std::str::from_utf8(text).ok()?;
-    Members::of(text).find(|(name, _)| is_named(name, key)).map(|(_, value)| value)
-}
-
 /// True if an object in `text` may have a member with this name of letters. Far faster than a search for the member,
 /// which most messages do not have.
 pub(crate) fn may_hold(text: &[u8], name: &Finder<'_>) -> bool {
@@ -329,7 +322,7 @@ pub(crate) fn name_of(written: &str) -> Cow<'_, str> {
 }
 
 fn has_escape(text: &str) -> bool {
-    text.bytes().any(|byte| byte == b'\\')
+    memchr::memchr(b'\\', text.as_bytes()).is_some()
 }
 
 /// True if the JSON text is an object.

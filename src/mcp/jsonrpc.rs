@@ -8,7 +8,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::value::RawValue;
 
 use super::{
-    ErrorObject, Method, control,
+    ErrorObject, IndexedJson, Method, control,
     json::{self, check::check},
     spelling,
 };
@@ -27,14 +27,14 @@ pub enum Message {
         /// The method.
         method: Method,
         /// The text of `params`; empty where absent.
-        params: Bytes,
+        params: IndexedJson,
     },
     /// A method without an id.
     Notification {
         /// The method.
         method: Method,
         /// The text of `params`; empty where absent.
-        params: Bytes,
+        params: IndexedJson,
     },
     /// The answer to a request.
     Response {
@@ -209,7 +209,7 @@ impl Message {
     }
 
     /// The text of its payload; empty if it has none.
-    const fn payload(&self) -> &Bytes {
+    fn payload(&self) -> &Bytes {
         match self {
             Self::Request { params, .. } | Self::Notification { params, .. } => params,
             Self::Response { outcome: Ok(result), .. } => result,
@@ -255,7 +255,7 @@ impl<'a> Envelope<'a> {
                 if !params.is_empty() && params[0] != b'{' {
                     return refuse("`params` is no object");
                 }
-                let method = Method::parse(&method);
+                let (method, params) = (Method::parse(&method), params.into());
                 match (given_id, id) {
                     (None, _) => Ok(Message::Notification { method, params }),
                     (Some(_), Some(id)) => Ok(Message::Request { id, method, params }),

@@ -1,12 +1,10 @@
 //! The `_meta` member and the keys of it that belong to the protocol.
 
-use std::sync::LazyLock;
-
 use bytes::Bytes;
-use memchr::memmem::Finder;
 
+pub use super::indexed_json::META;
 use super::{
-    Level, Payload,
+    IndexedJson, Level, Payload,
     json::{self, At, draft::Draft, quote},
 };
 
@@ -26,46 +24,26 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The tasks extension, in the member `extensions` of capabilities.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
-/// The name of the `_meta` member itself.
-pub const META: &str = "_meta";
 
 const PROGRESS_TOKEN: &[At] = &[At::Key(META), At::Key("progressToken")];
-
-static TOKEN: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("progressToken"));
-static VERSION: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("protocolVersion"));
-static LEVEL: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("logLevel"));
 
 /// The JSON text of a request's progress token, if there is one. A token is a string or an integer (all versions,
 /// progress).
 pub fn progress_token(params: &Payload) -> Option<Bytes> {
-    let token = json::member(meta_with(params, &TOKEN)?.as_bytes(), "progressToken")?;
+    let token = params.meta_member("progressToken")?;
     let first = token.as_bytes().first()?;
     (*first == b'"' || *first == b'-' || first.is_ascii_digit()).then(|| Bytes::copy_from_slice(token.as_bytes()))
 }
 
 /// The minimum level of log messages for a request of 2026-07-28; `None` if it has none.
 pub fn log_level(params: &Payload) -> Option<Level> {
-    let level = json::member(meta_with(params, &LEVEL)?.as_bytes(), LOG_LEVEL)?;
-    Level::parse(&json::unquote(level)?)
+    Level::parse(&json::unquoted(params.meta_member(LOG_LEVEL)?)?)
 }
 
-/// The value of `_meta` if it is the envelope of a request of 2026-07-28: it has a version, which by itself makes a
-/// request one without a session.
-pub fn envelope(params: &Payload) -> Option<Payload> {
-    let text = meta_with(params, &VERSION)?;
-    let envelope = Payload::new(params.revision, params.json().slice_ref(text.as_bytes()));
-    envelope.member(PROTOCOL_VERSION)?;
-    Some(envelope)
-}
-
-/// True if `_meta` is the [`envelope`] of a request of 2026-07-28.
-pub fn has_envelope(params: &Payload) -> bool {
-    meta_with(params, &VERSION).is_some_and(|text| json::first_member(text.as_bytes(), PROTOCOL_VERSION).is_some())
-}
-
-/// The text of `_meta` if it can have a member whose name ends with `letters`.
-fn meta_with<'a>(params: &'a Payload, letters: &Finder<'_>) -> Option<&'a str> {
-    json::may_hold(params.json(), letters).then(|| params.member(META)).flatten()
+/// True if `_meta` is the envelope of a request of 2026-07-28: it has a version, which by itself makes a request one
+/// without a session.
+pub fn has_envelope(params: &IndexedJson) -> bool {
+    params.meta_member(PROTOCOL_VERSION).is_some()
 }
 
 /// The same parameters with their progress token, if there is one, replaced by the JSON text `token`.

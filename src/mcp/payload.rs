@@ -1,18 +1,18 @@
 //! The parameters or result of one message: raw JSON, tagged with the version it was written in, and by which server.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Revision,
-    json::{self, At, Edits, Found, Object, index::MemberIndex},
+    IndexedJson, Revision,
+    json::{self, At, Edits, Found, Object},
 };
 use crate::model::BackendId;
 
 /// The `params` or `result` of one message. It is read by view and edited by key; it is never decoded and written again.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
     /// The version that it was written in.
     pub revision: Revision,
@@ -21,22 +21,8 @@ pub struct Payload {
     server: Option<Arc<str>>,
     /// The form of the output schema at the client.
     schema: OutputSchema,
-    json: Bytes,
-    /// Places of its members, from the first look-up on; `None` in it if they are too many.
-    index: OnceLock<Option<Arc<MemberIndex>>>,
+    json: IndexedJson,
 }
-
-impl PartialEq for Payload {
-    fn eq(&self, other: &Self) -> bool {
-        let written = |payload: &Self| (payload.revision, payload.schema);
-        written(self) == written(other)
-            && self.json == other.json
-            && self.origin == other.origin
-            && self.server == other.server
-    }
-}
-
-impl Eq for Payload {}
 
 /// Form of a tool's output schema at the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,8 +39,12 @@ impl Payload {
     /// Creates a payload from the wire; `json` must be one JSON value, as the envelope's parser has ensured, or empty
     /// if the member was absent.
     pub fn new(revision: Revision, json: Bytes) -> Self {
-        let (schema, index) = (OutputSchema::AsWritten, OnceLock::new());
-        Self { revision, origin: None, server: None, schema, json, index }
+        Self::of_params(revision, json.into())
+    }
+
+    /// The parameters of a message.
+    pub const fn of_params(revision: Revision, params: IndexedJson) -> Self {
+        Self { revision, origin: None, server: None, schema: OutputSchema::AsWritten, json: params }
     }
 
     /// The same payload, known to be written by this backend: what cannot be carried to a client is reported with it.
@@ -109,17 +99,26 @@ impl Payload {
     }
 
     const fn new_static(revision: Revision, json: &'static [u8]) -> Self {
-        let schema = OutputSchema::AsWritten;
-        Self { revision, origin: None, server: None, schema, json: Bytes::from_static(json), index: OnceLock::new() }
+        Self::of_params(revision, IndexedJson::new(Bytes::from_static(json)))
     }
 
     /// The JSON text; empty if absent.
-    pub const fn json(&self) -> &Bytes {
+    pub fn json(&self) -> &Bytes {
         &self.json
     }
 
     /// The JSON text.
     pub fn into_json(self) -> Bytes {
+        self.json.into_text()
+    }
+
+    /// The JSON text, with the places of its members as far as they are known.
+    pub const fn indexed(&self) -> &IndexedJson {
+        &self.json
+    }
+
+    /// The same as the parameters of a message.
+    pub fn into_params(self) -> IndexedJson {
         self.json
     }
 
@@ -140,10 +139,12 @@ impl Payload {
 
     /// The text of the member `key`, the last one if the name is repeated.
     pub fn member(&self, key: &str) -> Option<&str> {
-        match self.index() {
-            Some(index) => index.get(&self.json, key),
-            None => json::member(&self.json, key),
-        }
+        self.json.member(key)
+    }
+
+    /// The text of the member `key` of `_meta`, the last one if the name is repeated.
+    pub fn meta_member(&self, key: &str) -> Option<&str> {
+        self.json.meta_member(key)
     }
 
     /// The member `key`, if it is a string.
@@ -154,8 +155,8 @@ impl Payload {
     /// The same payload with the member `key` set to the JSON text `value`. Every other byte is kept.
     #[must_use]
     pub fn with(&self, key: &str, value: &str) -> Self {
-        let json = if self.is_absent() { Bytes::from_static(b"{}") } else { self.json.clone() };
-        self.rewritten(json::with_member(&json, key, value))
+        let json = if self.is_absent() { &Bytes::from_static(b"{}") } else { &*self.json };
+        self.rewritten(json::with_member(json, key, value))
     }
 
     /// The same payload without the member `key`. Every other byte is kept.
@@ -166,23 +167,13 @@ impl Payload {
 
     /// The positions of the values at the end of `path`.
     pub fn find(&self, path: &[At]) -> Found {
-        match (path, self.index()) {
-            ([At::Key(key)], Some(index)) => index.find(&self.json, key),
-            _ => Found::at(&self.json, path),
-        }
-    }
-
-    fn index(&self) -> Option<&MemberIndex> {
-        self.index.get_or_init(|| MemberIndex::of(&self.json).map(Arc::new)).as_deref()
+        self.json.find(path)
     }
 
     /// The same payload with the JSON text `value` in the place of each value that was found in it.
     #[must_use]
-    pub fn replaced(&self, found: Found, value: &str) -> Self {
-        let index = self.index.get().and_then(Option::as_ref).zip(found.only());
-        let index = index.and_then(|(index, place)| index.after_edit(place, value.len()));
-        let edited = self.rewritten(found.replace(&self.json, value));
-        Self { index: index.map_or_else(OnceLock::new, |index| OnceLock::from(Some(Arc::new(index)))), ..edited }
+    pub fn replaced(self, found: Found, value: &str) -> Self {
+        Self { json: self.json.replaced(found, value), ..self }
     }
 
     /// The same payload with every value at the end of one of `paths` replaced by the result of `change`. One pass over
@@ -201,7 +192,7 @@ impl Payload {
     pub(super) fn rewritten(&self, json: Bytes) -> Self {
         let Self { revision, origin, server, schema, .. } = self;
         let (origin, server) = (origin.clone(), server.clone());
-        Self { revision: *revision, origin, server, schema: *schema, json, index: OnceLock::new() }
+        Self { revision: *revision, origin, server, schema: *schema, json: json.into() }
     }
 
     /// The same payload as `revision` writes it: there it fits its schema.

@@ -135,9 +135,10 @@ impl ServerConnection {
             {
                 listening.await;
             }
+            // no translation changes either
+            let token = meta::progress_token(&call.params);
+            let level = connection.context.protocol.level(&call.params);
             let OutboundCall { method, holder, mirror, cancel_reason, .. } = call;
-            let token = meta::progress_token(&params);
-            let level = connection.context.protocol.level(&params);
             let open = OpenCall { token: token.clone(), holder, level, ..OpenCall::new(method.clone(), kind) };
             let mut ticket = match CallTicket::open(connection, open, cancel_reason) {
                 Ok(ticket) => ticket,
@@ -148,7 +149,7 @@ impl ServerConnection {
             };
             // the id is also the token: both are unique on this connection (design rule 1)
             let params = if token.is_some() { meta::with_progress_token(&params, &ticket.id.to_string()) } else { params };
-            let request = Message::Request { id: RequestId::number(ticket.id), method, params: params.json().clone() };
+            let request = Message::Request { id: RequestId::number(ticket.id), method, params: params.into_params() };
             let transport = Arc::clone(&ticket.connection.transport);
             let mut exchange = transport.request(request, mirror);
             let mut silent_until = Instant::now() + timeout;
@@ -202,7 +203,7 @@ impl ServerConnection {
     pub(crate) async fn notify(&self, method: Method, params: Payload, profile: Profile) {
         let facts = Facts { profile, ..Facts::new(Kind::ClientNotification, &method) };
         let params = match params.into_revision(self.revision(), &facts) {
-            Ok(params) => params.json().clone(),
+            Ok(params) => params.into_params(),
             Err(refusal) => return refusal.of(Some(&self.context.backend)).report(),
         };
         let sent = self.transport.send(Message::Notification { method, params }).await;

@@ -19,7 +19,10 @@ use crate::{
         transport::{NotSent, TransportError},
         upgrade::TransportOffer,
     },
-    mcp::{ClientInfo, Era, ErrorObject, Event, Feature, Message, Method, Outcome, Payload, Revision, json::Object},
+    mcp::{
+        ClientInfo, Era, ErrorObject, Event, Feature, IndexedJson, Message, Method, Outcome, Payload, Revision,
+        json::Object,
+    },
     model::BackendId,
 };
 
@@ -104,7 +107,7 @@ impl Handshake<'_> {
     async fn initialized(&self) -> Result<(), StartError> {
         let mut waits = RETRIES.into_iter();
         loop {
-            let message = Message::Notification { method: Method::Initialized, params: Bytes::new() };
+            let message = Message::Notification { method: Method::Initialized, params: IndexedJson::default() };
             let reason = match timeout(INITIALIZED_TIMEOUT, self.connection.transport.send(message)).await {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(

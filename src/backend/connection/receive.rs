@@ -128,13 +128,16 @@ impl ServerConnection {
         match message {
             Message::Response { id, outcome } => self.answered(id.as_ref(), outcome, on),
             Message::Notification { method, params } => {
-                let notification = Notification { method, params: self.context.protocol.received(self, params) };
+                let notification =
+                    Notification { method, params: self.context.protocol.received(self, params.into_text()) };
                 match notification.method {
                     Method::Progress => self.progressed(&notification.params),
                     _ => self.context.protocol.notified(self, notification, on),
                 }
             }
-            Message::Request { id, method, params } => self.context.protocol.asked(self, (id, method, params), on),
+            Message::Request { id, method, params } => {
+                self.context.protocol.asked(self, (id, method, params.into_text()), on)
+            }
         }
     }
 

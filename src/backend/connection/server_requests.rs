@@ -245,7 +245,7 @@ impl ServerRequests {
                 };
                 match heard {
                     Some(AnswerEvent::Progress(params)) => {
-                        let params = params.json().clone();
+                        let params = params.into_params();
                         context.sender.send(Message::Notification { method: Method::Progress, params });
                     }
                     Some(AnswerEvent::Answer(answer)) => break Some(answer),

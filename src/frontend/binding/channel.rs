@@ -194,9 +194,9 @@ impl ChannelClient {
     }
 
     /// Starts to serve a stateless request.
-    fn request(&mut self, EnvelopedRequest { id, method, params, envelope }: EnvelopedRequest) {
+    fn request(&mut self, EnvelopedRequest { id, method, params }: EnvelopedRequest) {
         let cancel_reason = CancelReason::new("client disconnected");
-        let served = RequestEnvelope::read(&envelope).and_then(|envelope| {
+        let served = RequestEnvelope::read(&params).and_then(|envelope| {
             envelope.check(&method)?;
             let guard = self.requests.begin(Some((id.clone(), cancel_reason.clone()))).ok_or_else(|| {
                 ErrorObject::retryable("too many requests run on this connection; wait until some have ended")

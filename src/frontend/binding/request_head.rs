@@ -18,7 +18,7 @@ use crate::{
         stateless_request::unsupported,
     },
     mcp::{
-        ErrorObject, Message, Method, Payload, RequestId, Revision, json,
+        ErrorObject, IndexedJson, Message, Method, RequestId, Revision, json,
         jsonrpc::{Frame, Malformed},
         meta,
     },
@@ -60,16 +60,15 @@ pub(super) enum Semantics {
     /// A request of a version without sessions.
     Request(EnvelopedRequest),
     /// A notification of a version without sessions.
-    Notification(Method, Bytes),
+    Notification(Method, IndexedJson),
 }
 
 /// A request of a version without sessions.
 pub(super) struct EnvelopedRequest {
     pub(super) id: RequestId,
     pub(super) method: Method,
-    pub(super) params: Payload,
-    /// The value of `_meta`.
-    pub(super) envelope: Payload,
+    /// They have the envelope.
+    pub(super) params: IndexedJson,
 }
 
 // === impl RequestHead ===
@@ -223,18 +222,11 @@ pub(super) fn choose(
 fn semantics(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<Semantics, RequestRefusal> {
     let headed = version == VersionHeader::Modern;
     match frame {
-        Ok(Frame::Single(Message::Request { id, method, params })) => {
-            let params = Payload::new(Revision::NEWEST, params);
-            match meta::envelope(&params) {
-                Some(envelope) => Ok(Semantics::Request(EnvelopedRequest { id, method, params, envelope })),
-                None if headed => Err(without_envelope(&method, id)),
-                None => {
-                    let params = params.into_json();
-                    Ok(Semantics::Session(Ok(Frame::Single(Message::Request { id, method, params }))))
-                }
-            }
+        Ok(Frame::Single(Message::Request { id, method, params })) if meta::has_envelope(&params) => {
+            Ok(Semantics::Request(EnvelopedRequest { id, method, params }))
         }
-        Ok(Frame::Single(Message::Notification { method, params })) if headed || has_envelope(&params) => {
+        Ok(Frame::Single(Message::Request { id, method, .. })) if headed => Err(without_envelope(&method, id)),
+        Ok(Frame::Single(Message::Notification { method, params })) if headed || meta::has_envelope(&params) => {
             Ok(Semantics::Notification(method, params))
         }
         Ok(Frame::Single(Message::Response { .. })) if headed => {
@@ -248,11 +240,7 @@ fn semantics(version: VersionHeader, frame: Result<Frame, Malformed>) -> Result<
 }
 
 fn is_enveloped(message: &Result<Message, Malformed>) -> bool {
-    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if has_envelope(params))
-}
-
-fn has_envelope(params: &Bytes) -> bool {
-    meta::has_envelope(&Payload::new(Revision::NEWEST, params.clone()))
+    matches!(message, Ok(Message::Request { params, .. } | Message::Notification { params, .. }) if meta::has_envelope(params))
 }
 
 /// The refusal of a body without envelope under the header of a stateless version: it is never served in a session.

@@ -17,7 +17,7 @@ use crate::{
         state::{FrontendState, Sender},
         stateless_request::{RequestEnvelope, RequestMessages, StatelessReply, StatelessRequest},
     },
-    mcp::{CancelReason, ErrorObject, Message, Method, Payload, json, mirrored_params::Mirror},
+    mcp::{CancelReason, ErrorObject, IndexedJson, Message, Method, json, mirrored_params::Mirror},
     wire::headers,
 };
 
@@ -29,9 +29,9 @@ use crate::{
 pub(super) async fn serve(
     state: &FrontendState,
     head: &RequestHead,
-    EnvelopedRequest { id, method, params, envelope }: EnvelopedRequest,
+    EnvelopedRequest { id, method, params }: EnvelopedRequest,
 ) -> Result<Response, RequestRefusal> {
-    let envelope = RequestEnvelope::read(&envelope).and_then(|envelope| {
+    let envelope = RequestEnvelope::read(&params).and_then(|envelope| {
         check(&head.headers, &envelope, &method, &params)?;
         envelope.check(&method)?;
         Ok(envelope)
@@ -72,7 +72,7 @@ fn check(
     headers: &HeaderMap,
     envelope: &RequestEnvelope,
     method: &Method,
-    params: &Payload,
+    params: &IndexedJson,
 ) -> Result<(), ErrorObject> {
     let stated = headers::sole(headers, &headers::PROTOCOL_VERSION);
     let stated =

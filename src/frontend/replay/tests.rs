@@ -4,6 +4,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 
 use super::*;
+use crate::mcp::IndexedJson;
 
 fn standalone(waiting: usize, streams: usize) -> Arc<ReplayBuffer> {
     let replay = Bounds { messages: 2, bytes: 1_000 };
@@ -16,7 +17,7 @@ fn message(taken: Option<(u64, Message)>) -> Option<Message> {
 }
 
 fn told(method: Method, params: &'static str) -> Message {
-    Message::Notification { method, params: Bytes::from_static(params.as_bytes()) }
+    Message::Notification { method, params: Bytes::from_static(params.as_bytes()).into() }
 }
 
 fn log(params: &'static str) -> Message {
@@ -134,7 +135,7 @@ fn again(answer: &Arc<ReplayBuffer>, after: u64) -> ReplayReader {
 }
 
 fn question() -> Message {
-    Message::Request { id: RequestId::number(1), method: Method::RootsList, params: Bytes::new() }
+    Message::Request { id: RequestId::number(1), method: Method::RootsList, params: IndexedJson::default() }
 }
 
 #[tokio::test]
@@ -200,7 +201,8 @@ async fn messages_that_did_not_arrive_before_a_resumption_do_not_count_as_read()
 #[tokio::test]
 async fn a_reader_that_is_too_slow_is_disconnected_and_may_resume() {
     let (answer, mut slow) = answer(3, 1_000);
-    let told = |number| Message::Notification { method: Method::ToolsListChanged, params: Bytes::from(vec![number]) };
+    let told =
+        |number| Message::Notification { method: Method::ToolsListChanged, params: Bytes::from(vec![number]).into() };
     answer.push(question());
     for number in 0..50 {
         answer.push(told(number));
@@ -219,10 +221,10 @@ async fn withdrawn_server_requests_do_not_accumulate() {
     let (answer, _reader) = answer(3, 1_000);
     for number in 0..50 {
         let id = RequestId::number(number);
-        answer.push(Message::Request { id, method: Method::RootsList, params: Bytes::new() });
+        answer.push(Message::Request { id, method: Method::RootsList, params: IndexedJson::default() });
         if number > 0 {
             let params = Bytes::from(format!(r#"{{"requestId":{number}}}"#));
-            answer.push(Message::Notification { method: Method::Cancelled, params });
+            answer.push(Message::Notification { method: Method::Cancelled, params: params.into() });
         }
     }
     answer.push(Message::result(RequestId::number(99), Bytes::from_static(b"{}")));
@@ -232,7 +234,7 @@ async fn withdrawn_server_requests_do_not_accumulate() {
         said.push(message);
     }
     assert!(said.len() <= 3, "{said:?}");
-    let open = Message::Request { id: RequestId::number(0), method: Method::RootsList, params: Bytes::new() };
+    let open = Message::Request { id: RequestId::number(0), method: Method::RootsList, params: IndexedJson::default() };
     assert_eq!(said.first(), Some(&open), "an open question stays");
     assert!(matches!(said.last(), Some(Message::Response { .. })), "and so does the answer");
 }
@@ -240,7 +242,7 @@ async fn withdrawn_server_requests_do_not_accumulate() {
 #[tokio::test]
 async fn a_single_large_message_disconnects_no_reader() {
     let (answer, mut reader) = answer(9, 10);
-    let large = Message::Notification { method: Method::ToolsListChanged, params: Bytes::from(vec![b' '; 99]) };
+    let large = Message::Notification { method: Method::ToolsListChanged, params: Bytes::from(vec![b' '; 99]).into() };
     answer.push(large.clone());
     assert_eq!(reader.next().await, Some((1, large)));
     answer.push(question());

@@ -30,7 +30,7 @@ impl CallRequests {
         let OutgoingRequest { id, method, params, wait } = session.requests.send(pending)?;
         self.waits.push(wait);
         self.open.push(id.clone());
-        Some(Message::Request { id, method, params: params.json().clone() })
+        Some(Message::Request { id, method, params: params.into_params() })
     }
 
     /// The next message about the requests that are open: a withdrawal, or a request that is sent again. `None` if none is

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     frontend::state::{FrontendState, Sender},
     mcp::{
-        Call, CancelReason, ClientInfo, Context, ErrorObject, Feature, Message, Method, Payload, Reply, RequestId,
-        client_translator::ClientTranslator, jsonrpc::Malformed,
+        Call, CancelReason, ClientInfo, Context, ErrorObject, Feature, IndexedJson, Message, Method, Payload, Reply,
+        RequestId, client_translator::ClientTranslator, jsonrpc::Malformed,
     },
     model::Requester,
 };
@@ -92,7 +92,7 @@ impl Inbound<'_> {
     }
 
     /// Starts to serve a request.
-    fn request(&self, id: RequestId, method: Method, params: Bytes) -> SessionExchange {
+    fn request(&self, id: RequestId, method: Method, params: IndexedJson) -> SessionExchange {
         tracing::debug!(session = ?self.session.id, method = %method, "request");
         match (method, self.session.client()) {
             (Method::Ping, _) => empty(id),
@@ -107,16 +107,16 @@ impl Inbound<'_> {
             }
             // these names are reserved for the gateway's own calls
             (method, Some(_)) if method.is_sessionless() => refuse(id, ErrorObject::method_not_found(method.as_str())),
-            (Method::SetLevel, Some(client)) => self.set_level(id, Payload::new(client.revision, params), client),
+            (Method::SetLevel, Some(client)) => self.set_level(id, Payload::of_params(client.revision, params), client),
             (method @ (Method::ResourcesSubscribe | Method::ResourcesUnsubscribe), Some(client)) => {
-                self.subscribe(id, &method, Payload::new(client.revision, params), client)
+                self.subscribe(id, &method, Payload::of_params(client.revision, params), client)
             }
-            (method, Some(client)) => self.forward(id, method, Payload::new(client.revision, params), client),
+            (method, Some(client)) => self.forward(id, method, Payload::of_params(client.revision, params), client),
         }
     }
 
     /// Serves a notification. It may not have reached the server when this returns.
-    async fn notification(&self, method: Method, params: Bytes) {
+    async fn notification(&self, method: Method, params: IndexedJson) {
         let Some(client) = self.session.client() else { return };
         match method {
             Method::Initialized => {
@@ -127,9 +127,9 @@ impl Inbound<'_> {
                 self.listen();
             }
             Method::Cancelled => self.session.calls.cancel_named(&params),
-            Method::Progress => self.session.requests.progress(&Payload::new(client.revision, params)),
+            Method::Progress => self.session.requests.progress(&Payload::of_params(client.revision, params)),
             method => {
-                let params = Payload::new(client.revision, params);
+                let params = Payload::of_params(client.revision, params);
                 let call = Call { method, params, context: self.context(client) };
                 self.forward_notification(self.sender.servers.sessions.call(call));
             }

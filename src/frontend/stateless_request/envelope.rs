@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     frontend::request_limits::ClientDescription,
-    mcp::{ErrorObject, Level, Method, Payload, Revision, meta},
+    mcp::{ErrorObject, IndexedJson, Level, Method, Revision, json, meta},
 };
 
 /// The envelope of a request.
@@ -23,26 +23,27 @@ pub(crate) struct RequestEnvelope {
 // === impl RequestEnvelope ===
 
 impl RequestEnvelope {
-    /// Reads the envelope from the value of `_meta`.
+    /// Reads the envelope of a request with these parameters.
     ///
     /// # Errors
     ///
     /// `-32602` if it is malformed.
-    pub(crate) fn read(meta: &Payload) -> Result<Self, ErrorObject> {
-        let object = |key| match meta.member(key) {
-            Some(value) if value.starts_with('{') => Ok(Some(meta.json().slice_ref(value.as_bytes()))),
+    pub(crate) fn read(params: &IndexedJson) -> Result<Self, ErrorObject> {
+        let string = |key| params.meta_member(key).map(json::unquote);
+        let object = |key| match params.meta_member(key) {
+            Some(value) if value.starts_with('{') => Ok(Some(params.slice_ref(value.as_bytes()))),
             Some(_) => Err(malformed(key, "an object")),
             None => Ok(None),
         };
-        let level = match meta.member(meta::LOG_LEVEL) {
-            Some(_) => {
-                let level = meta.string(meta::LOG_LEVEL).and_then(|name| Level::parse(&name));
+        let level = match string(meta::LOG_LEVEL) {
+            Some(name) => {
+                let level = name.and_then(|name| Level::parse(&name));
                 Some(level.ok_or_else(|| malformed(meta::LOG_LEVEL, "a log level"))?)
             }
             None => None,
         };
-        let version =
-            meta.string(meta::PROTOCOL_VERSION).ok_or_else(|| malformed(meta::PROTOCOL_VERSION, "a string"))?;
+        let version = string(meta::PROTOCOL_VERSION).flatten();
+        let version = version.ok_or_else(|| malformed(meta::PROTOCOL_VERSION, "a string"))?;
         let client = ClientDescription {
             // an unsupported one ends with the check
             revision: served(&version).unwrap_or(Revision::NEWEST),

@@ -122,6 +122,6 @@ impl Listen {
         }
         let id = String::from_utf8_lossy(self.id.json()).into_owned();
         draft.each(meta::META).for_each(|meta| meta.set(meta::SUBSCRIPTION_ID, id.clone()));
-        Message::Notification { method, params: Bytes::from(draft.text()) }
+        Message::Notification { method, params: draft.text().into() }
     }
 }

@@ -1,16 +1,27 @@
-//! Places of the members of an object, so that members are looked up without reading the text again. Knows nothing of MCP.
+//! Places of the members of an object, and of those of one of its members, so that they are looked up without reading the
+//! text again. Knows nothing of MCP.
 
-use std::{cmp::Ordering, ops::Range};
+use std::ops::Range;
 
-use super::{Found, name_of, scan::Members, span};
+use super::{Found, has_escape, is_named, name_of, scan::Members, span};
 
 /// Members that an index holds at most; an object with more is read for each look-up.
 const MAX_MEMBERS: usize = 6;
+/// The same for the member whose members it holds too.
+const MAX_INNER: usize = 8;
 
 /// Places of the members of one object in its text.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct MemberIndex {
-    members: [MemberPlace; MAX_MEMBERS],
+    outer: Places<MAX_MEMBERS>,
+    /// Those of the members of the member that is looked into.
+    inner: Places<MAX_INNER>,
+}
+
+/// Places of members.
+#[derive(Debug, Clone)]
+struct Places<const MAX: usize> {
+    places: [MemberPlace; MAX],
     len: usize,
 }
 
@@ -19,63 +30,122 @@ pub struct MemberIndex {
 struct MemberPlace {
     /// The name, with its quotes.
     name: (u32, u32),
+    /// True if the name is written with escapes.
+    is_escaped: bool,
     value: (u32, u32),
 }
 
 // === impl MemberIndex ===
 
 impl MemberIndex {
-    /// Reads the places of the members of `text`, which must be valid JSON; `None` if they are too many for an index.
-    pub fn of(text: &[u8]) -> Option<Self> {
+    /// Reads the places of the members of `text`, which must be valid JSON, and of those of its member `inner`; `None` if
+    /// they are too many for an index.
+    pub fn of(text: &[u8], inner: &str) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
-        let mut index = Self { members: [MemberPlace::default(); MAX_MEMBERS], len: 0 };
+        let mut index = Self { outer: Places::none(), inner: Places::none() };
         for (name, value) in Members::of(text) {
-            *index.members.get_mut(index.len)? = MemberPlace { name: place(text, name)?, value: place(text, value)? };
-            index.len += 1;
+            index.outer.push(text, name, value)?;
+            if is_named(name, inner) {
+                index.inner = Places::of(text, value)?;
+            }
         }
         Some(index)
     }
 
     /// The text of the member `key`, the last one if the name is repeated, as JavaScript reads it. `text` is that of the index.
     pub fn get<'a>(&self, text: &'a [u8], key: &str) -> Option<&'a str> {
-        let found = self.members[..self.len].iter().rfind(|place| place.is_named(text, key))?;
-        std::str::from_utf8(text.get(range(found.value))?).ok()
+        self.outer.get(text, key)
+    }
+
+    /// The same of the member that is looked into.
+    pub fn get_inner<'a>(&self, text: &'a [u8], key: &str) -> Option<&'a str> {
+        self.inner.get(text, key)
+    }
+
+    /// The members in order: each name as it is written, with its quotes, and the text of its value.
+    pub fn iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.outer.iter(text)
+    }
+
+    /// The same of the member that is looked into.
+    pub fn iter_inner<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.inner.iter(text)
     }
 
     /// The index of the text in which the value at `range` is replaced by one of `len` bytes.
-    pub fn after_edit(&self, range: &Range<usize>, len: usize) -> Option<Self> {
+    pub fn after_edit(mut self, range: &Range<usize>, len: usize) -> Option<Self> {
         let (start, end) = (u32::try_from(range.start).ok()?, u32::try_from(range.end).ok()?);
         let len = u32::try_from(len).ok()?;
         let moved = |at: u32| match at.checked_sub(end) {
             Some(after) => start.checked_add(len)?.checked_add(after),
             None => Some(at).filter(|at| *at <= start),
         };
-        let mut edited = Self { members: self.members, len: self.len };
-        for MemberPlace { name, value } in edited.members.iter_mut().take(self.len) {
+        for MemberPlace { name, value, .. } in self.outer.iter_mut().chain(self.inner.iter_mut()) {
             *name = (moved(name.0)?, moved(name.1)?);
             *value = (moved(value.0)?, moved(value.1)?);
         }
-        Some(edited)
+        Some(self)
     }
 
     /// The places of all members of this name. `text` is that of the index.
     pub fn find(&self, text: &[u8], key: &str) -> Found {
-        let named = self.members[..self.len].iter().filter(|place| place.is_named(text, key));
+        let named = self.outer.all().iter().filter(|place| place.is_named(text, key));
         Found(named.map(|place| range(place.value)).collect())
     }
 }
 
+// === impl Places ===
+
+impl<const MAX: usize> Places<MAX> {
+    fn none() -> Self {
+        Self { places: [MemberPlace::default(); MAX], len: 0 }
+    }
+
+    /// Those of the object that `part` of `text` is.
+    fn of(text: &str, part: &str) -> Option<Self> {
+        let mut places = Self::none();
+        for (name, value) in Members::of(part) {
+            places.push(text, name, value)?;
+        }
+        Some(places)
+    }
+
+    fn push(&mut self, text: &str, name: &str, value: &str) -> Option<()> {
+        let is_escaped = has_escape(name);
+        *self.places.get_mut(self.len)? =
+            MemberPlace { name: place(text, name)?, is_escaped, value: place(text, value)? };
+        self.len += 1;
+        Some(())
+    }
+
+    fn all(&self) -> &[MemberPlace] {
+        &self.places[..self.len]
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut MemberPlace> {
+        self.places.iter_mut().take(self.len)
+    }
+
+    fn get<'a>(&self, text: &'a [u8], key: &str) -> Option<&'a str> {
+        let found = self.all().iter().rfind(|place| place.is_named(text, key))?;
+        std::str::from_utf8(text.get(range(found.value))?).ok()
+    }
+
+    fn iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.all().iter().filter_map(|place| Some((text.get(range(place.name))?, text.get(range(place.value))?)))
+    }
+}
+
+// === impl MemberPlace ===
+
 impl MemberPlace {
     fn is_named(&self, text: &[u8], key: &str) -> bool {
-        let Some(written) = text.get(range(self.name)) else { return false };
-        // escapes are longer than what they stand for
-        match written.len().cmp(&(key.len() + 2)) {
-            Ordering::Less => false,
-            Ordering::Equal => written[1..].starts_with(key.as_bytes()),
-            Ordering::Greater => {
-                written.contains(&b'\\') && std::str::from_utf8(written).is_ok_and(|name| name_of(name) == key)
-            }
+        let name = range(self.name);
+        if self.is_escaped {
+            let written = text.get(name).and_then(|written| std::str::from_utf8(written).ok());
+            return written.is_some_and(|written| name_of(written) == key);
         }
+        name.len() == key.len() + 2 && text.get(name).is_some_and(|written| written[1..].starts_with(key.as_bytes()))
     }
 }
 
@@ -96,7 +166,7 @@ mod tests {
     #[test]
     fn an_index_finds_what_a_scan_finds() {
         let text = br#" { "a" : [1,{"b":2}] , "n\u0061me":"x", "name" : "y", "":null, "c\"":{} }"#;
-        let index = MemberIndex::of(text).unwrap();
+        let index = MemberIndex::of(text, "c").unwrap();
         for key in ["a", "b", "name", "", "c\"", "c"] {
             assert_eq!(index.get(text, key), member(text, key), "{key}");
         }
@@ -105,15 +175,29 @@ mod tests {
     }
 
     #[test]
+    fn an_index_looks_into_one_member_the_last_of_its_name() {
+        let text = br#"{"b":{"a":1},"\u0062" : { "a\u0062":2, "a" : {"a":3} , "c":"" } }"#;
+        let index = MemberIndex::of(text, "b").unwrap();
+        for key in ["a", "ab", "b", "c"] {
+            assert_eq!(index.get_inner(text, key), member(member(text, "b").unwrap().as_bytes(), key), "{key}");
+        }
+        let text = std::str::from_utf8(text).unwrap();
+        assert_eq!((index.iter(text).count(), index.iter_inner(text).count()), (2, 3));
+        assert_eq!(MemberIndex::of(br#"{"b":[1]}"#, "b").unwrap().iter_inner(r#"{"b":[1]}"#).count(), 0);
+    }
+
+    #[test]
     fn an_index_follows_an_edit() {
         let text = br#"{"a":1,"name":"demo__add" , "b":{"name":2},"":""}"#;
         for value in ["\"add\"", "\"a far longer name than it was before\"", "0"] {
             let found = Found::at(text, &[At::Key("name")]);
             let edited = found.clone().replace(&bytes::Bytes::from_static(text), value);
-            let index = MemberIndex::of(text).unwrap().after_edit(found.only().unwrap(), value.len()).unwrap();
+            let index = MemberIndex::of(text, "b").unwrap();
+            let index = index.after_edit(found.only().unwrap(), value.len()).unwrap();
             for key in ["a", "name", "b", "", "c"] {
                 assert_eq!(index.get(&edited, key), member(&edited, key), "{key} in {edited:?}");
             }
+            assert_eq!(index.get_inner(&edited, "name"), Some("2"));
         }
     }
 
@@ -123,12 +207,12 @@ mod tests {
             let members: Vec<String> = (0..members).map(|at| format!("\"{at}\":{at}")).collect();
             format!("{{{}}}", members.join(","))
         };
-        assert_eq!(
-            MemberIndex::of(object(MAX_MEMBERS).as_bytes()).unwrap().get(object(MAX_MEMBERS).as_bytes(), "5"),
-            Some("5")
-        );
-        assert!(MemberIndex::of(object(MAX_MEMBERS + 1).as_bytes()).is_none());
-        assert_eq!(MemberIndex::of(b"").unwrap().get(b"", "a"), None);
-        assert_eq!(MemberIndex::of(b"[1]").unwrap().get(b"[1]", "a"), None);
+        let of = |text: &str| MemberIndex::of(text.as_bytes(), "b");
+        assert_eq!(of(&object(MAX_MEMBERS)).unwrap().get(object(MAX_MEMBERS).as_bytes(), "5"), Some("5"));
+        assert!(of(&object(MAX_MEMBERS + 1)).is_none());
+        assert!(of(&format!("{{\"b\":{}}}", object(MAX_INNER))).is_some());
+        assert!(of(&format!("{{\"b\":{}}}", object(MAX_INNER + 1))).is_none());
+        assert_eq!(of("").unwrap().get(b"", "a"), None);
+        assert_eq!(of("[1]").unwrap().get(b"[1]", "a"), None);
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn seal_request(request: &mut Draft<'_>, translation: &Translation<'_
 /// is missing, as it is in requests of the gateway itself. Parameters with an envelope are the same buffer.
 #[must_use]
 pub fn with_envelope(params: Payload, client: &ClientInfo) -> Payload {
-    if meta::has_envelope(&params) {
+    if meta::has_envelope(params.indexed()) {
         return params;
     }
     let Ok(text) = std::str::from_utf8(params.json()) else { return params };

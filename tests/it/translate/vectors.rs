@@ -117,11 +117,13 @@ impl Vector {
             Err(refused) => Ok(Err(json!({ "error": { "code": refused.error().code() } }))),
         };
         let got = match given {
-            Message::Request { params, .. } | Message::Notification { params, .. } => match carry(params)? {
-                Ok(params) if params.is_absent() => json!({ "method": name_in(to, &method) }),
-                Ok(params) => json!({ "method": name_in(to, &method), "params": value(&params) }),
-                Err(refused) => refused,
-            },
+            Message::Request { params, .. } | Message::Notification { params, .. } => {
+                match carry(params.into_text())? {
+                    Ok(params) if params.is_absent() => json!({ "method": name_in(to, &method) }),
+                    Ok(params) => json!({ "method": name_in(to, &method), "params": value(&params) }),
+                    Err(refused) => refused,
+                }
+            }
             Message::Response { outcome: Ok(result), .. } => match carry(result)? {
                 Ok(result) => json!({ "result": value(&result) }),
                 Err(refused) => refused,

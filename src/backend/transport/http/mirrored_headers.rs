@@ -12,7 +12,7 @@ use crate::{
 pub(super) fn insert(mirrored: &mut HeaderMap, message: &Message, mirror: Option<&Mirror>) {
     let Message::Request { method, params, .. } = message else { return };
     mirrored.insert(headers::METHOD, headers::mirrored(method.as_str()));
-    let name = headers::named_by(method).and_then(|key| json::unquoted(json::first_member(params, key)?));
+    let name = headers::named_by(method).and_then(|key| json::unquoted(params.peek(key)?));
     if let Some(name) = name {
         mirrored.insert(headers::NAME, headers::mirrored(&name));
     }
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn the_body_is_mirrored() {
-        let params = Bytes::from_static("{\"name\":\"\u{e9}\"}".as_bytes());
+        let params = Bytes::from_static("{\"name\":\"\u{e9}\"}".as_bytes()).into();
         let call = Message::Request { id: RequestId::number(1), method: Method::ToolsCall, params };
         let mirror = Mirror::from([("region".to_owned(), Some("us".to_owned())), ("no name".to_owned(), None)]);
         let mut headers = HeaderMap::new();

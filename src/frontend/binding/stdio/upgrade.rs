@@ -12,7 +12,7 @@ use crate::{
         session::initialize::read_client,
     },
     mcp::{
-        ClientInfo, ErrorObject, Message, Method, Payload, RequestId, Revision, json,
+        ClientInfo, ErrorObject, IndexedJson, Message, Method, RequestId, json,
         jsonrpc::{Frame, Malformed},
         meta,
     },
@@ -56,18 +56,16 @@ impl UpgradeOffer {
         messages
             .into_iter()
             .filter_map(|message| match message {
-                Ok(Message::Request { id, method, params }) => {
-                    Some(self.answer(id, &method, &Payload::new(Revision::NEWEST, params)))
-                }
+                Ok(Message::Request { id, method, params }) => Some(self.answer(id, &method, &params)),
                 Ok(Message::Notification { .. } | Message::Response { .. }) => None,
                 Err(malformed) => Some(RequestRefusal::malformed(&malformed).into_message()),
             })
             .collect()
     }
 
-    fn answer(&self, id: RequestId, method: &Method, params: &Payload) -> Message {
+    fn answer(&self, id: RequestId, method: &Method, params: &IndexedJson) -> Message {
         match method {
-            Method::Initialize if !meta::has_envelope(params) => match read_client(params.json()) {
+            Method::Initialize if !meta::has_envelope(params) => match read_client(params) {
                 Ok(client) => Message::result(id, self.initialized(&client).into()),
                 Err(error) => Message::error(id, error),
             },

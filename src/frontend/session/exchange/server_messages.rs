@@ -15,7 +15,7 @@ impl CallInProgress {
             return None;
         }
         let Notification { method, params } = self.translator.notification(notification)?;
-        Some(Message::Notification { method, params: params.json().clone() })
+        Some(Message::Notification { method, params: params.into_params() })
     }
 
     /// Sends a server request, if the client supports it: it declared the capability, its version has the request, and

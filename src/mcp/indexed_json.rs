@@ -1,0 +1,158 @@
+//! The JSON text of one payload, and the places of its members and of those of `_meta`, which are read once and kept. Knows
+//! nothing of what they mean.
+
+use std::{
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+
+use super::json::{self, At, Found, index::MemberIndex, scan::Members};
+
+/// The name of the `_meta` member.
+pub const META: &str = "_meta";
+
+/// A JSON text, or none. Cheap to clone; its members are looked for once, when the first of them is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct IndexedJson {
+    text: Bytes,
+    /// `None` in it if the members are too many.
+    index: OnceLock<Option<Arc<MemberIndex>>>,
+}
+
+// === impl IndexedJson ===
+
+impl IndexedJson {
+    /// A text that is not read yet: one JSON value, or empty.
+    pub const fn new(text: Bytes) -> Self {
+        Self { text, index: OnceLock::new() }
+    }
+
+    /// The text.
+    pub fn into_text(self) -> Bytes {
+        self.text
+    }
+
+    /// The text of the member `key`, the last one if the name is repeated.
+    pub fn member(&self, key: &str) -> Option<&str> {
+        match self.index() {
+            Some(index) => index.get(&self.text, key),
+            None => json::member(&self.text, key),
+        }
+    }
+
+    /// The same as [`Self::member`], without noting the places of the others if they are not known.
+    pub fn peek(&self, key: &str) -> Option<&str> {
+        match self.index.get() {
+            Some(Some(index)) => index.get(&self.text, key),
+            _ => json::member(&self.text, key),
+        }
+    }
+
+    /// The text of the member `key` of `_meta`, the last one if the name is repeated.
+    pub fn meta_member(&self, key: &str) -> Option<&str> {
+        match self.index() {
+            Some(index) => index.get_inner(&self.text, key),
+            None => json::member(json::member(&self.text, META)?.as_bytes(), key),
+        }
+    }
+
+    /// The members in order: each name as it is written, with its quotes, and the text of its value.
+    pub(super) fn members(&self) -> impl Iterator<Item = (&str, &str)> {
+        let (text, index) = (self.as_str(), self.index());
+        let scanned = if index.is_none() { Some(Members::of(text)) } else { None };
+        index.map(|index| index.iter(text)).into_iter().flatten().chain(scanned.into_iter().flatten())
+    }
+
+    /// The same of `_meta`.
+    pub(super) fn meta_members(&self) -> impl Iterator<Item = (&str, &str)> {
+        let (text, index) = (self.as_str(), self.index());
+        let meta = if index.is_none() { json::member(&self.text, META) } else { None };
+        let scanned = meta.map(Members::of).into_iter().flatten();
+        index.map(|index| index.iter_inner(text)).into_iter().flatten().chain(scanned)
+    }
+
+    /// The positions of the values at the end of `path`.
+    pub fn find(&self, path: &[At]) -> Found {
+        match (path, self.index()) {
+            ([At::Key(key)], Some(index)) => index.find(&self.text, key),
+            _ => Found::at(&self.text, path),
+        }
+    }
+
+    /// The text with the JSON text `value` in the place of each value that was found in it.
+    #[must_use]
+    pub fn replaced(self, found: Found, value: &str) -> Self {
+        let index = self.index.into_inner().flatten().zip(found.only());
+        let index = index.and_then(|(index, place)| Arc::unwrap_or_clone(index).after_edit(place, value.len()));
+        let index = index.map_or_else(OnceLock::new, |index| OnceLock::from(Some(Arc::new(index))));
+        Self { text: found.replace(&self.text, value), index }
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.text).unwrap_or_default()
+    }
+
+    fn index(&self) -> Option<&MemberIndex> {
+        self.index.get_or_init(|| MemberIndex::of(&self.text, META).map(Arc::new)).as_deref()
+    }
+}
+
+impl From<Bytes> for IndexedJson {
+    fn from(text: Bytes) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<String> for IndexedJson {
+    fn from(text: String) -> Self {
+        Self::new(text.into())
+    }
+}
+
+/// The text; empty if there is none.
+impl Deref for IndexedJson {
+    type Target = Bytes;
+
+    fn deref(&self) -> &Bytes {
+        &self.text
+    }
+}
+
+impl PartialEq for IndexedJson {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for IndexedJson {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_found_also_where_they_are_too_many_for_an_index() {
+        let few = r#"{"a":1,"_meta":{"b":2,"c":"x"}}"#.to_owned();
+        let many = few.replace("\"a\"", "\"1\":1,\"2\":2,\"3\":3,\"4\":4,\"5\":5,\"a\"");
+        for text in [few, many] {
+            let json = IndexedJson::new(text.into());
+            assert_eq!((json.member("a"), json.member("b")), (Some("1"), None));
+            assert_eq!((json.meta_member("b"), json.meta_member("a")), (Some("2"), None));
+            let names = |member: (&str, &str)| member.0.trim_matches('"').to_owned();
+            assert_eq!(json.members().map(names).collect::<Vec<_>>().concat().trim_matches(char::is_numeric), "a_meta");
+            assert_eq!(json.meta_members().map(names).collect::<Vec<_>>(), ["b", "c"]);
+        }
+    }
+
+    #[test]
+    fn a_replaced_member_is_found_at_its_new_place() {
+        let json = IndexedJson::new(Bytes::from_static(br#"{"name":"demo__add","_meta":{"b":2}}"#));
+        let found = json.find(&[At::Key("name")]);
+        let other = json.clone();
+        let edited = json.replaced(found, "\"add\"");
+        assert_eq!((edited.member("name"), edited.meta_member("b")), (Some("\"add\""), Some("2")));
+        assert_eq!(other.member("name"), Some("\"demo__add\""));
+    }
+}
