@@ -1,29 +1,42 @@
 //! The floor: the least that a call costs with the parts that the gateway is made of. A bare axum router forwards each
 //! request by hyper-util's client; one listener hands the accepted sockets in turn to current-thread runtimes, one for
 //! each core.
+//!
+//! The reading floor does beside that what no gateway can leave out: it takes the digest of the credential, reads the
+//! message on both ways, and gives the server its own name of the tool.
 
-use std::{net::TcpListener, num::NonZero, thread};
+use std::{hint::black_box, net::TcpListener, num::NonZero, thread};
 
 use anyhow::{Context as _, Result};
 use axum::{
     Router,
-    body::Body,
+    body::{Body, Bytes},
     extract::{Request, State},
-    http::{StatusCode, Uri},
+    http::{StatusCode, Uri, header, request::Parts},
     response::{IntoResponse as _, Response},
 };
+use http_body_util::BodyExt as _;
 use hyper::server::conn::http1;
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioIo},
     service::TowerToHyperService,
 };
+use lockkeeper::mcp::{
+    Message, Payload, RequestId, Revision,
+    json::{At, quote},
+    jsonrpc::Frame,
+};
+use sha2::{Digest as _, Sha256};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     sync::mpsc,
     task::JoinSet,
 };
+
+/// Prefix of the names of tools at the reading floor.
+pub(crate) const TOOL_PREFIX: &str = "floor__";
 
 /// The server behind the floor.
 #[derive(Clone)]
@@ -66,10 +79,18 @@ async fn serve_sockets(mut sockets: mpsc::UnboundedReceiver<std::net::TcpStream>
 
 /// A router that forwards to the server on port `backend` of loopback.
 pub(crate) fn router(backend: u16) -> Router {
+    Router::new().fallback(forward).with_state(upstream(backend))
+}
+
+/// The same for the reading floor.
+pub(crate) fn reading_router(backend: u16) -> Router {
+    Router::new().fallback(read_and_forward).with_state(upstream(backend))
+}
+
+fn upstream(backend: u16) -> Upstream {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
-    let upstream = Upstream { client: Client::builder(TokioExecutor::new()).build(connector), port: backend };
-    Router::new().fallback(forward).with_state(upstream)
+    Upstream { client: Client::builder(TokioExecutor::new()).build(connector), port: backend }
 }
 
 /// Serves one connection to its end.
@@ -91,4 +112,40 @@ async fn forward(State(upstream): State<Upstream>, mut request: Request) -> Resp
         Ok(response) => response.map(Body::new),
         Err(_) => StatusCode::BAD_GATEWAY.into_response(),
     }
+}
+
+async fn read_and_forward(State(upstream): State<Upstream>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    exchange(&upstream, parts, body).await.unwrap_or_else(|| StatusCode::BAD_GATEWAY.into_response())
+}
+
+/// One exchange of the reading floor: `None` if either side sends something else than it does in the bench.
+async fn exchange(upstream: &Upstream, mut parts: Parts, body: Body) -> Option<Response> {
+    let credential = parts.headers.remove(header::AUTHORIZATION)?;
+    black_box(Sha256::digest(credential.as_bytes()));
+    let text = body.collect().await.ok()?.to_bytes();
+    let (id, text) = match Frame::parse(&text).and_then(Frame::unambiguous).ok()? {
+        Frame::Single(Message::Request { id, method, params }) => {
+            let params = Payload::of_params(Revision::NEWEST, params);
+            let found = params.find(&[At::Key("name")]);
+            let name = found.string(params.json()).unwrap_or_default();
+            let own = name.strip_prefix(TOOL_PREFIX).unwrap_or(&name);
+            let params = params.replaced(found, &quote(own)).into_params();
+            (Some(id), Message::Request { id: RequestId::number(1), method, params }.encode())
+        }
+        // the end of a handshake
+        Frame::Single(_) | Frame::Batch(_) => (None, text),
+    };
+    parts.headers.insert(header::CONTENT_LENGTH, text.len().into());
+    let path = parts.uri.path();
+    parts.uri = Uri::try_from(format!("http://127.0.0.1:{}{path}", upstream.port)).ok()?;
+    let response = upstream.client.request(Request::from_parts(parts, Body::from(text))).await.ok()?;
+    let (mut parts, body) = response.into_parts();
+    let text = body.collect().await.ok()?.to_bytes();
+    let text: Bytes = match (id, Message::parse(&text)) {
+        (Some(id), Ok(Message::Response { outcome, .. })) => Message::Response { id: Some(id), outcome }.encode(),
+        _ => text,
+    };
+    parts.headers.insert(header::CONTENT_LENGTH, text.len().into());
+    Some(Response::from_parts(parts, Body::from(text)))
 }

@@ -1,8 +1,8 @@
-//! The pairs that are counted, and the floor under them.
+//! The pairs that are counted, and the floors under them.
 
 use std::fmt;
 
-use crate::peers::Era;
+use crate::{floor::TOOL_PREFIX, peers::Era};
 
 /// A client, a server, and the transport between the gateway and the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) enum Transport {
     Http,
     /// HTTP, through the floor in the gateway's place.
     Floor,
+    /// The same through the reading floor.
+    ReadingFloor,
 }
 
 // === impl Pair ===
@@ -36,8 +38,9 @@ impl Pair {
                 [Era::Legacy, Era::Modern].into_iter().map(move |server| Self { client, transport, server })
             })
         });
-        let floors =
-            [Era::Legacy, Era::Modern].map(|era| Self { client: era, transport: Transport::Floor, server: era });
+        let floors = [Transport::Floor, Transport::ReadingFloor]
+            .into_iter()
+            .flat_map(|transport| [Era::Legacy, Era::Modern].map(|era| Self { client: era, transport, server: era }));
         pairs.chain(floors)
     }
 
@@ -50,6 +53,7 @@ impl Pair {
     pub(crate) fn tool(self) -> String {
         match self.transport {
             Transport::Floor => "pass".to_owned(),
+            Transport::ReadingFloor => format!("{TOOL_PREFIX}pass"),
             Transport::Stdio | Transport::Http => format!("{}__pass", self.backend()),
         }
     }
@@ -62,6 +66,7 @@ impl Pair {
             (Transport::Http, Era::Legacy) => "http-legacy",
             (Transport::Http, Era::Modern) => "http-modern",
             (Transport::Floor, _) => "floor",
+            (Transport::ReadingFloor, _) => "reading floor",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The program that is counted: the gateway, or the floor in its place, and everything around it in one thread.
+//! The program that is counted: the gateway, or a floor in its place, and everything around it in one thread.
 
 use std::{fmt::Write as _, fs, hint::black_box, io, net::SocketAddr, path::PathBuf};
 
@@ -150,15 +150,19 @@ impl Served {
         Ok(Self { connect, key, ports, _app: app, tasks })
     }
 
-    /// A stream that the gateway serves, or the floor.
+    /// A stream that the gateway serves, or a floor.
     fn stream(&mut self, pair: Pair) -> Result<DuplexStream> {
         let (stream, other) = duplex(STREAM);
-        if pair.transport == Transport::Floor {
-            let port = self.ports[usize::from(pair.server == Era::Modern)];
-            self.tasks.spawn(floor::serve_connection(other, floor::router(port)));
-        } else {
-            self.connect.send(other).ok().context("the gateway ended")?;
-        }
+        let port = self.ports[usize::from(pair.server == Era::Modern)];
+        let floor = match pair.transport {
+            Transport::Floor => floor::router(port),
+            Transport::ReadingFloor => floor::reading_router(port),
+            Transport::Stdio | Transport::Http => {
+                self.connect.send(other).ok().context("the gateway ended")?;
+                return Ok(stream);
+            }
+        };
+        self.tasks.spawn(floor::serve_connection(other, floor));
         Ok(stream)
     }
 }
