@@ -144,11 +144,12 @@ impl Catalog {
         Lookup { cached: Arc::clone(cache.list(kind)), freshness, fallback, is_told }
     }
 
-    /// The list that stands for one that is not there yet: that of the gateway with the same capabilities, or its own.
+    /// The list that stands for one that is not there yet: that of the gateway with the same capabilities, or its own. An
+    /// empty one stands for none: a server may have things for its users alone.
     fn substitute(&self, key: &ListCacheKey, kind: ListKind) -> Option<Arc<List>> {
         let alike = ListCacheKey { owner: CacheOwner::Base, ..key.clone() };
         let alike = self.caches.read().get(&alike).and_then(|alike| alike.list(kind).value());
-        alike.or_else(|| self.base()?.list(kind).value())
+        alike.or_else(|| self.base()?.list(kind).value()).filter(|list| list.len() > 0)
     }
 
     /// The whole list, fetched again because the backend behaved as if it had changed; `None` if it cannot be fetched.

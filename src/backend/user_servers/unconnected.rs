@@ -24,7 +24,7 @@ impl Unconnected {
     /// Serves a call of the user.
     pub(super) fn call(&self, call: &Call) -> Reply {
         match &call.method {
-            Method::Discover => complete(&discovered(&self.backend)),
+            Method::Discover => discovered(&self.backend),
             Method::ToolsList => complete(&json!({ "tools": [self.tool()] })),
             method @ (Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) => {
                 match authorization_required::outcome(method, &call.context.client, &self.page) {
@@ -51,7 +51,7 @@ impl Unconnected {
 /// Serves a call of the gateway itself, which has no tokens of its own: there is nothing.
 pub(super) fn of_gateway(backend: &BackendId, method: &Method) -> Reply {
     match method {
-        Method::Discover => complete(&discovered(backend)),
+        Method::Discover => discovered(backend),
         Method::ToolsList => complete(&json!({ "tools": [] })),
         method => silent(method),
     }
@@ -76,14 +76,16 @@ fn silent(method: &Method) -> Reply {
     }
 }
 
-fn discovered(backend: &BackendId) -> Value {
-    json!({
+fn discovered(backend: &BackendId) -> Reply {
+    let discovered = json!({
         "supportedVersions": [Revision::NEWEST_MODERN.as_str()],
         "capabilities": { "tools": { "listChanged": true } },
         "serverInfo": { "name": backend.as_str(), "version": env!("CARGO_PKG_VERSION") },
-    })
+    });
+    Reply::complete(Payload::of(Revision::NEWEST_MODERN, &discovered))
 }
 
+/// The translation adds what newer versions put around a result.
 fn complete(result: &Value) -> Reply {
-    Reply::complete(Payload::of(Revision::NEWEST_MODERN, result))
+    Reply::complete(Payload::of(Revision::NEWEST_LEGACY, result))
 }

@@ -89,6 +89,41 @@ async fn up_007_other_clients_get_the_address_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_007_lists_before_the_login_have_what_their_version_requires() {
+    let world = World::new().await;
+    let ada = world.person("ada");
+    let mut modern = ada.client_at("/mcp/github", "2026-07-28", shows_pages());
+    let listed = modern.ask("tools/list", json!({})).await;
+    assert_eq!(listed["tools"][0]["name"], "connect_account", "{listed}");
+    let envelope = [&listed["resultType"], &listed["ttlMs"], &listed["cacheScope"]];
+    assert_eq!(envelope, [&json!("complete"), &json!(0), &json!("private")]);
+    let mut classic = ada.client_at("/mcp/github", "2025-11-25", shows_pages());
+    let listed = classic.ask("tools/list", json!({})).await;
+    assert_eq!(listed.as_object().unwrap().keys().collect::<Vec<_>>(), ["tools"], "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_007_a_list_right_after_the_login_is_never_the_empty_one_of_the_gateway() {
+    let world = World::new().await;
+    let mut ada = world.connected("ada").await;
+    world.server.forget();
+    let params = json!({ "name": "whoami", "arguments": {} });
+    let asked = ada.client_at("/mcp/github", "2026-07-28", shows_pages()).ask("tools/call", params).await;
+    let url = asked["inputRequests"]["r1"]["params"]["url"].as_str().unwrap_or_else(|| panic!("{asked}")).to_owned();
+    world.server.account("ada");
+    ada.connect(&page_in(&url)).await;
+    let mut client = ada.client_at("/mcp/github", "2026-07-28", shows_pages());
+    let listed = loop {
+        // the change reaches the list in the background
+        let listed = client.ask("tools/list", json!({})).await;
+        if listed["tools"].is_array() {
+            break listed;
+        }
+    };
+    assert_ne!(listed["tools"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_009_a_rejected_token_is_refreshed_once_and_the_call_succeeds() {
     let world = World::new().await;
     let ada = world.connected("ada").await;

@@ -25,6 +25,7 @@ pub(super) struct Shown {
 /// A client of one version.
 pub(super) struct Client<'a> {
     person: &'a Person,
+    endpoint: &'static str,
     version: &'static str,
     capabilities: Value,
     session: Option<String>,
@@ -94,9 +95,13 @@ impl Person {
         self.get(&away.location.unwrap()).await.location.unwrap()
     }
 
-    /// A client with these capabilities.
+    /// A client with these capabilities, at `/mcp`.
     pub(super) fn client(&self, version: &'static str, capabilities: Value) -> Client<'_> {
-        Client { person: self, version, capabilities, session: None }
+        self.client_at("/mcp", version, capabilities)
+    }
+
+    pub(super) fn client_at(&self, endpoint: &'static str, version: &'static str, capabilities: Value) -> Client<'_> {
+        Client { person: self, endpoint, version, capabilities, session: None }
     }
 
     fn absolute(&self, address: &str) -> String {
@@ -125,7 +130,7 @@ impl Shown {
 // === impl Client ===
 
 impl Client<'_> {
-    /// The answer to a request at `/mcp`: its result, or its error under `error`. A client of 2025-11-25 or older opens a
+    /// The answer to a request: its result, or its error under `error`. A client of 2025-11-25 or older opens a
     /// session first.
     pub(super) async fn ask(&mut self, method: &str, params: Value) -> Value {
         let answer = self.post(method, params).await;
@@ -176,7 +181,8 @@ impl Client<'_> {
 
     /// Every answer is 200 or 202: what a server refuses is never the gateway's refusal (N-117).
     async fn send(&self, headers: &[(&str, String)], message: &Value) -> Response {
-        let mut request = http().post(format!("{}/mcp", self.person.gateway)).bearer_auth(&self.person.key);
+        let mut request =
+            http().post(format!("{}{}", self.person.gateway, self.endpoint)).bearer_auth(&self.person.key);
         request = request.header("content-type", "application/json").body(message.to_string());
         request = request.header("accept", "application/json, text/event-stream");
         for (name, value) in headers {
