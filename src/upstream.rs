@@ -16,6 +16,7 @@ mod keepers;
 mod login;
 mod metadata;
 mod own_tokens;
+mod recent_discoveries;
 mod servers;
 mod sign_assertion;
 mod ticket;

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use url::Url;
 
-use super::{error::UpstreamError, sign_assertion::SignAssertion};
+use super::{error::UpstreamError, recent_discoveries::RecentDiscoveries, sign_assertion::SignAssertion};
 use crate::{
     audit::Audit,
     fetch::Fetcher,
@@ -48,6 +48,7 @@ pub(super) struct UpstreamContext {
     pub(super) issuer: Arc<str>,
     pub(super) sign: SignAssertion,
     pub(super) audit: Audit,
+    pub(super) discoveries: Arc<RecentDiscoveries>,
     fetcher: Fetcher,
     open_http: OAuthHttp,
     pub(super) changes: AccessChanges,
@@ -59,7 +60,20 @@ impl UpstreamContext {
     pub(super) fn new(deps: UpstreamDeps) -> Result<Self, UpstreamError> {
         let UpstreamDeps { storage, vault, ticket_key, clock, random, issuer, sign, fetcher, audit } = deps;
         let (issuer, open_http, changes) = (issuer.into(), OAuthHttp::open()?, ServerAccess::announcer());
-        Ok(Self { storage, vault, ticket_key, clock, random, issuer, sign, audit, fetcher, open_http, changes })
+        Ok(Self {
+            storage,
+            vault,
+            ticket_key,
+            clock,
+            random,
+            issuer,
+            sign,
+            audit,
+            discoveries: Arc::default(),
+            fetcher,
+            open_http,
+            changes,
+        })
     }
 
     /// The client for requests to a server and what it names.

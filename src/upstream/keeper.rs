@@ -186,6 +186,7 @@ impl Keeper {
     async fn end(&self, stored: &StoredAccount) -> RenewalError {
         let (user, backend) = self.state.place();
         tracing::warn!(%user, %backend, "a server names another authorization server: the user's tokens end");
+        self.context.discoveries.forget(backend);
         let ended = async {
             self.context.storage.upstream_tokens().delete(user, backend).await?;
             identity::forget(&self.context, backend, &stored.row.issuer).await

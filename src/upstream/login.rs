@@ -3,7 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use url::{Url, form_urlencoded};
 use zeroize::Zeroizing;
@@ -25,14 +24,12 @@ use crate::{
         BearerChallenge, Discovered, LoginError, OAuthHttp, OpenAuthorization, RegisteredClient, TokenSource, discover,
     },
     storage::UpstreamRequestRow,
-    support::{Digest, Timestamp},
+    support::Digest,
     vault::{VaultError, VaultOwner, VaultPlace},
 };
 
 /// Time for the user to log in.
 const REQUEST_LIFE: Duration = Duration::from_mins(10);
-/// Time for which what a server says of its authorization server is not asked for again.
-const DISCOVERED_LIFE: Duration = Duration::from_mins(1);
 /// The field of requests in the vault.
 const REQUEST: &str = "request";
 
@@ -42,7 +39,6 @@ pub struct Logins {
     context: UpstreamContext,
     servers: Arc<ProtectedServers>,
     keepers: Arc<Keepers>,
-    discovered: Arc<Mutex<Vec<(BackendId, Timestamp, Discovered)>>>,
 }
 
 /// Description of a login before it begins.
@@ -110,7 +106,7 @@ struct StoredRequest {
 
 impl Logins {
     pub(super) fn new(context: UpstreamContext, servers: Arc<ProtectedServers>, keepers: Arc<Keepers>) -> Self {
-        Self { context, servers, keepers, discovered: Arc::default() }
+        Self { context, servers, keepers }
     }
 
     /// Describes what a login will ask for. Nothing is stored.
@@ -200,18 +196,14 @@ impl Logins {
     }
 
     async fn discover(&self, backend: &BackendId, server: &ProtectedServer) -> Result<Discovered, UpstreamError> {
-        let now = self.context.now();
-        {
-            let mut discovered = self.discovered.lock();
-            discovered.retain(|(_, at, _)| now.since(*at) < DISCOVERED_LIFE);
-            if let Some((.., found)) = discovered.iter().find(|(id, ..)| id == backend) {
-                return Ok(found.clone());
-            }
+        let (now, place) = (self.context.now(), (backend, &server.url));
+        if let Some(found) = self.context.discoveries.find(place, now) {
+            return Ok(found);
         }
         let http = server.http(&self.context);
         let challenges = http.challenges(&server.url).await?;
         let found = discover(&http, &server.url, &BearerChallenge::of(&challenges)).await?;
-        self.discovered.lock().push((backend.clone(), now, found.clone()));
+        self.context.discoveries.remember(place, found.clone(), now);
         Ok(found)
     }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use super::world::World;
+use super::{protected_server::ProtectedServer, world::World};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_010_a_user_disconnects_an_account_and_its_tokens_are_revoked() {
@@ -47,6 +47,22 @@ async fn up_010_tokens_end_with_their_server_and_with_its_address() {
     let world = world.restart(&moved).await;
     world.heard("revoke ada refresh_token").await;
     assert_eq!(world.logins("ada").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_010_a_server_that_names_another_authorization_server_leads_there_at_once() {
+    let (world, other) = (World::new().await, ProtectedServer::start().await);
+    let mut ada = world.connected("ada").await;
+    let mut client = ada.client("2025-06-18", json!({}));
+    assert_eq!(client.call("github__whoami").await, "ada");
+    world.server.moves_to(&other);
+    let words = client.call("github__whoami").await;
+    assert!(words.contains("/connect/github?t="), "{words}");
+    assert_eq!(world.logins("ada").await, 0, "tokens of one authorization server are not kept for another");
+    other.account("ada");
+    ada.approve("/connect/github").await;
+    let log = other.take_log();
+    assert!(log[0].starts_with("register ") && log[1].starts_with("authorize "), "{log:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -49,6 +49,8 @@ struct Table {
     log: Vec<String>,
     /// Scopes that a tool call needs.
     needs: Option<&'static str>,
+    /// The authorization server that it names, if that is another one.
+    authority: Option<String>,
     is_down: bool,
 }
 
@@ -110,6 +112,12 @@ impl ProtectedServer {
         self.state.table.lock().needs = Some(scope);
     }
 
+    /// Names the authorization server of another one, whose tokens it does not know.
+    pub(super) fn moves_to(&self, other: &Self) {
+        self.state.table.lock().authority = Some(other.state.issuer.clone());
+        self.expire();
+    }
+
     /// Has the authorization server fail.
     pub(super) fn break_down(&self, is_down: bool) {
         self.state.table.lock().is_down = is_down;
@@ -157,7 +165,8 @@ fn origin(listener: &TcpListener) -> String {
 }
 
 async fn resource(State(inner): State<Arc<Inner>>) -> Json<Value> {
-    let (resource, issuer) = (format!("{}/mcp", inner.server), &inner.issuer);
+    let moved = inner.table.lock().authority.clone();
+    let (resource, issuer) = (format!("{}/mcp", inner.server), moved.unwrap_or_else(|| inner.issuer.clone()));
     Json(json!({ "resource": resource, "authorization_servers": [issuer], "scopes_supported": ["read"] }))
 }
 
