@@ -9,8 +9,6 @@ import secrets
 import time
 import urllib.parse
 
-from case import walk
-
 CALLBACK = "http://127.0.0.1:7779/callback"
 
 
@@ -94,6 +92,9 @@ class Login:
     """A registered client with its tokens, come by through every step of OAuth."""
 
     def __init__(self, url):
+        # a person is in a case alone
+        from case import walk
+
         self.wire, self.resource = Wire(url), f"{url}/mcp"
         registration = {"client_name": "Interop wire", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
         response = self.wire.send("POST", "/oauth/register", json.dumps(registration), {"Content-Type": "application/json"})
