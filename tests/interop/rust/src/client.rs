@@ -3,10 +3,10 @@
 
 #![expect(deprecated, reason = "what 2026-07-28 deprecates is what is tried")]
 
+mod outcome;
+
 use std::{
     env,
-    error::Error,
-    fmt::Debug,
     process::ExitCode,
     sync::{
         Arc, Mutex,
@@ -21,12 +21,10 @@ use rmcp::{
     service::{NotificationContext, PeerRequestOptions, RequestContext, RoleClient, RunningService, Subscription},
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// What ends a hang.
-const PATIENCE: Duration = Duration::from_mins(1);
+use self::outcome::{Outcome, contains, equal, typed, within, words};
 
 /// The client's answers to server requests, and the messages that it got.
 #[derive(Clone, Default)]
@@ -51,8 +49,6 @@ struct Visit {
     mark: String,
     failed: bool,
 }
-
-type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -320,25 +316,4 @@ async fn hears(listen: &mut Subscription, method: &str) -> Outcome {
         Err("the listen ended".into())
     })
     .await?
-}
-
-/// A value of the SDK, written as it is on the wire.
-fn typed<T: DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).expect("a value of the SDK")
-}
-
-fn words(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-async fn within<T>(future: impl Future<Output = T>) -> Outcome<T> {
-    tokio::time::timeout(PATIENCE, future).await.map_err(|_| format!("no answer within {PATIENCE:?}").into())
-}
-
-fn equal<T: PartialEq + Debug>(found: T, expected: T) -> Outcome {
-    if found == expected { Ok(()) } else { Err(format!("expected {expected:?}\nfound    {found:?}").into()) }
-}
-
-fn contains(found: &str, part: &str) -> Outcome {
-    if found.contains(part) { Ok(()) } else { Err(format!("expected {part:?}\nin       {found:?}").into()) }
 }
