@@ -6,7 +6,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'sdk/client/index.js';
 import { StdioClientTransport } from 'sdk/client/stdio.js';
-import { check, context, finish, textOf, walk, within } from '../harness/case.mjs';
+import { check, cli, context, finish, textOf, walk, within } from '../harness/case.mjs';
 
 const home = await mkdtemp(join(context.work, 'mcp-remote-'));
 const bridge = () => new StdioClientTransport({
@@ -34,12 +34,13 @@ function login(transport) {
 
 const use = async (client) => {
   const { tools } = await client.listTools();
-  assert.ok(tools.some(({ name }) => name === 'time__get_current_time'), `${tools.length} tools`);
+  assert.ok(tools.some(({ name }) => name === 'everything__echo'), `${tools.length} tools`);
   const result = await client.callTool({ name: 'everything__echo', arguments: { message: 'bridged' } });
   assert.equal(textOf(result), 'Echo: bridged');
 };
 
-await check('mcp-remote logs in through the browser and carries list and call', async () => {
+/** Connects with a login, and uses the connection. */
+const loginAndUse = async () => {
   const client = new Client({ name: 'interop-bridged', version: '1' });
   const transport = bridge();
   const walked = login(transport);
@@ -47,7 +48,15 @@ await check('mcp-remote logs in through the browser and carries list and call', 
   assert.equal(await walked, 200, 'its callback server took the code');
   await use(client);
   await client.close();
-});
+};
+
+/** The bridge's grants: its client keeps one registration. */
+const grants = async () => {
+  const all = JSON.parse(await cli('grants', 'list', '--json'));
+  return all.filter(({ client_name: name }) => /mcp[ -]?(cli|remote)/i.test(name));
+};
+
+await check('mcp-remote logs in through the browser and carries list and call', loginAndUse);
 await check('mcp-remote comes back later without a login', async () => {
   const client = new Client({ name: 'interop-bridged', version: '1' });
   const transport = bridge();
@@ -55,5 +64,14 @@ await check('mcp-remote comes back later without a login', async () => {
   await client.connect(transport, { timeout: 120_000 });
   await use(client);
   await client.close();
+});
+await check('mcp-remote logs in again after its grant was revoked, as the same client', async () => {
+  const [before, ...others] = await grants();
+  assert.deepEqual(others, []);
+  await cli('grants', 'revoke', before.id);
+  await loginAndUse();
+  const [after] = await grants();
+  assert.notEqual(after.id, before.id);
+  assert.equal(after.client, before.client);
 });
 finish();

@@ -63,6 +63,13 @@ export async function walk(url) {
   return new URL(stdout.trim());
 }
 
+/** What a subcommand of the gateway that the driver runs prints. */
+export async function cli(...args) {
+  const where = ['--config', context.config, '--data-dir', `${context.gateway}/data`];
+  const env = { ...process.env, NO_COLOR: '1' };
+  return (await promisify(execFile)(context.binary, [...args, ...where], { env, timeout: 120_000 })).stdout;
+}
+
 /** Notes secrets that were issued, for the search at the end of the suite. */
 export function record(...secrets) {
   const long = secrets.filter((secret) => secret?.length >= 16);
