@@ -1,5 +1,6 @@
 // mcp-remote: the bridge by which clients that only know stdio reach the gateway. Its browser step is
-// walked from the URL that it prints, its own callback server takes the code.
+// walked from the URL that it prints, its own callback server takes the code. With `clientDocument` in the context it does not
+// register: that URL is its id.
 
 import assert from 'node:assert/strict';
 import { mkdtemp } from 'node:fs/promises';
@@ -8,10 +9,11 @@ import { Client } from 'sdk/client/index.js';
 import { StdioClientTransport } from 'sdk/client/stdio.js';
 import { check, cli, context, finish, textOf, walk, within } from '../harness/case.mjs';
 
+const DOCUMENT = context.clientDocument ? ['--client-metadata-url', context.clientDocument] : [];
 const home = await mkdtemp(join(context.work, 'mcp-remote-'));
 const bridge = () => new StdioClientTransport({
   command: context.node,
-  args: [join(context.nodeModules, 'mcp-remote/dist/proxy.js'), `${context.url}/mcp`],
+  args: [join(context.nodeModules, 'mcp-remote/dist/proxy.js'), `${context.url}/mcp`, ...DOCUMENT],
   env: { ...process.env, HOME: home, MCP_REMOTE_CONFIG_DIR: home, BROWSER: '/bin/true' },
   stderr: 'pipe',
 });

@@ -1,5 +1,6 @@
 """The Python SDK through the life of a login: discovery, registration, the person, calls, a refresh, a revocation, and the new
-login that follows. One script for 1.x and 2.x, which differ in how a client is opened."""
+login that follows. One script for 1.x and 2.x, which differ in how a client is opened. With `clientDocument` in the context it
+does not register: that URL is its id."""
 
 import contextlib
 import urllib.parse
@@ -15,6 +16,7 @@ from mcp.shared.auth import OAuthClientMetadata
 
 TWO = hasattr(mcp, "Client")
 LINE = "2.x" if TWO else "1.x"
+IS_KNOWN = "is known by its document" if "clientDocument" in context else "registers"
 URL, CALLBACK = f"{context['url']}/mcp", "http://127.0.0.1:7780/callback"
 
 
@@ -57,7 +59,8 @@ def provider(person):
         client_name=f"Interop Python {LINE}", redirect_uris=[CALLBACK], token_endpoint_auth_method="none",
         grant_types=["authorization_code", "refresh_token"], response_types=["code"],
     )
-    return OAuthClientProvider(URL, metadata, person, person.open, person.answer)
+    document = {"client_metadata_url": context["clientDocument"]} if "clientDocument" in context else {}
+    return OAuthClientProvider(URL, metadata, person, person.open, person.answer, **document)
 
 
 @contextlib.asynccontextmanager
@@ -90,10 +93,8 @@ def revoke(person):
     equal(urllib.request.urlopen(f"{context['url']}/oauth/revoke", form, timeout=20).status, 200)
 
 
-
-
 person = Person()
-with check(f"Python {LINE} registers, logs in through the browser, and calls"):
+with check(f"Python {LINE} {IS_KNOWN}, logs in through the browser, and calls"):
     anyio.run(visit, person)
     equal(person.logins, 1)
 with check(f"Python {LINE} comes back with what it kept, without a person"):

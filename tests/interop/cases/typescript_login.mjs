@@ -1,5 +1,5 @@
 // The newest TypeScript SDKs, 1.x and 2.x, through the life of a login: discovery, registration, the person, calls, a refresh,
-// a revocation, and the new login that follows.
+// a revocation, and the new login that follows. With `clientDocument` in the context they do not register: that URL is their id.
 
 import assert from 'node:assert/strict';
 import * as one from 'sdk/client/index.js';
@@ -13,6 +13,7 @@ const LINES = {
   // it checks `iss` too, and refuses an answer without
   '2.x': { Client: two.Client, Transport: two.StreamableHTTPClientTransport, finishAuth: (answer) => [answer] },
 };
+const isKnown = context.clientDocument ? 'is known by its document' : 'registers';
 const url = new URL(`${context.url}/mcp`);
 
 async function revoke(provider) {
@@ -22,6 +23,7 @@ async function revoke(provider) {
 
 for (const [line, { Client, Transport, finishAuth }] of Object.entries(LINES)) {
   const provider = new Provider(`Interop TypeScript ${line}`, finishAuth);
+  provider.clientMetadataUrl = context.clientDocument;
   const open = () => new Transport(url, { authProvider: provider });
   const fresh = () => new Client({ name: 'interop-login', version: '1' });
   const uses = async (client) => {
@@ -30,7 +32,7 @@ for (const [line, { Client, Transport, finishAuth }] of Object.entries(LINES)) {
   };
   let client = fresh();
 
-  await check(`TypeScript ${line} registers, logs in through the browser, and calls`, async () => {
+  await check(`TypeScript ${line} ${isKnown}, logs in through the browser, and calls`, async () => {
     const { loggedIn } = await connect(client, provider, open);
     assert.ok(loggedIn && provider.client.client_id);
     await uses(client);

@@ -38,6 +38,7 @@ class Gateway:
         self.url, self.address = f"http://127.0.0.1:{port}", "127.0.0.1"
         # what starts the binary, such as `prlimit`; it must become the binary
         self.launcher = []
+        self.environment = {}
 
     @classmethod
     def at(cls, context):
@@ -57,7 +58,7 @@ class Gateway:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*self.launcher, self.binary, "serve", *self.configured, *own, *arguments],
-                cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, **self.environment},
             )
         end = time.monotonic() + START_SECONDS
         while not self.answers():
