@@ -20,7 +20,7 @@ VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 config = Path(context["work"]) / "provider_login.toml"
 gateway = Gateway.alone(context, "provider_login", config)
 port = free_port()
-issuer = f"http://127.0.0.1:{port}"
+issuer = f"http://localhost:{port}"
 config.write_text(
     f"""
 [backends.demo]
@@ -117,6 +117,10 @@ with check("a logout at the provider ends the app's access and the browser's log
     request = {"jsonrpc": "2.0", "id": 9, "method": "tools/list"}
     until("the token ends", lambda: wire.post(request)[0] == 401)
     equal(browser.send(f"{gateway.url}/account")[1], f"{gateway.url}/login")
+if Path("/usr/bin/chromium").exists():
+    with check("a browser with the provider on another site goes through all of it"):
+        walked = [HARNESS / "provider_browser.mjs", gateway.url, issuer, authorize(client)]
+        equal(subprocess.run(["node", *map(str, walked)], timeout=300).returncode, 0)
 with check("the log has no secret of the provider"):
     log = gateway.log_text()
     assert "a secret" not in log and VERIFIER not in log, "a secret is logged"

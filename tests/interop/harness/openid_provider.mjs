@@ -1,11 +1,11 @@
 // A certified OpenID provider (oidc-provider) with everything in memory, at which anybody logs in by writing a name.
 //
-//   node openid_provider.mjs PORT GATEWAY      the provider is at http://127.0.0.1:PORT, GATEWAY is the gateway's URL
+//   node openid_provider.mjs PORT GATEWAY      the provider is at http://localhost:PORT, GATEWAY is the gateway's URL
 
 import Provider from 'oidc-provider';
 
 const [port, gateway] = process.argv.slice(2);
-const provider = new Provider(`http://127.0.0.1:${port}`, {
+const provider = new Provider(`http://localhost:${port}`, {
   clients: [
     {
       client_id: 'lockkeeper',
@@ -28,4 +28,4 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
   }),
 });
 provider.on('backchannel.error', (_, error) => console.error(`back-channel logout: ${error} ${error.cause ?? ''}`));
-provider.listen(Number(port), '127.0.0.1', () => console.log('ready'));
+provider.listen(Number(port), 'localhost', () => console.log('ready'));
