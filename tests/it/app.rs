@@ -27,6 +27,8 @@ use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use tokio::{sync::oneshot, task::JoinSet};
 
+use crate::support::data_folder::DataFolder;
+
 /// A gateway that runs until it is stopped.
 struct Running {
     url: String,
@@ -123,7 +125,7 @@ impl Events {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_with_a_key_in_the_query_calls_a_tool_while_it_is_connected() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let gateway = Running::start(folder.path()).await;
     let key = gateway.first_key.as_ref().unwrap().expose();
     let response = gateway.get(&format!("/sse?api_key={key}"), None).await;
@@ -148,7 +150,7 @@ async fn a_client_with_a_key_in_the_query_calls_a_tool_while_it_is_connected() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_that_is_opened_in_a_browser_leads_to_the_start_page_and_clients_are_never_redirected() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let gateway = Running::start(folder.path()).await;
     let visit = async |path: &str, accept: &str| {
         let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
@@ -170,7 +172,7 @@ async fn an_endpoint_that_is_opened_in_a_browser_leads_to_the_start_page_and_cli
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_key_is_shown_once_and_stays_valid_after_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let gateway = Running::start(folder.path()).await;
     let key = gateway.first_key.clone().unwrap();
     gateway.stop().await;
@@ -182,7 +184,7 @@ async fn the_first_key_is_shown_once_and_stays_valid_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_is_for_administrators_and_for_readers_of_the_data_folder() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let gateway = Running::start(folder.path()).await;
     assert_eq!(gateway.get("/api/status", None).await.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(gateway.get("/api/status", Some("wrong")).await.status(), StatusCode::UNAUTHORIZED);

@@ -1,6 +1,7 @@
 //! Shared by all tests.
 
 pub(crate) mod assertion;
+pub(crate) mod data_folder;
 pub(crate) mod http;
 pub(crate) mod internet;
 pub(crate) mod oauth;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Running, client, direct_key};
+use crate::support::data_folder::DataFolder;
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
@@ -34,7 +35,7 @@ async fn result((gateway, key): (&Running, &str), method: &str, mut params: Valu
 
 #[tokio::test]
 async fn a_result_names_its_server_and_a_merged_result_names_the_gateway() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let gateway = Running::start(folder.path()).await;
     let key = direct_key(folder.path());
     let echo = |name: &str| json!({ "name": name, "arguments": { "message": "hi" } });

@@ -11,16 +11,16 @@ use lockkeeper::{
 };
 use reqwest::{Client, Response, StatusCode, redirect::Policy};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use url::{Url, form_urlencoded};
 
 use super::Running;
+use crate::support::data_folder::DataFolder;
 
 /// A gateway, and a person with a key and a browser.
 struct World {
     gateway: Running,
     browser: Client,
-    _folder: TempDir,
+    _folder: DataFolder,
 }
 
 /// The tokens of a response.
@@ -36,7 +36,7 @@ const ADDRESS: [&str; 2] = ["it is not https", "the host is not public"];
 
 impl World {
     async fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = DataFolder::new();
         // no document of a client can be read here, so those who have one register (`oauth::client_documents` has the others)
         let config = "[auth]\nclient_documents = \"off\"\n[backends.demo]\nbuiltin = \"demo\"\n";
         std::fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();

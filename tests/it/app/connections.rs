@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use super::Running;
+use crate::support::data_folder::DataFolder;
 
 /// A gateway in a separate process, with few file descriptors.
 struct Limited(Child);
@@ -61,7 +62,7 @@ fn address(gateway: &Running) -> &str {
 #[tokio::test]
 async fn connections_with_slow_request_heads_block_nobody() {
     descriptors::raise();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let (gateway, address) = Limited::start(folder.path(), 1024).await;
     let mut trickling = Vec::new();
     for _ in 0..1100 {
@@ -81,7 +82,7 @@ async fn connections_with_slow_request_heads_block_nobody() {
 
 #[tokio::test]
 async fn a_connection_stays_usable_after_an_answer_before_its_body() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let gateway = Running::start(folder.path()).await;
     let mut client = TcpStream::connect(address(&gateway)).await.unwrap();
     for _ in 0..20 {
@@ -100,7 +101,7 @@ async fn a_connection_stays_usable_after_an_answer_before_its_body() {
 
 #[tokio::test]
 async fn the_refusal_of_a_large_body_reaches_a_client_that_writes_first() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     for (limit, status) in [("64MiB", "401"), ("1MiB", "413")] {
         let config = format!("[limits]\nrequest_body = \"{limit}\"\n");
         std::fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();

@@ -9,6 +9,7 @@ use lockkeeper::{
 use reqwest::StatusCode;
 
 use super::Running;
+use crate::support::data_folder::DataFolder;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.py");
 
@@ -47,7 +48,7 @@ async fn printed(folder: &Path) -> String {
 
 #[tokio::test]
 async fn a_restarted_gateway_knows_the_eras_of_its_servers() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let folder = folder.path();
     configure(folder, "modern", "code-32601");
     let gateway = Running::start(folder).await;

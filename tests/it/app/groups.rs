@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message as Frame, client::IntoClientRequest as _};
 
 use super::{Events, Running, client, made_key};
+use crate::support::data_folder::DataFolder;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 
@@ -98,7 +99,7 @@ fn echo(name: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_lists_and_calls_its_servers_and_refuses_what_it_leaves_out() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let gateway = gateway(folder.path()).await;
     let key = made_key(folder.path(), &["--direct"]);
     for era in [Era::Legacy, Era::Modern] {
@@ -123,7 +124,7 @@ async fn a_group_lists_and_calls_its_servers_and_refuses_what_it_leaves_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_for_a_group_opens_its_endpoints_and_no_other() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let gateway = gateway(folder.path()).await;
     let key = made_key(folder.path(), &["--direct", "--group", "work"]);
     for era in [Era::Legacy, Era::Modern] {
@@ -143,7 +144,7 @@ async fn a_key_for_a_group_opens_its_endpoints_and_no_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_is_served_over_every_transport() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let gateway = gateway(folder.path()).await;
     let key = made_key(folder.path(), &["--direct", "--group", "work"]);
     let about = json!({ "name": "t", "version": "1" });
@@ -188,7 +189,7 @@ async fn a_group_is_served_over_every_transport() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_names_groups_with_their_urls() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let gateway = gateway(folder.path()).await;
     let key = made_key(folder.path(), &["--direct", "--admin"]);
     let text = gateway.get("/api/status", Some(&key)).await.text().await.unwrap();

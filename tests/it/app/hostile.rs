@@ -13,6 +13,7 @@ use http::StatusCode;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{Events, Running, client};
+use crate::support::data_folder::DataFolder;
 
 /// The `tools/call` messages that the server got, and its structured content.
 type Heard = Arc<Mutex<(Vec<String>, String)>>;
@@ -125,7 +126,7 @@ fn odd() -> Vec<String> {
 
 #[tokio::test]
 async fn odd_json_crosses_byte_for_byte_in_both_directions() {
-    let (folder, server) = (tempfile::tempdir().unwrap(), Server::start().await);
+    let (folder, server) = (DataFolder::new(), Server::start().await);
     // the server is newer than the client, so the translation steps run
     let mut session = Session::open(folder.path(), &server, "2024-11-05").await;
     for odd in odd() {
@@ -146,7 +147,7 @@ async fn odd_json_crosses_byte_for_byte_in_both_directions() {
 
 #[tokio::test]
 async fn invalid_or_oversized_json_is_refused_and_the_session_goes_on() {
-    let (folder, server) = (tempfile::tempdir().unwrap(), Server::start().await);
+    let (folder, server) = (DataFolder::new(), Server::start().await);
     let mut session = Session::open(folder.path(), &server, "2025-11-25").await;
     let good = r#"{"content":[{"type":"text","text":"well"}]}"#;
     good.clone_into(&mut server.heard.lock().unwrap().1);

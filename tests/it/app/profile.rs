@@ -6,7 +6,7 @@ use lockkeeper::mcp::Revision;
 use serde_json::{Value, json};
 
 use super::{Running, client, direct_key};
-use crate::translate::schemas;
+use crate::{support::data_folder::DataFolder, translate::schemas};
 
 /// The requests, the place of the entries in the answer, and their definition in the schemas.
 const ANSWERS: [(&str, &str, &str); 5] = [
@@ -76,7 +76,7 @@ impl<'a> Session<'a> {
 
 #[tokio::test]
 async fn a_client_with_the_strict_profile_gets_only_members_of_its_version() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     fs::write(folder.path().join("lockkeeper.toml"), "[clients.picky]\nprofile = \"strict\"\n").unwrap();
     let gateway = Running::start(folder.path()).await;
     let key = direct_key(folder.path());

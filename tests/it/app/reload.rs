@@ -17,6 +17,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Events, client, direct_key};
+use crate::support::data_folder::DataFolder;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 
@@ -165,7 +166,7 @@ impl Connected {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_come_change_and_go_while_clients_and_the_other_servers_stay() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let folder = folder.path();
     let kept = server(folder, "kept", "");
     write(folder, &(kept.clone() + &server(folder, "other", "")));
@@ -206,7 +207,7 @@ async fn servers_come_change_and_go_while_clients_and_the_other_servers_stay() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_file_changes_nothing_and_the_status_says_why() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let folder = folder.path();
     let kept = server(folder, "kept", "");
     write(folder, &kept);
@@ -236,7 +237,7 @@ async fn a_broken_file_changes_nothing_and_the_status_says_why() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn groups_come_and_go() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let folder = folder.path();
     let kept = server(folder, "kept", "");
     write(folder, &kept);

@@ -6,12 +6,13 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Running, client};
+use crate::support::data_folder::DataFolder;
 
 /// The schema of the extension.
 const SCHEMA: &str = include_str!("../../schema/server-card/schema.json");
 
-async fn started(conceal: &str) -> (tempfile::TempDir, Running) {
-    let folder = tempfile::tempdir().unwrap();
+async fn started(conceal: &str) -> (DataFolder, Running) {
+    let folder = DataFolder::new();
     let servers = "[backends.git]\nbuiltin = \"demo\"\n[backends.notes]\nbuiltin = \"demo\"\n[groups.work]\nservers = [\"git\"]\n";
     let config = format!("[auth]\nconceal_backends = {conceal}\n{servers}");
     fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();

@@ -3,6 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use super::{Running, client, direct_key};
+use crate::support::data_folder::DataFolder;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
@@ -28,7 +29,7 @@ async fn greeted(gateway: &Running, key: &str) -> String {
 
 #[tokio::test]
 async fn after_a_restart_a_session_opens_at_once_despite_a_slow_server() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let folder = folder.path();
     let gate = folder.join("gate");
     fs::write(&gate, "").unwrap();

@@ -12,6 +12,7 @@ use tokio_tungstenite::{
 };
 
 use super::{Response, Running, client, made_key};
+use crate::support::data_folder::DataFolder;
 
 /// Streams of one client: HTTP+SSE, the standalone stream of a session, a listen of 2026-07-28, a WebSocket.
 struct Streams {
@@ -89,7 +90,7 @@ fn key_of(data: &Path, user: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oa_116_what_a_user_or_a_key_has_open_ends_on_every_transport_and_nobody_else_is_touched() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let data = folder.path();
     let gateway = Running::start(data).await;
     let bob = made_key(data, &["--direct", "--user", "bob"]);

@@ -9,6 +9,7 @@ use tokio_tungstenite::{
 };
 
 use super::{Running, direct_key};
+use crate::support::data_folder::DataFolder;
 
 /// Opens a connection with these headers, and returns the status of a refusal, or the subprotocol and the answer to a
 /// first request.
@@ -34,7 +35,7 @@ async fn open(gateway: &Running, path: &str, headers: &[(&'static str, &str)]) -
 
 #[tokio::test]
 async fn the_upgrade_needs_a_credential_outside_of_the_url_and_a_known_origin() {
-    let data = tempfile::tempdir().unwrap();
+    let data = DataFolder::new();
     let gateway = Running::start(data.path()).await;
     let key = direct_key(data.path());
     let (bearer, page) = (format!("Bearer {key}"), format!("mcp, bearer.{key}"));

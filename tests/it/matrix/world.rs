@@ -16,11 +16,10 @@ use lockkeeper::{
 };
 use reqwest::Client;
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::{sync::oneshot, task::JoinSet};
 
 use super::{Pair, peer::Door};
-use crate::support::strict;
+use crate::support::{data_folder::DataFolder, strict};
 
 const LEGACY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
 /// Puts a server on stdio behind another transport.
@@ -51,7 +50,7 @@ pub(super) enum ServedOn {
 
 /// Servers, configuration and data of a gateway, running or not.
 pub(super) struct Site {
-    folder: TempDir,
+    folder: DataFolder,
     /// True if servers may get messages that only those of the other era understand.
     probes: bool,
     /// Ended with the test.
@@ -147,7 +146,7 @@ impl Drop for Server {
 impl Site {
     /// Starts the servers over HTTP, and writes the configuration; `limits` are lines of that section.
     pub(super) fn new(limits: &str, behind: &[Behind]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = DataFolder::new();
         let received = folder.path().join("received");
         fs::create_dir(&received).unwrap();
         let mut text = format!("[limits]\n{limits}\n");

@@ -11,7 +11,10 @@ use lockkeeper::{
 };
 use serde_json::Value;
 
-use crate::support::oauth::{Authority, HOME};
+use crate::support::{
+    data_folder::DataFolder,
+    oauth::{Authority, HOME},
+};
 
 fn text(answer: &Value, name: &str) -> String {
     answer[name].as_str().unwrap().to_owned()
@@ -45,7 +48,7 @@ async fn n_097_concurrent_processes_get_the_same_successor() {
 
 #[tokio::test]
 async fn two_gateways_on_one_database_agree_on_the_successor() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let process = async |seed| {
         let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
         let master_key = MasterKeySource::File(folder.path().join("master.key"));
@@ -113,7 +116,7 @@ async fn a_used_access_token_proves_that_the_response_arrived() {
 #[tokio::test]
 async fn oa_092_a_withdrawn_successor_ends_its_access_tokens_at_once() {
     // OA-91: another process has the access token of the lost answer in its cache, and its use is not stored yet
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let process = async |seed| {
         let storage = Storage::open(&folder.path().join("lockkeeper.db")).await.unwrap();
         let master_key = MasterKeySource::File(folder.path().join("master.key"));

@@ -12,12 +12,13 @@ use lockkeeper::{
 use tokio::{sync::oneshot, task::JoinSet};
 
 use super::{person::Person, protected_server::ProtectedServer};
+use crate::support::data_folder::DataFolder;
 
 /// Gateway and server.
 pub(super) struct World {
     pub(super) server: ProtectedServer,
     pub(super) url: String,
-    pub(super) folder: tempfile::TempDir,
+    pub(super) folder: DataFolder,
     stop: oneshot::Sender<()>,
     running: JoinSet<anyhow::Result<()>>,
 }
@@ -32,7 +33,7 @@ impl World {
     /// A gateway with this value of `auth`, and further options.
     pub(super) async fn in_mode(auth: &str, options: &str) -> Self {
         let server = ProtectedServer::start().await;
-        let folder = tempfile::tempdir().unwrap();
+        let folder = DataFolder::new();
         let text = format!("[backends.github]\nurl = \"{}\"\nauth = \"{auth}\"\n{options}\n", server.url);
         std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
         let (url, stop, running) = start(folder.path()).await;

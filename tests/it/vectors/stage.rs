@@ -7,7 +7,6 @@ use lockkeeper::{
     config::{self, CommandLineOptions, Config, Environment},
     telemetry::Telemetry,
 };
-use tempfile::TempDir;
 use tokio::{
     sync::{mpsc::UnboundedReceiver, oneshot},
     task::JoinSet,
@@ -17,7 +16,7 @@ use super::{
     plan::Plan,
     servers::{BRIDGE, Came, Servers},
 };
-use crate::matrix::world;
+use crate::{matrix::world, support::data_folder::DataFolder};
 
 /// The name of the client with the strict profile.
 pub(super) const STRICT: &str = "cli-strict";
@@ -46,7 +45,7 @@ pub(super) struct Stage {
     /// The messages that each server got.
     pub(super) came: HashMap<String, UnboundedReceiver<Came>>,
     _servers: Servers,
-    _folder: TempDir,
+    _folder: DataFolder,
     stop: oneshot::Sender<()>,
     served: JoinSet<anyhow::Result<()>>,
 }
@@ -62,7 +61,7 @@ impl Stage {
         let places: Vec<(String, Transport)> = behind.iter().map(|one| (one.name.clone(), one.transport)).collect();
         let plans = behind.into_iter().map(|one| (one.name, one.plan)).collect();
         let (servers, came) = Servers::start(plans).await;
-        let folder = tempfile::tempdir().unwrap();
+        let folder = DataFolder::new();
         fs::write(folder.path().join("lockkeeper.toml"), configuration(&servers, &places, limits) + http).unwrap();
         let data_dir = Some(folder.path().join("data"));
         let given =

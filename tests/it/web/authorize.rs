@@ -12,6 +12,7 @@ use sqlx::{Connection as _, SqliteConnection};
 use url::Url;
 
 use super::site::{CALLBACK, Site, authorize_path, encode, post};
+use crate::support::data_folder::DataFolder;
 
 #[tokio::test]
 async fn oa_071_an_app_connects_after_login_and_approval() {
@@ -272,7 +273,7 @@ async fn a_sealed_form_is_of_no_use_in_another_browser() {
 // OA-68
 #[tokio::test]
 async fn nothing_is_stored_before_a_login() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = DataFolder::new();
     let path = folder.path().join("lockkeeper.sqlite3");
     let site = Site::on(Storage::open(&path).await.unwrap()).await;
     let client = site.register("App", CALLBACK).await;
