@@ -11,7 +11,10 @@ use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
-pub use self::event::{AuditEvent, ClientEvent, GrantParties, KeyEvent, Revoker, UserChange};
+pub use self::event::{
+    AuditEvent, ClientEvent, GrantEvent, GrantParties, KeyEvent, LoginEvent, RefusalEvent, Revoker, ServerEvent,
+    UserChange, UserEvent,
+};
 use self::{
     budget::{Budgets, Cost},
     line::AuditLine,
@@ -53,8 +56,8 @@ impl Audit {
     }
 
     /// Records an event: a line in the log at once, and a row with the next [`Audit::write`].
-    pub fn record(&self, event: &AuditEvent) {
-        let line = event.line();
+    pub fn record(&self, event: impl Into<AuditEvent>) {
+        let line = event.into().line();
         line.log();
         let now = self.0.clock.now();
         let mut state = self.0.state.lock();

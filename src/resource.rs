@@ -27,7 +27,7 @@ use ticket::Tickets;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    audit::AuditEvent,
+    audit::RefusalEvent,
     model::{Binding, Caller, ClientIp, Direct, Endpoint, ParentAudience, QueryKey, Scope, Scopes, Target},
     oauth::{CredentialAccess, KeyRefusal, OAuth, VerifiedCredential, cors, policy},
     support::Timestamp,
@@ -187,11 +187,11 @@ impl Gate {
     /// Refuses a valid credential that does not open the endpoint: the reason is only recorded (`OA-108`).
     fn misplaced(&self, verified: &VerifiedCredential) -> ResourceRefusal {
         let Caller { grant, key, .. } = &*verified.caller;
-        self.oauth.audit().record(&match &verified.opens {
+        self.oauth.audit().record(match &verified.opens {
             CredentialAccess::Endpoint(own, _) => {
-                AuditEvent::TokenRefused { grant: grant.clone(), reason: format!("it is for {own} only") }
+                RefusalEvent::Token { grant: grant.clone(), reason: format!("it is for {own} only") }
             }
-            CredentialAccess::Key(_) => AuditEvent::KeyMisplaced {
+            CredentialAccess::Key(_) => RefusalEvent::KeyMisplaced {
                 key: key.clone(),
                 reason: "it is for the login page and `/sse` only: `lockkeeper keys create NAME --direct` makes a key for \
                          a program",

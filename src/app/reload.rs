@@ -85,7 +85,7 @@ impl Reloader {
         state.refused = None;
         let report = ReloadReport { changes, pending: state.pending.clone() };
         if !report.is_empty() {
-            self.oauth.audit().record(&AuditEvent::ConfigurationChanged { summary: report.summary() });
+            self.oauth.audit().record(AuditEvent::ConfigurationChanged { summary: report.summary() });
         }
         report
     }

@@ -7,7 +7,7 @@ use clap::Subcommand;
 use super::{arguments, failure::CommandFailure, process::ProcessContext, store};
 use crate::{
     app::{DataLock, DataLockError, database},
-    audit::{Audit, AuditEvent, KeyEvent},
+    audit::{Audit, KeyEvent},
     config::{DataPlaces, files},
     oauth::master_key,
     support::{OsRandom, SystemClock},
@@ -55,7 +55,7 @@ async fn rotate(process: &mut ProcessContext) -> Result<(), CommandFailure> {
     let rotated = master_key::rotate(&files::master_key(&folder), &storage, &OsRandom).await;
     if rotated.is_ok() {
         let audit = Audit::new(storage.clone(), Arc::new(SystemClock));
-        audit.record(&AuditEvent::Key(KeyEvent::MasterRotated));
+        audit.record(KeyEvent::MasterRotated);
         if let Err(error) = audit.write().await {
             tracing::warn!(%error, "the audit trail could not be written");
         }

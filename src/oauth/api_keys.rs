@@ -7,7 +7,7 @@ use super::{
     dependencies::OAuthDeps, error::OAuthError, opaque, pepper::Pepper, revocation::Revocations, usage::UsageRecorder,
 };
 use crate::{
-    audit::{AuditEvent, KeyEvent},
+    audit::{KeyEvent, RefusalEvent},
     model::{
         AllowedNetworks, ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey, Rights, Scope,
         Scopes, UserId,
@@ -136,7 +136,7 @@ impl Keys {
         // those beyond the limits are not recorded, so that a flood does not fill the log
         match (&refusal, elsewhere) {
             (KeyRefusal::Unknown, Some(key)) => self.record_elsewhere(&key, from),
-            (KeyRefusal::Unknown, None) => self.deps.audit.record(&AuditEvent::KeyRefused { from }),
+            (KeyRefusal::Unknown, None) => self.deps.audit.record(RefusalEvent::Key { from }),
             (KeyRefusal::Limited { .. } | KeyRefusal::Unavailable(_), _) => {}
         }
         Err(refusal)
@@ -204,7 +204,7 @@ impl Keys {
     pub async fn set_rights(&self, key: &KeyId, rights: &Rights) -> Result<bool, OAuthError> {
         let changed = self.deps.storage.keys().set_rights(key, rights, self.deps.now()).await?;
         if changed {
-            self.deps.audit.record(&AuditEvent::Key(KeyEvent::RightsChanged(key.clone())));
+            self.deps.audit.record(KeyEvent::RightsChanged(key.clone()));
             self.revocations.sync().await?;
         }
         Ok(changed)
@@ -212,16 +212,12 @@ impl Keys {
 
     /// Records that a valid key, or what rests on it, came from outside of its networks.
     pub(super) fn record_elsewhere(&self, key: &KeyId, from: IpAddr) {
-        self.deps.audit.record(&AuditEvent::Key(KeyEvent::Elsewhere { key: key.clone(), from }));
+        self.deps.audit.record(KeyEvent::Elsewhere { key: key.clone(), from });
     }
 
     fn record_created(&self, key: &ApiKey) {
         let ApiKey { id, user, kind, .. } = key;
-        self.deps.audit.record(&AuditEvent::Key(KeyEvent::Created {
-            key: id.clone(),
-            user: user.clone(),
-            kind: kind.word(),
-        }));
+        self.deps.audit.record(KeyEvent::Created { key: id.clone(), user: user.clone(), kind: kind.word() });
     }
 
     /// Every key, revoked ones too, oldest first.
@@ -233,7 +229,7 @@ impl Keys {
     pub async fn revoke(&self, key: &KeyId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.keys().revoke(key, self.deps.now()).await?;
         if done {
-            self.deps.audit.record(&AuditEvent::Key(KeyEvent::Revoked(key.clone())));
+            self.deps.audit.record(KeyEvent::Revoked(key.clone()));
         }
         self.revocations.sync().await?;
         Ok(done)

@@ -32,7 +32,7 @@ use super::{
     usage::UsageRecorder,
 };
 use crate::{
-    audit::AuditEvent,
+    audit::GrantEvent,
     model::{
         Client, ClientId, ClientIp, ConsentRule, Endpoint, Grant, GrantId, Registrant, Scope, Scopes, Target,
         TokenDelivery,
@@ -207,7 +207,7 @@ impl Authorization {
     /// Denies without a login for this request: the client receives `access_denied`. Nothing is stored.
     pub async fn decline(&self, transaction: &Transaction, holder: Option<&KeyHolder>) -> Redirect {
         let (client, user) = (transaction.request.client.clone(), holder.map(|holder| holder.user.clone()));
-        self.deps.audit.record(&AuditEvent::Denial { user, client });
+        self.deps.audit.record(GrantEvent::Denied { user, client });
         transaction.request.deny().redirect(&self.deps, holder).await
     }
 
@@ -286,7 +286,7 @@ impl Authorization {
         holder: Option<&KeyHolder>,
     ) -> Result<Redirect, AuthorizationError> {
         let request = self.take_request(id, browser).await?;
-        self.deps.audit.record(&AuditEvent::Denial {
+        self.deps.audit.record(GrantEvent::Denied {
             user: holder.map(|holder| holder.user.clone()),
             client: request.client.clone(),
         });
@@ -341,7 +341,7 @@ impl Authorization {
             self.registrations.give_back(&network, now);
         }
         let Grant { id, user, client, endpoint, scopes, .. } = grant;
-        self.deps.audit.record(&AuditEvent::Consent { user, client, grant: id, endpoint, scopes });
+        self.deps.audit.record(GrantEvent::Approved { user, client, grant: id, endpoint, scopes });
         Ok(())
     }
 }

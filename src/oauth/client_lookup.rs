@@ -12,7 +12,7 @@ use super::{
     error::OAuthError,
 };
 use crate::{
-    audit::{AuditEvent, ClientEvent},
+    audit::ClientEvent,
     fetch::DocumentError,
     model::{Client, ClientId, ClientIp, Registrant},
     storage::StoredDocument,
@@ -120,7 +120,7 @@ pub(super) async fn keep(deps: &OAuthDeps, client: &Client) -> Result<(), OAuthE
     let Registrant::Document(consented) = &client.registrant else { return Ok(()) };
     let void = deps.storage.client_documents().keep(client, consented).await?;
     if void > 0 {
-        deps.audit.record(&AuditEvent::Client(ClientEvent::DocumentChanged(client.id.clone())));
+        deps.audit.record(ClientEvent::DocumentChanged(client.id.clone()));
     }
     Ok(())
 }
@@ -151,5 +151,5 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
 /// The log alone has the reason: strangers who could read it would learn of this network (`OA-53`).
 fn refused(deps: &OAuthDeps, client: &ClientId, problem: &DocumentProblem) {
     let (client, reason) = (client.clone(), problem.to_string());
-    deps.audit.record(&AuditEvent::Client(ClientEvent::DocumentRefused { client, reason }));
+    deps.audit.record(ClientEvent::DocumentRefused { client, reason });
 }

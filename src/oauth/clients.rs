@@ -10,7 +10,7 @@ use super::{
     revocation::Revocations,
 };
 use crate::{
-    audit::{AuditEvent, ClientEvent},
+    audit::ClientEvent,
     model::{
         AllowedNetworks, ApiKey, Client, ClientAuth, ClientId, ClientKeys, ConsentRule, GrantType, KeyAccount,
         NewAccount, Registrant, Rights,
@@ -103,7 +103,7 @@ impl RegisteredClients {
             created: self.deps.now(),
         };
         self.deps.storage.clients().add_by_operator(&client).await?;
-        self.deps.audit.record(&AuditEvent::Client(ClientEvent::Created(client.id.clone())));
+        self.deps.audit.record(ClientEvent::Created(client.id.clone()));
         let account = match new.service {
             Some(ServiceAccount { rights, expires, networks }) => {
                 let account = KeyAccount::Service { client: client.id.clone() };
@@ -148,7 +148,7 @@ impl RegisteredClients {
     pub async fn restore(&self, client: &ClientId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.clients().restore(client, self.deps.now()).await?;
         if done {
-            self.deps.audit.record(&AuditEvent::Client(ClientEvent::Restored(client.clone())));
+            self.deps.audit.record(ClientEvent::Restored(client.clone()));
         }
         Ok(done)
     }
@@ -158,7 +158,7 @@ impl RegisteredClients {
     pub async fn revoke(&self, client: &ClientId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.clients().revoke(client, self.deps.now()).await?;
         if done {
-            self.deps.audit.record(&AuditEvent::Client(ClientEvent::Revoked(client.clone())));
+            self.deps.audit.record(ClientEvent::Revoked(client.clone()));
         }
         self.revocations.sync().await?;
         Ok(done)

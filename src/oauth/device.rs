@@ -22,7 +22,7 @@ use super::{
     usage::UsageRecorder,
 };
 use crate::{
-    audit::{AuditEvent, KeyEvent},
+    audit::{GrantEvent, KeyEvent},
     model::{Client, ClientIp, ConcealBackends, Endpoint, Grant, GrantId, GrantType, KeyId, Scopes, TokenDelivery},
     storage::{DeviceRow, NewDeviceRow},
     support::{Digest, Secret, limits::Buckets},
@@ -220,7 +220,7 @@ impl DeviceAuthorizations {
             // OA-42: registrations that somebody consents to do not count
             self.registrations.give_back(&network, now);
         }
-        self.deps.audit.record(&AuditEvent::Consent {
+        self.deps.audit.record(GrantEvent::Approved {
             user: grant.user,
             client: grant.client,
             grant: grant.id,
@@ -238,7 +238,7 @@ impl DeviceAuthorizations {
         let (Some(client), true) = (client, denied.map_err(OAuthError::from)?) else {
             return Err(DeviceRefusal::Unknown);
         };
-        self.deps.audit.record(&AuditEvent::Denial { user: Some(holder.user.clone()), client: client.id });
+        self.deps.audit.record(GrantEvent::Denied { user: Some(holder.user.clone()), client: client.id });
         Ok(client.name)
     }
 
@@ -252,11 +252,11 @@ impl DeviceAuthorizations {
         }
         let found = self.deps.storage.device_authorizations().find_by_user_code(&self.mac(code), now).await;
         let Some(row) = found.map_err(OAuthError::from)? else {
-            self.deps.audit.record(&AuditEvent::Key(KeyEvent::DeviceCodeRefused {
+            self.deps.audit.record(KeyEvent::DeviceCodeRefused {
                 key: holder.key.clone(),
                 user: holder.user.clone(),
                 from,
-            }));
+            });
             return Err(DeviceRefusal::Unknown);
         };
         self.wrong_of.give_back(&holder.key, now);

@@ -14,7 +14,7 @@ use super::{
     logged_reason::{ClientProblem, GrantProblem},
 };
 use crate::{
-    audit::{Audit, AuditEvent},
+    audit::{Audit, RefusalEvent},
     storage,
     support::NotSealedHere,
 };
@@ -219,7 +219,7 @@ impl RefusedRequest {
 /// Records the refusal of a response, if it is one.
 pub(super) async fn record_refusal(State(audit): State<Audit>, mut response: Response) -> Response {
     if let Some(RefusedRequest { error, reason }) = response.extensions_mut().remove() {
-        audit.record(&AuditEvent::RequestRefused { error, reason });
+        audit.record(RefusalEvent::Request { error, reason });
     }
     response
 }

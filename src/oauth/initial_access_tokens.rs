@@ -9,7 +9,7 @@ use super::{
     opaque,
 };
 use crate::{
-    audit::{AuditEvent, ClientEvent},
+    audit::ClientEvent,
     model::{ClientIp, InitialAccessToken, InitialAccessTokenId},
     support::{Secret, Timestamp, limits::Buckets, printable_name},
 };
@@ -60,7 +60,7 @@ impl InitialAccessTokens {
             revoked: None,
         };
         self.deps.storage.initial_access_tokens().add(&token, &secret.digest()).await?;
-        self.deps.audit.record(&AuditEvent::Client(ClientEvent::RegistrationAllowed(token.id.clone())));
+        self.deps.audit.record(ClientEvent::RegistrationAllowed(token.id.clone()));
         Ok((token, secret))
     }
 
@@ -73,7 +73,7 @@ impl InitialAccessTokens {
     pub async fn revoke(&self, id: &InitialAccessTokenId) -> Result<bool, OAuthError> {
         let done = self.deps.storage.initial_access_tokens().revoke(id, self.deps.now()).await?;
         if done {
-            self.deps.audit.record(&AuditEvent::Client(ClientEvent::RegistrationDisallowed(id.clone())));
+            self.deps.audit.record(ClientEvent::RegistrationDisallowed(id.clone()));
         }
         Ok(done)
     }

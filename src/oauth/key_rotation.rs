@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{api_keys::Keys, error::OAuthError, opaque};
 use crate::{
-    audit::{AuditEvent, KeyEvent},
+    audit::KeyEvent,
     model::{ApiKey, KeyId, KeyKind, KeyRotation, RotatedUser, UserId},
     support::Secret,
 };
@@ -40,7 +40,7 @@ impl Keys {
             return Ok(None);
         }
         let (successor, user) = (key.id.clone(), key.user.clone());
-        self.deps.audit.record(&AuditEvent::Key(KeyEvent::Rotated { key: old.clone(), successor, user }));
+        self.deps.audit.record(KeyEvent::Rotated { key: old.clone(), successor, user });
         self.revocations.sync().await?;
         Ok(Some((key, text)))
     }

@@ -18,7 +18,7 @@ use super::{
     redirect_uri::RedirectUri,
 };
 use crate::{
-    audit::{AuditEvent, ClientEvent},
+    audit::ClientEvent,
     model::{Client, ClientAuth, ClientId, ClientIp, ClientKeys, GrantType, Registrant, Registration, Scopes},
     storage::{NewClient, RegistrationOutcome, UnusedLimits},
     support::{Digest, Secret, Timestamp, limits::Buckets, printable_name},
@@ -161,7 +161,7 @@ impl Registrations {
         match &added {
             Ok((id, _)) if *id == new => {
                 let client = id.clone();
-                self.deps.audit.record(&AuditEvent::Client(ClientEvent::RegisteredByToken { client, token }));
+                self.deps.audit.record(ClientEvent::RegisteredByToken { client, token });
             }
             // no client was added
             Ok(_) | Err(_) => self.tokens.give_back(&token).await?,
@@ -192,17 +192,13 @@ impl Registrations {
         match added? {
             RegistrationOutcome::Added => {
                 let Client { id, name, .. } = new.client;
-                self.deps.audit.record(&AuditEvent::Client(ClientEvent::Registered {
-                    client: id.clone(),
-                    name,
-                    from: from.0,
-                }));
+                self.deps.audit.record(ClientEvent::Registered { client: id.clone(), name, from: from.0 });
                 Ok((id, now))
             }
             // it uses no space
             RegistrationOutcome::Known(id, created) => {
                 self.limits.give_back(&network, now);
-                self.deps.audit.record(&AuditEvent::Client(ClientEvent::Known { client: id.clone(), from: from.0 }));
+                self.deps.audit.record(ClientEvent::Known { client: id.clone(), from: from.0 });
                 Ok((id, created))
             }
             RegistrationOutcome::Revoked => Err(ErrorResponse::ClientRevoked),

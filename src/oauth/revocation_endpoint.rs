@@ -15,7 +15,7 @@ use super::{
     signing::SigningKeys,
 };
 use crate::{
-    audit::{AuditEvent, GrantParties, Revoker},
+    audit::{GrantEvent, GrantParties, Revoker},
     model::{Client, ClientId, GrantId, UserId},
     storage::Revocation,
     support::{Digest, Timestamp},
@@ -48,7 +48,7 @@ impl RevocationEndpoint {
         if let Some(grant) = grant.filter(|grant| grant.client == client.id) {
             self.revocations.end_grant(&grant.id).await?;
             let by = Revoker::Client(client.id.clone());
-            self.deps.audit.record(&AuditEvent::GrantRevoked { grant: grant.id, user: Some(grant.user), by });
+            self.deps.audit.record(GrantEvent::Revoked { grant: grant.id, user: Some(grant.user), by });
         }
         Ok(())
     }
@@ -62,7 +62,7 @@ impl RevocationEndpoint {
         }
         self.deps.storage.revocations().revoke_token(&claims.jti, Timestamp::from_seconds(claims.exp), now).await?;
         let (grant, user) = (GrantId::new(claims.gid), UserId::new(claims.sub));
-        self.deps.audit.record(&AuditEvent::TokenRevoked(GrantParties { grant, user, client: client.id.clone() }));
+        self.deps.audit.record(GrantEvent::TokenRevoked(GrantParties { grant, user, client: client.id.clone() }));
         self.revocations.index().revoke(&Revocation::Token(claims.jti));
         Ok(())
     }

@@ -19,7 +19,7 @@ pub use self::{
 };
 use super::{dependencies::OAuthDeps, error::OAuthError};
 use crate::{
-    audit::{AuditEvent, KeyEvent},
+    audit::KeyEvent,
     support::{SealingKey, Secret},
 };
 
@@ -100,7 +100,7 @@ impl SigningKeys {
             let key = generate(&self.master, &*self.deps.random, signs_from)?;
             let last = keys.last().map(|last| last.kid.as_str());
             if self.deps.storage.signing_keys().add_behind(last, &key, now).await? {
-                self.deps.audit.record(&AuditEvent::Key(KeyEvent::SigningCreated(key.kid)));
+                self.deps.audit.record(KeyEvent::SigningCreated(key.kid));
             }
         }
     }
@@ -112,7 +112,7 @@ impl SigningKeys {
         let other = generate(&self.master, &*self.deps.random, now)?;
         let done = self.deps.storage.signing_keys().withdraw(kid, &other, now).await?;
         if done {
-            self.deps.audit.record(&AuditEvent::Key(KeyEvent::SigningWithdrawn(kid.to_owned())));
+            self.deps.audit.record(KeyEvent::SigningWithdrawn(kid.to_owned()));
         }
         Ok(done)
     }

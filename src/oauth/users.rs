@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{dependencies::OAuthDeps, error::OAuthError, revocation::Revocations};
 use crate::{
-    audit::{AuditEvent, UserChange},
+    audit::{UserChange, UserEvent},
     model::{UserId, UserOverview},
 };
 
@@ -44,7 +44,7 @@ impl Users {
 
     async fn changed(&self, user: &UserId, change: UserChange, done: bool) -> Result<bool, OAuthError> {
         if done {
-            self.deps.audit.record(&AuditEvent::User(user.clone(), change));
+            self.deps.audit.record(UserEvent { user: user.clone(), change });
             self.revocations.sync().await?;
         }
         Ok(done)

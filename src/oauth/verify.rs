@@ -25,7 +25,7 @@ use super::{
     usage::UsageRecorder,
 };
 use crate::{
-    audit::AuditEvent,
+    audit::RefusalEvent,
     model::{AllowedNetworks, Caller, ClientId, Direct, Endpoint, GrantId, Scopes},
     storage::Revocation,
     support::{Digest, FastHash, Timestamp},
@@ -211,7 +211,7 @@ impl Verifier {
     /// Refuses an access token: the reason is only recorded (`OA-108`).
     fn refused(&self, reason: &str, grant: Option<&str>) -> Option<VerifiedCredential> {
         let grant = grant.map(GrantId::new);
-        self.deps.audit.record(&AuditEvent::TokenRefused { grant, reason: reason.to_owned() });
+        self.deps.audit.record(RefusalEvent::Token { grant, reason: reason.to_owned() });
         None
     }
 

@@ -18,7 +18,7 @@ use super::{
     ticket::{self, TicketRefusal},
 };
 use crate::{
-    audit::AuditEvent,
+    audit::ServerEvent,
     model::{BackendId, UserId},
     oauth_client::{
         BearerChallenge, Discovered, LoginError, OAuthHttp, OpenAuthorization, RegisteredClient, TokenSource, discover,
@@ -180,7 +180,7 @@ impl Logins {
         let reach = (server.url.clone(), server.client.network);
         let connection = AccountTokens { tokens: exchanged?, source, client, server: reach };
         connection.add(&self.context, (user, backend, server.digest)).await?;
-        self.context.audit.record(&AuditEvent::UpstreamConnected(user.clone(), backend.clone()));
+        self.context.audit.record(ServerEvent::Connected(user.clone(), backend.clone()));
         self.keepers.logged_in(user, backend);
         Ok(LoginOutcome::Connected(next))
     }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     account_tokens::AccountTokens, assertion, context::UpstreamContext, error::UpstreamError, servers::ProtectedServers,
 };
-use crate::{audit::AuditEvent, model::AccessEffect, storage::WithdrawnTokenRow};
+use crate::{audit::ServerEvent, model::AccessEffect, storage::WithdrawnTokenRow};
 
 /// Interval between two looks.
 const POLL: Duration = Duration::from_millis(500);
@@ -61,8 +61,8 @@ impl Withdrawal {
         }
         for row in self.context.storage.upstream_tokens().withdrawn().await? {
             if row.is_new() {
-                let ended = AuditEvent::UpstreamDisconnected(row.user.clone(), row.backend.clone());
-                self.context.audit.record(&ended);
+                let ended = ServerEvent::Disconnected(row.user.clone(), row.backend.clone());
+                self.context.audit.record(ended);
                 self.context.announce((&row.user, &row.backend), AccessEffect::Ended);
             }
             if row.attempts == 0 || is_rare || row.is_given_up() {

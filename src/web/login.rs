@@ -19,7 +19,7 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
-    audit::AuditEvent,
+    audit::LoginEvent,
     oauth::{KeyHolder, KeyRefusal, UserCode},
     support::Secret,
 };
@@ -99,7 +99,7 @@ pub(super) async fn log_out(
     visitor.spend(Purpose::Account, &form.token).await?;
     let user = visitor.holder().await?.map(|holder| holder.user);
     visitor.log_out().await?;
-    state.oauth.audit().record(&AuditEvent::Logout { user });
+    state.oauth.audit().record(LoginEvent::LoggedOut { user });
     Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
 }
 
@@ -114,7 +114,7 @@ pub(super) async fn check(
     match state.oauth.keys().authenticate(key.expose().trim(), visitor.from).await {
         Ok(holder) => {
             let (user, key) = (holder.user.clone(), holder.key.clone());
-            state.oauth.audit().record(&AuditEvent::Login { user, key });
+            state.oauth.audit().record(LoginEvent::LoggedIn { user, key });
             Ok(Ok(holder))
         }
         Err(KeyRefusal::Unknown) => Ok(Err(LoginFailure::wrong())),

@@ -18,7 +18,7 @@ use super::{
     posted_form::PostedForm, problem::Problem, state::WebState, visitor::Visitor,
 };
 use crate::{
-    audit::AuditEvent,
+    audit::LoginEvent,
     model::{AllowedNetworks, KeyAccount, LoginProvider, NewAccount},
     oauth::{AccountEntry, Browser, KeyHolder, LoginPrompt, form::Params},
     openid::{FinishedLogin, LoginAnswer, OpenIdError, Person, ProviderPrompt},
@@ -179,7 +179,7 @@ async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin)
         logins.bind(&login).await.map_err(|error| Problem::from_storage(&error))?;
     }
     let (user, key) = (holder.user.clone(), holder.key.clone());
-    state.oauth.audit().record(&AuditEvent::Login { user, key });
+    state.oauth.audit().record(LoginEvent::LoggedIn { user, key });
     Ok(holder)
 }
 
@@ -201,7 +201,7 @@ fn set_cookies(answer: &mut Response, cookies: Vec<HeaderValue>) {
 
 fn refuse(state: &WebState, provider: &str, reason: &str) {
     let (provider, reason) = (provider.to_owned(), reason.to_owned());
-    state.oauth.audit().record(&AuditEvent::LoginRefused { provider, reason });
+    state.oauth.audit().record(LoginEvent::Refused { provider, reason });
 }
 
 const AGAIN: &str = "Go back to the app that you want to connect, or to the login page, and start again.";

@@ -8,7 +8,7 @@ use super::{
     response::{AuthorizationError, Redirect, Trust},
 };
 use crate::{
-    audit::{Audit, AuditEvent},
+    audit::{Audit, RefusalEvent},
     model::{Client, ClientAuth, ClientId, ClientIp, ConcealBackends, ConsentRule, Endpoint, Registrant, Scopes},
     oauth::{
         client_lookup,
@@ -208,7 +208,7 @@ impl Rejected {
             Self::Page(refusal) => (refusal.error, &refusal.description),
             Self::Client(answer) => (answer.error, &answer.description),
         };
-        audit.record(&AuditEvent::RequestRefused { error, reason: reason.clone() });
+        audit.record(RefusalEvent::Request { error, reason: reason.clone() });
     }
 }
 

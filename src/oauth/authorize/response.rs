@@ -4,7 +4,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    audit::{Audit, AuditEvent},
+    audit::{Audit, RefusalEvent},
     oauth::{client_lookup::ClientRefusal, error::OAuthError},
 };
 
@@ -67,7 +67,7 @@ impl AuthorizationError {
 
     /// Records the error with its reason and returns it.
     pub(super) fn logged(self, audit: &Audit) -> Self {
-        audit.record(&AuditEvent::RequestRefused { error: self.error, reason: self.description.clone() });
+        audit.record(RefusalEvent::Request { error: self.error, reason: self.description.clone() });
         self
     }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::issuer::{Issued, Issuer};
 use crate::{
-    audit::{AuditEvent, ClientEvent, GrantParties},
+    audit::{GrantEvent, GrantParties},
     model::{Client, ClientAuth, ClientId, ClientIp, Grant, GrantId, KeyAccount, Registrant, Scopes, TokenDelivery},
     oauth::{
         api_keys::{AccountEntry, Keys},
@@ -72,7 +72,7 @@ impl ClientCredentialsGrant {
         let until = (now + settings.policy.access_token_lifetime).min(end);
         let grant = deps.storage.grants().of_service(&grant, until).await?;
         let generation = opaque::base62(&*deps.random, 16);
-        deps.audit.record(&AuditEvent::Client(ClientEvent::ServiceToken(GrantParties::of(&grant))));
+        deps.audit.record(GrantEvent::ServiceToken(GrantParties::of(&grant)));
         Ok(self.issuer.issue(&grant, grant.scopes.clone(), &generation, now)?)
     }
 }

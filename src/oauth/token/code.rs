@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::issuer::{Issued, Issuer, narrowed};
 use crate::{
-    audit::{AuditEvent, GrantParties},
+    audit::{GrantEvent, GrantParties},
     model::{Client, ClientIp, Grant, GrantType},
     oauth::{
         error::ErrorResponse, form::Params, logged_reason::GrantProblem, opaque, pkce::CodeChallenge,
@@ -57,13 +57,13 @@ impl CodeGrant {
         if !deps.storage.codes().redeem(&digest, &grant.id, new.as_ref(), now).await? {
             return self.code_replayed(&grant).await;
         }
-        deps.audit.record(&AuditEvent::CodeRedeemed(GrantParties::of(&grant)));
+        deps.audit.record(GrantEvent::CodeRedeemed(GrantParties::of(&grant)));
         Ok(Issued { refresh: token, ..issued })
     }
 
     /// RFC 6749 4.1.2: the second use of a valid code means theft; everything issued for it is revoked.
     async fn code_replayed(&self, grant: &Grant) -> Result<Issued, ErrorResponse> {
-        self.issuer.deps.audit.record(&AuditEvent::CodeReplayed(GrantParties::of(grant)));
+        self.issuer.deps.audit.record(GrantEvent::CodeReplayed(GrantParties::of(grant)));
         self.revocations.end_grant(&grant.id).await?;
         Err(ErrorResponse::InvalidGrant(GrantProblem::CodeReplayed(grant.id.clone())))
     }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::issuer::{Issued, Issuer};
 use crate::{
-    audit::{AuditEvent, GrantParties},
+    audit::{GrantEvent, GrantParties},
     model::{Client, ClientIp, GrantType},
     oauth::{device::INTERVAL, error::ErrorResponse, form::Params, logged_reason::GrantProblem, opaque},
     support::{Digest, limits::Buckets},
@@ -58,7 +58,7 @@ impl DeviceGrant {
         if !deps.storage.device_authorizations().redeem(&digest, &grant.id, new.as_ref(), now).await? {
             return Err(ErrorResponse::InvalidGrant(GrantProblem::DeviceReplayed(grant.id)));
         }
-        deps.audit.record(&AuditEvent::CodeRedeemed(GrantParties::of(&grant)));
+        deps.audit.record(GrantEvent::CodeRedeemed(GrantParties::of(&grant)));
         Ok(Issued { refresh: token, ..issued })
     }
 }

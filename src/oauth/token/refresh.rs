@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::issuer::{Issued, Issuer, narrowed};
 use crate::{
-    audit::{AuditEvent, GrantParties},
+    audit::{GrantEvent, GrantParties},
     model::{Client, ClientIp, Grant, GrantId},
     oauth::{
         dependencies::OAuthDeps,
@@ -125,7 +125,7 @@ impl RefreshGrant {
 
     /// RFC 9700 4.14.2: two parties hold tokens of one family, so the family is revoked.
     async fn refresh_reused(&self, grant: &Grant) -> Result<(Secret, String), ErrorResponse> {
-        self.deps.audit.record(&AuditEvent::RefreshReused(GrantParties::of(grant)));
+        self.deps.audit.record(GrantEvent::RefreshReused(GrantParties::of(grant)));
         self.revocations.end_grant(&grant.id).await?;
         Err(ErrorResponse::InvalidGrant(GrantProblem::TokenReused(grant.id.clone())))
     }

@@ -1,0 +1,97 @@
+//! OAuth clients: registrations, and the documents that describe them. Know nothing of tokens.
+
+use std::net::IpAddr;
+
+use crate::{
+    audit::line::AuditLine,
+    model::{ClientId, InitialAccessTokenId},
+};
+
+/// An event of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientEvent {
+    /// A client registered.
+    Registered {
+        /// Its id.
+        client: ClientId,
+        /// The name that it claims.
+        name: String,
+        /// Its address.
+        from: IpAddr,
+    },
+    /// A client registered as it had before.
+    Known {
+        /// Its id.
+        client: ClientId,
+        /// Its address.
+        from: IpAddr,
+    },
+    /// A client registered with an initial access token.
+    RegisteredByToken {
+        /// Its id.
+        client: ClientId,
+        /// The id of the token.
+        token: InitialAccessTokenId,
+    },
+    /// The operator created an initial access token.
+    RegistrationAllowed(InitialAccessTokenId),
+    /// The operator revoked an initial access token.
+    RegistrationDisallowed(InitialAccessTokenId),
+    /// The operator registered a client.
+    Created(ClientId),
+    /// The operator revoked a client.
+    Revoked(ClientId),
+    /// The operator restored a client.
+    Restored(ClientId),
+    /// The metadata document of a client cannot be used.
+    DocumentRefused {
+        /// Its URL, the id of the client.
+        client: ClientId,
+        /// The reason, which the client is not told.
+        reason: String,
+    },
+    /// Members that people consented to changed in the metadata document of a client: its grants are revoked.
+    DocumentChanged(ClientId),
+}
+
+// === impl ClientEvent ===
+
+impl ClientEvent {
+    pub(super) fn line(&self) -> AuditLine {
+        use AuditLine as L;
+        match self {
+            Self::Registered { client, name, from } => L::new("client_registered", "client registered")
+                .with("client", client)
+                .with("name", name)
+                .with("ip", from),
+            Self::Known { client, from } => {
+                L::new("client_known", "client registered again").with("client", client).with("ip", from)
+            }
+            Self::RegisteredByToken { client, token } => {
+                L::new("initial_access_token_used", "client registered with an initial access token")
+                    .with("client", client)
+                    .with("key", token)
+            }
+            Self::RegistrationAllowed(token) => {
+                L::new("initial_access_token_created", "initial access token created").with("key", token)
+            }
+            Self::RegistrationDisallowed(token) => {
+                L::new("initial_access_token_revoked", "initial access token revoked").with("key", token)
+            }
+            Self::Created(client) => {
+                L::new("client_created", "client registered by the operator").with("client", client)
+            }
+            Self::Revoked(client) => L::new("client_revoked", "client revoked").with("client", client),
+            Self::Restored(client) => L::new("client_restored", "client restored").with("client", client),
+            Self::DocumentRefused { client, reason } => {
+                L::new("client_document_refused", "the metadata document of a client was not accepted")
+                    .with("client", client)
+                    .with("reason", reason)
+            }
+            Self::DocumentChanged(client) => {
+                L::new("client_document_changed", "a client changed its metadata document; its grants are revoked")
+                    .with("client", client)
+            }
+        }
+    }
+}

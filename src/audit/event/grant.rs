@@ -1,0 +1,148 @@
+//! Grants from their consent to their end, with the codes and tokens that rest on them. Know nothing of requests.
+
+use std::fmt;
+
+use crate::{
+    audit::line::AuditLine,
+    model::{ClientId, Endpoint, Grant, GrantId, KeyId, Scopes, UserId},
+};
+
+/// An event of a grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GrantEvent {
+    /// A person approved a client.
+    Approved {
+        /// The user.
+        user: UserId,
+        /// The client.
+        client: ClientId,
+        /// The grant that this made.
+        grant: GrantId,
+        /// The endpoint that it opens.
+        endpoint: Endpoint,
+        /// Its scopes.
+        scopes: Scopes,
+    },
+    /// A person denied a client; without a login nobody knows who.
+    Denied {
+        /// The user.
+        user: Option<UserId>,
+        /// The client.
+        client: ClientId,
+    },
+    /// A code became tokens.
+    CodeRedeemed(GrantParties),
+    /// A code came a second time: its grant is revoked.
+    CodeReplayed(GrantParties),
+    /// A refresh token came again after its successor: its grant is revoked.
+    RefreshReused(GrantParties),
+    /// The service account of a client got a token.
+    ServiceToken(GrantParties),
+    /// A client revoked one access token.
+    TokenRevoked(GrantParties),
+    /// A grant was revoked.
+    Revoked {
+        /// The grant.
+        grant: GrantId,
+        /// The user, if it was the one who gave it.
+        user: Option<UserId>,
+        /// Revoker.
+        by: Revoker,
+    },
+    /// Several grants were revoked at once.
+    SeveralRevoked {
+        /// Of this user; `None`: of any.
+        user: Option<UserId>,
+        /// To this client; `None`: to any.
+        client: Option<ClientId>,
+        /// Their number.
+        count: u64,
+        /// Revoker.
+        by: Revoker,
+    },
+}
+
+/// The parties of a grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantParties {
+    /// The grant.
+    pub grant: GrantId,
+    /// Its user.
+    pub user: UserId,
+    /// Its client.
+    pub client: ClientId,
+}
+
+/// Revoker of something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Revoker {
+    /// The operator, on the command line.
+    Operator,
+    /// A person, with this key.
+    Holder(KeyId),
+    /// The client.
+    Client(ClientId),
+    /// The OpenID provider of this issuer, which reported a logout or ended a login.
+    Provider(String),
+}
+
+// === impl GrantEvent ===
+
+impl GrantEvent {
+    pub(super) fn line(&self) -> AuditLine {
+        use AuditLine as L;
+        match self {
+            Self::Approved { user, client, grant, endpoint, scopes } => L::new("consent", "authorization approved")
+                .with("user", user)
+                .with("client", client)
+                .with("grant", grant)
+                .with("endpoint", endpoint)
+                .with("scopes", scopes),
+            Self::Denied { user, client } => {
+                L::new("denial", "authorization denied").maybe("user", user.as_ref()).with("client", client)
+            }
+            Self::CodeRedeemed(parties) => parties.line(L::new("code_redeemed", "code redeemed")),
+            Self::CodeReplayed(parties) => {
+                parties.line(L::alarming("code_replayed", "code used twice; the grant is revoked"))
+            }
+            Self::RefreshReused(parties) => {
+                parties.line(L::alarming("refresh_reused", "refresh token reused; the grant is revoked"))
+            }
+            Self::ServiceToken(parties) => parties.line(L::new("service_token", "token issued to a service account")),
+            Self::TokenRevoked(parties) => parties.line(L::new("token_revoked", "access token revoked by its client")),
+            Self::Revoked { grant, user, by } => L::new("grant_revoked", "grant revoked")
+                .maybe("user", user.as_ref())
+                .with("grant", grant)
+                .with("by", by),
+            Self::SeveralRevoked { user, client, count, by } => L::new("grants_revoked", "grants revoked")
+                .maybe("user", user.as_ref())
+                .maybe("client", client.as_ref())
+                .with("count", count)
+                .with("by", by),
+        }
+    }
+}
+
+// === impl GrantParties ===
+
+impl GrantParties {
+    /// The parties of this grant.
+    pub fn of(grant: &Grant) -> Self {
+        Self { grant: grant.id.clone(), user: grant.user.clone(), client: grant.client.clone() }
+    }
+
+    fn line(&self, line: AuditLine) -> AuditLine {
+        line.with("user", &self.user).with("client", &self.client).with("grant", &self.grant)
+    }
+}
+
+impl fmt::Display for Revoker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operator => f.write_str("operator"),
+            Self::Holder(key) => write!(f, "key {key}"),
+            Self::Client(client) => write!(f, "client {client}"),
+            Self::Provider(issuer) => write!(f, "provider {issuer}"),
+        }
+    }
+}
