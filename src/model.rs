@@ -30,6 +30,7 @@ pub mod status;
 pub mod tool_rules;
 pub mod transport;
 pub mod user;
+pub mod user_secret;
 
 pub use allowed_networks::AllowedNetworks;
 pub use api_key::{ApiKey, Direct, KeyAccount, KeyKind, KeyRotation, NewAccount, NewKey, Rotated, RotatedUser};
@@ -66,3 +67,4 @@ pub use transport::{
     Delivery, Descriptors, HeaderParams, HttpSpec, SocketAddress, StdioSpec, TransportAbilities, TransportSpec,
 };
 pub use user::UserOverview;
+pub use user_secret::{InvalidSecretName, InvalidUserSecret, MAX_USER_SECRET, SecretName, SecretValues, user_secret};

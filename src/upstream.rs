@@ -1,8 +1,9 @@
-//! The gateway as an OAuth client of protected servers, for each of its users (`UP-1` to `UP-11`): connects a user's
-//! account, keeps and refreshes the tokens in the vault, revokes them. Knows nothing of MCP messages and of pages.
+//! What users give to servers behind the gateway. The gateway as an OAuth client of protected servers, for each of its
+//! users (`UP-1` to `UP-11`): connects a user's account, keeps and refreshes the tokens in the vault, revokes them; and the
+//! secrets that users enter. Knows nothing of MCP messages and of pages.
 //!
-//! A login belongs to a user and a server. [`Upstream::access`] gives servers to `backend`; [`Upstream::connections`] and
-//! [`Upstream::logins`] are for pages and commands.
+//! A login belongs to a user and a server, a secret to a user and a name. [`Upstream::access`] gives servers to `backend`;
+//! [`Upstream::connections`], [`Upstream::logins`] and [`Upstream::secrets`] are for pages and commands.
 
 mod access;
 mod account_tokens;
@@ -20,12 +21,17 @@ mod recent_discoveries;
 mod servers;
 mod sign_assertion;
 mod ticket;
+mod user_secrets;
 mod withdrawal;
 
 use std::{fmt, sync::Arc};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::{
+    access::AccessSources, context::UpstreamContext, keepers::Keepers, servers::ProtectedServers,
+    withdrawal::Withdrawal,
+};
 pub use self::{
     connections::{ConnectionView, Connections, LoginView},
     context::UpstreamDeps,
@@ -33,8 +39,8 @@ pub use self::{
     login::{LoginOutcome, LoginPreview, LoginProblem, Logins, ServerLogin},
     sign_assertion::SignAssertion,
     ticket::TicketRefusal,
+    user_secrets::{SecretView, UserSecrets},
 };
-use self::{context::UpstreamContext, keepers::Keepers, servers::ProtectedServers, withdrawal::Withdrawal};
 use crate::model::{BackendSpec, ServerAccess};
 pub use crate::oauth_client::LoginError;
 
@@ -48,6 +54,7 @@ struct UpstreamServices {
     access: ServerAccess,
     connections: Connections,
     logins: Logins,
+    secrets: UserSecrets,
 }
 
 // === impl Upstream ===
@@ -66,10 +73,13 @@ impl Upstream {
         let context = UpstreamContext::new(deps)?;
         let servers = Arc::new(ProtectedServers::new(specs));
         let keepers = Arc::new(Keepers::new(context.clone(), (tracker, cancel)));
-        let access = access::server_access(&context, &keepers);
+        let secrets = UserSecrets::new(context.clone(), specs);
+        let (of_servers, of_users) = (Arc::clone(&servers), Arc::clone(&keepers));
+        let sources = AccessSources { servers: of_servers, keepers: of_users, secrets: secrets.clone() };
+        let access = access::server_access(&context, &sources);
         let connections = Connections::new(context.clone(), Arc::clone(&servers));
         let logins = Logins::new(context.clone(), Arc::clone(&servers), Arc::clone(&keepers));
-        Ok(Self(Arc::new(UpstreamServices { context, servers, access, connections, logins })))
+        Ok(Self(Arc::new(UpstreamServices { context, servers, access, connections, logins, secrets })))
     }
 
     /// Access to the servers, for those who connect to them.
@@ -87,6 +97,11 @@ impl Upstream {
         &self.0.logins
     }
 
+    /// The secrets that users enter.
+    pub fn secrets(&self) -> &UserSecrets {
+        &self.0.secrets
+    }
+
     /// The metadata document of the gateway as a client, for a server (`UP-4`).
     pub fn client_metadata(&self, file: &str) -> Option<serde_json::Value> {
         metadata::document(&self.0.context.issuer, file)
@@ -95,11 +110,12 @@ impl Upstream {
     /// Replaces the servers: tokens for those that are gone, or have another address, end (`UP-10`).
     pub fn replace_servers(&self, specs: &[BackendSpec]) {
         self.0.servers.replace(specs);
+        self.0.secrets.replace_servers(specs);
     }
 
-    /// Looks after tokens that end: announces and revokes deleted ones, until `cancel`. Run it on the app's task tracker.
+    /// Looks after tokens and secrets that end: announces deleted ones and revokes tokens, until `cancel`. Run it on the app's task tracker.
     pub async fn watch(&self, cancel: CancellationToken) {
-        let withdrawal = Withdrawal::new(self.0.context.clone(), Arc::clone(&self.0.servers));
+        let withdrawal = Withdrawal::new(self.0.context.clone(), Arc::clone(&self.0.servers), self.0.secrets.clone());
         withdrawal.run(cancel).await;
     }
 }

@@ -23,6 +23,7 @@ mod problem;
 mod provider_login;
 mod provider_logout;
 mod same_origin;
+mod secrets;
 mod session;
 mod start;
 mod state;
@@ -68,6 +69,7 @@ pub fn router(state: WebState) -> Router {
         .route("/account", get(account::show))
         .route("/account/revoke", post(account::revoke))
         .route("/account/disconnect", post(connect::disconnect))
+        .route("/account/secret", post(secrets::decide))
         .route("/connect/{backend}", get(connect::show).post(connect::decide))
         .route("/connect/{backend}/done", get(connect::done))
         .route("/oauth/upstream/callback/{backend}", get(connect::finish))

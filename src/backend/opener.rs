@@ -122,7 +122,7 @@ impl Opener {
             late_streams: LateStreams::default(),
             transport: ServerTransport::new(spec),
             demand: Demand::default(),
-            output: OutputTail::default(),
+            output: OutputTail::hiding(spec.disclosure.as_ref().map_or(&[], |disclosure| &disclosure.hidden)),
             client: http_client(spec, context),
             spares: Spares::new(wanted_spares(spec)),
         }
@@ -300,7 +300,7 @@ impl Opener {
         while let Some(start) = self.spares.claim() {
             let to = self.transport.current();
             let _turn = self.context.starts.take(Demand::default()).await;
-            let output = OutputTail::default();
+            let output = self.output.another();
             let connected = self.connector(&output).and_then(|with| transport::connect(&to, &with));
             let Ok(connected) = connected else { return };
             start.keep(SpareProcess::fresh(to, connected));
@@ -321,7 +321,7 @@ impl Opener {
 
     fn connect(&self, to: &TransportSpec, key: &ConnectionKey) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
         // the status shows the base connection alone
-        let output = if key.is_base() { self.output.clone() } else { OutputTail::default() };
+        let output = if key.is_base() { self.output.clone() } else { self.output.another() };
         output.clear();
         let to = caller_transport::of_caller(to, (&self.spec, &self.context), key.identity.as_ref())?;
         transport::connect(&to, &self.connector(&output)?)

@@ -1,12 +1,15 @@
-//! The last lines that a server printed beside its messages. Knows nothing of processes.
+//! The last lines that a server printed beside its messages, without the secrets of its user. Knows nothing of processes.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
 
 use crate::{
-    model::status::{OutputLine, OutputStream},
-    support::printable,
+    model::{
+        MAX_USER_SECRET,
+        status::{OutputLine, OutputStream},
+    },
+    support::{Secret, printable},
 };
 
 /// Maximum number of lines that are kept.
@@ -14,9 +17,16 @@ const MAX_LINES: usize = 100;
 /// Maximum length of each, in bytes.
 pub(crate) const MAX_LINE: usize = 1024;
 
+/// Stands for a secret.
+const HIDDEN: &str = "[secret]";
+
 /// The last lines that a server printed beside its messages. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OutputTail(Arc<Mutex<RecentLines>>);
+pub(crate) struct OutputTail {
+    recent: Arc<Mutex<RecentLines>>,
+    /// What the lines are kept without.
+    hidden: Arc<[Secret]>,
+}
 
 #[derive(Debug, Default)]
 struct RecentLines {
@@ -28,27 +38,43 @@ struct RecentLines {
 // === impl OutputTail ===
 
 impl OutputTail {
+    /// No lines yet, and later none with one of these texts.
+    pub(crate) fn hiding(hidden: &[Secret]) -> Self {
+        Self { recent: Arc::default(), hidden: hidden.into() }
+    }
+
+    /// Another server's output, without the same texts.
+    pub(crate) fn another(&self) -> Self {
+        Self { recent: Arc::default(), hidden: Arc::clone(&self.hidden) }
+    }
+
     /// The lines, oldest first.
     pub(crate) fn lines(&self) -> Vec<OutputLine> {
-        self.0.lock().lines.iter().cloned().collect()
+        self.recent.lock().lines.iter().cloned().collect()
     }
 
     /// True if text was printed on standard output, where only messages belong.
     pub(crate) fn has_stray(&self) -> bool {
-        self.0.lock().has_stray
+        self.recent.lock().has_stray
     }
 
     /// Forgets the lines of an earlier process.
     pub(crate) fn clear(&self) {
-        *self.0.lock() = RecentLines::default();
+        *self.recent.lock() = RecentLines::default();
     }
 
     /// Keeps the first part of a line; nothing of an empty one. Returns the printable text.
     pub(crate) fn push(&self, stream: OutputStream, line: &[u8]) -> String {
         let line = line.trim_ascii();
-        let text = printable(&String::from_utf8_lossy(&line[..line.len().min(MAX_LINE)]));
+        // a secret that begins in the part that is kept is seen whole
+        let mut text = String::from_utf8_lossy(&line[..line.len().min(MAX_LINE + MAX_USER_SECRET)]).into_owned();
+        for secret in &*self.hidden {
+            text = text.replace(secret.expose(), HIDDEN);
+        }
+        text.truncate(text.floor_char_boundary(MAX_LINE));
+        let text = printable(&text);
         if !text.is_empty() {
-            let mut recent = self.0.lock();
+            let mut recent = self.recent.lock();
             if recent.lines.len() == MAX_LINES {
                 recent.lines.pop_front();
             }
@@ -77,5 +103,13 @@ mod tests {
         assert!(tail.has_stray(), "it was told once");
         tail.clear();
         assert!(tail.lines().is_empty() && !tail.has_stray());
+    }
+
+    #[test]
+    fn a_line_is_kept_without_the_secrets_of_the_user() {
+        let tail = OutputTail::hiding(&[Secret::new("hunter2")]);
+        assert_eq!(tail.push(OutputStream::Stderr, b"token hunter2, again hunter2"), "token [secret], again [secret]");
+        let split = format!("{}hunter2", "x".repeat(MAX_LINE - 3));
+        assert!(!tail.another().push(OutputStream::Stderr, split.as_bytes()).contains("hun"));
     }
 }

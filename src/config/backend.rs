@@ -165,6 +165,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     let era = section.choice("era", &eras);
     let transport = transport?;
     let default = BackendSpec::new(id, transport.spec);
+    disclosure::check_login(section, &transport.disclosure, &auth);
     let disclosure = disclosure::checked(section, transport.disclosure, share.unwrap_or(default.share));
     if default.transport.has_sessions_alone() && era == Some(EraChoice::Modern) {
         section.fault("HTTP+SSE has no protocol version without sessions", Some("remove `era`, or the type `sse`"));

@@ -1,14 +1,25 @@
-//! What a server is told of its callers: `identity`, and `${user}` in its texts. Knows nothing of tokens.
+//! What a server is told of its callers: `identity`, and `${user}` and `${secret:NAME}` in its texts. Knows nothing of tokens.
 
 use std::collections::BTreeMap;
 
 use super::{header, section::Section};
-use crate::model::{CallerText, Disclosure, IdentityForm, IdentityHeader, Share};
+use crate::model::{CallerText, Disclosure, IdentityForm, IdentityHeader, ServerAuth, Share};
 
 /// The header of an identity without a signature, unless another is configured.
 const PLAIN_HEADER: &str = "x-forwarded-user";
 /// The header of a signed identity, unless another is configured.
 const SIGNED_HEADER: &str = "authorization";
+
+/// Why `${user}` is refused at a server of all users, and what to do.
+const SHARED_USER: (&str, &str) = (
+    "`${user}` is the user who calls, and `share = \"all\"` gives all users the same server",
+    "set `share` to \"user\" or \"session\", or remove `${user}`",
+);
+/// The same for `${secret:…}`.
+const SHARED_SECRET: (&str, &str) = (
+    "each user enters a `${secret:…}`, and `share = \"all\"` gives all users the same server",
+    "set `share` to \"user\" or \"session\", or give all users the same value by `${NAME}` or `${file:PATH}`",
+);
 
 /// The options.
 const OPTIONS: [&str; 3] = ["identity", "identity_header", "identity_audience"];
@@ -64,13 +75,22 @@ pub(super) fn identity(
     Some(IdentityHeader { name, form })
 }
 
-/// The disclosure, if there is any. Reports `${user}` where all users share the server.
+/// Reports an identity in the header in which the token of a login stands.
+pub(super) fn check_login(section: &Section<'_>, disclosure: &Disclosure, auth: &ServerAuth) {
+    let takes = |header: &IdentityHeader| header.name == "authorization" && auth.client().is_some();
+    if disclosure.identity.as_ref().is_some_and(takes) {
+        section.fault(
+            "`auth` and `identity` both set the header `authorization`: the server would get one of the two tokens",
+            Some("set `identity_header` to another name, or remove `auth` or `identity`"),
+        );
+    }
+}
+
+/// The disclosure, if there is any. Reports texts of each user where all share the server.
 pub(super) fn checked(section: &Section<'_>, disclosure: Disclosure, share: Share) -> Option<Disclosure> {
     if share == Share::All && disclosure.has_texts() {
-        section.fault(
-            "`${user}` is the user who calls, and `share = \"all\"` gives all users the same server",
-            Some("set `share` to \"user\" or \"session\", or remove `${user}`"),
-        );
+        let (what, advice) = if disclosure.secret_names().is_empty() { SHARED_USER } else { SHARED_SECRET };
+        section.fault(what, Some(advice));
     }
     Some(disclosure).filter(|disclosure| !disclosure.is_empty())
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
 use super::{environment::Environment, text_file};
 use crate::{
-    model::{CallerText, TextPart},
+    model::{CallerText, InvalidSecretName, SecretName, TextPart},
     support::Secret,
 };
 
@@ -48,6 +48,12 @@ pub enum Unexpandable {
     /// `${user}` in a text that is the same for every caller.
     #[error("`${{user}}` is the user who calls, and this is the same for all users")]
     Caller,
+    /// `${secret:…}` in such a text.
+    #[error("`${{secret:{0}}}` is entered by each user, and this is the same for all users")]
+    UserSecret(SecretName),
+    /// `${secret:…}` with another name than secrets have.
+    #[error("`${{secret:` must be followed by a name and `}}`: {0}")]
+    NoSecretName(InvalidSecretName),
     /// `${input:…}`, for which there is no answer.
     #[error("`${{input:{0}}}` needs a person to answer")]
     Input(String),
@@ -66,19 +72,22 @@ pub fn expand(text: &str, sources: ReferenceSources<'_>) -> Result<String, Vec<U
         match part.and_then(|part| part.resolve(sources)) {
             Ok(ResolvedPart::Text(text)) => expanded.push_str(&text),
             Ok(ResolvedPart::User) => faults.push(Unexpandable::Caller),
+            Ok(ResolvedPart::Secret(name)) => faults.push(Unexpandable::UserSecret(name)),
             Err(fault) => faults.push(fault),
         }
     }
     if faults.is_empty() { Ok(expanded) } else { Err(faults) }
 }
 
-/// The same for a text that may differ between callers: `${user}` is the user who calls.
+/// The same for a text that may differ between callers: `${user}` is the user who calls, and `${secret:NAME}` what that
+/// user entered.
 pub fn expand_for_callers(text: &str, sources: ReferenceSources<'_>) -> Result<CallerText, Vec<Unexpandable>> {
     let (mut parts, mut faults) = (Vec::new(), Vec::new());
     for part in split(text) {
         match part.and_then(|part| part.resolve(sources)) {
             Ok(ResolvedPart::Text(text)) => parts.push(TextPart::Fixed(Secret::new(text))),
             Ok(ResolvedPart::User) => parts.push(TextPart::User),
+            Ok(ResolvedPart::Secret(name)) => parts.push(TextPart::Secret(name)),
             Err(fault) => faults.push(fault),
         }
     }
@@ -96,6 +105,7 @@ enum SourcePart<'a> {
 enum ResolvedPart<'a> {
     Text(Cow<'a, str>),
     User,
+    Secret(SecretName),
 }
 
 /// The parts of a text, in order. Nothing follows an error.
@@ -128,7 +138,10 @@ impl<'a> SourcePart<'a> {
         match self {
             Self::Literal(text) => Ok(ResolvedPart::Text(text.into())),
             Self::Reference("user") => Ok(ResolvedPart::User),
-            Self::Reference(reference) => resolve(reference, sources).map(ResolvedPart::Text),
+            Self::Reference(reference) => match reference.strip_prefix("secret:") {
+                Some(name) => SecretName::parse(name).map(ResolvedPart::Secret).map_err(Unexpandable::NoSecretName),
+                None => resolve(reference, sources).map(ResolvedPart::Text),
+            },
         }
     }
 }
@@ -143,6 +156,11 @@ impl Unexpandable {
                 "write it into `env`, `args` or `headers` of a server, or `${env:user}` for a variable of that name"
                     .to_owned()
             }
+            Self::UserSecret(_) => {
+                "write it into `env`, `args` or `headers` of a server, or the value of all into `${NAME}` or `${file:PATH}`"
+                    .to_owned()
+            }
+            Self::NoSecretName(_) => "choose another name".to_owned(),
             Self::File { .. } => {
                 "check its name and its permissions; a relative path counts from the folder of the configuration"
                     .to_owned()
@@ -283,5 +301,18 @@ mod tests {
         assert_eq!(text.for_gateway().expose(), "${user} k:%28gateway%29/root");
         assert!(!expand_for_callers("${KEY}", sources).unwrap().is_of_caller());
         assert_eq!(expand("${user}", sources), Err(vec![Unexpandable::Caller]));
+    }
+
+    #[test]
+    fn a_secret_of_each_user_is_known_by_its_name_alone() {
+        let (environment, inputs) = (Environment::default(), BTreeMap::new());
+        let sources = ReferenceSources { environment: &environment, folder: Path::new("/none"), inputs: &inputs };
+        let name = SecretName::parse("API_KEY").unwrap();
+        let text = expand_for_callers("Bearer ${secret:API_KEY}", sources).unwrap();
+        assert_eq!(text.secret_names().collect::<Vec<_>>(), [&name]);
+        assert_eq!(expand("${secret:API_KEY}", sources), Err(vec![Unexpandable::UserSecret(name)]));
+        let wrong = Err(vec![Unexpandable::NoSecretName(InvalidSecretName)]);
+        assert_eq!(expand_for_callers("${secret:}", sources), wrong);
+        assert_eq!(expand_for_callers("${secret:a b}", sources), wrong);
     }
 }

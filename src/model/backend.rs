@@ -1,11 +1,14 @@
 //! Configuration of one backend. Knows nothing of files and of running processes.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{BackendId, Caller, CallerIdentity, Delivery, Disclosure, Requester, ServerAuth, ToolRules, TransportSpec};
+use super::{
+    BackendId, Caller, CallerIdentity, Delivery, Disclosure, Requester, SecretName, SecretValues, ServerAuth,
+    ToolRules, TransportSpec, UserId,
+};
 
 /// Sharing of backend sessions between users (`design`: isolation between people).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -139,13 +142,28 @@ impl BackendSpec {
 
     /// What the server is told of the caller of a call; `None` if that is nothing, or if the gateway itself calls.
     pub fn disclosed(&self, caller: &Caller, requester: &Requester) -> Option<CallerIdentity> {
-        let disclosure = self.disclosure.as_ref().filter(|_| !requester.is_gateway())?;
+        let tells_apart = |disclosure: &&Disclosure| !requester.is_gateway() && disclosure.tells_apart();
+        let disclosure = self.disclosure.as_ref().filter(tells_apart)?;
         Some(disclosure.identity_of(caller))
     }
 
     /// True if each user reaches it in another way, and only after giving what it needs.
-    pub const fn is_per_user(&self) -> bool {
-        matches!(self.auth, ServerAuth::User(_))
+    pub fn is_per_user(&self) -> bool {
+        matches!(self.auth, ServerAuth::User(_)) || !self.secret_names().is_empty()
+    }
+
+    /// The secrets that each user enters for it.
+    pub fn secret_names(&self) -> BTreeSet<SecretName> {
+        self.disclosure.as_ref().map(Disclosure::secret_names).unwrap_or_default()
+    }
+
+    /// The same as a server that this user alone reaches.
+    #[must_use]
+    pub fn of_user(&self, user: &UserId, secrets: &SecretValues) -> Self {
+        let disclosure = self.disclosure.as_ref().map(|disclosure| disclosure.of_user(user, secrets));
+        // all who call it are this user
+        let share = if self.share == Share::User { Share::All } else { self.share };
+        Self { disclosure, share, ..self.clone() }
     }
 
     /// True for the built-in backend, which runs in this process.

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Caller, ClientId, UserId};
+use super::{Caller, ClientId, SecretName, SecretValues, UserId};
 use crate::support::Secret;
 
 /// Identity of a caller that a server may be told.
@@ -18,7 +18,7 @@ pub struct CallerIdentity {
     pub client: Option<ClientId>,
 }
 
-/// A text of the configuration in which values of the caller stand (`${user}`).
+/// A text of the configuration in which values of the caller stand (`${user}`, `${secret:NAME}`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallerText(Vec<TextPart>);
 
@@ -29,6 +29,8 @@ pub enum TextPart {
     Fixed(Secret),
     /// The user who calls.
     User,
+    /// A secret of the user who calls.
+    Secret(SecretName),
 }
 
 // === impl CallerIdentity ===
@@ -85,16 +87,39 @@ impl CallerText {
 
     /// True if it differs between callers.
     pub fn is_of_caller(&self) -> bool {
-        self.0.contains(&TextPart::User)
+        self.0.iter().any(|part| !matches!(part, TextPart::Fixed(_)))
     }
 
-    /// The text for this caller.
+    /// The names of the secrets in it.
+    pub fn secret_names(&self) -> impl Iterator<Item = &SecretName> {
+        self.0.iter().filter_map(|part| match part {
+            TextPart::Secret(name) => Some(name),
+            TextPart::Fixed(_) | TextPart::User => None,
+        })
+    }
+
+    /// The text with what it holds of this user.
+    #[must_use]
+    pub fn of_user(&self, user: &UserId, secrets: &SecretValues) -> Self {
+        let user = CallerIdentity { user: user.clone(), client: None };
+        let part = |part: &TextPart| match part {
+            TextPart::User => TextPart::Fixed(Secret::new(user.text_value())),
+            TextPart::Secret(name) => {
+                secrets.get(name).map_or_else(|| part.clone(), |own| TextPart::Fixed(own.clone()))
+            }
+            TextPart::Fixed(_) => part.clone(),
+        };
+        Self(self.0.iter().map(part).collect())
+    }
+
+    /// The text for this caller. The name of a secret stands for its value, which [`CallerText::of_user`] puts there.
     pub fn for_caller(&self, caller: &CallerIdentity) -> Secret {
         let mut text = String::new();
         for part in &self.0 {
             match part {
                 TextPart::Fixed(fixed) => text.push_str(fixed.expose()),
                 TextPart::User => text.push_str(&caller.text_value()),
+                TextPart::Secret(name) => text.extend(["${secret:", name.as_str(), "}"]),
             }
         }
         Secret::new(text)
@@ -132,5 +157,15 @@ mod tests {
         let text = CallerText::new(vec![fixed("a="), TextPart::User, fixed(";"), TextPart::User]);
         assert!(text.is_of_caller() && !CallerText::new(vec![fixed("a")]).is_of_caller());
         assert_eq!(text.for_caller(&identity("ann")).expose(), "a=ann;ann");
+    }
+
+    #[test]
+    fn a_text_of_a_user_differs_for_nobody_any_more() {
+        let name = SecretName::parse("KEY").unwrap();
+        let text = CallerText::new(vec![TextPart::User, TextPart::Secret(name.clone())]);
+        assert_eq!(text.secret_names().collect::<Vec<_>>(), [&name]);
+        assert_eq!(text.for_gateway().expose(), "%28gateway%29${secret:KEY}");
+        let own = text.of_user(&UserId::new("ann"), &SecretValues::from([(name, Secret::new("k3y"))]));
+        assert_eq!((own.for_gateway().expose(), own.is_of_caller()), ("annk3y", false));
     }
 }

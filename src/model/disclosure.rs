@@ -1,8 +1,12 @@
 //! What the operator has a server told of its callers. Knows nothing of connections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Caller, CallerIdentity, CallerText, HttpSpec, IdentityToken, StdioSpec, TransportSpec};
+use super::{
+    Caller, CallerIdentity, CallerText, HttpSpec, IdentityToken, SecretName, SecretValues, StdioSpec, TransportSpec,
+    UserId,
+};
+use crate::support::Secret;
 
 /// Disclosure of callers to a server. Beside it, the transport of a backend has the texts for the gateway itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,6 +19,8 @@ pub struct Disclosure {
     pub env: BTreeMap<String, CallerText>,
     /// The headers in which the caller stands.
     pub headers: BTreeMap<String, CallerText>,
+    /// The secrets of its one user that stand in these texts: nothing shows them.
+    pub hidden: Vec<Secret>,
 }
 
 /// The header that says who calls.
@@ -49,6 +55,35 @@ impl Disclosure {
     /// True if the caller stands in a text of the configuration.
     pub fn has_texts(&self) -> bool {
         !self.args.is_empty() || !self.env.is_empty() || !self.headers.is_empty()
+    }
+
+    /// The secrets that each user enters for the server.
+    pub fn secret_names(&self) -> BTreeSet<SecretName> {
+        self.texts().flat_map(CallerText::secret_names).cloned().collect()
+    }
+
+    /// True if the server is told something else of each caller.
+    pub fn tells_apart(&self) -> bool {
+        self.identity.is_some() || self.texts().any(CallerText::is_of_caller)
+    }
+
+    /// The disclosure to a server that this user alone reaches.
+    #[must_use]
+    pub fn of_user(&self, user: &UserId, secrets: &SecretValues) -> Self {
+        let named = |texts: &BTreeMap<String, CallerText>| {
+            texts.iter().map(|(name, text)| (name.clone(), text.of_user(user, secrets))).collect()
+        };
+        Self {
+            identity: self.identity.clone(),
+            args: self.args.iter().map(|(at, text)| (*at, text.of_user(user, secrets))).collect(),
+            env: named(&self.env),
+            headers: named(&self.headers),
+            hidden: secrets.values().cloned().collect(),
+        }
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &CallerText> {
+        self.args.values().chain(self.env.values()).chain(self.headers.values())
     }
 
     /// Identity of this caller as the server is told it. Two callers for whom this is equal may share a connection.

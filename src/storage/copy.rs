@@ -38,6 +38,7 @@ const TABLES: &[(&str, &str)] = &[
     ("upstream_clients", "backend"),
     ("upstream_requests", "rowid"),
     ("user_secrets", "user_id"),
+    ("ended_user_secrets", "id"),
     ("audit_events", "sequence"),
     ("provider_sessions", "session"),
     ("provider_logouts", "report"),
@@ -45,8 +46,12 @@ const TABLES: &[(&str, &str)] = &[
 ];
 
 /// Columns that the database numbers in the order of the rows.
-const NUMBERED: &[(&str, &str)] =
-    &[("revocations", "sequence"), ("upstream_withdrawn", "id"), ("audit_events", "sequence")];
+const NUMBERED: &[(&str, &str)] = &[
+    ("revocations", "sequence"),
+    ("upstream_withdrawn", "id"),
+    ("ended_user_secrets", "id"),
+    ("audit_events", "sequence"),
+];
 
 impl Storage {
     /// Copies every row into an empty database, in one transaction; returns their number. `None`, without changes, if

@@ -1,33 +1,46 @@
-//! The table of values that users enter for servers. Knows nothing of their content, which is sealed.
+//! The table of secrets that users enter for servers, and of those that ended. Knows nothing of their content, which is
+//! sealed.
 
 use super::database::{Database, StorageError};
-use crate::{model::UserId, support::Timestamp};
+use crate::{
+    model::{SecretName, UserId},
+    support::Timestamp,
+};
 
-/// Values of users.
+/// Secrets of users.
 #[derive(Debug, Clone, Copy)]
 pub struct UserSecretTable<'a>(pub(super) &'a Database);
 
 impl UserSecretTable<'_> {
-    /// The value of this name.
-    pub async fn lookup(&self, user: &UserId, name: &str) -> Result<Option<Vec<u8>>, StorageError> {
+    /// The sealed value of this name.
+    pub async fn lookup(&self, user: &UserId, name: &SecretName) -> Result<Option<Vec<u8>>, StorageError> {
         let sealed = sqlx::query_scalar("SELECT sealed FROM user_secrets WHERE user_id = $1 AND name = $2");
-        Ok(sealed.bind(user.as_str()).bind(name).fetch_optional(&self.0.pool).await?)
+        Ok(sealed.bind(user.as_str()).bind(name.as_str()).fetch_optional(&self.0.pool).await?)
     }
 
-    /// The names of a user's values.
-    pub async fn names(&self, user: &UserId) -> Result<Vec<String>, StorageError> {
-        let names = sqlx::query_scalar("SELECT name FROM user_secrets WHERE user_id = $1 ORDER BY name");
-        Ok(names.bind(user.as_str()).fetch_all(&self.0.pool).await?)
+    /// The names of a user's secrets, with the times at which they were entered.
+    pub async fn entered(&self, user: &UserId) -> Result<Vec<(SecretName, Timestamp)>, StorageError> {
+        let rows = sqlx::query_as("SELECT name, changed FROM user_secrets WHERE user_id = $1 ORDER BY name");
+        let rows: Vec<(String, i64)> = rows.bind(user.as_str()).fetch_all(&self.0.pool).await?;
+        let entered =
+            |(name, changed): (String, i64)| Some((SecretName::parse(&name).ok()?, Timestamp::from_millis(changed)));
+        Ok(rows.into_iter().filter_map(entered).collect())
     }
 
-    /// Stores a value, in place of an earlier one.
-    pub async fn set(&self, user: &UserId, name: &str, sealed: &[u8], now: Timestamp) -> Result<(), StorageError> {
+    /// Stores a secret, in place of an earlier one.
+    pub async fn set(
+        &self,
+        user: &UserId,
+        name: &SecretName,
+        sealed: &[u8],
+        now: Timestamp,
+    ) -> Result<(), StorageError> {
         sqlx::query(
             "INSERT INTO user_secrets (user_id, name, sealed, changed) VALUES ($1, $2, $3, $4)
              ON CONFLICT (user_id, name) DO UPDATE SET sealed = excluded.sealed, changed = excluded.changed",
         )
         .bind(user.as_str())
-        .bind(name)
+        .bind(name.as_str())
         .bind(sealed)
         .bind(now.as_millis())
         .execute(&self.0.pool)
@@ -35,13 +48,37 @@ impl UserSecretTable<'_> {
         Ok(())
     }
 
-    /// Deletes a value. Returns false if there is none.
-    pub async fn delete(&self, user: &UserId, name: &str) -> Result<bool, StorageError> {
+    /// Deletes a secret. Returns false if there is none.
+    pub async fn delete(&self, user: &UserId, name: &SecretName) -> Result<bool, StorageError> {
         let done = sqlx::query("DELETE FROM user_secrets WHERE user_id = $1 AND name = $2")
             .bind(user.as_str())
-            .bind(name)
+            .bind(name.as_str())
             .execute(&self.0.pool)
             .await?;
         Ok(done.rows_affected() > 0)
+    }
+
+    /// Deletes the secrets of users all of whose API keys have ended.
+    pub async fn delete_of_ended_users(&self, now: Timestamp) -> Result<(), StorageError> {
+        sqlx::query(
+            "DELETE FROM user_secrets WHERE user_id IN (SELECT user_id FROM api_keys) AND user_id NOT IN (
+                SELECT user_id FROM api_keys WHERE revoked IS NULL AND (expires IS NULL OR expires > $1))",
+        )
+        .bind(now.as_millis())
+        .execute(&self.0.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Takes the deleted secrets that nobody has looked after yet, oldest first; at most 100.
+    pub async fn take_ended(&self) -> Result<Vec<(UserId, SecretName)>, StorageError> {
+        let rows: Vec<(String, String)> = sqlx::query_as(
+            "DELETE FROM ended_user_secrets WHERE id IN (SELECT id FROM ended_user_secrets ORDER BY id LIMIT 100)
+                RETURNING user_id, name",
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        let ended = |(user, name): (String, String)| Some((UserId::new(user), SecretName::parse(&name).ok()?));
+        Ok(rows.into_iter().filter_map(ended).collect())
     }
 }

@@ -95,6 +95,7 @@ impl UserTable<'_> {
             // a trigger has the tokens revoked where they are from
             "DELETE FROM upstream_tokens WHERE user_id = $1",
             "DELETE FROM upstream_requests WHERE user_id = $1",
+            // a trigger has what runs with them ended
             "DELETE FROM user_secrets WHERE user_id = $1",
         ] {
             sqlx::query(statement).bind(user.as_str()).execute(&mut *change).await?;

@@ -1,39 +1,81 @@
-//! Access to servers, for those who connect to them: a server with the user's token, or the page where the user logs in.
+//! Access to servers, for those who connect to them: a server with the user's token and secrets, or the page where the
+//! user gives what is missing.
 //! Knows nothing of connections.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use super::{context::UpstreamContext, keepers::Keepers, ticket};
-use crate::model::{AccessPage, BackendSpec, ServerAccess, UserId};
+use super::{
+    context::UpstreamContext, error::UpstreamError, keepers::Keepers, servers::ProtectedServers, ticket,
+    user_secrets::UserSecrets,
+};
+use crate::model::{AccessPage, BackendId, BackendSpec, SecretName, ServerAccess, ServerAuth, UserId};
 
-/// The access that these keepers give.
-pub(super) fn server_access(context: &UpstreamContext, keepers: &Arc<Keepers>) -> ServerAccess {
-    let of_users = Arc::clone(keepers);
-    let of_gateway = Arc::clone(keepers);
-    let (pages, wanted) = (context.clone(), Arc::clone(keepers));
+/// Sources of what servers need of a user.
+#[derive(Clone)]
+pub(super) struct AccessSources {
+    pub(super) servers: Arc<ProtectedServers>,
+    pub(super) keepers: Arc<Keepers>,
+    pub(super) secrets: UserSecrets,
+}
+
+/// The access that these sources give.
+pub(super) fn server_access(context: &UpstreamContext, sources: &AccessSources) -> ServerAccess {
+    let (of_users, of_gateway, of_pages) = (sources.clone(), Arc::clone(&sources.keepers), sources.clone());
+    let pages = context.clone();
     ServerAccess::new(
         move |user, spec| {
-            let keepers = Arc::clone(&of_users);
-            Box::pin(async move { of_user(&keepers, &user, &spec).await })
+            let sources = of_users.clone();
+            Box::pin(async move {
+                sources.of_user(&user, &spec).await.map_err(|error| {
+                    tracing::error!(%error, backend = %spec.id, "a user's access to a server cannot be read");
+                    "the gateway cannot read the user's tokens and secrets".to_owned()
+                })
+            })
         },
         move |spec| of_gateway.of_gateway(spec),
-        move |user, backend| {
-            let scope = wanted.wanted(user, backend);
-            let message = match &scope {
-                None => format!("{backend} asks for a login of its own: connect your account there."),
-                Some(_) => format!("{backend} asks for further permissions: connect your account there again."),
-            };
-            AccessPage { url: ticket::address(&pages, user, backend, scope), message }
-        },
+        move |user, backend| of_pages.page(&pages, user, backend),
         context.changes.clone(),
     )
 }
 
-async fn of_user(keepers: &Arc<Keepers>, user: &UserId, spec: &BackendSpec) -> Result<Option<BackendSpec>, String> {
-    let opened = keepers.open(user, spec).await.map_err(|error| {
-        tracing::error!(%error, backend = %spec.id, "a user's access to a server cannot be read");
-        "the gateway cannot read the user's tokens".to_owned()
-    })?;
-    let Some(bearer) = opened else { return Ok(None) };
-    Ok(Some(BackendSpec { transport: spec.transport.clone().with_bearer(bearer), ..spec.clone() }))
+// === impl AccessSources ===
+
+impl AccessSources {
+    async fn of_user(&self, user: &UserId, spec: &BackendSpec) -> Result<Option<BackendSpec>, UpstreamError> {
+        let Some(secrets) = self.secrets.values(user, spec.secret_names()).await? else { return Ok(None) };
+        let own = spec.of_user(user, &secrets);
+        match &spec.auth {
+            ServerAuth::None => Ok(Some(own)),
+            ServerAuth::User(_) => {
+                let Some(bearer) = self.keepers.open(user, spec).await? else { return Ok(None) };
+                Ok(Some(BackendSpec { transport: own.transport.with_bearer(bearer), ..own }))
+            }
+            ServerAuth::Gateway(_) => Ok(Some(match self.keepers.of_gateway(spec) {
+                Some(bearer) => BackendSpec { transport: own.transport.with_bearer(bearer), ..own },
+                None => own,
+            })),
+        }
+    }
+
+    fn page(&self, context: &UpstreamContext, user: &UserId, backend: &BackendId) -> AccessPage {
+        let scope = self.keepers.wanted(user, backend);
+        let names = self.secrets.needed_by(backend);
+        let message = match (&scope, self.servers.find(backend)) {
+            (Some(_), _) => format!("{backend} asks for further permissions: connect your account there again."),
+            (None, Some(_)) if names.is_empty() => {
+                format!("{backend} asks for a login of its own: connect your account there.")
+            }
+            (None, Some(_)) => {
+                format!("{backend} asks for a login of its own and for {}: connect your account there.", listed(&names))
+            }
+            (None, None) => format!("{backend} needs {} from you: enter it for your apps.", listed(&names)),
+        };
+        AccessPage { url: ticket::address(context, user, backend, scope), message }
+    }
+}
+
+/// The names of secrets in a sentence.
+fn listed(names: &BTreeSet<SecretName>) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("the secret {name}")).collect();
+    names.join(" and ")
 }

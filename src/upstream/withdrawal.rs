@@ -1,5 +1,6 @@
 //! The end of tokens (`UP-10`): those of servers and users that are gone are deleted, and deleted ones are revoked at their
-//! authorization server, best effort. Deletions by other processes are noticed too. Knows nothing of logins.
+//! authorization server, best effort. Secrets of users that are gone end too. Deletions by other processes are noticed.
+//! Knows nothing of logins.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +8,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    account_tokens::AccountTokens, assertion, context::UpstreamContext, error::UpstreamError, servers::ProtectedServers,
+    account_tokens::AccountTokens, assertion, context::UpstreamContext, error::UpstreamError,
+    servers::ProtectedServers, user_secrets::UserSecrets,
 };
 use crate::{audit::ServerEvent, model::AccessEffect, storage::WithdrawnTokenRow};
 
@@ -20,13 +22,14 @@ const RARELY: u64 = 20;
 pub(super) struct Withdrawal {
     context: UpstreamContext,
     servers: Arc<ProtectedServers>,
+    secrets: UserSecrets,
 }
 
 // === impl Withdrawal ===
 
 impl Withdrawal {
-    pub(super) const fn new(context: UpstreamContext, servers: Arc<ProtectedServers>) -> Self {
-        Self { context, servers }
+    pub(super) const fn new(context: UpstreamContext, servers: Arc<ProtectedServers>, secrets: UserSecrets) -> Self {
+        Self { context, servers, secrets }
     }
 
     pub(super) async fn run(self, cancel: CancellationToken) {
@@ -58,7 +61,9 @@ impl Withdrawal {
     async fn look(&self, is_rare: bool) -> Result<(), UpstreamError> {
         if is_rare {
             self.context.storage.upstream_tokens().delete_of_ended_users(self.context.now()).await?;
+            self.context.storage.user_secrets().delete_of_ended_users(self.context.now()).await?;
         }
+        self.secrets.look().await?;
         for row in self.context.storage.upstream_tokens().withdrawn().await? {
             if row.is_new() {
                 let ended = ServerEvent::Disconnected(row.user.clone(), row.backend.clone());

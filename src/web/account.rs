@@ -17,6 +17,7 @@ use super::{
     pages::{self, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
+    secrets,
     state::WebState,
     texts,
     visitor::Visitor,
@@ -40,6 +41,8 @@ enum AccountNotice {
     Revoked,
     NothingToRevoke,
     AccountDisconnected,
+    SecretSaved,
+    SecretDeleted,
 }
 
 /// The part of a backend's status that a visitor may see.
@@ -90,6 +93,7 @@ pub(super) async fn show(
         notice: shown.ok().and_then(|Query(shown)| shown.done).map(AccountNotice::sentence),
         grants: grants.iter().map(|grant| grant_row(grant, &state.oauth.settings().backends.groups(), now)).collect(),
         accounts: accounts::of(&state, &holder, &holder.rights).await?,
+        secrets: secrets::of(&state, &holder).await?,
         clients: status.sessions.iter().filter(own).map(client_row).collect(),
         backends: backends(&status, &holder),
     };
@@ -236,6 +240,8 @@ impl AccountNotice {
             Self::Revoked => "The app is disconnected. Its tokens stopped working within a second.",
             Self::NothingToRevoke => "That was disconnected already.",
             Self::AccountDisconnected => "Your account is disconnected. Its tokens are deleted here and revoked there.",
+            Self::SecretSaved => "The secret is saved. The servers that need it use it from the next call on.",
+            Self::SecretDeleted => "The secret is deleted. What ran with it has ended.",
         }
     }
 }

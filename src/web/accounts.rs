@@ -1,10 +1,10 @@
-//! The accounts of a user at protected servers, as pages show them. Knows nothing of logins.
+//! What servers ask of each user, as pages show it: accounts there, and secrets. Knows nothing of logins and values.
 
 use super::{pages, problem::Problem, state::WebState, texts};
 use crate::{
     model::{BackendId, Groups, Rights},
     oauth::KeyHolder,
-    upstream::{ConnectionView, UpstreamError},
+    upstream::{ConnectionView, SecretView, UpstreamError},
 };
 
 /// True if these rights open the server, alone or in a group.
@@ -32,6 +32,45 @@ pub(super) async fn of(
         scope: login.and_then(|login| login.scope).unwrap_or_default(),
     };
     Ok(own.map(item).collect())
+}
+
+/// The same, with the servers that need secrets: one that lacks something counts as not connected.
+pub(super) async fn with_secrets(
+    state: &WebState,
+    holder: &KeyHolder,
+    rights: &Rights,
+) -> Result<Vec<pages::AccountItem>, Problem> {
+    let groups = state.oauth.settings().backends.groups();
+    let mut items = of(state, holder, rights).await?;
+    for SecretView { servers, entered, .. } in secrets(state, holder).await? {
+        for server in servers.iter().filter(|server| reaches(rights, &groups, server)) {
+            let connected = entered.map(|entered| texts::ago(state.clock.now().since(entered)));
+            match items.iter_mut().find(|item| item.backend == server.as_str()) {
+                Some(item) => item.connected = item.connected.take().filter(|_| connected.is_some()),
+                None => items.push(pages::AccountItem {
+                    backend: server.to_string(),
+                    connected,
+                    issuer: String::new(),
+                    scope: String::new(),
+                }),
+            }
+        }
+    }
+    Ok(items)
+}
+
+/// The secrets that the holder may see, with the servers that need them.
+pub(super) async fn secrets(state: &WebState, holder: &KeyHolder) -> Result<Vec<SecretView>, Problem> {
+    let groups = state.oauth.settings().backends.groups();
+    let all = state.upstream.secrets().of(&holder.user).await?;
+    Ok(all.into_iter().filter_map(|view| within(view, holder, &groups)).collect())
+}
+
+/// The secret with the servers that the holder's rights open; `None` if all its servers are beyond them.
+fn within(view: SecretView, holder: &KeyHolder, groups: &Groups) -> Option<SecretView> {
+    let is_unused = view.servers.is_empty();
+    let servers: Vec<_> = view.servers.into_iter().filter(|server| reaches(&holder.rights, groups, server)).collect();
+    (is_unused || !servers.is_empty()).then_some(SecretView { servers, ..view })
 }
 
 fn host(issuer: &str) -> String {

@@ -208,7 +208,7 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
         },
         client: &pending.client_name,
         origin: &pending.client_origin,
-        accounts: accounts::of(state, &holder, &scopes.rights()).await?,
+        accounts: accounts::with_secrets(state, &holder, &scopes.rights()).await?,
         permissions: texts::permissions(&scopes, &state.oauth.settings().backends.groups()),
         servers: opened_servers::of(state, &holder, (&pending.endpoint.target, &scopes)),
         resource: &pending.resource,

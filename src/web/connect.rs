@@ -1,5 +1,5 @@
-//! The connect page: a user's consent to a login at the authorization server of a server, and the end of that login
-//! (`UP-6`, `UP-7`). `upstream` makes the login; this file has HTML and redirects.
+//! The connect page of a server: what it needs of a user one after the other, secrets first, then the user's consent to a
+//! login at its authorization server, and the end of that login (`UP-6`, `UP-7`). `upstream` makes the login; this file has HTML and redirects.
 
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use super::{
     pages::{self, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
+    secrets,
     state::WebState,
     visitor::Visitor,
 };
@@ -75,6 +76,16 @@ pub(super) async fn show(
     let Some(connecting) = Connecting::of(&state, &mut visitor, address.clone()).await? else {
         return login::ask_for(&state, &mut visitor, &address).await;
     };
+    if let Some(name) = state.upstream.secrets().missing(connecting.request()).await? {
+        return secrets::ask_for(&state, &mut visitor, (&address, &connecting.holder), &name).await;
+    }
+    let has_login = state.upstream.connections().is_protected(&address.backend);
+    if !has_login && state.upstream.secrets().are_needed_by(&address.backend) {
+        return Ok(match &address.consent {
+            Some(consent) => go_on(&state, Some(consent)).into_response(),
+            None => to_done(&state, &address.backend),
+        });
+    }
     let preview = state.upstream.logins().preview(connecting.request()).await?;
     let text = address.text();
     let page = pages::ConnectPage {
@@ -130,8 +141,7 @@ pub(super) async fn finish(
     let backend = connecting.address.backend.as_str();
     let layout = pages::Layout::new(&state.settings);
     if is_connected {
-        // another address, so that a reload does not repeat this one
-        return Ok(Redirect::to(&format!("{}/connect/{backend}/done", state.settings.base())).into_response());
+        return Ok(to_done(&state, &connecting.address.backend));
     }
     Ok(PageResponse(StatusCode::OK, pages::ConnectDeniedPage { layout, backend }).into_response())
 }
@@ -148,12 +158,13 @@ pub(super) async fn done(
     };
     let Connecting { holder, address, .. } = &connecting;
     let all = state.upstream.connections().of(&holder.user).await?;
-    if !all.iter().any(|one| one.backend == address.backend && one.login.is_some()) {
+    let login = all.iter().find(|one| one.backend == address.backend).map(|one| one.login.is_some());
+    let is_given = login.unwrap_or_else(|| state.upstream.secrets().are_needed_by(&address.backend));
+    if !is_given || state.upstream.secrets().missing(connecting.request()).await?.is_some() {
         return Ok(go_on(&state, None).into_response());
     }
-    let layout = pages::Layout::new(&state.settings);
-    Ok(PageResponse(StatusCode::OK, pages::ConnectDonePage { layout, backend: address.backend.as_str() })
-        .into_response())
+    let (layout, backend) = (pages::Layout::new(&state.settings), address.backend.as_str());
+    Ok(PageResponse(StatusCode::OK, pages::ConnectDonePage { layout, backend }).into_response())
 }
 
 /// `POST /account/disconnect`: ends a login at a server.
@@ -171,6 +182,11 @@ pub(super) async fn disconnect(
     let is_done = state.upstream.connections().disconnect(&holder.user, &backend).await?;
     let done = if is_done { "account-disconnected" } else { "nothing-to-revoke" };
     Ok(Redirect::to(&format!("{}/account?done={done}", state.settings.base())).into_response())
+}
+
+/// The page that says that a server has what it needs: another address, so that a reload repeats nothing.
+fn to_done(state: &WebState, backend: &BackendId) -> Response {
+    Redirect::to(&format!("{}/connect/{backend}/done", state.settings.base())).into_response()
 }
 
 /// The page to go on with.

@@ -94,7 +94,7 @@ pub(super) async fn enter(
         token: visitor.token(Purpose::Device(&code)).await?,
         client: &pending.client.name,
         origin: &pending.origin,
-        accounts: accounts::of(&state, &holder, &pending.scopes.rights()).await?,
+        accounts: accounts::with_secrets(&state, &holder, &pending.scopes.rights()).await?,
         permissions: texts::permissions(&pending.scopes, &state.oauth.settings().backends.groups()),
         servers: opened_servers::of(&state, &holder, (&pending.endpoint.target, &pending.scopes)),
         resource: &pending.resource,

@@ -32,6 +32,8 @@ pub(super) enum Purpose<'a> {
     Account,
     /// The connect page at this address.
     Connect(&'a str),
+    /// A secret for the server of the connect page at this address.
+    Secret(&'a str),
     /// The page on which the code of a device is entered.
     DeviceCode,
     /// The decision about the device with this code.
@@ -94,10 +96,11 @@ impl Forms {
             Purpose::Login => b".login",
             Purpose::Account => b".account",
             Purpose::Connect(_) => b".connect.",
+            Purpose::Secret(_) => b".secret.",
             Purpose::DeviceCode => b".device-code",
             Purpose::Device(_) => b".device.",
         });
-        if let Purpose::Transaction(id) | Purpose::Connect(id) | Purpose::Device(id) = purpose {
+        if let Purpose::Transaction(id) | Purpose::Connect(id) | Purpose::Secret(id) | Purpose::Device(id) = purpose {
             mac.update(id.as_bytes());
         }
         mac

@@ -113,6 +113,29 @@ pub(super) struct ConnectPage<'a> {
     pub(super) user: &'a str,
 }
 
+/// The page on which a user enters a secret that a server needs.
+#[derive(Template)]
+#[template(path = "secret.html")]
+pub(super) struct SecretPage<'a> {
+    pub(super) layout: Layout,
+    pub(super) token: String,
+    /// The address of this page.
+    pub(super) address: &'a str,
+    pub(super) backend: &'a str,
+    pub(super) name: &'a str,
+    pub(super) user: &'a str,
+}
+
+/// A secret that users enter for servers, without its value.
+#[derive(Debug)]
+pub(super) struct SecretItem {
+    pub(super) name: String,
+    /// The servers that need it; empty if none does any more.
+    pub(super) servers: String,
+    /// Time since it was entered, if it was.
+    pub(super) entered: Option<String>,
+}
+
 /// The page after a login at a server.
 #[derive(Template)]
 #[template(path = "connect_done.html")]
@@ -215,6 +238,8 @@ pub(super) struct AccountPage<'a> {
     pub(super) grants: Vec<GrantItem>,
     /// Servers at which users log in.
     pub(super) accounts: Vec<AccountItem>,
+    /// Secrets that servers need of this user.
+    pub(super) secrets: Vec<SecretItem>,
     pub(super) clients: Vec<ClientItem>,
     pub(super) backends: BackendList,
 }

@@ -6,4 +6,5 @@ mod ends;
 mod logins;
 mod person;
 mod protected_server;
+mod secrets;
 mod world;

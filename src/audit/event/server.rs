@@ -1,8 +1,8 @@
-//! What users give to servers behind the gateway: their accounts there. Know nothing of tokens.
+//! What users give to servers behind the gateway: accounts there, and secrets. Know nothing of tokens and values.
 
 use crate::{
     audit::line::AuditLine,
-    model::{BackendId, UserId},
+    model::{BackendId, SecretName, UserId},
 };
 
 /// An event of a user at a server.
@@ -12,6 +12,10 @@ pub enum ServerEvent {
     Connected(UserId, BackendId),
     /// The connection of a user to a server ended.
     Disconnected(UserId, BackendId),
+    /// A user entered a secret for servers.
+    SecretEntered(UserId, SecretName),
+    /// A secret of a user was deleted.
+    SecretEnded(UserId, SecretName),
 }
 
 // === impl ServerEvent ===
@@ -26,6 +30,12 @@ impl ServerEvent {
             Self::Disconnected(user, backend) => L::new("upstream_disconnected", "account at a server disconnected")
                 .with("user", user)
                 .with("backend", backend),
+            Self::SecretEntered(user, name) => {
+                L::new("secret_entered", "secret for servers entered").with("user", user).with("name", name)
+            }
+            Self::SecretEnded(user, name) => {
+                L::new("secret_ended", "secret for servers deleted").with("user", user).with("name", name)
+            }
         }
     }
 }

@@ -108,14 +108,40 @@ impl UserServers {
         if let Some(server) = self.running(user) {
             return Ok(Some(server));
         }
-        let spec = self.context.access.of_user(user, &self.spec).await;
-        let spec = spec.map_err(|reason| StartError::Unreachable(reason).of_call(&self.spec.id))?;
-        let Some(spec) = spec else { return Ok(None) };
-        self.make_room();
-        let running = RunningServer::start(spec, self.context.clone());
-        let server = Arc::new(UserServer { running, used: Mutex::new(Instant::now()), listens: AtomicUsize::new(0) });
-        self.running.write().insert(user.clone(), Arc::clone(&server));
-        Ok(Some(server))
+        loop {
+            let changes = self.context.access.changes();
+            let spec = self.context.access.of_user(user, &self.spec).await;
+            let spec = spec.map_err(|reason| StartError::Unreachable(reason).of_call(&self.spec.id))?;
+            let Some(spec) = spec else { return Ok(None) };
+            self.make_room();
+            if let Some(server) = self.start_for(user, spec, changes) {
+                return Ok(Some(server));
+            }
+        }
+    }
+
+    /// Starts the user's server; `None` if the user's access has changed meanwhile, and `spec` is outdated.
+    fn start_for(
+        &self,
+        user: &UserId,
+        spec: BackendSpec,
+        mut changes: broadcast::Receiver<AccessChange>,
+    ) -> Option<Arc<UserServer>> {
+        // later changes find the server in the table
+        let mut running = self.running.write();
+        loop {
+            match changes.try_recv() {
+                Ok(change) if change.user == *user && change.backend == self.spec.id => return None,
+                Ok(_) => {}
+                Err(broadcast::error::TryRecvError::Lagged(_)) => return None,
+                Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => break,
+            }
+        }
+        let started = RunningServer::start(spec, self.context.clone());
+        let (now, listens) = (Mutex::new(Instant::now()), AtomicUsize::new(0));
+        let server = Arc::new(UserServer { running: started, used: now, listens });
+        running.insert(user.clone(), Arc::clone(&server));
+        Some(server)
     }
 
     /// Ends the server that lay longest unused, if there are as many as a backend may have connections.

@@ -38,6 +38,7 @@ fn every_page() -> Vec<(&'static str, String)> {
         ("account", account(vec![grant("Cursor"), grant(HOSTILE)], backends())),
         ("account-empty", account(Vec::new(), backend_list(Vec::new()))),
         ("connect", connect()),
+        ("secret", secret()),
         ("connect-done", connect_done()),
         ("connect-denied", connect_denied()),
         ("problem", problem()),
@@ -58,6 +59,26 @@ fn connect() -> String {
     }
     .render()
     .unwrap()
+}
+
+fn secret() -> String {
+    let (layout, token) = (layout(), "token".to_owned());
+    SecretPage { layout, token, address: "github?t=abc", backend: "github", name: "GITHUB_TOKEN", user: HOSTILE }
+        .render()
+        .unwrap()
+}
+
+fn secrets() -> Vec<SecretItem> {
+    let item = |name: &str, servers: &str, entered: Option<&str>| SecretItem {
+        name: name.to_owned(),
+        servers: servers.to_owned(),
+        entered: entered.map(str::to_owned),
+    };
+    vec![
+        item("GITHUB_TOKEN", "github, search", Some("2 days ago")),
+        item("API_KEY", "weather", None),
+        item("OLD", "", Some("a year ago")),
+    ]
 }
 
 fn connect_done() -> String {
@@ -161,6 +182,7 @@ fn account(grants: Vec<GrantItem>, backends: BackendList) -> String {
         notice: Some("The app is disconnected."),
         clients: if grants.is_empty() { Vec::new() } else { vec![client] },
         accounts: accounts(),
+        secrets: secrets(),
         grants,
         backends,
     };

@@ -110,6 +110,41 @@ identity_header = "X-User"
 }
 
 #[test]
+fn a_secret_of_each_user_stands_only_where_each_user_has_a_server() {
+    let text = r#"[backends.keys]
+url = "https://keys.example.com/${secret:KEY}"
+headers = { X-Key = "${secret:}" }
+
+[backends.one]
+command = "run"
+env = { KEY = "${secret:KEY}" }
+share = "all"
+"#;
+    assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
+    lockkeeper.toml:2:7: backends.keys.url: `${secret:KEY}` is entered by each user, and this is the same for all users
+        write it into `env`, `args` or `headers` of a server, or the value of all into `${NAME}` or `${file:PATH}`
+    lockkeeper.toml:3:21: backends.keys.headers.X-Key: `${secret:` must be followed by a name and `}`: the name of a secret has 1 to 64 of a-z, A-Z, 0-9, `_`, `-` and `.`
+        choose another name
+    lockkeeper.toml:5:11: backends.one: each user enters a `${secret:…}`, and `share = "all"` gives all users the same server
+        set `share` to "user" or "session", or give all users the same value by `${NAME}` or `${file:PATH}`
+    "#);
+}
+
+#[test]
+fn the_token_of_a_login_and_the_statement_of_who_calls_need_two_headers() {
+    let server = |auth: &str, more: &str| {
+        let url = "https://docs.example.com/mcp";
+        format!("[backends.docs]\nurl = \"{url}\"\nidentity = \"jwt\"\nauth = \"{auth}\"\n{more}")
+    };
+    let credentials = "client_id = \"a\"\nclient_secret = \"b\"\n";
+    for text in [server("oauth", ""), server("client-credentials", credentials)] {
+        let found = errors("lockkeeper.toml", &text, &[]);
+        assert!(found.contains("`auth` and `identity` both set the header `authorization`"), "{found}");
+        assert!(found.contains("set `identity_header` to another name, or remove `auth` or `identity`"), "{found}");
+    }
+}
+
+#[test]
 fn a_group_has_a_name_of_its_own_and_servers_that_there_are() {
     let servers =
         "[backends.github]\nbuiltin = \"demo\"\n[backends.\"My Files\"]\nbuiltin = \"demo\"\ndisabled = true\n";

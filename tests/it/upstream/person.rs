@@ -71,6 +71,11 @@ impl Person {
         self.show(request.send().await.unwrap()).await
     }
 
+    /// Submits a secret on the page of a server or on the account page.
+    pub(super) async fn submit_account(&mut self, page: &Shown, fields: &[(&str, &str)]) -> Shown {
+        self.submit(page, "/account/secret", fields).await
+    }
+
     pub(super) async fn log_in(&mut self) {
         let page = self.get("/login").await;
         let key = self.key.clone();
@@ -148,6 +153,13 @@ impl Client<'_> {
         let result = self.ask("tools/list", json!({})).await;
         let tools = result["tools"].as_array().unwrap_or_else(|| panic!("{result}"));
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Those of one server.
+    pub(super) async fn tools_of(&mut self, server: &str) -> Vec<String> {
+        let mut tools = self.tools().await;
+        tools.retain(|tool| tool.starts_with(&format!("{server}__")));
+        tools
     }
 
     async fn post(&mut self, method: &str, mut params: Value) -> Value {

@@ -1,0 +1,140 @@
+//! The secrets that a user enters for servers, on the page of a server that needs one and on the account page. No page
+//! shows a value. Knows nothing of how values are kept.
+
+use std::sync::Arc;
+
+use axum::{
+    extract,
+    response::{IntoResponse as _, Redirect, Response},
+};
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::{
+    accounts,
+    connect_address::ConnectAddress,
+    forms::Purpose,
+    pages::{self, PageResponse},
+    posted_form::PostedForm,
+    problem::Problem,
+    state::WebState,
+    texts,
+    visitor::Visitor,
+};
+use crate::{
+    model::{BackendId, InvalidUserSecret, SecretName, user_secret},
+    oauth::KeyHolder,
+    support::Secret,
+    upstream::SecretView,
+};
+
+/// Form of a secret. A missing field counts as empty.
+#[derive(Deserialize)]
+pub(super) struct SecretForm {
+    #[serde(default)]
+    token: String,
+    /// The address of the page of the server that needs it; none on the account page.
+    address: Option<String>,
+    #[serde(default)]
+    name: String,
+    value: Option<Secret>,
+    decision: Option<SecretDecision>,
+}
+
+/// Button that was pressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum SecretDecision {
+    Save,
+    Delete,
+    Cancel,
+}
+
+/// The secrets that servers within the holder's rights need, and those that no server needs any more.
+pub(super) async fn of(state: &WebState, holder: &KeyHolder) -> Result<Vec<pages::SecretItem>, Problem> {
+    let now = state.clock.now();
+    let item = |view: SecretView| pages::SecretItem {
+        name: view.name.to_string(),
+        servers: view.servers.iter().map(BackendId::as_str).collect::<Vec<_>>().join(", "),
+        entered: view.entered.map(|entered| texts::ago(now.since(entered))),
+    };
+    Ok(accounts::secrets(state, holder).await?.into_iter().map(item).collect())
+}
+
+/// The page on which the user enters the secret that a server needs.
+pub(super) async fn ask_for(
+    state: &WebState,
+    visitor: &mut Visitor,
+    (address, holder): (&ConnectAddress, &KeyHolder),
+    name: &SecretName,
+) -> Result<Response, Problem> {
+    let text = address.text();
+    let page = pages::SecretPage {
+        layout: pages::Layout::new(&state.settings),
+        token: visitor.token(Purpose::Secret(&text)).await?,
+        address: &text,
+        backend: address.backend.as_str(),
+        name: name.as_str(),
+        user: holder.user_name(),
+    };
+    Ok(PageResponse(StatusCode::OK, page).into_response())
+}
+
+/// `POST /account/secret`: stores or deletes a secret.
+pub(super) async fn decide(
+    extract::State(state): extract::State<Arc<WebState>>,
+    mut visitor: Visitor,
+    PostedForm(form): PostedForm<SecretForm>,
+) -> Result<Response, Problem> {
+    let purpose = form.address.as_deref().map_or(Purpose::Account, Purpose::Secret);
+    visitor.spend(purpose, &form.token).await?;
+    let address = form.address.as_deref().map(|text| ConnectAddress::parse(text).ok_or_else(Problem::foreign_form));
+    let address = address.transpose()?;
+    let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
+    let name = SecretName::parse(&form.name).map_err(|_| Problem::not_found())?;
+    // a secret that nobody asks this person for is as unknown as one that does not exist
+    if !accounts::secrets(&state, &holder).await?.iter().any(|view| view.name == name) {
+        return Err(Problem::not_found());
+    }
+    let secrets = state.upstream.secrets();
+    let done = match form.decision {
+        Some(SecretDecision::Save) => {
+            let entered = form.value.ok_or(InvalidUserSecret::Empty)?;
+            secrets.set(&holder.user, &name, &user_secret(entered.expose())?).await?;
+            "secret-saved"
+        }
+        Some(SecretDecision::Delete) if secrets.delete(&holder.user, &name).await? => "secret-deleted",
+        Some(SecretDecision::Delete) => "nothing-to-revoke",
+        Some(SecretDecision::Cancel) | None => return Ok(left(&state, address.as_ref())),
+    };
+    let base = state.settings.base();
+    Ok(Redirect::to(&match address {
+        // the page goes on to what the server needs next
+        Some(address) => format!("{base}/connect/{}", address.text()),
+        None => format!("{base}/account?done={done}"),
+    })
+    .into_response())
+}
+
+/// The page to go on with for a person who enters nothing.
+fn left(state: &WebState, address: Option<&ConnectAddress>) -> Response {
+    let base = state.settings.base();
+    let consent = address.and_then(|address| address.consent.as_ref());
+    Redirect::to(
+        &consent.map_or_else(|| format!("{base}/account"), |consent| format!("{base}/oauth/consent/{consent}")),
+    )
+    .into_response()
+}
+
+impl From<InvalidUserSecret> for Problem {
+    fn from(error: InvalidUserSecret) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            error: "invalid_request",
+            title: "This cannot be a secret",
+            text: format!("The secret was not saved: {error}. An earlier one is kept."),
+            advice: vec!["Go back, and paste the secret as a single line."],
+            retry_after: None,
+        }
+    }
+}

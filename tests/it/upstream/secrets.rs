@@ -1,0 +1,268 @@
+//! Secrets that each user enters for servers: programs and servers at a URL that get them, pages on which they are entered,
+//! and their end.
+
+use std::{fmt::Write as _, process::Command};
+
+use axum::{Json, Router, body::Bytes, routing::post};
+use http::{HeaderMap, StatusCode};
+use lockkeeper::model::UserId;
+use reqwest::StatusCode as Status;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinSet};
+
+use super::{
+    person::{Person, page_in},
+    world::World,
+};
+
+/// A program with one tool, which says what it was started with. It prints it too, as careless programs do.
+const PROGRAM: &str = r#"
+import json, os, sys
+own = {"key": os.environ.get("KEY"), "arguments": sys.argv[1:], "process": os.getpid()}
+for line in sys.stdin:
+    message = json.loads(line)
+    result = {"initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "p", "version": "1"}},
+              "tools/list": {"tools": [{"name": "own", "inputSchema": {"type": "object"}}]},
+              "tools/call": {"content": [{"type": "text", "text": json.dumps(own)}]}, "ping": {}}.get(message.get("method"))
+    print("started with", json.dumps(own), file=sys.stderr, flush=True)
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
+/// A gateway with a program that needs a secret of each user.
+async fn world(share: &str) -> World {
+    let world = World::in_mode("oauth", &program(share)).await;
+    std::fs::write(world.folder.path().join("program.py"), PROGRAM).unwrap();
+    world
+}
+
+fn program(share: &str) -> String {
+    let args = r#"["program.py", "--for=${user}", "--key=${secret:API_KEY}"]"#;
+    let runs = format!("command = \"python3\"\nargs = {args}\ncwd = \".\"\nenv = {{ KEY = \"${{secret:API_KEY}}\" }}");
+    format!("[backends.notes]\n{runs}\nshare = \"{share}\"")
+}
+
+/// What a client shows that opens pages.
+fn shows_pages() -> Value {
+    json!({ "elicitation": { "form": {}, "url": {} } })
+}
+
+async fn save(person: &mut Person, name: &str, value: &str) {
+    let account = person.get("/account").await;
+    let fields = [("name", name), ("value", value), ("decision", "save")];
+    let saved = person.submit_account(&account, &fields).await;
+    assert_eq!((saved.status, saved.location.as_deref()), (Status::SEE_OTHER, Some("/account?done=secret-saved")));
+}
+
+/// What the program says that it was started with.
+async fn own(person: &Person) -> Value {
+    serde_json::from_str(&person.client("2025-11-25", json!({})).call("notes__own").await).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_002_a_program_gets_the_secret_of_its_user_and_runs_for_that_user_alone() {
+    let world = world("user").await;
+    let (mut ada, mut bob) = (world.person("ada"), world.person("bob"));
+    for (person, value) in [(&mut ada, "  s3cret-of-ada "), (&mut bob, "s3cret-of-bob")] {
+        person.log_in().await;
+        save(person, "API_KEY", value).await;
+    }
+    let (first, other) = (own(&ada).await, own(&bob).await);
+    assert_eq!(first["key"], "s3cret-of-ada");
+    assert_eq!(first["arguments"], json!(["--for=ada", "--key=s3cret-of-ada"]));
+    assert_eq!((&other["key"], &other["arguments"][0]), (&json!("s3cret-of-bob"), &json!("--for=bob")));
+    assert_ne!(first["process"], other["process"]);
+    assert_eq!(own(&ada).await, first, "one process for all clients of a user");
+
+    // another value, another process
+    save(&mut ada, "API_KEY", "n3w-of-ada").await;
+    let renewed = own(&ada).await;
+    assert_eq!(renewed["key"], "n3w-of-ada");
+    assert_ne!(renewed["process"], first["process"]);
+    assert_eq!(own(&bob).await, other);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_002_each_session_has_a_process_with_the_secret_where_sessions_do_not_share() {
+    let world = world("session").await;
+    let mut ada = world.person("ada");
+    ada.log_in().await;
+    save(&mut ada, "API_KEY", "s3cret-of-ada").await;
+    let (one, two) = (own(&ada).await, own(&ada).await);
+    assert_eq!((&one["key"], &two["key"]), (&json!("s3cret-of-ada"), &json!("s3cret-of-ada")));
+    assert_ne!(one["process"], two["process"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_007_a_client_is_led_to_the_page_on_which_the_missing_secret_is_entered() {
+    let world = world("user").await;
+    let mut ada = world.person("ada");
+    assert_eq!(ada.client("2025-06-18", json!({})).tools_of("notes").await, ["notes__connect_account"]);
+    let call = || json!({ "name": "notes__own", "arguments": {} });
+    let words = ada.client("2025-06-18", json!({})).ask("tools/call", call()).await;
+    let text = words["content"][0]["text"].as_str().unwrap();
+    let url = text.split(' ').find(|word| word.contains("/connect/notes?t=")).unwrap().to_owned();
+    assert_eq!(
+        (words["isError"].as_bool(), text),
+        (
+            Some(true),
+            &*format!(
+                "notes needs the secret API_KEY from you: enter it for your apps.\nOpen {url} in a browser, and then call again."
+            )
+        )
+    );
+    let error = ada.client("2025-11-25", shows_pages()).ask("tools/call", call()).await["error"].clone();
+    assert_eq!((&error["code"], &error["data"]["elicitations"][0]["mode"]), (&json!(-32042), &json!("url")));
+    let asked = ada.client("2026-07-28", shows_pages()).ask("tools/call", call()).await;
+    assert_eq!(
+        (&asked["resultType"], &asked["inputRequests"]["r1"]["params"]["mode"]),
+        (&json!("input_required"), &json!("url"))
+    );
+
+    // nobody else enters it there, and nobody without a login
+    let page = page_in(&url);
+    let login = ada.get(&page).await;
+    assert!(login.body.contains("name=\"key\""), "{}", login.body);
+    let mut eve = world.person("eve");
+    eve.log_in().await;
+    assert_eq!(eve.get(&page).await.status, Status::FORBIDDEN);
+
+    ada.log_in().await;
+    let shown = ada.get(&page).await;
+    for part in ["Enter your <span class=\"name\">API_KEY</span>", "type=\"password\"", "<strong>notes</strong>"] {
+        assert!(shown.body.contains(part), "{}", shown.body);
+    }
+    assert!(!shown.body.contains("<script"));
+    let fields = [("name", "API_KEY"), ("value", "s3cret-of-ada"), ("decision", "save")];
+    let saved = ada.submit_account(&shown, &fields).await;
+    assert_eq!(saved.status, Status::SEE_OTHER, "{}", saved.body);
+    let next = ada.get(&saved.location.unwrap()).await;
+    assert_eq!(next.location.as_deref(), Some("/connect/notes/done"));
+    assert!(ada.get("/connect/notes/done").await.body.contains("is connected"));
+    assert_eq!(own(&ada).await["key"], "s3cret-of-ada");
+    let forged = eve.submit_account(&shown, &fields).await;
+    assert_eq!(forged.status, Status::FORBIDDEN, "the form of another browser");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_002_a_secret_is_shown_nowhere_and_kept_sealed() {
+    let world = world("user").await;
+    let mut ada = world.person("ada");
+    ada.log_in().await;
+    save(&mut ada, "API_KEY", "s3cret-of-ada").await;
+    own(&ada).await;
+    let account = ada.get("/account").await.body;
+    assert!(account.contains("API_KEY") && account.contains("entered just now"), "{account}");
+    let mut seen = account;
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        let output = command.args(arguments).arg("--data-dir").arg(world.folder.path()).output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    seen += &run(&["status", "--json"]);
+    let storage = world.storage().await;
+    let row = storage.user_secrets().entered(&UserId::new("ada")).await.unwrap();
+    storage.close().await;
+    assert_eq!(row.len(), 1);
+    let audit = run(&["audit", "--json"]);
+    assert!(audit.contains("secret_entered") || audit.contains("login"), "{audit}");
+    write!(seen, "{audit}").unwrap();
+    for file in std::fs::read_dir(world.folder.path()).unwrap().flatten() {
+        seen += &String::from_utf8_lossy(&std::fs::read(file.path()).unwrap_or_default());
+    }
+    assert!(!seen.contains("s3cret-of-ada"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_010_a_secret_ends_by_its_user_and_with_its_user() {
+    let world = world("user").await;
+    let (mut ada, mut bob) = (world.person("ada"), world.person("bob"));
+    for person in [&mut ada, &mut bob] {
+        person.log_in().await;
+        save(person, "API_KEY", "s3cret").await;
+    }
+    let process = own(&bob).await["process"].as_i64().unwrap();
+    own(&ada).await;
+    let account = ada.get("/account").await;
+    let deleted = ada.submit_account(&account, &[("name", "API_KEY"), ("decision", "delete")]).await;
+    assert_eq!(deleted.location.as_deref(), Some("/account?done=secret-deleted"));
+    let words = ada.client("2025-06-18", json!({})).call("notes__own").await;
+    assert!(words.contains("/connect/notes?t="), "{words}");
+    let mut delete = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    delete.args(["users", "delete", "bob", "--data-dir"]).arg(world.folder.path());
+    assert!(delete.output().unwrap().status.success());
+    ended(process).await;
+    let storage = world.storage().await;
+    assert_eq!(storage.user_secrets().entered(&UserId::new("bob")).await.unwrap(), []);
+    storage.close().await;
+}
+
+/// Waits until a process is gone.
+async fn ended(process: i64) {
+    let gone = async {
+        while std::path::Path::new(&format!("/proc/{process}/stat")).exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_mins(1), gone).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n_065_a_secret_that_is_none_or_that_nobody_asks_for_is_refused() {
+    let world = world("user").await;
+    let mut ada = world.person("ada");
+    ada.log_in().await;
+    for (value, words) in [(" ", "nothing was entered"), ("a\nb", "a control character"), (&*"x".repeat(4097), "4 KiB")]
+    {
+        let account = ada.get("/account").await;
+        let refused =
+            ada.submit_account(&account, &[("name", "API_KEY"), ("value", value), ("decision", "save")]).await;
+        assert_eq!(refused.status, Status::BAD_REQUEST);
+        assert!(refused.body.contains(words) && refused.body.contains("was not saved"), "{}", refused.body);
+    }
+    for name in ["OTHER", "", "a|b"] {
+        let account = ada.get("/account").await;
+        let refused = ada.submit_account(&account, &[("name", name), ("value", "x"), ("decision", "save")]).await;
+        assert_eq!(refused.status, Status::NOT_FOUND, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_011_a_server_at_a_url_gets_the_secret_of_the_user_in_a_header() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let mut served = JoinSet::new();
+    served.spawn(axum::serve(listener, Router::new().route("/mcp", post(echo_key))).into_future());
+    let options = format!("[backends.wiki]\nurl = \"{url}\"\nheaders = {{ X-Key = \"key ${{secret:WIKI}}\" }}");
+    let world = World::in_mode("oauth", &options).await;
+    let (mut ada, mut bob) = (world.person("ada"), world.person("bob"));
+    for (person, value) in [(&mut ada, "of-ada"), (&mut bob, "of-bob")] {
+        person.log_in().await;
+        save(person, "WIKI", value).await;
+    }
+    assert_eq!(ada.client("2025-11-25", json!({})).call("wiki__key").await, "key of-ada");
+    assert_eq!(bob.client("2026-07-28", json!({})).call("wiki__key").await, "key of-bob");
+    save(&mut ada, "WIKI", "changed").await;
+    assert_eq!(ada.client("2026-07-28", json!({})).call("wiki__key").await, "key changed");
+}
+
+/// An MCP server whose tool says the header.
+async fn echo_key(headers: HeaderMap, body: Bytes) -> Result<Json<Value>, StatusCode> {
+    let message: Value = serde_json::from_slice(&body).unwrap();
+    let result = match message["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({ "protocolVersion": "2025-06-18", "capabilities": { "tools": {} },
+            "serverInfo": { "name": "wiki", "version": "1" } }),
+        "tools/list" => json!({ "tools": [{ "name": "key", "inputSchema": { "type": "object" } }] }),
+        "tools/call" => {
+            json!({ "content": [{ "type": "text", "text": headers["x-key"].to_str().unwrap() }] })
+        }
+        "ping" => json!({}),
+        method if method.starts_with("notifications/") => return Err(StatusCode::ACCEPTED),
+        _ => {
+            return Ok(Json(
+                json!({ "jsonrpc": "2.0", "id": message["id"], "error": { "code": -32601, "message": "no" } }),
+            ));
+        }
+    };
+    Ok(Json(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })))
+}
