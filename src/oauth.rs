@@ -13,6 +13,7 @@ mod caller_token;
 mod client_assertion;
 mod client_auth;
 mod client_documents;
+mod client_key_sets;
 mod client_keys;
 mod client_lookup;
 mod clients;

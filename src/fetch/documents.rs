@@ -117,13 +117,18 @@ impl<T: Send + Sync + 'static> Documents<T> {
     /// # Errors
     ///
     /// As [`Self::read`].
-    pub async fn read_or_stale(&self, url: &Url, tolerance: Duration) -> Result<FetchedDocument<T>, DocumentError> {
+    pub async fn read_or_stale(
+        &self,
+        url: &Url,
+        source: Option<ClientIp>,
+        tolerance: Duration,
+    ) -> Result<FetchedDocument<T>, DocumentError> {
         let now = self.0.clock.now();
         let stale = self.0.kept.get(url).filter(|kept| now.since(kept.document.confirmed) <= tolerance);
         if let Some(kept) = stale.clone().filter(|kept| now < kept.retry) {
             return Ok(kept.document);
         }
-        match (self.read(url, None).await, stale) {
+        match (self.read(url, source).await, stale) {
             (Err(error), Some(kept)) => {
                 tracing::warn!(%url, %error, "a document cannot be read; an earlier copy is used");
                 let document = kept.document.clone();
@@ -139,11 +144,16 @@ impl<T: Send + Sync + 'static> Documents<T> {
     /// # Errors
     ///
     /// As [`Self::read`].
-    pub async fn read_again(&self, url: &Url, pause: Duration) -> Result<FetchedDocument<T>, DocumentError> {
+    pub async fn read_again(
+        &self,
+        url: &Url,
+        source: Option<ClientIp>,
+        pause: Duration,
+    ) -> Result<FetchedDocument<T>, DocumentError> {
         let now = self.0.clock.now();
         match self.0.kept.get(url) {
             Some(kept) if now.since(kept.document.confirmed) < pause || now < kept.retry => Ok(kept.document),
-            _ => self.reading(url, None, now)?.await,
+            _ => self.reading(url, source, now)?.await,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::ClientId;
 use crate::support::{Digest, Timestamp};
@@ -18,6 +19,8 @@ pub enum ClientAuth {
     Post(Digest),
     /// Assertion signed by one of these keys (`private_key_jwt`, RFC 7523).
     PrivateKeyJwt(ClientKeys),
+    /// None, or such an assertion: the client offers both, and uses what it finds in the metadata of the gateway.
+    NoneOrPrivateKeyJwt(ClientKeys),
 }
 
 /// Public keys of a client.
@@ -25,6 +28,8 @@ pub enum ClientAuth {
 pub enum ClientKeys {
     /// A JWK Set (RFC 7517) as JSON.
     Inline(String),
+    /// The URL of one (`jwks_uri`).
+    Url(Url),
 }
 
 /// Who describes a client.
@@ -97,7 +102,7 @@ impl Client {
         let uris = listed(self.redirect_uris.iter().map(String::len).sum(), self.redirect_uris.len());
         let types = listed(self.grant_types.iter().map(|name| name.to_string().len()).sum(), self.grant_types.len());
         let keys = match &self.auth {
-            ClientAuth::PrivateKeyJwt(ClientKeys::Inline(set)) => set.len(),
+            ClientAuth::PrivateKeyJwt(keys) | ClientAuth::NoneOrPrivateKeyJwt(keys) => keys.as_str().len(),
             ClientAuth::None | ClientAuth::Basic(_) | ClientAuth::Post(_) => 0,
         };
         let scope = self.scope.as_ref().map_or(0, String::len);
@@ -109,13 +114,30 @@ impl Client {
 // === impl ClientAuth ===
 
 impl ClientAuth {
+    /// True if a request can prove nothing, whatever it says: its id is no proof of who asks.
+    pub const fn is_public(&self) -> bool {
+        matches!(self, Self::None | Self::NoneOrPrivateKeyJwt(_))
+    }
+
     /// The name of the method (RFC 7591 2).
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::None => "none",
+            Self::None | Self::NoneOrPrivateKeyJwt(_) => "none",
             Self::Basic(_) => "client_secret_basic",
             Self::Post(_) => "client_secret_post",
             Self::PrivateKeyJwt(_) => "private_key_jwt",
+        }
+    }
+}
+
+// === impl ClientKeys ===
+
+impl ClientKeys {
+    /// The set, or its URL.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Inline(set) => set,
+            Self::Url(url) => url.as_str(),
         }
     }
 }

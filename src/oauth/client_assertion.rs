@@ -92,6 +92,11 @@ impl<'a> ClientAssertion<'a> {
         Ok(Self { text, algorithm, kid: header.kid, client: named.iss })
     }
 
+    /// True if one of these keys may have signed it: they have the key of the id that it names, or it names none.
+    pub(super) fn may_be_of(&self, keys: &ClientKeySet) -> bool {
+        self.kid.as_deref().is_none_or(|kid| keys.has(kid))
+    }
+
     /// Checks the signature, then the claims, at `now`. The error is the reason.
     pub(super) fn verify(
         &self,

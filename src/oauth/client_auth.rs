@@ -1,14 +1,13 @@
 //! Client authentication at the token endpoint (`OA-81` to `OA-83`). Knows nothing of grants.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::HeaderMap;
-use serde_json::Value;
 
 use super::{
-    client_assertion::{ASSERTION_TYPE, ClientAssertion},
-    client_keys::ClientKeySet,
+    client_assertion::{ASSERTION_TYPE, ClientAssertion, VerifiedAssertion},
+    client_key_sets::{ClientKeySets, NoKeys},
     client_lookup::{self, ClientRefusal},
     dependencies::OAuthDeps,
     error::{ErrorResponse, Scheme},
@@ -16,6 +15,7 @@ use super::{
     logged_reason::{ClientProblem, NamedClient},
 };
 use crate::{
+    fetch::DocumentError,
     model::{AssertionAudience, Client, ClientAuth, ClientId, ClientIp, ClientKeys},
     support::{Digest, Secret, limits::Buckets},
 };
@@ -23,8 +23,18 @@ use crate::{
 /// Authenticates clients.
 pub(super) struct ClientAuthenticator {
     deps: OAuthDeps,
+    keys: ClientKeySets,
     /// Assertions of each client: each leaves a row until it expires.
     assertions: Buckets<ClientId>,
+}
+
+/// A request of a client that authenticates.
+#[derive(Clone, Copy)]
+pub(super) struct ClientRequest<'a> {
+    pub(super) headers: &'a HeaderMap,
+    pub(super) form: &'a Params,
+    /// Its address.
+    pub(super) from: ClientIp,
 }
 
 /// Clients among which that of a request is sought.
@@ -32,8 +42,8 @@ pub(super) struct ClientAuthenticator {
 pub(super) enum SoughtClient {
     /// Those that somebody consented to.
     Consented,
-    /// Any, also one that begins; what has to be read for it is charged to this address.
-    Any(ClientIp),
+    /// Any, also one that begins; what has to be read for it is charged to the address of the request.
+    Any,
 }
 
 /// Credentials of a request: one kind, the id of the client, and what proves it.
@@ -49,33 +59,34 @@ enum ClientCredentials<'a> {
 impl ClientAuthenticator {
     /// One client may authenticate by assertions 60 times at once, then once a second.
     pub(super) fn new(deps: OAuthDeps) -> Self {
-        Self { deps, assertions: Buckets::new(60, Duration::from_secs(1)) }
+        let keys = ClientKeySets::new(&deps.settings, Arc::clone(&deps.clock));
+        Self { deps, keys, assertions: Buckets::new(60, Duration::from_secs(1)) }
     }
 
     /// Authenticates the client with exactly the method that it registered.
     pub(super) async fn authenticate(
         &self,
-        headers: &HeaderMap,
-        form: &Params,
+        request: ClientRequest<'_>,
         sought: SoughtClient,
     ) -> Result<Client, ErrorResponse> {
-        match ClientCredentials::of(headers, form)? {
+        let among = (sought, request.from);
+        match ClientCredentials::of(request.headers, request.form)? {
             ClientCredentials::Secret { scheme, id, secret } => {
-                self.by_secret(scheme, (&id, sought), secret.as_ref()).await
+                self.by_secret(scheme, (&id, among), secret.as_ref()).await
             }
-            ClientCredentials::Assertion { body_id, text } => self.by_assertion(body_id, text, sought).await,
+            ClientCredentials::Assertion { body_id, text } => self.by_assertion(body_id, text, among).await,
         }
     }
 
     async fn by_secret(
         &self,
         scheme: Scheme,
-        (id, sought): (&str, SoughtClient),
+        (id, among): (&str, (SoughtClient, ClientIp)),
         given: Option<&Secret>,
     ) -> Result<Client, ErrorResponse> {
-        let client = self.find(id, scheme, sought).await?;
+        let client = self.find(id, scheme, among).await?;
         let problem = match (&client.auth, scheme, given) {
-            (ClientAuth::None, Scheme::Form, None) => return Ok(client),
+            (ClientAuth::None | ClientAuth::NoneOrPrivateKeyJwt(_), Scheme::Form, None) => return Ok(client),
             (ClientAuth::Basic(secret), Scheme::Basic, Some(given))
             | (ClientAuth::Post(secret), Scheme::Form, Some(given)) => {
                 if *secret == given.digest() {
@@ -93,22 +104,21 @@ impl ClientAuthenticator {
         &self,
         body_id: Option<&str>,
         text: &str,
-        sought: SoughtClient,
+        among: (SoughtClient, ClientIp),
     ) -> Result<Client, ErrorResponse> {
         let refused = |problem| ErrorResponse::InvalidClient(Scheme::Form, problem);
         let assertion = ClientAssertion::parse(text).map_err(|reason| refused(ClientProblem::AssertionForm(reason)))?;
         if body_id.is_some_and(|id| id != assertion.client) {
             return Err(refused(ClientProblem::Contradiction));
         }
-        let client = self.find(&assertion.client, Scheme::Form, sought).await?;
-        let ClientAuth::PrivateKeyJwt(keys) = &client.auth else {
+        let client = self.find(&assertion.client, Scheme::Form, among).await?;
+        let (ClientAuth::PrivateKeyJwt(keys) | ClientAuth::NoneOrPrivateKeyJwt(keys)) = &client.auth else {
             let registered = client.auth.name();
             return Err(refused(ClientProblem::Method(client.id, registered)));
         };
         let wrong = |reason| refused(ClientProblem::Assertion(client.id.clone(), reason));
-        let keys = key_set(keys).ok_or_else(|| wrong("its keys cannot be read"))?;
+        let verified = self.verified(&assertion, (&client.id, keys), among.1).await?.map_err(wrong)?;
         let now = self.deps.now();
-        let verified = assertion.verify(&keys, &self.audiences(), now).map_err(wrong)?;
         // before the await, so that concurrent requests cannot all pass
         self.assertions.take(client.id.clone(), now).map_err(ErrorResponse::Limited)?;
         let digest = Digest::sha256(format!("{} {}", client.id, verified.id));
@@ -118,13 +128,37 @@ impl ClientAuthenticator {
         Ok(client)
     }
 
-    async fn find(&self, id: &str, scheme: Scheme, sought: SoughtClient) -> Result<Client, ErrorResponse> {
+    /// Checks an assertion with the keys of the client; `Err` in the result is the reason why it does not hold.
+    async fn verified(
+        &self,
+        assertion: &ClientAssertion<'_>,
+        (client, keys): (&ClientId, &ClientKeys),
+        from: ClientIp,
+    ) -> Result<Result<VerifiedAssertion, &'static str>, ErrorResponse> {
+        let set = self.keys.of(keys, from).await.map_err(|error| match error {
+            NoKeys::Document(DocumentError::Limited(wait)) => ErrorResponse::Limited(wait),
+            error => ErrorResponse::InvalidClient(Scheme::Form, ClientProblem::Keys(client.clone(), error.to_string())),
+        })?;
+        let check = |set| assertion.verify(set, &self.audiences(), self.deps.now());
+        if assertion.may_be_of(&set) {
+            return Ok(check(&set));
+        }
+        // a key that the client has begun to use since
+        Ok(check(&self.keys.again(keys, from).await.unwrap_or(set)))
+    }
+
+    async fn find(
+        &self,
+        id: &str,
+        scheme: Scheme,
+        (sought, from): (SoughtClient, ClientIp),
+    ) -> Result<Client, ErrorResponse> {
         let unknown = || ErrorResponse::InvalidClient(scheme, ClientProblem::Unknown(NamedClient::new(id)));
         match sought {
             SoughtClient::Consented => {
                 client_lookup::of_consent(&self.deps, &ClientId::new(id)).await?.ok_or_else(unknown)
             }
-            SoughtClient::Any(from) => {
+            SoughtClient::Any => {
                 let found = client_lookup::of_request(&self.deps, &ClientId::new(id), from).await;
                 found.map_err(|refusal| match refusal {
                     ClientRefusal::Limited(wait) => ErrorResponse::Limited(wait),
@@ -143,13 +177,6 @@ impl ClientAuthenticator {
             audiences.extend(["token", "par"].map(|endpoint| format!("{}/oauth/{endpoint}", settings.issuer)));
         }
         audiences
-    }
-}
-
-/// The keys with which a client signs.
-fn key_set(keys: &ClientKeys) -> Option<ClientKeySet> {
-    match keys {
-        ClientKeys::Inline(set) => ClientKeySet::parse(&serde_json::from_str::<Value>(set).ok()?).ok(),
     }
 }
 

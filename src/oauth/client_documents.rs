@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 pub(super) use self::{client_url::ClientUrl, metadata_document::ClientDocument};
 use super::oauth_settings::OAuthSettings;
 use crate::{
-    fetch::{DocumentError, Documents, Exception, FetchBudget, FetchRules, FetchedDocument, Ports, Reach},
+    fetch::{DocumentError, Documents, FetchBudget, FetchRules, FetchedDocument},
     model::{Client, ClientDocumentPolicy, ClientIp},
     support::{Clock, Timestamp},
 };
@@ -44,7 +44,7 @@ impl ClientDocuments {
     pub(super) fn new(settings: &OAuthSettings, clock: Arc<dyn Clock>) -> Option<Self> {
         let fetcher = settings.fetcher.as_ref().filter(|_| settings.reads_client_documents())?;
         let policy = settings.policy.client_documents.clone();
-        let rules = FetchRules { reach: reach(settings), max_body: MAX_DOCUMENT, deadline: DEADLINE };
+        let rules = FetchRules { reach: settings.reach(), max_body: MAX_DOCUMENT, deadline: DEADLINE };
         let schemes = settings.policy.redirect_schemes.clone();
         let allowed = schemes.clone();
         let reader = Box::new(move |url: &url::Url, body: &[u8]| ClientDocument::parse(url, body, &allowed));
@@ -61,7 +61,7 @@ impl ClientDocuments {
     /// The client, as its document describes it now, or did within 24 hours if its host does not answer.
     pub(super) async fn read_or_stale(&self, url: &ClientUrl) -> Result<Client, DocumentProblem> {
         self.check_trust(url)?;
-        Ok(client(&self.documents.read_or_stale(url.url(), TOLERANCE).await?))
+        Ok(client(&self.documents.read_or_stale(url.url(), None, TOLERANCE).await?))
     }
 
     /// Takes a copy from the database, for the case that its host does not answer.
@@ -79,11 +79,4 @@ impl ClientDocuments {
 /// Its time of creation is when the host last said so.
 fn client(document: &FetchedDocument<ClientDocument>) -> Client {
     document.content.client(document.confirmed)
-}
-
-/// Public addresses; also this machine, while the gateway itself is reached only there (`OA-47`).
-fn reach(settings: &OAuthSettings) -> Reach {
-    let issuer = url::Url::parse(&settings.issuer);
-    let is_local = issuer.is_ok_and(|issuer| issuer.scheme() == "http");
-    Reach { ports: Ports::Https, exceptions: is_local.then_some(Exception::Loopback).into_iter().collect() }
 }

@@ -55,6 +55,11 @@ impl ClientKeySet {
         if usable.is_empty() { Err(KeySetProblem::Unusable) } else { Ok(Self(usable)) }
     }
 
+    /// True if a key has this id.
+    pub(super) fn has(&self, kid: &str) -> bool {
+        self.0.iter().any(|key| key.common.key_id.as_deref() == Some(kid))
+    }
+
     /// The keys that may have made a signature with this algorithm: those of this id, and those without one.
     pub(super) fn verifying(&self, kid: Option<&str>, algorithm: Algorithm) -> impl Iterator<Item = DecodingKey> {
         let named = move |key: &&Jwk| match (kid, key.common.key_id.as_deref()) {

@@ -6,16 +6,14 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::{
     api_keys::{KeyHolder, Keys},
     authorize::ClientOrigin,
-    client_auth::{ClientAuthenticator, SoughtClient},
+    client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
-    form::Params,
     opaque,
     pepper::Pepper,
     registration::Registrations,
@@ -117,13 +115,9 @@ impl DeviceAuthorizations {
     }
 
     /// Answers a device authorization request (RFC 8628 3.1).
-    pub(super) async fn begin(
-        &self,
-        headers: &HeaderMap,
-        form: &Params,
-        from: ClientIp,
-    ) -> Result<Value, ErrorResponse> {
-        let client = self.clients.authenticate(headers, form, SoughtClient::Consented).await?;
+    pub(super) async fn begin(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
+        let client = self.clients.authenticate(request, SoughtClient::Consented).await?;
+        let ClientRequest { form, from, .. } = request;
         if !client.grant_types.contains(&GrantType::DeviceCode) {
             return Err(ErrorResponse::UnauthorizedClient);
         }

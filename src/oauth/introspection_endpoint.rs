@@ -4,22 +4,20 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::{
     access_token::Claims,
     api_keys::Keys,
-    client_auth::{ClientAuthenticator, SoughtClient},
+    client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError, Scheme},
-    form::Params,
     logged_reason::ClientProblem,
     opaque,
     signing::SigningKeys,
 };
 use crate::{
-    model::{Client, ClientAuth, Grant, GrantId},
+    model::{Client, Grant, GrantId},
     support::{Digest, Timestamp},
 };
 
@@ -34,9 +32,10 @@ pub(super) struct IntrospectionEndpoint {
 impl IntrospectionEndpoint {
     /// The state of the presented token. Of one that is unknown, has ended or belongs to another client, the answer is
     /// only that it is not active (RFC 7662 2.2).
-    pub(super) async fn introspect(&self, headers: &HeaderMap, form: &Params) -> Result<Value, ErrorResponse> {
-        let client = self.clients.authenticate(headers, form, SoughtClient::Consented).await?;
-        if client.auth == ClientAuth::None {
+    pub(super) async fn introspect(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
+        let client = self.clients.authenticate(request, SoughtClient::Consented).await?;
+        let form = request.form;
+        if client.auth.is_public() {
             return Err(ErrorResponse::InvalidClient(Scheme::Form, ClientProblem::Public(client.id)));
         }
         let token = form.get("token")?.ok_or_else(|| ErrorResponse::missing("token"))?;

@@ -34,6 +34,9 @@ pub enum ClientProblem {
     /// Its assertion is refused.
     #[error("client {0} sent an assertion that is refused: {1}")]
     Assertion(ClientId, &'static str),
+    /// There are no keys to check its assertion with.
+    #[error("client {0} sent an assertion that cannot be checked: {1}")]
+    Keys(ClientId, String),
     /// `client_assertion_type` is missing or unknown.
     #[error("a client sent an assertion of another type than jwt-bearer")]
     AssertionType,

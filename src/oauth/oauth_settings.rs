@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::backend_names::BackendNames;
 use crate::{
-    fetch::Fetcher,
+    fetch::{Exception, Fetcher, Ports, Reach},
     model::{AuthPolicy, DocumentTrust},
     support::Secret,
 };
@@ -39,6 +39,13 @@ impl OAuthSettings {
     /// True if clients may be described by metadata documents (`OA-11`).
     pub fn reads_client_documents(&self) -> bool {
         self.fetcher.is_some() && self.policy.client_documents.trust != DocumentTrust::Off
+    }
+
+    /// Where what clients name may be: public addresses; also this machine, while the gateway itself is reached only there
+    /// (`OA-47`).
+    pub(super) fn reach(&self) -> Reach {
+        let is_local = url::Url::parse(&self.issuer).is_ok_and(|issuer| issuer.scheme() == "http");
+        Reach { ports: Ports::Https, exceptions: is_local.then_some(Exception::Loopback).into_iter().collect() }
     }
 
     /// Defaults for the gateway at `issuer`; a trailing slash is removed.

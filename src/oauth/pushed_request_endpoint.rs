@@ -2,20 +2,15 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::{
     authorize::{Authorization, PushedRequest},
-    client_auth::{ClientAuthenticator, SoughtClient},
+    client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     dependencies::OAuthDeps,
     error::ErrorResponse,
-    form::Params,
 };
-use crate::{
-    model::{ClientIp, GrantType},
-    support::limits::Buckets,
-};
+use crate::{model::GrantType, support::limits::Buckets};
 
 /// The endpoint for pushed authorization requests.
 pub(super) struct PushedRequestEndpoint {
@@ -32,19 +27,14 @@ impl PushedRequestEndpoint {
     }
 
     /// Checks a request as the authorization endpoint does, and answers its `request_uri` (RFC 9126 2.2).
-    pub(super) async fn push(
-        &self,
-        headers: &HeaderMap,
-        form: &Params,
-        from: ClientIp,
-    ) -> Result<Value, ErrorResponse> {
+    pub(super) async fn push(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
         // before the first await, so that concurrent requests cannot all pass
-        self.requests.take(from.network(), self.deps.now()).map_err(ErrorResponse::Limited)?;
-        let client = self.clients.authenticate(headers, form, SoughtClient::Any(from)).await?;
+        self.requests.take(request.from.network(), self.deps.now()).map_err(ErrorResponse::Limited)?;
+        let client = self.clients.authenticate(request, SoughtClient::Any).await?;
         if !client.grant_types.contains(&GrantType::AuthorizationCode) {
             return Err(ErrorResponse::UnauthorizedClient);
         }
-        let PushedRequest { request_uri, lifetime } = self.authorization.push(form, &client)?;
+        let PushedRequest { request_uri, lifetime } = self.authorization.push(request.form, &client)?;
         Ok(json!({ "request_uri": request_uri, "expires_in": lifetime.as_secs() }))
     }
 }

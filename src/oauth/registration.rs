@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
+    client_key_sets::jwks_url,
     client_keys::{ClientKeySet, KeySetProblem},
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
@@ -124,6 +125,9 @@ impl Registrations {
         let secret =
             matches!(method, AuthMethod::Basic | AuthMethod::Post).then(|| Secret::new(self.deps.random.token()));
         let keys = request.keys(method)?;
+        if matches!(keys, Some(ClientKeys::Url(_))) && self.deps.settings.fetcher.is_none() {
+            return Err(metadata_error("this gateway makes no requests: send the keys in jwks, not jwks_uri"));
+        }
         let client = Client {
             id: ClientId::new(opaque::base62(&*self.deps.random, opaque::CLIENT_ID_LENGTH)),
             name: request.name(),
@@ -282,13 +286,17 @@ impl RegistrationRequest {
     }
 
     /// The keys of a client that signs its assertions: it needs them here (`OA-34`).
-    fn keys(&self, method: AuthMethod) -> Result<Option<String>, ErrorResponse> {
+    fn keys(&self, method: AuthMethod) -> Result<Option<ClientKeys>, ErrorResponse> {
         if method != AuthMethod::PrivateKeyJwt {
             return Ok(None);
         }
-        let set = self.jwks.as_ref().ok_or_else(|| metadata_error("private_key_jwt needs the public keys in jwks"))?;
+        let Some(set) = &self.jwks else {
+            let needed = "private_key_jwt needs the public keys in jwks, or their URL in jwks_uri";
+            let url = self.jwks_uri.as_deref().ok_or_else(|| metadata_error(needed))?;
+            return jwks_url(url).map(|url| Some(ClientKeys::Url(url))).map_err(metadata_error);
+        };
         ClientKeySet::parse(set).map_err(|problem| metadata_error(&problem.to_string()))?;
-        Ok(Some(set.to_string()))
+        Ok(Some(ClientKeys::Inline(set.to_string())))
     }
 
     /// Drops grant types that nobody may register for, if the code flow or the device flow remains (`OA-37`): service
@@ -334,6 +342,7 @@ impl RegistrationRequest {
         let has_code = grant_types.contains(&GrantType::AuthorizationCode);
         add("response_types", Some(if has_code { json!(["code"]) } else { json!([]) }));
         add("jwks", self.jwks.clone().filter(|_| method == AuthMethod::PrivateKeyJwt));
+        add("jwks_uri", text(&self.jwks_uri).filter(|_| method == AuthMethod::PrivateKeyJwt));
         let known = self.scope.as_deref().and_then(|scope| Scopes::parse(scope).ok()).filter(|known| !known.is_empty());
         add("scope", known.map(|known| json!(known.to_string())));
         add("application_type", text(&self.application_type));
@@ -359,11 +368,11 @@ impl AuthMethod {
         }
     }
 
-    fn with(self, secret: Option<&Secret>, keys: Option<String>) -> ClientAuth {
+    fn with(self, secret: Option<&Secret>, keys: Option<ClientKeys>) -> ClientAuth {
         match (self, secret, keys) {
             (Self::Basic, Some(secret), _) => ClientAuth::Basic(secret.digest()),
             (Self::Post, Some(secret), _) => ClientAuth::Post(secret.digest()),
-            (Self::PrivateKeyJwt, _, Some(keys)) => ClientAuth::PrivateKeyJwt(ClientKeys::Inline(keys)),
+            (Self::PrivateKeyJwt, _, Some(keys)) => ClientAuth::PrivateKeyJwt(keys),
             _ => ClientAuth::None,
         }
     }

@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
-
 use super::{
     access_token::Claims,
-    client_auth::{ClientAuthenticator, SoughtClient},
+    client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     dependencies::OAuthDeps,
     error::ErrorResponse,
-    form::Params,
     opaque,
     revocation::Revocations,
     signing::SigningKeys,
@@ -32,9 +29,9 @@ pub(super) struct RevocationEndpoint {
 impl RevocationEndpoint {
     /// Revokes the presented token: a refresh token with its grant, an access token by itself. An unknown token, or one
     /// of another client, is ignored without an error.
-    pub(super) async fn revoke(&self, headers: &HeaderMap, form: &Params) -> Result<(), ErrorResponse> {
-        let client = self.clients.authenticate(headers, form, SoughtClient::Consented).await?;
-        let token = form.get("token")?.ok_or_else(|| ErrorResponse::missing("token"))?;
+    pub(super) async fn revoke(&self, request: ClientRequest<'_>) -> Result<(), ErrorResponse> {
+        let client = self.clients.authenticate(request, SoughtClient::Consented).await?;
+        let token = request.form.get("token")?.ok_or_else(|| ErrorResponse::missing("token"))?;
         if opaque::is_refresh(token) {
             self.revoke_refresh(&client, token).await
         } else {

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::{
+    client_auth::ClientRequest,
     cors,
     device::DeviceAuthorizations,
     error::{ErrorResponse, record_refusal},
@@ -108,25 +109,30 @@ async fn token(
     body: Body,
 ) -> Result<Json<Value>, ErrorResponse> {
     let form = form(&headers, body)?;
-    endpoints.token.token(&headers, &form, address(ip)).await.map(Json)
+    let request = ClientRequest { headers: &headers, form: &form, from: address(ip) };
+    endpoints.token.token(request).await.map(Json)
 }
 
 async fn revoke(
     State(endpoints): State<Endpoints>,
+    ip: Option<Extension<ClientIp>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, ErrorResponse> {
     let form = form(&headers, body)?;
-    endpoints.revocation.revoke(&headers, &form).await.map(|()| StatusCode::OK)
+    let request = ClientRequest { headers: &headers, form: &form, from: address(ip) };
+    endpoints.revocation.revoke(request).await.map(|()| StatusCode::OK)
 }
 
 async fn introspect(
     State(endpoints): State<Endpoints>,
+    ip: Option<Extension<ClientIp>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ErrorResponse> {
     let form = form(&headers, body)?;
-    endpoints.introspection.introspect(&headers, &form).await.map(Json)
+    let request = ClientRequest { headers: &headers, form: &form, from: address(ip) };
+    endpoints.introspection.introspect(request).await.map(Json)
 }
 
 async fn register(
@@ -150,7 +156,9 @@ async fn device(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ErrorResponse> {
-    let answer = endpoints.devices.begin(&headers, &form(&headers, body)?, address(ip)).await?;
+    let form = form(&headers, body)?;
+    let request = ClientRequest { headers: &headers, form: &form, from: address(ip) };
+    let answer = endpoints.devices.begin(request).await?;
     Ok(Json(answer).into_response())
 }
 
@@ -160,7 +168,9 @@ async fn push(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
-    let pushed = endpoints.pushed_requests.push(&headers, &form(&headers, body)?, address(ip)).await?;
+    let form = form(&headers, body)?;
+    let request = ClientRequest { headers: &headers, form: &form, from: address(ip) };
+    let pushed = endpoints.pushed_requests.push(request).await?;
     Ok((StatusCode::CREATED, Json(pushed)))
 }
 

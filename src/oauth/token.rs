@@ -8,7 +8,6 @@ mod refresh;
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use serde_json::Value;
 
 use self::{
@@ -17,9 +16,8 @@ use self::{
 };
 use super::{
     api_keys::Keys,
-    client_auth::{ClientAuthenticator, SoughtClient},
+    client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     error::ErrorResponse,
-    form::Params,
     revocation::Revocations,
     signing::SigningKeys,
     usage::UsageRecorder,
@@ -55,13 +53,9 @@ impl TokenEndpoint {
     }
 
     /// Handles a token request; returns the JSON of RFC 6749 5.1.
-    pub(super) async fn token(
-        &self,
-        headers: &HeaderMap,
-        form: &Params,
-        from: ClientIp,
-    ) -> Result<Value, ErrorResponse> {
-        let client = self.clients.authenticate(headers, form, SoughtClient::Consented).await?;
+    pub(super) async fn token(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
+        let client = self.clients.authenticate(request, SoughtClient::Consented).await?;
+        let ClientRequest { form, from, .. } = request;
         let name = form.get("grant_type")?.ok_or_else(|| ErrorResponse::missing("grant_type"))?;
         let grant_type = GrantType::parse(name).ok_or(ErrorResponse::UnsupportedGrantType)?;
         if !client.grant_types.contains(&grant_type) {

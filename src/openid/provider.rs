@@ -112,7 +112,7 @@ impl Provider {
         if let Some(key) = keys.content.find(head.key_id.as_deref(), head.algorithm) {
             return Ok(head.claims(token, key)?);
         }
-        let keys = self.keys.read_again(&metadata.jwks_uri, COOL_DOWN).await?;
+        let keys = self.keys.read_again(&metadata.jwks_uri, None, COOL_DOWN).await?;
         let key = keys.content.find(head.key_id.as_deref(), head.algorithm).ok_or(TokenProblem::Key)?;
         Ok(head.claims(token, key)?)
     }

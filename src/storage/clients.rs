@@ -89,6 +89,7 @@ struct ClientRow {
     created: i64,
     document: Option<Vec<u8>>,
     jwks: Option<String>,
+    jwks_uri: Option<String>,
     origin: String,
     consent_skipped: i64,
 }
@@ -255,7 +256,7 @@ async fn find(connection: &mut AnyConnection, new: &NewClient) -> Result<Option<
 async fn insert(change: &mut AnyConnection, new: &NewClient, bytes: i64, now: Timestamp) -> Result<(), StorageError> {
     // a public client keeps its id, and so does one with keys of its own
     let fingerprint = match &new.client.auth {
-        ClientAuth::None | ClientAuth::PrivateKeyJwt(_) => Some(&new.registration),
+        ClientAuth::None | ClientAuth::PrivateKeyJwt(_) | ClientAuth::NoneOrPrivateKeyJwt(_) => Some(&new.registration),
         ClientAuth::Basic(_) | ClientAuth::Post(_) => None,
     };
     let origin = RowOrigin {
@@ -276,15 +277,21 @@ async fn insert_row(
 ) -> Result<(), StorageError> {
     let digest = |digest: Option<&Digest>| digest.map(|digest| digest.as_bytes().to_vec());
     let (auth, secret, keys) = match &client.auth {
-        ClientAuth::None => (client.auth.name(), None, None),
+        // keys of a client that may do without them come from its document, and are never stored here
+        ClientAuth::None | ClientAuth::NoneOrPrivateKeyJwt(_) => (client.auth.name(), None, None),
         ClientAuth::Basic(secret) | ClientAuth::Post(secret) => (client.auth.name(), Some(secret.as_bytes()), None),
-        ClientAuth::PrivateKeyJwt(ClientKeys::Inline(set)) => (ClientAuth::None.name(), None, Some(set)),
+        ClientAuth::PrivateKeyJwt(keys) => (ClientAuth::None.name(), None, Some(keys)),
+    };
+    let (set, url) = match keys {
+        Some(ClientKeys::Inline(set)) => (Some(set.as_str()), None),
+        Some(ClientKeys::Url(url)) => (None, Some(url.as_str())),
+        None => (None, None),
     };
     sqlx::query(
         "INSERT INTO clients (id, name, redirect_uris, auth, secret, grant_types, scope, metadata, bytes, created,
-                              registered, jwks, origin, fingerprint, registration, network, consented,
+                              registered, jwks, jwks_uri, origin, fingerprint, registration, network, consented,
                               consent_skipped)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
     )
     .bind(client.id.as_str())
     .bind(&client.name)
@@ -297,7 +304,8 @@ async fn insert_row(
     .bind(bytes)
     .bind(client.created.as_millis())
     .bind(now.as_millis())
-    .bind(keys)
+    .bind(set)
+    .bind(url)
     .bind(origin.name)
     .bind(digest(origin.fingerprint))
     .bind(digest(origin.registration))
@@ -347,9 +355,14 @@ impl ClientRow {
     fn read(self) -> Result<Client, StorageError> {
         let secret = self.secret.as_deref().and_then(Digest::from_slice);
         let auth = match (self.auth.as_str(), secret) {
-            ("none", None) => {
-                self.jwks.map_or(ClientAuth::None, |set| ClientAuth::PrivateKeyJwt(ClientKeys::Inline(set)))
-            }
+            ("none", None) => match (self.jwks, self.jwks_uri) {
+                (Some(set), _) => ClientAuth::PrivateKeyJwt(ClientKeys::Inline(set)),
+                (None, Some(url)) => {
+                    let url = url.parse().map_err(|_| inconsistent("jwks_uri"))?;
+                    ClientAuth::PrivateKeyJwt(ClientKeys::Url(url))
+                }
+                (None, None) => ClientAuth::None,
+            },
             ("client_secret_basic", Some(secret)) => ClientAuth::Basic(secret),
             ("client_secret_post", Some(secret)) => ClientAuth::Post(secret),
             _ => return Err(inconsistent("auth")),

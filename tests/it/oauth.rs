@@ -7,6 +7,7 @@ mod caller_tokens;
 mod client_assertions;
 mod client_documents;
 mod client_expiry;
+mod client_key_urls;
 mod devices;
 mod discovery;
 mod gate;

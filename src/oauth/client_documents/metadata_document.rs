@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::{
-    model::{Client, ClientAuth, ClientId, GrantType, Registrant, Scopes},
-    oauth::redirect_uri::RedirectUri,
+    model::{Client, ClientAuth, ClientId, ClientKeys, GrantType, Registrant, Scopes},
+    oauth::{client_key_sets::jwks_url, client_keys::ClientKeySet, redirect_uri::RedirectUri},
     support::{Digest, Timestamp, printable_name},
 };
 
@@ -104,7 +104,8 @@ impl ClientDocument {
         Digest::sha256(json!([client_name, uris, method, jwks, jwks_uri]).to_string())
     }
 
-    /// The method that the client uses if it is supported, else the first supported one of its list (`OA-49`).
+    /// The method that the client uses, or one of its list (`OA-49`). One that offers `none` and a signature may use either:
+    /// what it uses depends on how it reads the metadata of the gateway.
     fn method(&self) -> Result<ClientAuth, String> {
         let (own, list) = (&self.0.token_endpoint_auth_method, &self.0.token_endpoint_auth_methods_supported);
         if let (Some(own), Some(list)) = (own, list)
@@ -115,18 +116,34 @@ impl ClientDocument {
         if own.is_none() && list.is_none() {
             return Ok(ClientAuth::None);
         }
-        let mut offered = own.iter().chain(list.iter().flatten());
-        let method = offered.find_map(|name| (name == "none").then_some(ClientAuth::None));
-        method.ok_or_else(|| "none of its authentication methods is supported; `none` is".to_owned())
+        let offers = |name: &str| own.iter().chain(list.iter().flatten()).any(|offered| offered == name);
+        match (offers("none"), offers("private_key_jwt")) {
+            (true, true) => Ok(self.keys().map_or(ClientAuth::None, ClientAuth::NoneOrPrivateKeyJwt)),
+            (true, false) => Ok(ClientAuth::None),
+            (false, true) => self.keys().map(ClientAuth::PrivateKeyJwt),
+            (false, false) => {
+                Err("none of its authentication methods is supported; `none` and `private_key_jwt` are".to_owned())
+            }
+        }
+    }
+
+    /// The keys with which the client signs.
+    fn keys(&self) -> Result<ClientKeys, String> {
+        match (&self.0.jwks, &self.0.jwks_uri) {
+            (Some(set), _) => {
+                ClientKeySet::parse(set).map_err(|problem| problem.to_string())?;
+                Ok(ClientKeys::Inline(set.to_string()))
+            }
+            (None, Some(url)) => Ok(ClientKeys::Url(jwks_url(url)?)),
+            (None, None) => Err("private_key_jwt needs jwks or jwks_uri".to_owned()),
+        }
     }
 
     fn check_keys(&self) -> Result<(), String> {
         match (&self.0.jwks, &self.0.jwks_uri) {
             (Some(_), Some(_)) => Err("jwks and jwks_uri exclude each other".to_owned()),
             (Some(jwks), None) if has_private_member(jwks) => Err("jwks has a private key".to_owned()),
-            (None, Some(uri)) if Url::parse(uri).map_or(true, |uri| uri.scheme() != "https") => {
-                Err("jwks_uri is not an https URL".to_owned())
-            }
+            (None, Some(url)) => Ok(jwks_url(url).map(drop)?),
             _ => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::issuer::{Issued, Issuer};
 use crate::{
     audit::{GrantEvent, GrantParties},
-    model::{Client, ClientAuth, ClientId, ClientIp, Grant, GrantId, KeyAccount, Registrant, Scopes, TokenDelivery},
+    model::{Client, ClientId, ClientIp, Grant, GrantId, KeyAccount, Registrant, Scopes, TokenDelivery},
     oauth::{
         api_keys::{AccountEntry, Keys},
         error::ErrorResponse,
@@ -33,7 +33,7 @@ impl ClientCredentialsGrant {
     /// Issues an access token to an authenticated client, within the rights of its service account. Its grant is used
     /// again while it lives.
     pub(super) async fn issue(&self, client: &Client, form: &Params, from: ClientIp) -> Result<Issued, ErrorResponse> {
-        if !matches!(client.registrant, Registrant::Operator(_)) || client.auth == ClientAuth::None {
+        if !matches!(client.registrant, Registrant::Operator(_)) || client.auth.is_public() {
             return Err(ErrorResponse::UnauthorizedClient);
         }
         let (deps, now) = (&self.issuer.deps, self.issuer.deps.now());
