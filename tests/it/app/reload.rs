@@ -1,31 +1,15 @@
 //! Another configuration for a gateway that runs: the program, its configuration file, and a client that stays connected.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use lockkeeper::model::status::Status;
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Events, client, direct_key};
+use super::{Events, client, direct_key, program::Program};
 use crate::support::data_folder::DataFolder;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
-
-/// A gateway as a process. Dropping it kills it.
-struct Program {
-    child: Child,
-    url: String,
-}
 
 /// A client of 2024-11-05, which stays connected.
 struct Connected {
@@ -45,39 +29,6 @@ fn server(folder: &Path, name: &str, lines: &str) -> String {
 
 fn write(folder: &Path, text: &str) {
     fs::write(folder.join("lockkeeper.toml"), text).unwrap();
-}
-
-// === impl Program ===
-
-impl Program {
-    /// Starts it, and waits until it listens.
-    fn start(folder: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"])
-            .current_dir(folder)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("/mcp") {
-            assert!(output.read_line(&mut said).unwrap() > 0, "it ended: {said}");
-        }
-        let url = said.split_whitespace().find_map(|word| word.strip_suffix("/mcp")).unwrap().to_owned();
-        Self { child, url }
-    }
-
-    fn hang_up(&self) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGHUP).unwrap();
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// The differences between the gateway and its file, once they are as `wanted`.
