@@ -117,7 +117,7 @@ impl App {
             TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
         let bound = listener.local_addr()?;
         let public_url = config.public_url(bound);
-        let world = World::new(telemetry);
+        let world = World::new(telemetry, config.auth.egress_proxy.as_ref());
         config::files::create(&config.data_dir)
             .with_context(|| format!("the data folder {} cannot be used", config.data_dir.display()))?;
         let lock = DataLock::take(&config.data_dir)?;
@@ -263,7 +263,7 @@ fn upstream_client(
     world: &World,
 ) -> anyhow::Result<Upstream> {
     let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
-    let signer = oauth.clone();
+    let (signer, proxy) = (oauth.clone(), config.auth.egress_proxy.as_ref());
     let deps = UpstreamDeps {
         storage: storage.clone(),
         vault: Vault::new(storage.clone(), master.clone(), Arc::clone(&clock), Arc::clone(&random)),
@@ -272,7 +272,7 @@ fn upstream_client(
         random,
         issuer: public_url.as_str().to_owned(),
         sign: SignAssertion::new(move |claims| signer.signing_keys().sign("JWT", claims).ok()),
-        fetcher: world.fetcher.clone().map_or_else(Fetcher::system, Ok)?,
+        fetcher: world.fetcher.clone().map_or_else(|| Fetcher::system(proxy), Ok)?,
         audit: oauth.audit().clone(),
     };
     Ok(Upstream::new(deps, &config.backends, (world.tracker.clone(), world.cancel.child_token()))?)
@@ -359,7 +359,7 @@ impl Foundation<'_> {
             fetcher: world
                 .fetcher
                 .clone()
-                .map_or_else(Fetcher::system, Ok)
+                .map_or_else(|| Fetcher::system(self.config.auth.egress_proxy.as_ref()), Ok)
                 .context("no TLS for the login providers")?,
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),

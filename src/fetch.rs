@@ -5,7 +5,7 @@
 //!
 //! [`Fetcher::send`] takes a [`FetchRequest`] and the [`FetchRules`] of its kind, and returns the response of any status,
 //! redirects included: nothing is followed. The host is resolved once, all its addresses must be public, and the
-//! connection goes to one of those. [`Reach`] has the exceptions, which only the operator makes. A [`FetchBudget`] is
+//! connection goes to one of those, through the operator's proxy if there is one. [`Reach`] has the exceptions, which only the operator makes. A [`FetchBudget`] is
 //! charged before each: it bounds what one stranger can have the gateway do.
 //!
 //! Documents that are read again and again are [`Documents`]: kept as their hosts say, asked for once at a time.
@@ -23,6 +23,7 @@ pub mod fetcher;
 mod freshness;
 pub mod network;
 pub mod open_client;
+pub mod proxied_network;
 pub mod request;
 pub mod tls;
 
@@ -33,5 +34,6 @@ pub use self::{
     error::{FetchError, RefusedUrl},
     fetcher::{FetchRules, Fetcher},
     network::{Network, NetworkStream, SystemNetwork},
+    proxied_network::ProxiedNetwork,
     request::FetchRequest,
 };

@@ -19,7 +19,7 @@ use crate::{
     frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
     gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, IdentitySigner, ServerAccess, SessionId, Share, Target},
+    model::{BackendId, BackendSpec, EgressProxy, IdentitySigner, ServerAccess, SessionId, Share, Target},
     storage::Storage,
     support::{Clock, OsRandom, Random, SealingKey, SystemClock},
     telemetry::Telemetry,
@@ -69,9 +69,9 @@ pub(super) struct CallPath {
 // === impl World ===
 
 impl World {
-    /// The environment of a process.
-    pub(super) fn new(telemetry: Telemetry) -> Self {
-        let fetcher = Fetcher::system().inspect_err(|error| {
+    /// The environment of a process; what strangers name is requested through `proxy`.
+    pub(super) fn new(telemetry: Telemetry, proxy: Option<&EgressProxy>) -> Self {
+        let fetcher = Fetcher::system(proxy).inspect_err(|error| {
             tracing::warn!(%error, "documents that clients name cannot be read: install the certificates of authorities");
         });
         let (events, inbox) = EventHandler::new();

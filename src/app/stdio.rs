@@ -87,7 +87,7 @@ impl StdioApp {
 impl LocalServers {
     async fn start(config: &Config, records: Option<PathBuf>, telemetry: Telemetry) -> anyhow::Result<Self> {
         descriptors::raise();
-        let world = World::new(telemetry);
+        let world = World::new(telemetry, None);
         // sessions are their channel: nothing has to outlive the process
         let storage = Storage::in_memory().await?;
         let stored = match records {

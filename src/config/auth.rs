@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{http::host, section::Section};
 use crate::model::{
-    AdvertiseIss, AssertionAudience, AuthPolicy, ClientDocumentPolicy, ConcealBackends, DocumentTrust, ParentAudience,
-    Registration,
+    AdvertiseIss, AssertionAudience, AuthPolicy, ClientDocumentPolicy, ConcealBackends, DocumentTrust, EgressProxy,
+    ParentAudience, Registration,
 };
 
 /// Reads the section; reports invalid values and uses their defaults.
@@ -25,6 +25,7 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
         trusted_redirect_hosts: section.parsed_list("trusted_redirect_hosts", host).unwrap_or_default(),
         registration: registration(section),
         client_documents: client_documents(section),
+        egress_proxy: section.parsed("egress_proxy", EgressProxy::parse),
         conceal_backends: match section.flag("conceal_backends") {
             Some(false) => ConcealBackends::No,
             _ => default.conceal_backends,

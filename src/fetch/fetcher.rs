@@ -27,10 +27,11 @@ use super::{
     destination::{Encryption, FetchDestination, Reach},
     error::FetchError,
     network::{Network, NetworkStream, SystemNetwork},
+    proxied_network::ProxiedNetwork,
     request::FetchRequest,
     tls::{self, TlsSetupError},
 };
-use crate::model::NetworkSpec;
+use crate::model::{EgressProxy, NetworkSpec};
 
 /// Maximum time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -63,13 +64,18 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// Over the network of the system, trusting the authorities of the system.
+    /// Over the network of the system, through this proxy if there is one, trusting the authorities of the system.
     ///
     /// # Errors
     ///
     /// An error if those cannot be read.
-    pub fn system() -> Result<Self, TlsSetupError> {
-        Ok(Self::new(Arc::new(SystemNetwork::default()), tls::client_config(&NetworkSpec::default())?))
+    pub fn system(proxy: Option<&EgressProxy>) -> Result<Self, TlsSetupError> {
+        let direct = Arc::new(SystemNetwork::default());
+        let network: Arc<dyn Network> = match proxy {
+            Some(proxy) => Arc::new(ProxiedNetwork::new(proxy.clone(), direct)),
+            None => direct,
+        };
+        Ok(Self::new(network, tls::client_config(&NetworkSpec::default())?))
     }
 
     /// Over this network, with the certificate checks of `tls`.

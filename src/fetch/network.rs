@@ -18,7 +18,7 @@ use tokio::{
 /// stays silent.
 const MAX_LOOKUPS: usize = 16;
 
-/// Names and connections. Two implementations: those of the system, and the doubles of tests.
+/// Names and connections. Implementations: the system's, the one with a proxy, and the doubles of tests.
 #[async_trait]
 pub trait Network: Send + Sync {
     /// The addresses of a host name.

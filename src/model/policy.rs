@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ClientDocumentPolicy;
+use super::{ClientDocumentPolicy, EgressProxy};
 
 /// Names of tools and prompts on the merged endpoint (`translation` 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct AuthPolicy {
     pub audit_retention: Duration,
     /// `client_documents`: clients that name themselves by the URL of a metadata document.
     pub client_documents: ClientDocumentPolicy,
+    /// `egress_proxy`: proxy of the requests to what clients, login providers and protected servers name (OA-47).
+    pub egress_proxy: Option<EgressProxy>,
     /// `conceal_backends`: concealment of backend names from unauthenticated clients.
     pub conceal_backends: ConcealBackends,
     /// `advertise_iss`: announcement of `iss` in the metadata.
@@ -122,6 +124,7 @@ impl Default for AuthPolicy {
             trusted_redirect_hosts: Vec::new(),
             registration: Registration::Open,
             client_documents: ClientDocumentPolicy::default(),
+            egress_proxy: None,
             conceal_backends: ConcealBackends::Yes,
             advertise_iss: AdvertiseIss::Yes,
             assertion_audience: AssertionAudience::Issuer,

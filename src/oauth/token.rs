@@ -22,7 +22,7 @@ use super::{
     signing::SigningKeys,
     usage::UsageRecorder,
 };
-use crate::model::{ClientIp, GrantType};
+use crate::model::GrantType;
 
 /// The token endpoint.
 pub(super) struct TokenEndpoint {

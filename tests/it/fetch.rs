@@ -1,5 +1,7 @@
 //! Requests to URLs that strangers choose, in an internet whose resolver lies.
 
+mod egress_proxy;
+
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -68,11 +68,20 @@ impl Internet {
 
     /// Sends requests here, and trusts the authority of another internet.
     pub(crate) fn fetcher_trusting(&self, trusted: &Self) -> Fetcher {
+        Self::fetcher_of(Arc::new(self.clone()), trusted)
+    }
+
+    /// Sends requests over another network, and trusts the authority of this internet.
+    pub(crate) fn fetcher_over(&self, network: Arc<dyn Network>) -> Fetcher {
+        Self::fetcher_of(network, self)
+    }
+
+    fn fetcher_of(network: Arc<dyn Network>, trusted: &Self) -> Fetcher {
         let mut roots = RootCertStore::empty();
         roots.add(trusted.0.authority.der().clone()).unwrap();
         let provider = Arc::new(aws_lc_rs::default_provider());
         let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        Fetcher::new(Arc::new(self.clone()), tls.with_root_certificates(roots).with_no_client_auth())
+        Fetcher::new(network, tls.with_root_certificates(roots).with_no_client_auth())
     }
 
     /// Gives a name these addresses, one answer for each look-up; the last one stays.

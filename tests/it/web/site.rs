@@ -69,7 +69,7 @@ fn upstream(storage: &Storage, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>)
         random: Arc::clone(random),
         issuer: ROOT.to_owned(),
         sign: SignAssertion::new(|_| None),
-        fetcher: Fetcher::system().unwrap(),
+        fetcher: Fetcher::system(None).unwrap(),
         audit: Audit::new(storage.clone(), Arc::clone(clock)),
     };
     Upstream::new(deps, &[], (TaskTracker::new(), CancellationToken::new())).unwrap()
