@@ -10,20 +10,24 @@ pub(super) use self::{client_url::ClientUrl, metadata_document::ClientDocument};
 use super::oauth_settings::OAuthSettings;
 use crate::{
     fetch::{DocumentError, Documents, FetchBudget, FetchRules, FetchedDocument},
-    model::{Client, ClientDocumentPolicy, ClientIp},
-    support::{Clock, Timestamp},
+    model::{Client, ClientDocumentPolicy, ClientId, ClientIp},
+    support::{Clock, Digest, Timestamp},
 };
 
 /// Maximum size of a document, in bytes (`OA-46`).
 const MAX_DOCUMENT: usize = 5 * 1024;
 /// Maximum time to read one, to the last byte of its body (`OA-46`).
 const DEADLINE: Duration = Duration::from_secs(5);
+/// Maximum number of clients whose last outcome is remembered.
+const MAX_OUTCOMES: u64 = 1000;
 /// Age up to which a copy serves while its host does not (`OA-51`).
 const TOLERANCE: Duration = Duration::from_hours(24);
 
 /// The documents of clients, as far as they are trusted.
 pub(super) struct ClientDocuments {
     documents: Documents<ClientDocument>,
+    /// Digests of the last outcomes, by client: one that is repeated is not recorded again.
+    outcomes: moka::sync::Cache<ClientId, Digest>,
     policy: ClientDocumentPolicy,
     schemes: Vec<String>,
 }
@@ -49,7 +53,7 @@ impl ClientDocuments {
         let allowed = schemes.clone();
         let reader = Box::new(move |url: &url::Url, body: &[u8]| ClientDocument::parse(url, body, &allowed));
         let documents = Documents::new(fetcher.clone(), rules, Arc::new(FetchBudget::default()), clock, reader);
-        Some(Self { documents, policy, schemes })
+        Some(Self { documents, outcomes: moka::sync::Cache::new(MAX_OUTCOMES), policy, schemes })
     }
 
     /// The client, as its document describes it now; `source` caused a request.
@@ -69,6 +73,17 @@ impl ClientDocuments {
         if let Ok(copy) = ClientDocument::parse(url.url(), text.as_bytes(), &self.schemes) {
             self.documents.remember(url.url(), copy, read);
         }
+    }
+
+    /// True if the last attempt to read the document of this client ended otherwise. The audit trail has one row for each
+    /// such change, however often strangers name the client.
+    pub(super) fn is_news(&self, client: &ClientId, outcome: &str) -> bool {
+        let outcome = Digest::sha256(outcome);
+        let is_known = self.outcomes.get(client) == Some(outcome);
+        if !is_known {
+            self.outcomes.insert(client.clone(), outcome);
+        }
+        !is_known
     }
 
     fn check_trust(&self, url: &ClientUrl) -> Result<(), DocumentProblem> {

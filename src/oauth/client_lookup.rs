@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::{
-    client_documents::{ClientUrl, DocumentProblem},
+    client_documents::{ClientDocuments, ClientUrl, DocumentProblem},
     dependencies::OAuthDeps,
     error::OAuthError,
 };
@@ -104,7 +104,7 @@ pub(super) async fn of_consent(deps: &OAuthDeps, id: &ClientId) -> Result<Option
     let client = match documents.read_or_stale(&url).await {
         Ok(client) => client,
         Err(problem) => {
-            refused(deps, id, &problem);
+            refused(deps, documents, (id, &problem));
             return Ok(None);
         }
     };
@@ -138,8 +138,13 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
         Some(from) => documents.read(&url, from).await,
         None => documents.read_or_stale(&url).await,
     };
+    if let Ok(client) = &found
+        && documents.is_news(id, &client.metadata)
+    {
+        deps.audit.record(ClientEvent::DocumentRead { client: id.clone(), name: client.name.clone() });
+    }
     found.map_err(|problem| {
-        refused(deps, id, &problem);
+        refused(deps, documents, (id, &problem));
         match problem {
             DocumentProblem::Untrusted => ClientRefusal::Untrusted(host()),
             DocumentProblem::Unreadable(DocumentError::Limited(wait)) => ClientRefusal::Limited(wait),
@@ -149,7 +154,13 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
 }
 
 /// The log alone has the reason: strangers who could read it would learn of this network (`OA-53`).
-fn refused(deps: &OAuthDeps, client: &ClientId, problem: &DocumentProblem) {
-    let (client, reason) = (client.clone(), problem.to_string());
-    deps.audit.record(ClientEvent::DocumentRefused { client, reason });
+fn refused(deps: &OAuthDeps, documents: &ClientDocuments, (client, problem): (&ClientId, &DocumentProblem)) {
+    let reason = match problem {
+        // the same however long it takes
+        DocumentProblem::Unreadable(DocumentError::Limited(_)) => "too many documents were asked for".to_owned(),
+        problem => problem.to_string(),
+    };
+    if documents.is_news(client, &reason) {
+        deps.audit.record(ClientEvent::DocumentRefused { client: client.clone(), reason });
+    }
 }

@@ -92,7 +92,7 @@ impl Grants {
     pub async fn revoke_all(&self, user: &UserId) -> Result<u64, OAuthError> {
         let count = self.deps.storage.grants().revoke_of(user, |_, _| true, self.deps.now()).await?;
         let (user, by) = (Some(user.clone()), Revoker::Operator);
-        self.deps.audit.record(GrantEvent::SeveralRevoked { user, client: None, count, by });
+        self.deps.audit.record(GrantEvent::SeveralRevoked { user, count, by });
         self.revocations.sync().await?;
         Ok(count)
     }
@@ -103,7 +103,7 @@ impl Grants {
         let within = |grant: &Grant, key: &Rights| grant.rights(key, &groups).is_within(&holder.rights);
         let count = self.deps.storage.grants().revoke_of(&holder.user, within, self.deps.now()).await?;
         let (user, by) = (Some(holder.user.clone()), Revoker::Holder(holder.key.clone()));
-        self.deps.audit.record(GrantEvent::SeveralRevoked { user, client: None, count, by });
+        self.deps.audit.record(GrantEvent::SeveralRevoked { user, count, by });
         self.revocations.sync().await?;
         Ok(count)
     }

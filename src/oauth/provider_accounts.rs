@@ -49,7 +49,7 @@ impl Keys {
         let count = self.deps.storage.grants().revoke_of(&found.user, |grant, _| grant.key == *key, now).await?;
         self.deps.storage.provider_logins().forget(key).await?;
         let by = Revoker::Provider(issuer.to_owned());
-        self.deps.audit.record(GrantEvent::SeveralRevoked { user: Some(found.user), client: None, count, by });
+        self.deps.audit.record(GrantEvent::SeveralRevoked { user: Some(found.user), count, by });
         self.revocations.sync().await?;
         Ok(())
     }

@@ -10,6 +10,7 @@ mod client_expiry;
 mod client_key_urls;
 mod devices;
 mod discovery;
+mod document_audit;
 mod gate;
 mod groups;
 mod housekeeping;

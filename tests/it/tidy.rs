@@ -1,5 +1,6 @@
 //! House rules that no compiler checks: imports between modules, and sizes of files and types.
 
+mod audit;
 mod graph;
 mod references;
 mod requirements;

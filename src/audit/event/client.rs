@@ -43,6 +43,13 @@ pub enum ClientEvent {
     Revoked(ClientId),
     /// The operator restored a client.
     Restored(ClientId),
+    /// The metadata document of a client was read, for the first time or with another content.
+    DocumentRead {
+        /// Its URL, the id of the client.
+        client: ClientId,
+        /// The name that it claims.
+        name: String,
+    },
     /// The metadata document of a client cannot be used.
     DocumentRefused {
         /// Its URL, the id of the client.
@@ -83,6 +90,11 @@ impl ClientEvent {
             }
             Self::Revoked(client) => L::new("client_revoked", "client revoked").with("client", client),
             Self::Restored(client) => L::new("client_restored", "client restored").with("client", client),
+            Self::DocumentRead { client, name } => {
+                L::new("client_document_read", "the metadata document of a client was read")
+                    .with("client", client)
+                    .with("name", name)
+            }
             Self::DocumentRefused { client, reason } => {
                 L::new("client_document_refused", "the metadata document of a client was not accepted")
                     .with("client", client)

@@ -53,8 +53,6 @@ pub enum GrantEvent {
     SeveralRevoked {
         /// Of this user; `None`: of any.
         user: Option<UserId>,
-        /// To this client; `None`: to any.
-        client: Option<ClientId>,
         /// Their number.
         count: u64,
         /// Revoker.
@@ -114,9 +112,8 @@ impl GrantEvent {
                 .maybe("user", user.as_ref())
                 .with("grant", grant)
                 .with("by", by),
-            Self::SeveralRevoked { user, client, count, by } => L::new("grants_revoked", "grants revoked")
+            Self::SeveralRevoked { user, count, by } => L::new("grants_revoked", "grants revoked")
                 .maybe("user", user.as_ref())
-                .maybe("client", client.as_ref())
                 .with("count", count)
                 .with("by", by),
         }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     audit::{Audit, RefusalEvent},
-    model::{Client, ClientAuth, ClientId, ClientIp, ConcealBackends, ConsentRule, Endpoint, Registrant, Scopes},
+    model::{Client, ClientId, ClientIp, ConcealBackends, ConsentRule, Endpoint, Registrant, Scopes},
     oauth::{
         client_lookup,
         dependencies::OAuthDeps,
@@ -306,7 +306,7 @@ impl AuthorizationRequest {
     /// and the client does not want the page (`OA-71`).
     pub(super) fn consent_rule(&self, client: &Client) -> ConsentRule {
         let is_vouched_for = client.registrant == Registrant::Operator(ConsentRule::Skipped)
-            && client.auth != ClientAuth::None
+            && !client.auth.is_public()
             && matches!(RedirectUri::stored(&self.redirect_uri).target(), RedirectTarget::Web(_));
         match self.consent {
             ConsentPrompt::IfNeeded if is_vouched_for => ConsentRule::Skipped,
