@@ -103,7 +103,7 @@ impl Person {
 
     fn keep_cookie(&mut self, answer: &Response) {
         if let Some(set) = answer.headers().get("set-cookie") {
-            self.cookie = set.to_str().unwrap().split(';').next().unwrap().to_owned();
+            set.to_str().unwrap().split(';').next().unwrap().clone_into(&mut self.cookie);
         }
     }
 }
