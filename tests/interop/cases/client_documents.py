@@ -26,6 +26,7 @@ CLIENTS = {
     "python-2": [context["pythons"]["servers"], CASES / "python_login.py"],
     "rmcp": [f"{context['rust']}/login"],
     "mcp-remote": [context["node"], CASES / "mcp_remote.mjs"],
+    "inspector": [context["pythons"]["client-1"], CASES / "inspector_login.py"],
 }
 
 
@@ -66,7 +67,7 @@ def document(url, name):
     return {
         "client_id": f"{url}/{name}.json", "client_name": f"Document {name}", "token_endpoint_auth_method": "none",
         # the port is the client's own
-        "redirect_uris": ["http://127.0.0.1/callback", "http://localhost/oauth/callback"],
+        "redirect_uris": ["http://127.0.0.1/callback", "http://127.0.0.1/oauth/callback", "http://localhost/oauth/callback"],
         "grant_types": ["authorization_code", "refresh_token"], "response_types": ["code"],
     }
 

@@ -1,10 +1,12 @@
 """The Inspector's command line at the gateway over HTTP, with its login: the browser's part is walked from the URL that it
-prints, its own callback server takes the code. Each command is a process, and all share the Inspector's file of tokens."""
+prints, its own callback server takes the code. Each command is a process, and all share the Inspector's file of tokens. With
+`clientDocument` in the context it does not register: that URL is its id."""
 
 import json
 import os
 import re
 import subprocess
+import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -13,14 +15,14 @@ from gateway import Gateway, free_port
 
 LOGIN = re.compile(r"https?://\S+[?&]response_type=code\S*")
 
-home = Path(context["work"]) / "inspector-login-home"
-home.mkdir()
+home = Path(tempfile.mkdtemp(dir=context["work"], prefix="inspector-"))
+document = ["--client-metadata-url", context["clientDocument"]] if "clientDocument" in context else []
 gateway = Gateway.at(context)
 callback = f"http://127.0.0.1:{free_port()}/oauth/callback"
 
 
 def command(era, *arguments):
-    where = ["--server-url", f"{gateway.url}/mcp", "--callback-url", callback, "--protocol-era", era]
+    where = ["--server-url", f"{gateway.url}/mcp", "--callback-url", callback, "--protocol-era", era, *document]
     return [*context["inspector"], *where, "--format", "json", *arguments]
 
 
@@ -49,7 +51,7 @@ def log_in(era, *arguments):
 def grants():
     """The live grants of the Inspector."""
     listed = json.loads(gateway.cli("grants", "list", "--json"))
-    return [grant for grant in listed if "Inspector" in grant["client_name"]]
+    return [grant for grant in listed if "inspector" in grant["client_name"].lower()]
 
 
 with check("the Inspector says what is missing where it may not ask for a login"):

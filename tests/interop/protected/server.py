@@ -18,6 +18,7 @@ import time
 import warnings
 from html import escape
 
+import leaks
 import uvicorn
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken, AuthorizationCode, RefreshToken, construct_redirect_uri
@@ -63,6 +64,7 @@ class Provider:
             redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly, resource=params.resource,
         )
         self.codes[code.code] = code
+        leaks.record(code.code)
         return construct_redirect_uri(str(params.redirect_uri), code=code.code, state=params.state)
 
     async def load_authorization_code(self, client, authorization_code):
@@ -87,6 +89,7 @@ class Provider:
         access = AccessToken(token=secrets.token_urlsafe(32), expires_at=int(time.time()) + HOUR, **same)
         refresh = RefreshToken(token=secrets.token_urlsafe(32), **same)
         self.access[access.token], self.refresh[refresh.token] = access, refresh
+        leaks.record(access.token, refresh.token)
         scope = " ".join(access.scopes)
         return OAuthToken(access_token=access.token, refresh_token=refresh.token, expires_in=HOUR, scope=scope)
 
