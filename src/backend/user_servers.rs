@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub(super) use self::table::UserServers;
 use self::{table::UserServer, unconnected::Unconnected};
 use crate::{
-    mcp::{Call, Event, Method, Outcome, Reply, Server},
-    model::Requester,
+    mcp::{Call, Event, Method, Outcome, Payload, Reply, Server},
+    model::{Requester, UserId},
 };
 
 /// The backend as a [`Server`].
@@ -37,7 +37,7 @@ impl Server for PerUserServer {
             let user = call.context.caller.user.clone();
             match servers.open(&user).await {
                 Ok(Some(server)) => serve(servers, &server, call),
-                Ok(None) => Unconnected { backend: servers.backend().clone(), page: servers.page(&user) }.call(&call),
+                Ok(None) => unconnected_server(&servers, &user).call(&call),
                 Err(error) => Reply::failed(error),
             }
         })
@@ -47,15 +47,36 @@ impl Server for PerUserServer {
 /// Serves a call at the user's server. Where it fails for want of a login, the user is asked to log in.
 fn serve(servers: Arc<UserServers>, server: &UserServer, call: Call) -> Reply {
     if unconnected::is_own_tool(&call) {
-        return unconnected::connected(servers.backend());
+        return own_tool(servers, server, call);
     }
     let (method, client) = (call.method.clone(), Arc::clone(&call.context.client));
     let user = call.context.caller.user.clone();
     server.server().call(call).map(move |event| match event {
         Event::Done(Outcome::Failed(error)) if error.requires_login() => {
-            let outcome = authorization_required::outcome(&method, &client, &servers.page(&user));
+            let outcome = unconnected_server(&servers, &user).outcome(&method, &client);
             Event::Done(outcome.unwrap_or(Outcome::Failed(error)))
         }
         event => event,
     })
+}
+
+/// Serves the tool that leads to the page, for a user who has been there: the server may ask for more.
+fn own_tool(servers: Arc<UserServers>, server: &UserServer, call: Call) -> Reply {
+    let (method, client) = (call.method.clone(), Arc::clone(&call.context.client));
+    let user = call.context.caller.user.clone();
+    let params = Payload::absent(client.revision);
+    let listing = server.server().call(Call { method: Method::ToolsList, params, ..call });
+    Reply::later(async move {
+        match listing.outcome().await {
+            Outcome::Failed(error) if error.requires_login() => {
+                let outcome = unconnected_server(&servers, &user).outcome(&method, &client);
+                Reply::done(outcome.unwrap_or(Outcome::Failed(error)))
+            }
+            _ => unconnected::connected(servers.backend()),
+        }
+    })
+}
+
+fn unconnected_server(servers: &UserServers, user: &UserId) -> Unconnected {
+    Unconnected { backend: servers.backend().clone(), page: servers.page(user) }
 }

@@ -1,11 +1,11 @@
-//! The server that a user sees who has not given what the real one needs: a single tool, which leads to the page where
-//! it is given. Knows nothing of what that is.
+//! The server that a user sees who has not given what the real one needs, or has to give more: a single tool, which leads
+//! to the page where it is given. Knows nothing of what that is.
 
 use serde_json::{Value, json};
 
 use super::authorization_required;
 use crate::{
-    mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, json as text},
+    mcp::{Call, ClientInfo, ErrorObject, Method, Outcome, Payload, Reply, Revision, json as text},
     model::{AccessPage, BackendId},
 };
 
@@ -23,16 +23,18 @@ pub(super) struct Unconnected {
 impl Unconnected {
     /// Serves a call of the user.
     pub(super) fn call(&self, call: &Call) -> Reply {
-        match &call.method {
-            Method::Discover => discovered(&self.backend),
-            Method::ToolsList => complete(&json!({ "tools": [self.tool()] })),
-            method @ (Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) => {
-                match authorization_required::outcome(method, &call.context.client, &self.page) {
-                    Some(outcome) => Reply::done(outcome),
-                    None => Reply::failed(ErrorObject::method_not_found(method.as_str())),
-                }
-            }
-            method => silent(method),
+        match self.outcome(&call.method, &call.context.client) {
+            Some(outcome) => Reply::done(outcome),
+            None => silent(&call.method),
+        }
+    }
+
+    /// The outcome by which a client of the user learns of the page; `None` if the method has none.
+    pub(super) fn outcome(&self, method: &Method, client: &ClientInfo) -> Option<Outcome> {
+        match method {
+            Method::Discover => Some(Outcome::Complete(discovered(&self.backend))),
+            Method::ToolsList => Some(Outcome::Complete(result(&json!({ "tools": [self.tool()] })))),
+            method => authorization_required::outcome(method, client, &self.page),
         }
     }
 
@@ -51,7 +53,7 @@ impl Unconnected {
 /// Serves a call of the gateway itself, which has no tokens of its own: there is nothing.
 pub(super) fn of_gateway(backend: &BackendId, method: &Method) -> Reply {
     match method {
-        Method::Discover => discovered(backend),
+        Method::Discover => Reply::complete(discovered(backend)),
         Method::ToolsList => complete(&json!({ "tools": [] })),
         method => silent(method),
     }
@@ -76,16 +78,20 @@ fn silent(method: &Method) -> Reply {
     }
 }
 
-fn discovered(backend: &BackendId) -> Reply {
+fn discovered(backend: &BackendId) -> Payload {
     let discovered = json!({
         "supportedVersions": [Revision::NEWEST_MODERN.as_str()],
         "capabilities": { "tools": { "listChanged": true } },
         "serverInfo": { "name": backend.as_str(), "version": env!("CARGO_PKG_VERSION") },
     });
-    Reply::complete(Payload::of(Revision::NEWEST_MODERN, &discovered))
+    Payload::of(Revision::NEWEST_MODERN, &discovered)
+}
+
+fn complete(content: &Value) -> Reply {
+    Reply::complete(result(content))
 }
 
 /// The translation adds what newer versions put around a result.
-fn complete(result: &Value) -> Reply {
-    Reply::complete(Payload::of(Revision::NEWEST_LEGACY, result))
+fn result(content: &Value) -> Payload {
+    Payload::of(Revision::NEWEST_LEGACY, content)
 }

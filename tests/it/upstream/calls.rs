@@ -187,6 +187,24 @@ async fn up_009_too_few_scopes_lead_to_a_login_that_asks_for_both() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_009_a_server_that_asks_for_more_before_it_lists_shows_the_tool_that_leads_to_the_page() {
+    let world = World::new().await;
+    let mut ada = world.connected("ada").await;
+    world.server.need_for("tools/list", "write");
+    let mut client = ada.client_at("/mcp/github", "2025-06-18", json!({}));
+    assert_eq!(client.tools().await, ["connect_account"]);
+    let words = client.call("connect_account").await;
+    let url =
+        words.split_whitespace().find(|word| word.contains("/connect/github?t=")).unwrap_or_else(|| panic!("{words}"));
+    assert_eq!(world.logins("ada").await, 1, "the tokens stay");
+    ada.connect(&page_in(url)).await;
+    let mut client = ada.client_at("/mcp/github", "2025-06-18", json!({}));
+    assert!(client.call("connect_account").await.contains("is connected"));
+    // the change reaches the list in the background
+    while client.tools().await != ["whoami"] {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn n_111_a_token_of_the_server_opens_nothing_at_the_gateway() {
     let world = World::new().await;
     let _ada = world.connected("ada").await;

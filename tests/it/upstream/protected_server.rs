@@ -47,8 +47,8 @@ struct Table {
     /// The account that logs in next.
     account: String,
     log: Vec<String>,
-    /// Scopes that a tool call needs.
-    needs: Option<&'static str>,
+    /// A method, and the scope that it needs.
+    needs: Option<(&'static str, &'static str)>,
     /// The authorization server that it names, if that is another one.
     authority: Option<String>,
     is_down: bool,
@@ -109,7 +109,12 @@ impl ProtectedServer {
 
     /// Has tools need this scope.
     pub(super) fn need(&self, scope: &'static str) {
-        self.state.table.lock().needs = Some(scope);
+        self.need_for("tools/call", scope);
+    }
+
+    /// Has a method need this scope.
+    pub(super) fn need_for(&self, method: &'static str, scope: &'static str) {
+        self.state.table.lock().needs = Some((method, scope));
     }
 
     /// Names the authorization server of another one, whose tokens it does not know.
@@ -251,8 +256,8 @@ async fn serve(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Bytes)
     };
     let message: Value = serde_json::from_slice(&body).unwrap();
     let needs = inner.table.lock().needs;
-    if let Some(scope) =
-        needs.filter(|scope| message["method"] == "tools/call" && !scopes.split(' ').any(|had| had == *scope))
+    if let Some((_, scope)) =
+        needs.filter(|(method, scope)| message["method"] == *method && !scopes.split(' ').any(|had| had == *scope))
     {
         let challenge =
             format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\", resource_metadata=\"{metadata}\"");
