@@ -24,6 +24,10 @@ pub(super) const LIFETIME: Duration = Duration::from_mins(1);
 /// Beginning of a `request_uri` (RFC 9126 2.2).
 const PREFIX: &str = "urn:ietf:params:oauth:request_uri:";
 
+/// Forged, of another client, expired or used: the text is the same for all.
+const UNUSABLE: &str = "The request of the app has expired, was already answered, or belongs to another app. Start again \
+                        from your MCP client.";
+
 /// Seals pushed requests and opens them.
 pub(super) struct PushedRequests {
     deps: OAuthDeps,
@@ -64,10 +68,6 @@ impl PushedRequests {
         Ok(Transaction { id, client_name: client.name.clone(), login: request.login, expires, request })
     }
 }
-
-/// Forged, of another client, expired or used: the text is the same for all.
-const UNUSABLE: &str = "The request of the app has expired, was already answered, or belongs to another app. Start again \
-                        from your MCP client.";
 
 /// The `request_uri` of a request, if it has the form of those given here.
 pub(super) fn request_uri(params: &Params) -> Option<&str> {

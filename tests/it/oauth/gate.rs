@@ -145,7 +145,16 @@ async fn a_cached_credential_needs_no_database() {
     let authority = Authority::on(storage.clone(), Authority::settings(), 1).await;
     let token = format!("Bearer {}", authority.access_token("/mcp").await);
     let key = format!("Bearer {}", authority.key.expose());
-    for credential in [&token, &key] {
+    let office = NewKey {
+        name: "office".to_owned(),
+        user: None,
+        rights: Rights::all_backends(),
+        direct: Direct::Allowed,
+        expires: None,
+        networks: "127.0.0.0/8".parse().unwrap(),
+    };
+    let office = format!("Bearer {}", authority.oauth.keys().create(office).await.unwrap().1.expose());
+    for credential in [&token, &key, &office] {
         assert_eq!(knock(&authority, "/mcp", Some(credential)).await.status, StatusCode::OK);
     }
     authority.clock.advance(Duration::from_mins(2));
@@ -154,7 +163,7 @@ async fn a_cached_credential_needs_no_database() {
     let grant = &authority.oauth.grants().list().await.unwrap()[0].grant;
     assert_eq!(grant.last_used.unwrap().since(grant.created), Duration::from_mins(2));
     storage.close().await;
-    for credential in [&token, &key] {
+    for credential in [&token, &key, &office] {
         assert_eq!(knock(&authority, "/mcp", Some(credential)).await.status, StatusCode::OK);
     }
     let other = format!("Bearer {}", authority.key.expose().replace("lkk_", "lkk_x"));
