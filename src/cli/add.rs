@@ -101,7 +101,11 @@ impl AddArgs {
             file.remove(&name);
         }
         file.add(&id, &entry)?;
-        let config = file.load(process).map_err(|problems| refused(&id, problems))?;
+        let config = file.load(process).map_err(|problems| match &*self.command {
+            [line] if line.contains(' ') => refused(&id, problems)
+                .advise(format!("write the command without quotes: lockkeeper add {id} -- {line}")),
+            _ => refused(&id, problems),
+        })?;
         let tried = if self.no_check { None } else { Some(Tried::start(config, &id, process).await?) };
         file.write()?;
         let shown = file.name.display().to_string();

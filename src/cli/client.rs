@@ -17,7 +17,7 @@ use serde_json::json;
 
 use self::{
     entry::{Existing, GatewayPlace, text, with_entry},
-    programs::{ClientProgram, PROGRAMS},
+    programs::{ClientProgram, EntryForm, PROGRAMS},
 };
 use super::{
     arguments::{self, FormatArgs},
@@ -102,7 +102,8 @@ impl ClientArgs {
                 .json(&json!({ "client": program.id, "file": file, "url": url, "text": text, "then": program.then }));
             return Ok(());
         }
-        process.output.remark(&format!("{}: add this to {}, or use `--write`", program.title, path.display()));
+        let or_write = if program.entry == EntryForm::Yaml { "" } else { ", or use `--write`" };
+        process.output.remark(&format!("{}: add this to {}{or_write}", program.title, path.display()));
         process.output.print(&text);
         process.output.remark(program.then);
         Ok(())

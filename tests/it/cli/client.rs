@@ -136,6 +136,8 @@ fn a_file_that_cannot_be_edited_stays_and_the_reason_is_given() {
     assert!(said(&list).contains("`mcpServers` is no table there"), "{}", said(&list));
     let goose = run(home.path(), &["goose", "--write"]);
     assert!(goose.status.code() == Some(1) && said(&goose).contains("YAML is not edited"), "{}", said(&goose));
+    let printed = run(home.path(), &["goose"]);
+    assert!(!said(&printed).contains("--write"), "{}", said(&printed));
     let unknown = run(home.path(), &["notepad"]);
     assert!(unknown.status.code() == Some(2) && said(&unknown).contains("possible values: claude-code,"));
 }

@@ -243,3 +243,12 @@ fn tools_are_listed_and_called() {
     help: `lockkeeper tools` lists the tools
     ");
 }
+
+#[test]
+fn a_command_in_quotes_is_told_how_to_be_written() {
+    let folder = folder(None);
+    let said = shown(folder.path(), &run(folder.path(), &["add", "one", "--", "python3 server.py"]));
+    let advice = "help: write the command without quotes: lockkeeper add one -- python3 server.py";
+    assert!(said.starts_with('2') && said.contains(advice), "{said}");
+    assert!(!folder.path().join("lockkeeper.toml").exists());
+}
