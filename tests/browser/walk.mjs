@@ -258,7 +258,7 @@ async function deviceShowsACode() {
   await look('device-wrong');
   for (const [button, end] of [['Approve', 'is connected'], ['Deny', 'is not connected']]) {
     await page.goto((await begin()).verification_uri_complete);
-    await page.keyboard.press('Enter');
+    await page.getByLabel('Code').press('Enter');
     await page.getByText('It shows the code').waitFor();
     await look('consent-device');
     await page.getByRole('button', { name: button }).click();
