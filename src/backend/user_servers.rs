@@ -12,7 +12,7 @@ mod unconnected;
 use std::sync::Arc;
 
 pub(super) use self::table::UserServers;
-use self::{table::UserServer, unconnected::Unconnected};
+use self::{table::UsedServer, unconnected::Unconnected};
 use crate::{
     mcp::{Call, Event, Method, Outcome, Payload, Reply, Server},
     model::{Requester, UserId},
@@ -31,12 +31,12 @@ impl Server for PerUserServer {
             return listen::of_user(servers, call);
         }
         if let Some(server) = servers.running(&call.context.caller.user) {
-            return serve(servers, &server, call);
+            return serve(servers, server, call);
         }
         Reply::later(async move {
             let user = call.context.caller.user.clone();
             match servers.open(&user).await {
-                Ok(Some(server)) => serve(servers, &server, call),
+                Ok(Some(server)) => serve(servers, server, call),
                 Ok(None) => unconnected_server(&servers, &user).call(&call),
                 Err(error) => Reply::failed(error),
             }
@@ -45,29 +45,34 @@ impl Server for PerUserServer {
 }
 
 /// Serves a call at the user's server. Where it fails for want of a login, the user is asked to log in.
-fn serve(servers: Arc<UserServers>, server: &UserServer, call: Call) -> Reply {
+fn serve(servers: Arc<UserServers>, served: UsedServer, call: Call) -> Reply {
     if unconnected::is_own_tool(&call) {
-        return own_tool(servers, server, call);
+        return own_tool(servers, served, call);
     }
     let (method, client) = (call.method.clone(), Arc::clone(&call.context.client));
     let user = call.context.caller.user.clone();
-    server.server().call(call).map(move |event| match event {
-        Event::Done(Outcome::Failed(error)) if error.requires_login() => {
-            let outcome = unconnected_server(&servers, &user).outcome(&method, &client);
-            Event::Done(outcome.unwrap_or(Outcome::Failed(error)))
+    served.server.server().call(call).map(move |event| {
+        let _in_use = &served;
+        match event {
+            Event::Done(Outcome::Failed(error)) if error.requires_login() => {
+                let outcome = unconnected_server(&servers, &user).outcome(&method, &client);
+                Event::Done(outcome.unwrap_or(Outcome::Failed(error)))
+            }
+            event => event,
         }
-        event => event,
     })
 }
 
 /// Serves the tool that leads to the page, for a user who has been there: the server may ask for more.
-fn own_tool(servers: Arc<UserServers>, server: &UserServer, call: Call) -> Reply {
+fn own_tool(servers: Arc<UserServers>, served: UsedServer, call: Call) -> Reply {
     let (method, client) = (call.method.clone(), Arc::clone(&call.context.client));
     let user = call.context.caller.user.clone();
     let params = Payload::absent(client.revision);
-    let listing = server.server().call(Call { method: Method::ToolsList, params, ..call });
+    let listing = served.server.server().call(Call { method: Method::ToolsList, params, ..call });
     Reply::later(async move {
-        match listing.outcome().await {
+        let listed = listing.outcome().await;
+        drop(served);
+        match listed {
             Outcome::Failed(error) if error.requires_login() => {
                 let outcome = unconnected_server(&servers, &user).outcome(&method, &client);
                 Reply::done(outcome.unwrap_or(Outcome::Failed(error)))

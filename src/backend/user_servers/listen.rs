@@ -60,7 +60,7 @@ pub(super) fn of_user(servers: Arc<UserServers>, call: Call) -> Reply {
     Reply::new(async_stream::stream! {
         let mut is_acknowledged = call.params.is_absent();
         loop {
-            let server = servers.open(&user).await.ok().flatten();
+            let server = servers.open(&user).await.ok().flatten().map(|used| used.server);
             let listening = server.map(OpenListen::new);
             let mut reply = listening.as_ref().map(|open| open.0.server().call(call.clone()));
             if reply.is_none() && !std::mem::replace(&mut is_acknowledged, true) {

@@ -14,8 +14,9 @@ use futures_util::future::join_all;
 use parking_lot::{Mutex, RwLock};
 use tokio::{
     sync::{Mutex as AsyncMutex, broadcast},
-    time::{Instant, interval},
+    time::{Instant, interval, timeout},
 };
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use crate::{
     backend::{context::BackendContext, error::StartError, running_server::RunningServer, task_group::TaskGroup},
@@ -45,6 +46,14 @@ pub(super) struct UserServer {
     used: Mutex<Instant>,
     /// Open listens.
     pub(super) listens: AtomicUsize,
+    /// Calls, also those that still wait for a connection.
+    calls: TaskTracker,
+}
+
+/// The server of one user, for a call: it does not end meanwhile.
+pub(super) struct UsedServer {
+    pub(super) server: Arc<UserServer>,
+    _call: TaskTrackerToken,
 }
 
 // === impl UserServers ===
@@ -93,14 +102,13 @@ impl UserServers {
     }
 
     /// The user's server, if it runs.
-    pub(super) fn running(&self, user: &UserId) -> Option<Arc<UserServer>> {
-        let server = self.running.read().get(user).cloned()?;
-        *server.used.lock() = Instant::now();
-        Some(server)
+    pub(super) fn running(&self, user: &UserId) -> Option<UsedServer> {
+        // under the lock: what is taken out of the table has no further calls
+        self.running.read().get(user).map(UsedServer::of)
     }
 
     /// The user's server, started if needed; `None` if the user has not given what it needs.
-    pub(super) async fn open(&self, user: &UserId) -> Result<Option<Arc<UserServer>>, ErrorObject> {
+    pub(super) async fn open(&self, user: &UserId) -> Result<Option<UsedServer>, ErrorObject> {
         if let Some(server) = self.running(user) {
             return Ok(Some(server));
         }
@@ -126,7 +134,7 @@ impl UserServers {
         user: &UserId,
         spec: BackendSpec,
         mut changes: broadcast::Receiver<AccessChange>,
-    ) -> Option<Arc<UserServer>> {
+    ) -> Option<UsedServer> {
         // later changes find the server in the table
         let mut running = self.running.write();
         loop {
@@ -139,9 +147,10 @@ impl UserServers {
         }
         let started = RunningServer::start(spec, self.context.clone());
         let (now, listens) = (Mutex::new(Instant::now()), AtomicUsize::new(0));
-        let server = Arc::new(UserServer { running: started, used: now, listens });
-        running.insert(user.clone(), Arc::clone(&server));
-        Some(server)
+        let server = Arc::new(UserServer { running: started, used: now, listens, calls: TaskTracker::new() });
+        let for_call = UsedServer::of(&server);
+        running.insert(user.clone(), server);
+        Some(for_call)
     }
 
     /// Ends the server that lay longest unused, if there are as many as a backend may have connections.
@@ -162,7 +171,12 @@ impl UserServers {
     fn stop(&self, user: &UserId) {
         let Some(server) = self.running.write().remove(user) else { return };
         let grace = self.context.grace;
-        self.context.tasks.spawn(async move { server.running.retire(grace).await });
+        server.calls.close();
+        self.context.tasks.spawn(async move {
+            // also without an end of all calls
+            let _ = timeout(grace, server.calls.wait()).await;
+            server.running.retire(grace).await;
+        });
     }
 
     /// Acts on changes of access.
@@ -228,6 +242,15 @@ impl UserServers {
     /// The users whose access changes from now on.
     pub(super) fn changes(&self) -> broadcast::Receiver<UserId> {
         self.changed.subscribe()
+    }
+}
+
+// === impl UsedServer ===
+
+impl UsedServer {
+    fn of(server: &Arc<UserServer>) -> Self {
+        *server.used.lock() = Instant::now();
+        Self { server: Arc::clone(server), _call: server.calls.token() }
     }
 }
 
