@@ -72,13 +72,15 @@ impl UserSecretTable<'_> {
 
     /// Takes the deleted secrets that nobody has looked after yet, oldest first; at most 100.
     pub async fn take_ended(&self) -> Result<Vec<(UserId, SecretName)>, StorageError> {
-        let rows: Vec<(String, String)> = sqlx::query_as(
-            "DELETE FROM ended_user_secrets WHERE id IN (SELECT id FROM ended_user_secrets ORDER BY id LIMIT 100)
-                RETURNING user_id, name",
-        )
-        .fetch_all(&self.0.pool)
-        .await?;
-        let ended = |(user, name): (String, String)| Some((UserId::new(user), SecretName::parse(&name).ok()?));
+        let rows: Vec<(i64, String, String)> =
+            sqlx::query_as("SELECT id, user_id, name FROM ended_user_secrets ORDER BY id LIMIT 100")
+                .fetch_all(&self.0.pool)
+                .await?;
+        // a statement that writes takes the lock of the database, also if there is nothing to write
+        if let Some((last, ..)) = rows.last() {
+            sqlx::query("DELETE FROM ended_user_secrets WHERE id <= $1").bind(last).execute(&self.0.pool).await?;
+        }
+        let ended = |(_, user, name): (i64, String, String)| Some((UserId::new(user), SecretName::parse(&name).ok()?));
         Ok(rows.into_iter().filter_map(ended).collect())
     }
 }
