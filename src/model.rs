@@ -20,6 +20,7 @@ pub mod id;
 pub mod identity_token;
 mod initial_access_token;
 pub mod login;
+mod nesting;
 pub mod network;
 pub mod policy;
 pub mod requester;
@@ -55,6 +56,7 @@ pub use id::{
 pub use identity_token::{IdentitySigner, IdentityToken, SignedIdentity};
 pub use initial_access_token::InitialAccessToken;
 pub use login::{LoginProvider, LoginRule, LoginSession, People};
+pub use nesting::{MAX_NESTING, NESTING, nesting};
 pub use network::{NetworkSpec, ProxyChoice, TlsIdentity};
 pub use policy::{
     AdvertiseIss, AssertionAudience, AuthPolicy, ConcealBackends, Naming, ParentAudience, QueryKey, Registration,

@@ -32,7 +32,7 @@ use super::{
     tree::Document,
 };
 use crate::{
-    model::{AuthPolicy, BackendId, BackendSpec, Groups, LoginProvider, Naming},
+    model::{AuthPolicy, BackendId, BackendSpec, Groups, LoginProvider, MAX_NESTING, NESTING, Naming, nesting},
     support::Secret,
 };
 
@@ -111,6 +111,7 @@ struct Loader<'a> {
 /// Loads the configuration, with `folder` as the working directory. Reports all errors together.
 pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path) -> Result<Config, ConfigProblems> {
     let mut loader = Loader { given, environment, folder, problems: Vec::new() };
+    loader.refuse_itself();
     let source = loader.source();
     let file = loader.read(&source);
     let (backends, naming) = loader.backends(file.backends);
@@ -280,6 +281,17 @@ impl Loader<'_> {
             self.problems.push(ConfigProblem::new(ConfigPlace::Argument("--config"), what).advise(advice));
         }
         (single.into_iter().collect(), Naming::Plain)
+    }
+
+    /// Refuses to run below too many gateways.
+    fn refuse_itself(&mut self) {
+        let above = nesting(self.environment.get(NESTING));
+        if above > MAX_NESTING {
+            let what =
+                format!("{above} gateways above this one started each other: does its configuration start itself?");
+            let advice = "give a gateway that is a server of another one a file of its own: `--config FILE`";
+            self.problems.push(ConfigProblem::new(ConfigPlace::Variable(NESTING), what).advise(advice));
+        }
     }
 
     /// Value of a command-line option, else of its variable.

@@ -125,3 +125,19 @@ fn bind<'q>(
         _ => query.bind(row.try_get::<i64, _>(at)?),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_table_is_copied_or_kept_by_triggers() {
+        let storage = Storage::in_memory().await.unwrap();
+        let named = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'
+                     AND name NOT IN ('_sqlx_migrations', 'unused_clients', 'unused_clients_total') ORDER BY name";
+        let there: Vec<String> = sqlx::query_scalar(named).fetch_all(&storage.database.pool).await.unwrap();
+        let mut copied: Vec<&str> = TABLES.iter().map(|(table, _)| *table).collect();
+        copied.sort_unstable();
+        assert_eq!(there, copied);
+    }
+}

@@ -1,6 +1,7 @@
 //! Error messages of the configuration.
 
 use insta::assert_snapshot;
+use lockkeeper::config::{self, CommandLineOptions, Environment};
 
 use super::{errors, load};
 
@@ -372,7 +373,7 @@ headers = { Authorization = "Bearer ${KEY}" }
 #[test]
 fn a_missing_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
-    let given = lockkeeper::config::CommandLineOptions { config: Some("nowhere.toml".into()), ..Default::default() };
+    let given = CommandLineOptions { config: Some("nowhere.toml".into()), ..Default::default() };
     assert_snapshot!(super::load_in(folder.path(), &given, &[]).unwrap_err(), @r#"
     nowhere.toml: the file cannot be read: No such file or directory (os error 2)
         check its name and its permissions
@@ -426,4 +427,19 @@ fn a_login_provider_that_cannot_work_is_reported() {
     let twice = format!("{text}{}", text.replace("login.corp", "login.two"));
     let problems = load("lockkeeper.toml", &twice, &[("SECRET", "x")]).unwrap_err().to_string();
     assert!(problems.contains("another provider has this issuer too"), "{problems}");
+}
+
+#[test]
+fn a_gateway_that_starts_itself_ends_with_an_error_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |above: &str| {
+        let environment: Environment = [("LOCKKEEPER_NESTING", above)].into_iter().collect();
+        config::load(&CommandLineOptions::default(), &environment, folder.path())
+    };
+    assert!(load("2").is_ok());
+    let refused = load("3").unwrap_err().to_string();
+    assert!(
+        refused.contains("does its configuration start itself?") && refused.contains("`--config FILE`"),
+        "{refused}"
+    );
 }

@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::Secret;
+use crate::{
+    model::{NESTING, nesting},
+    support::Secret,
+};
 
 /// Variables that programs need to find themselves at home: the list of the MCP SDKs, with temporary files, time zone,
 /// certificates, and the folders of version managers. The README lists them.
@@ -83,6 +86,9 @@ pub(crate) fn of_child(
     let inherited = gateway.iter().filter(|(name, _)| passes(name));
     let mut environment: BTreeMap<String, Secret> =
         inherited.map(|(name, value)| (name.clone(), Secret::new(value.as_str()))).collect();
+    // so that a gateway that starts itself ends
+    let above = nesting(gateway.get(NESTING).map(String::as_str));
+    environment.insert(NESTING.to_owned(), Secret::new(above.saturating_add(1).to_string()));
     environment.extend(configured.iter().map(|(name, value)| (name.clone(), value.clone())));
     environment
 }
@@ -98,7 +104,8 @@ mod tests {
         let configured = ["PATH", "API_KEY"].map(|name| (name.to_owned(), Secret::new("configured"))).into();
         let child = of_child(&gateway, &configured);
         let seen: Vec<String> = child.iter().map(|(name, value)| format!("{name}={}", value.expose())).collect();
-        assert_eq!(seen, ["API_KEY=configured", "LC_ALL=inherited", "PATH=configured", "XDG_CACHE_HOME=inherited"]);
+        let expected = ["API_KEY=configured", "LC_ALL=inherited", "LOCKKEEPER_NESTING=1", "PATH=configured"];
+        assert_eq!(seen, [&expected[..], &["XDG_CACHE_HOME=inherited"]].concat());
     }
 
     #[test]
@@ -106,10 +113,10 @@ mod tests {
         let value = "http://ann:secret@proxy.example";
         let gateway: BTreeMap<String, String> =
             NETWORK.iter().map(|name| ((*name).to_owned(), value.to_owned())).collect();
-        assert!(of_child(&gateway, &BTreeMap::new()).is_empty());
+        assert_eq!(of_child(&gateway, &BTreeMap::new()).keys().collect::<Vec<_>>(), [NESTING]);
         let configured = [("HTTPS_PROXY".to_owned(), Secret::new(value))].into();
         let child = of_child(&gateway, &configured);
-        assert_eq!(child.keys().collect::<Vec<_>>(), ["HTTPS_PROXY"]);
+        assert_eq!(child.keys().collect::<Vec<_>>(), ["HTTPS_PROXY", NESTING]);
         let advice = advice(&[("HTTPS_PROXY".to_owned(), value.to_owned())].into(), &BTreeMap::new()).unwrap();
         assert!(advice.contains(r#"HTTPS_PROXY = "${HTTPS_PROXY}""#) && !advice.contains("secret"), "{advice}");
         assert_eq!(
