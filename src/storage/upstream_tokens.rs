@@ -183,18 +183,6 @@ impl UpstreamTokenTable<'_> {
         Ok(change.commit().await?)
     }
 
-    /// Deletes the tokens of users all of whose API keys have ended.
-    pub async fn delete_of_ended_users(&self, now: Timestamp) -> Result<(), StorageError> {
-        sqlx::query(
-            "DELETE FROM upstream_tokens WHERE user_id IN (SELECT user_id FROM api_keys) AND user_id NOT IN (
-                SELECT user_id FROM api_keys WHERE revoked IS NULL AND (expires IS NULL OR expires > $1))",
-        )
-        .bind(now.as_millis())
-        .execute(&self.0.pool)
-        .await?;
-        Ok(())
-    }
-
     /// Adds tokens that are to be revoked.
     pub async fn withdraw(&self, row: &UpstreamTokenRow) -> Result<(), StorageError> {
         sqlx::query("INSERT INTO upstream_withdrawn (user_id, backend, issuer, sealed) VALUES ($1, $2, $3, $4)")

@@ -58,18 +58,6 @@ impl UserSecretTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Deletes the secrets of users all of whose API keys have ended.
-    pub async fn delete_of_ended_users(&self, now: Timestamp) -> Result<(), StorageError> {
-        sqlx::query(
-            "DELETE FROM user_secrets WHERE user_id IN (SELECT user_id FROM api_keys) AND user_id NOT IN (
-                SELECT user_id FROM api_keys WHERE revoked IS NULL AND (expires IS NULL OR expires > $1))",
-        )
-        .bind(now.as_millis())
-        .execute(&self.0.pool)
-        .await?;
-        Ok(())
-    }
-
     /// Takes the deleted secrets that nobody has looked after yet, oldest first; at most 100.
     pub async fn take_ended(&self) -> Result<Vec<(UserId, SecretName)>, StorageError> {
         let rows: Vec<(i64, String, String)> =

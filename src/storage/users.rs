@@ -1,6 +1,6 @@
 //! Users: who has keys and grants, and whether the operator lets them in. Knows nothing of what they do.
 
-use sqlx::Row as _;
+use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{
     database::{Database, StorageError, moment},
@@ -102,6 +102,18 @@ impl UserTable<'_> {
         }
         change.commit().await?;
         Ok(true)
+    }
+
+    /// Deletes what is sealed for users all of whose API keys have ended: tokens at servers, and secrets.
+    pub async fn delete_sealed_of_ended(&self, now: Timestamp) -> Result<(), StorageError> {
+        for table in ["upstream_tokens", "user_secrets"] {
+            let statement = format!(
+                "DELETE FROM {table} WHERE user_id IN (SELECT user_id FROM api_keys) AND user_id NOT IN (
+                    SELECT user_id FROM api_keys WHERE revoked IS NULL AND (expires IS NULL OR expires > $1))"
+            );
+            sqlx::query(AssertSqlSafe(statement)).bind(now.as_millis()).execute(&self.0.pool).await?;
+        }
+        Ok(())
     }
 }
 

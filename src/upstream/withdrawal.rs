@@ -60,8 +60,7 @@ impl Withdrawal {
 
     async fn look(&self, is_rare: bool) -> Result<(), UpstreamError> {
         if is_rare {
-            self.context.storage.upstream_tokens().delete_of_ended_users(self.context.now()).await?;
-            self.context.storage.user_secrets().delete_of_ended_users(self.context.now()).await?;
+            self.context.storage.users().delete_sealed_of_ended(self.context.now()).await?;
         }
         self.secrets.look().await?;
         for row in self.context.storage.upstream_tokens().withdrawn().await? {
