@@ -70,9 +70,8 @@ with check("the Inspector logs in again where it is told to forget its tokens, a
     [client] = {grant["client"] for grant in grants()}
 with check("a revoked grant leads to a new login"):
     gateway.cli("grants", "revoke", "--client", client)
-    code, _, errors = inspect("modern", *ECHO)
-    equal(code != 0, True)
-    contains(errors, "auth_required")
+    # another process revoked it: the gateway applies that within a second, perhaps between two requests of one command
+    until("the end of the tokens", lambda: "auth_required" in inspect("modern", *ECHO)[2])
     contains(log_in("modern", *ECHO), "Echo: inspected")
     equal([grant["client"] for grant in grants()], [client])
 finish()
