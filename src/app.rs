@@ -102,6 +102,7 @@ struct Foundation<'a> {
     oauth: OAuth,
     upstream: Upstream,
     state_key: SealingKey,
+    providers: Providers,
     known: ServerRecords,
     /// Maximum number of client connections.
     connections: usize,
@@ -129,9 +130,11 @@ impl App {
         master_key::finish_rotation(&config::files::master_key(&config.data_dir), &storage, &*world.random).await?;
         let master = master_key::master_key(&oauth_settings.master_key, &storage, &*world.random).await?;
         let state_key = master_key::stored_secret(&master, &storage, "request state", &*world.random).await?;
-        let state_key =
-            state_key.as_slice().try_into().context("the key of request states in the database is broken")?;
         let known = ServerRecords::load(&storage, &config.backends).await;
+        let state_key = state_key.as_slice().try_into();
+        let state_key = SealingKey::new(state_key.context("the key of request states in the database is broken")?);
+        let providers = login_providers(&config, &state_key, &public_url, &world)?;
+        oauth_settings.assertions = providers.assertion_verifier();
         let oauth =
             OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), oauth_settings).await?;
         let upstream = upstream_client(&config, (&oauth, &storage), (&master, &public_url), &world)?;
@@ -146,7 +149,8 @@ impl App {
             storage,
             oauth,
             upstream,
-            state_key: SealingKey::new(state_key),
+            state_key,
+            providers,
             known,
             connections: connections.connections,
         };
@@ -289,6 +293,28 @@ async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::OAuthError> {
     Ok(())
 }
 
+/// The OpenID providers at which people log in.
+fn login_providers(
+    config: &Config,
+    state_key: &SealingKey,
+    public_url: &PublicUrl,
+    world: &World,
+) -> anyhow::Result<Providers> {
+    if config.login.is_empty() {
+        return Ok(Providers::default());
+    }
+    let fetcher = world.fetcher.clone();
+    let fetcher = fetcher.map_or_else(|| Fetcher::system(config.auth.egress_proxy.as_ref()), Ok);
+    let deps = OpenIdDeps {
+        fetcher: fetcher.context("no TLS for the login providers")?,
+        clock: Arc::clone(&world.clock),
+        random: Arc::clone(&world.random),
+        key: state_key.for_purpose("logins at providers"),
+        root: public_url.as_str().to_owned(),
+    };
+    Ok(Providers::new(config.login.clone(), deps))
+}
+
 // === impl Foundation ===
 
 impl Foundation<'_> {
@@ -329,7 +355,7 @@ impl Foundation<'_> {
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),
             settings: web::WebSettings::new(public_url.clone()),
-            providers: self.providers(&world)?,
+            providers: self.providers.clone(),
             status,
         };
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));
@@ -348,25 +374,6 @@ impl Foundation<'_> {
         let ended = CancellationToken::new();
         let parts = Parts { storage, oauth, upstream, path, telemetry, tracker, cancel, ended };
         Ok((service, parts, background, reloader))
-    }
-
-    /// The OpenID providers at which people log in.
-    fn providers(&self, world: &World) -> anyhow::Result<Providers> {
-        if self.config.login.is_empty() {
-            return Ok(Providers::default());
-        }
-        let deps = OpenIdDeps {
-            fetcher: world
-                .fetcher
-                .clone()
-                .map_or_else(|| Fetcher::system(self.config.auth.egress_proxy.as_ref()), Ok)
-                .context("no TLS for the login providers")?,
-            clock: Arc::clone(&world.clock),
-            random: Arc::clone(&world.random),
-            key: self.state_key.for_purpose("logins at providers"),
-            root: self.public_url.as_str().to_owned(),
-        };
-        Ok(Providers::new(self.config.login.clone(), deps))
     }
 
     /// Returns the status of the gateway, computed on each request.

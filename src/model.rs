@@ -17,6 +17,7 @@ pub mod era;
 pub mod grant;
 pub mod group;
 pub mod id;
+pub mod identity_assertion;
 pub mod identity_token;
 mod initial_access_token;
 pub mod login;
@@ -53,9 +54,10 @@ pub use group::{GroupSpec, Groups};
 pub use id::{
     BackendId, ClientId, GrantId, InitialAccessTokenId, InvalidBackendId, InvalidUserName, KeyId, SessionId, UserId,
 };
+pub use identity_assertion::{AssertedAccount, AssertedRights, AssertionVerifier, IdentityAssertion};
 pub use identity_token::{IdentitySigner, IdentityToken, SignedIdentity};
 pub use initial_access_token::InitialAccessToken;
-pub use login::{LoginProvider, LoginRule, LoginSession, People};
+pub use login::{IdentityAssertions, LoginProvider, LoginRule, LoginSession, People};
 pub use nesting::{MAX_NESTING, NESTING, nesting};
 pub use network::{NetworkSpec, ProxyChoice, TlsIdentity};
 pub use policy::{

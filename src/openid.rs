@@ -2,9 +2,11 @@
 //! and of the store.
 //!
 //! [`Providers::begin`] sends a browser to a provider, [`Providers::finish`] makes a verified [`Person`] of what comes
-//! back, and [`Providers::logout`] one of a provider's report. Nothing is stored in between: what a login needs when
+//! back, and [`Providers::logout`] one of a provider's report. [`Providers::assertion_verifier`] verifies what a client brings in place
+//! of a login. Nothing is stored in between: what a login needs when
 //! the browser returns is sealed into its cookie.
 
+mod assertion_checks;
 mod dependencies;
 mod discovery;
 pub mod error;

@@ -189,7 +189,7 @@ fn document(view: &GrantView) -> Value {
         "endpoint": grant.endpoint.to_string(), "scopes": grant.scopes.to_string(),
         "redirect_uri": grant.delivery.redirect_uri(), "delivery": match grant.delivery {
             TokenDelivery::Redirect(_) => "redirect",
-            TokenDelivery::Device | TokenDelivery::Service => grant.delivery.as_str(),
+            TokenDelivery::Device | TokenDelivery::Service | TokenDelivery::Assertion => grant.delivery.as_str(),
         },
         "created": grant.created.to_string(),
         "expires": grant.expires.to_string(), "last_used": grant.last_used.map(|moment| moment.to_string()),

@@ -7,7 +7,9 @@ use url::{Host, Url};
 
 use super::section::{Section, meant};
 use crate::{
-    model::{Access, AllowedBackends, BackendId, LoginProvider, LoginRule, LoginSession, People, Rights},
+    model::{
+        Access, AllowedBackends, BackendId, IdentityAssertions, LoginProvider, LoginRule, LoginSession, People, Rights,
+    },
     support::Secret,
 };
 
@@ -42,6 +44,10 @@ fn read(name: &str, section: &mut Section<'_>, names: &[BackendId]) -> Option<Lo
     let session =
         section.choice("session", &[("independent", LoginSession::Independent), ("bound", LoginSession::Bound)]);
     let session = session.unwrap_or(LoginSession::Independent);
+    let identity_assertions = match section.flag("identity_assertions") {
+        Some(true) => IdentityAssertions::Accepted,
+        Some(false) | None => IdentityAssertions::Refused,
+    };
     let label = section.parsed("label", label).unwrap_or_else(|| name.to_owned());
     let scopes = section.parsed_list("scopes", scope).unwrap_or_else(|| default_scopes(session));
     let algorithms = section.parsed_list("algorithms", algorithm).unwrap_or_else(|| DEFAULT_ALGORITHMS.to_vec());
@@ -74,6 +80,7 @@ fn read(name: &str, section: &mut Section<'_>, names: &[BackendId]) -> Option<Lo
         groups_claim,
         rules,
         session,
+        identity_assertions,
     })
 }
 

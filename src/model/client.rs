@@ -65,6 +65,9 @@ pub enum GrantType {
     /// RFC 8628.
     #[serde(rename = "urn:ietf:params:oauth:grant-type:device_code")]
     DeviceCode,
+    /// RFC 7523 2.1, with identity assertions of a login provider (ID-JAG): for clients that the operator registered.
+    #[serde(rename = "urn:ietf:params:oauth:grant-type:jwt-bearer")]
+    JwtBearer,
 }
 
 /// One registered client (RFC 7591).
@@ -146,11 +149,17 @@ impl ClientKeys {
 
 impl GrantType {
     /// Every supported grant type.
-    pub const ALL: [Self; 4] = [Self::AuthorizationCode, Self::RefreshToken, Self::ClientCredentials, Self::DeviceCode];
+    pub const ALL: [Self; 5] =
+        [Self::AuthorizationCode, Self::RefreshToken, Self::ClientCredentials, Self::DeviceCode, Self::JwtBearer];
 
     /// The grant type of this name; `None` if the gateway does not support it.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|supported| supported.name() == name)
+    }
+
+    /// True if a client may describe itself as one that uses it.
+    pub const fn is_for_everybody(self) -> bool {
+        !matches!(self, Self::ClientCredentials | Self::JwtBearer)
     }
 
     /// Its name (RFC 7591 2).
@@ -160,6 +169,7 @@ impl GrantType {
             Self::RefreshToken => "refresh_token",
             Self::ClientCredentials => "client_credentials",
             Self::DeviceCode => "urn:ietf:params:oauth:grant-type:device_code",
+            Self::JwtBearer => "urn:ietf:params:oauth:grant-type:jwt-bearer",
         }
     }
 }

@@ -14,9 +14,11 @@ pub enum TokenDelivery {
     Device,
     /// To the client itself, for its service account (RFC 6749 4.4).
     Service,
+    /// To the client itself, for an identity assertion of the user's login provider (ID-JAG).
+    Assertion,
 }
 
-/// One consent of one user to one client, or what a service account has in its place; the token family ends with it.
+/// One consent of one user to one client, or what a service account or an identity assertion has in its place; the token family ends with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Its id; `gid` in access tokens.
@@ -48,6 +50,7 @@ pub struct Grant {
 /// In place of a redirect URI, which has a colon.
 const DEVICE: &str = "device";
 const SERVICE: &str = "service";
+const ASSERTION: &str = "assertion";
 
 impl TokenDelivery {
     /// The redirect URI, or a word.
@@ -56,6 +59,7 @@ impl TokenDelivery {
             Self::Redirect(uri) => uri,
             Self::Device => DEVICE,
             Self::Service => SERVICE,
+            Self::Assertion => ASSERTION,
         }
     }
 
@@ -64,6 +68,7 @@ impl TokenDelivery {
         match text.as_str() {
             DEVICE => Self::Device,
             SERVICE => Self::Service,
+            ASSERTION => Self::Assertion,
             _ => Self::Redirect(text),
         }
     }
@@ -85,7 +90,7 @@ impl TokenDelivery {
     pub fn redirect_uri(&self) -> Option<&str> {
         match self {
             Self::Redirect(uri) => Some(uri),
-            Self::Device | Self::Service => None,
+            Self::Device | Self::Service | Self::Assertion => None,
         }
     }
 }

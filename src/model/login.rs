@@ -28,6 +28,8 @@ pub struct LoginProvider {
     pub rules: Vec<LoginRule>,
     /// Duration of a login.
     pub session: LoginSession,
+    /// Whether clients may bring its identity assertions.
+    pub identity_assertions: IdentityAssertions,
 }
 
 /// Rights of the people whom a rule fits.
@@ -53,6 +55,15 @@ pub enum People {
         /// Subjects (`sub`).
         subjects: Vec<String>,
     },
+}
+
+/// Whether clients may bring identity assertions of a provider in place of a login (ID-JAG; `UP-15`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdentityAssertions {
+    /// They are refused.
+    Refused,
+    /// Those of clients that the operator registered for it are accepted.
+    Accepted,
 }
 
 /// Dependence of a login on the provider's session.

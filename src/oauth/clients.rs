@@ -12,8 +12,8 @@ use super::{
 use crate::{
     audit::ClientEvent,
     model::{
-        AllowedNetworks, ApiKey, Client, ClientAuth, ClientId, ClientKeys, ConsentRule, GrantType, KeyAccount,
-        NewAccount, Registrant, Rights,
+        AllowedNetworks, ApiKey, Client, ClientAuth, ClientId, ClientKeys, ConsentRule, GrantType, IdentityAssertions,
+        KeyAccount, NewAccount, Registrant, Rights,
     },
     storage::IdleSince,
     support::{Secret, Timestamp, printable_name},
@@ -37,6 +37,8 @@ pub struct OperatorClient {
     pub consent: ConsentRule,
     /// Its service account, if it has one.
     pub service: Option<ServiceAccount>,
+    /// Whether it may bring identity assertions.
+    pub identity_assertions: IdentityAssertions,
 }
 
 /// A service account to create.
@@ -86,6 +88,7 @@ impl RegisteredClients {
             grant_types.extend([GrantType::AuthorizationCode, GrantType::RefreshToken]);
         }
         grant_types.extend(new.service.is_some().then_some(GrantType::ClientCredentials));
+        grant_types.extend((new.identity_assertions == IdentityAssertions::Accepted).then_some(GrantType::JwtBearer));
         let redirect_uris: Vec<String> = new.redirect_uris.iter().map(|uri| uri.as_str().to_owned()).collect();
         let metadata = json!({
             "client_name": name, "redirect_uris": redirect_uris, "grant_types": grant_types,

@@ -63,8 +63,8 @@ pub enum ErrorResponse {
     /// `invalid_client`: client authentication failed; the log has the reason.
     #[error("the client is unknown or did not authenticate as it registered; register again")]
     InvalidClient(Scheme, ClientProblem),
-    /// `invalid_grant`: the code or refresh token is invalid; only the log has the reason.
-    #[error("the code or refresh token cannot be used; authorize again")]
+    /// `invalid_grant`: the code, refresh token or identity assertion is invalid; only the log has the reason.
+    #[error("the code, refresh token or identity assertion cannot be used; authorize again")]
     InvalidGrant(GrantProblem),
     /// `unauthorized_client`: the client did not register for this grant type.
     #[error("the client may not use this grant type")]

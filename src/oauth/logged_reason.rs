@@ -84,6 +84,9 @@ pub enum GrantProblem {
     /// A device code that was redeemed before.
     #[error("the device code of grant {0} was redeemed before")]
     DeviceReplayed(GrantId),
+    /// An identity assertion is refused.
+    #[error("client {0} sent an identity assertion that is refused: {1}")]
+    Assertion(ClientId, String),
     /// The grant was deleted after its end.
     #[error("grant {0} ended and was deleted")]
     UnknownGrant(GrantId),

@@ -3,7 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::{client_keys, oauth_settings::OAuthSettings, policy};
-use crate::model::{AdvertiseIss, Endpoint, GrantType, Registration, Scopes, Target};
+use crate::model::{AdvertiseIss, Endpoint, Registration, Scopes, Target};
+
+/// The profile of identity assertions (draft-ietf-oauth-identity-assertion-authz-grant).
+const ID_JAG_PROFILE: &str = "urn:ietf:params:oauth:grant-profile:id-jag";
 
 /// The metadata of one protected endpoint (RFC 9728 2; `OA-2` to `OA-5`).
 pub(super) fn resource(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
@@ -42,7 +45,10 @@ pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
     add("scopes_supported", json!(names(&policy::baseline(&Endpoint::MERGED))));
     add("response_types_supported", json!(["code"]));
     add("response_modes_supported", json!(["query"]));
-    add("grant_types_supported", json!(GrantType::ALL));
+    add("grant_types_supported", json!(settings.grant_types().collect::<Vec<_>>()));
+    if settings.assertions.is_some() {
+        add("authorization_grant_profiles_supported", json!([ID_JAG_PROFILE]));
+    }
     add("token_endpoint_auth_methods_supported", methods.clone());
     add("token_endpoint_auth_signing_alg_values_supported", algorithms.clone());
     add("revocation_endpoint_auth_methods_supported", methods);

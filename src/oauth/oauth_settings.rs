@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::backend_names::BackendNames;
 use crate::{
     fetch::{Exception, Fetcher, Ports, Reach},
-    model::{AuthPolicy, DocumentTrust},
+    model::{AssertionVerifier, AuthPolicy, DocumentTrust, GrantType},
     support::Secret,
 };
 
@@ -22,6 +22,8 @@ pub struct OAuthSettings {
     pub master_key: MasterKeySource,
     /// Requests to what clients name; `None` if the gateway can make none.
     pub fetcher: Option<Fetcher>,
+    /// Verifies identity assertions; `None` if no provider's are accepted (`OA-145`).
+    pub assertions: Option<AssertionVerifier>,
 }
 
 /// Source of the 256-bit key that encrypts secrets in the database.
@@ -41,6 +43,11 @@ impl OAuthSettings {
         self.fetcher.is_some() && self.policy.client_documents.trust != DocumentTrust::Off
     }
 
+    /// The grant types that are offered.
+    pub(super) fn grant_types(&self) -> impl Iterator<Item = GrantType> {
+        GrantType::ALL.into_iter().filter(|offered| *offered != GrantType::JwtBearer || self.assertions.is_some())
+    }
+
     /// Where what clients name may be: public addresses; also this machine, while the gateway itself is reached only there
     /// (`OA-47`).
     pub(super) fn reach(&self) -> Reach {
@@ -58,6 +65,7 @@ impl OAuthSettings {
             backends: BackendNames::default(),
             master_key: MasterKeySource::Ephemeral,
             fetcher: None,
+            assertions: None,
         }
     }
 }

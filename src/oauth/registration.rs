@@ -307,7 +307,7 @@ impl RegistrationRequest {
             None => vec![GrantType::AuthorizationCode, GrantType::RefreshToken],
             Some(names) => {
                 let known = names.iter().filter_map(|name| GrantType::parse(name));
-                known.filter(|known| *known != GrantType::ClientCredentials).collect()
+                known.filter(|known| known.is_for_everybody()).collect()
             }
         };
         types.sort_unstable();

@@ -3,6 +3,7 @@
 mod client_credentials;
 mod code;
 mod device;
+mod identity_assertion;
 mod issuer;
 mod refresh;
 
@@ -11,13 +12,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::{
-    client_credentials::ClientCredentialsGrant, code::CodeGrant, device::DeviceGrant, issuer::Issuer,
-    refresh::RefreshGrant,
+    client_credentials::ClientCredentialsGrant, code::CodeGrant, device::DeviceGrant,
+    identity_assertion::IdentityAssertionGrant, issuer::Issuer, refresh::RefreshGrant,
 };
 use super::{
     api_keys::Keys,
     client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     error::ErrorResponse,
+    oauth_settings::OAuthSettings,
     revocation::Revocations,
     signing::SigningKeys,
     usage::UsageRecorder,
@@ -27,10 +29,12 @@ use crate::model::GrantType;
 /// The token endpoint.
 pub(super) struct TokenEndpoint {
     clients: Arc<ClientAuthenticator>,
+    settings: Arc<OAuthSettings>,
     code: CodeGrant,
     refresh: RefreshGrant,
     client_credentials: ClientCredentialsGrant,
     device: DeviceGrant,
+    identity_assertion: IdentityAssertionGrant,
 }
 
 impl TokenEndpoint {
@@ -42,12 +46,15 @@ impl TokenEndpoint {
         uses: Arc<UsageRecorder>,
     ) -> Self {
         let deps = keys.deps.clone();
+        let settings = Arc::clone(&deps.settings);
         let issuer = Arc::new(Issuer { deps, keys, signing });
         Self {
             clients,
+            settings,
             code: CodeGrant { issuer: Arc::clone(&issuer), revocations: Arc::clone(&revocations) },
             client_credentials: ClientCredentialsGrant::new(Arc::clone(&issuer)),
             device: DeviceGrant::new(Arc::clone(&issuer)),
+            identity_assertion: IdentityAssertionGrant::new(Arc::clone(&issuer)),
             refresh: RefreshGrant::new(issuer, revocations, uses),
         }
     }
@@ -57,7 +64,8 @@ impl TokenEndpoint {
         let client = self.clients.authenticate(request, SoughtClient::Consented).await?;
         let ClientRequest { form, from, .. } = request;
         let name = form.get("grant_type")?.ok_or_else(|| ErrorResponse::missing("grant_type"))?;
-        let grant_type = GrantType::parse(name).ok_or(ErrorResponse::UnsupportedGrantType)?;
+        let grant_type = GrantType::parse(name).filter(|known| self.settings.grant_types().any(|it| it == *known));
+        let grant_type = grant_type.ok_or(ErrorResponse::UnsupportedGrantType)?;
         if !client.grant_types.contains(&grant_type) {
             return Err(ErrorResponse::UnauthorizedClient);
         }
@@ -66,6 +74,7 @@ impl TokenEndpoint {
             GrantType::RefreshToken => self.refresh.refresh(&client, form, from).await?,
             GrantType::ClientCredentials => self.client_credentials.issue(&client, form, from).await?,
             GrantType::DeviceCode => self.device.poll(&client, form, from).await?,
+            GrantType::JwtBearer => self.identity_assertion.exchange(&client, form, from).await?,
         };
         metrics::counter!("lockkeeper_tokens_issued_total", "grant_type" => grant_type.to_string()).increment(1);
         Ok(issued.into_json())

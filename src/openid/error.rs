@@ -61,6 +61,18 @@ pub enum TokenProblem {
     /// It is for another login.
     #[error("its nonce is another one")]
     Nonce,
+    /// An identity assertion has another type, so it was made for something else.
+    #[error("it is no identity assertion")]
+    Kind,
+    /// It was given to another client of the gateway.
+    #[error("it was given to another client")]
+    Client,
+    /// It lasts for more than five minutes.
+    #[error("it lasts for more than 5 minutes")]
+    Lifetime,
+    /// It demands something that the gateway cannot check (`cnf`, `authorization_details`).
+    #[error("it has cnf or authorization_details")]
+    Demands,
     /// A logout token is none, or says nothing of a person or a session.
     #[error("it reports no logout")]
     Logout,

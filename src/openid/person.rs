@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    model::{LoginProvider, People, Rights},
+    model::{AssertedRights, LoginProvider, People, Rights},
     support::Timestamp,
 };
 
@@ -93,6 +93,27 @@ impl PersonClaims {
         self.email.is_none() || (needs_groups && self.groups.is_none())
     }
 
+    /// Rights of the subject that these claims of an identity assertion are of.
+    pub(super) fn rights(&self, subject: &str, provider: &LoginProvider) -> AssertedRights {
+        let person = Person {
+            issuer: provider.issuer.clone(),
+            subject: subject.to_owned(),
+            name: String::new(),
+            email: self.email.clone(),
+            groups: self.groups.clone().unwrap_or_default(),
+            session: None,
+        };
+        let asks = |lists: fn(&People) -> bool| provider.rules.iter().any(|rule| lists(&rule.people));
+        let asks_for_email = asks(|people| matches!(people, People::Listed { domains, .. } if !domains.is_empty()));
+        let asks_for_groups = asks(|people| matches!(people, People::Listed { groups, .. } if !groups.is_empty()));
+        let rights = person.rights(provider);
+        if (asks_for_email && self.email.is_none()) || (asks_for_groups && self.groups.is_none()) {
+            AssertedRights::Partial(rights)
+        } else {
+            AssertedRights::Known(rights)
+        }
+    }
+
     /// These claims, and the others' where one is missing.
     pub(super) fn or(self, others: Self) -> Self {
         Self {
@@ -115,7 +136,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::{Access, AllowedBackends, LoginRule, LoginSession};
+    use crate::model::{Access, AllowedBackends, IdentityAssertions, LoginRule, LoginSession};
 
     fn provider(rules: Vec<LoginRule>) -> LoginProvider {
         LoginProvider {
@@ -129,6 +150,7 @@ mod tests {
             groups_claim: "roles".to_owned(),
             rules,
             session: LoginSession::Independent,
+            identity_assertions: IdentityAssertions::Refused,
         }
     }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::{
+    assertion_checks::AssertionContext,
     dependencies::OpenIdDeps,
     discovery::{self, ProviderMetadata},
     error::{OpenIdError, TokenProblem},
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     fetch::{Documents, Exception, FetchBudget, FetchRules, Fetcher, Ports, Reach},
-    model::LoginProvider,
+    model::{AssertedAccount, IdentityAssertion, KeyAccount, LoginProvider},
     support::Clock,
 };
 
@@ -102,6 +103,29 @@ impl Provider {
             subject: found.subject.map(str::to_owned),
             session: found.session.map(str::to_owned),
             expires: found.expires,
+        })
+    }
+
+    /// An identity assertion for the gateway, `audience`, that a client brings.
+    pub(super) async fn assertion(
+        &self,
+        token: &str,
+        (audience, client): (&str, &str),
+    ) -> Result<IdentityAssertion, OpenIdError> {
+        AssertionContext::kind(TokenHead::read(token, &self.spec.algorithms)?.kind.as_deref())?;
+        let claims = self.claims(token, &*self.metadata().await?).await?;
+        let context = AssertionContext { issuer: &self.spec.issuer, audience, client, now: self.clock.now() };
+        let found = context.check(&claims)?;
+        let said = PersonClaims::read(&claims, &self.spec);
+        let account = KeyAccount::Provider { issuer: self.spec.issuer.clone(), subject: found.subject.to_owned() };
+        let name = said.display_name(found.subject);
+        let rights = said.rights(found.subject, &self.spec);
+        Ok(IdentityAssertion {
+            account: AssertedAccount { account, name, rights },
+            id: found.id.to_owned(),
+            expires: found.expires,
+            resource: found.resource.map(str::to_owned),
+            scope: found.scope.map(str::to_owned),
         })
     }
 

@@ -7,15 +7,18 @@ use url::Url;
 use super::{
     dependencies::OpenIdDeps,
     discovery::IssuerParameter,
-    error::OpenIdError,
+    error::{OpenIdError, TokenProblem},
     pending_login::{LoginAnswer, PendingLogin, ProviderPrompt, SpentStates},
     person::{Logout, Person},
     provider::Provider,
+    signed_token,
     token_checks::LoginContext,
 };
 use crate::{
     fetch::FetchBudget,
-    model::{ClientIp, LoginProvider, LoginSession},
+    model::{
+        AssertionVerifier, ClientId, ClientIp, IdentityAssertion, IdentityAssertions, LoginProvider, LoginSession,
+    },
     support::{Secret, limits::Buckets},
 };
 
@@ -24,6 +27,9 @@ const LOGIN: &[u8] = b"login at a provider";
 
 /// Maximum length of a code, in bytes.
 const MAX_CODE: usize = 4 * 1024;
+
+/// Maximum length of an identity assertion, in bytes.
+const MAX_ASSERTION: usize = 16 * 1024;
 
 /// A login that begins.
 pub struct LoginStart {
@@ -162,6 +168,30 @@ impl Providers {
     /// Verifies a provider's report of a logout (`UP-14`).
     pub async fn logout(&self, name: &str, token: &str) -> Result<Logout, OpenIdError> {
         self.find(|spec| spec.name == name)?.1.logout(token).await
+    }
+
+    /// The verifier of identity assertions; `None` if no provider's are accepted (`OA-145`).
+    pub fn assertion_verifier(&self) -> Option<AssertionVerifier> {
+        self.specs().find(|spec| spec.identity_assertions == IdentityAssertions::Accepted)?;
+        let providers = self.clone();
+        Some(AssertionVerifier::new(move |assertion, client| {
+            let providers = providers.clone();
+            Box::pin(async move {
+                providers.assertion(assertion.expose(), &client).await.map_err(|error| error.to_string())
+            })
+        }))
+    }
+
+    /// Verifies an identity assertion that an authenticated client brings (`UP-15`). Its issuer says who signed it, and is
+    /// trusted for nothing else before the signature is checked.
+    async fn assertion(&self, token: &str, client: &ClientId) -> Result<IdentityAssertion, OpenIdError> {
+        if token.len() > MAX_ASSERTION {
+            return Err(TokenProblem::Malformed.into());
+        }
+        let issuer = signed_token::claimed_issuer(token).ok_or(TokenProblem::Malformed)?;
+        let accepts = |spec: &LoginProvider| spec.identity_assertions == IdentityAssertions::Accepted;
+        let (inner, provider) = self.find(|spec| spec.issuer == issuer && accepts(spec))?;
+        provider.assertion(token, (&inner.deps.root, client.as_str())).await
     }
 
     /// Asks a provider whether a bound login goes on (`UP-14`). An error says nothing about the login.

@@ -14,6 +14,7 @@ const MAX_TOKEN: usize = 32 * 1024;
 pub(super) struct TokenHead {
     pub(super) algorithm: Algorithm,
     pub(super) key_id: Option<String>,
+    pub(super) kind: Option<String>,
 }
 
 /// A JOSE header. Keys that it brings along (`jwk`, `jku`, `x5u`) are not looked at.
@@ -21,6 +22,7 @@ pub(super) struct TokenHead {
 struct JoseHeader {
     alg: String,
     kid: Option<String>,
+    typ: Option<String>,
     crit: Option<IgnoredAny>,
 }
 
@@ -37,7 +39,7 @@ impl TokenHead {
             return Err(TokenProblem::Malformed);
         }
         let named = accepted.iter().find(|algorithm| format!("{algorithm:?}") == head.alg);
-        Ok(Self { algorithm: *named.ok_or(TokenProblem::Algorithm)?, key_id: head.kid })
+        Ok(Self { algorithm: *named.ok_or(TokenProblem::Algorithm)?, key_id: head.kid, kind: head.typ })
     }
 
     /// The claims of the token, if this key signed it.
@@ -50,4 +52,11 @@ impl TokenHead {
         validation.validate_aud = false;
         jsonwebtoken::decode(token, key, &validation).map(|token| token.claims).map_err(|_| TokenProblem::Signature)
     }
+}
+
+/// The issuer that a token claims to be from, which nobody has checked.
+pub(super) fn claimed_issuer(token: &str) -> Option<String> {
+    let claims = token.split('.').nth(1).and_then(|claims| URL_SAFE_NO_PAD.decode(claims).ok())?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    claims["iss"].as_str().map(str::to_owned)
 }

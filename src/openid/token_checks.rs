@@ -7,7 +7,7 @@ use super::error::TokenProblem;
 use crate::support::Timestamp;
 
 /// Clock skew between provider and gateway, in seconds.
-const SKEW: i64 = 60;
+pub(super) const SKEW: i64 = 60;
 
 /// The event of a logout token.
 const LOGOUT: &str = "http://schemas.openid.net/event/backchannel-logout";
@@ -107,7 +107,7 @@ const fn seconds(at: f64) -> i64 {
     at as i64
 }
 
-fn subject(claims: &Value) -> Result<Option<&str>, TokenProblem> {
+pub(super) fn subject(claims: &Value) -> Result<Option<&str>, TokenProblem> {
     match claims.get("sub") {
         None => Ok(None),
         Some(Value::String(subject)) if (1..=MAX_SUBJECT).contains(&subject.len()) => Ok(Some(subject)),

@@ -77,9 +77,9 @@ impl GrantTable<'_> {
         Ok(network)
     }
 
-    /// The grant of a service account: a live one with the same endpoint and scopes that lasts until `until`, else
-    /// `grant`, which is added.
-    pub async fn of_service(&self, grant: &Grant, until: Timestamp) -> Result<Grant, StorageError> {
+    /// The grant of a client that nobody consents to: a live one with the same account, endpoint and scopes that lasts
+    /// until `until`, else `grant`, which is added.
+    pub async fn reuse_or_add(&self, grant: &Grant, until: Timestamp) -> Result<Grant, StorageError> {
         let mut change = self.0.change().await?;
         let found: Option<GrantRow> = sqlx::query_as(
             "UPDATE grants SET last_used = $1 WHERE id = (
@@ -92,7 +92,7 @@ impl GrantTable<'_> {
         .bind(grant.client.as_str())
         .bind(grant.endpoint.to_string())
         .bind(grant.scopes.to_string())
-        .bind(TokenDelivery::Service.as_str())
+        .bind(grant.delivery.as_str())
         .bind(until.as_millis())
         .fetch_optional(&mut *change)
         .await?;

@@ -74,6 +74,11 @@ pub(super) fn grant_destination(view: &GrantView) -> Destination {
         (None, TokenDelivery::Service) => {
             Destination { name: "a service".to_owned(), kind: "a program with an account of its own", caution: None }
         }
+        (None, TokenDelivery::Assertion) => Destination {
+            name: "a managed app".to_owned(),
+            kind: "an app that your login provider lets in for you",
+            caution: None,
+        },
         (None, TokenDelivery::Device | TokenDelivery::Redirect(_)) => {
             Destination { name: "a device".to_owned(), kind: "a program that showed a code", caution: None }
         }

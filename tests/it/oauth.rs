@@ -14,6 +14,7 @@ mod document_audit;
 mod gate;
 mod groups;
 mod housekeeping;
+mod identity_assertions;
 mod initial_access_tokens;
 mod introspection;
 mod keys;

@@ -38,6 +38,8 @@ pub enum GrantEvent {
     RefreshReused(GrantParties),
     /// The service account of a client got a token.
     ServiceToken(GrantParties),
+    /// A client got a token for a person, by an identity assertion of the person's login provider.
+    AssertionToken(GrantParties),
     /// A client revoked one access token.
     TokenRevoked(GrantParties),
     /// A grant was revoked.
@@ -107,6 +109,9 @@ impl GrantEvent {
                 parties.line(L::alarming("refresh_reused", "refresh token reused; the grant is revoked"))
             }
             Self::ServiceToken(parties) => parties.line(L::new("service_token", "token issued to a service account")),
+            Self::AssertionToken(parties) => {
+                parties.line(L::new("assertion_token", "token issued for an identity assertion"))
+            }
             Self::TokenRevoked(parties) => parties.line(L::new("token_revoked", "access token revoked by its client")),
             Self::Revoked { grant, user, by } => L::new("grant_revoked", "grant revoked")
                 .maybe("user", user.as_ref())

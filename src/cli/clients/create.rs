@@ -14,7 +14,7 @@ use crate::{
         store::{AdminStore, IfMissing},
         values,
     },
-    model::ConsentRule,
+    model::{ConsentRule, IdentityAssertions},
     oauth::{ClientKeySet, NewClientKeys, OperatorClient, RedirectTarget, ServiceAccount, redirect_uri::RedirectUri},
     support::Secret,
 };
@@ -27,6 +27,8 @@ Examples:
                                   gets a secret, which is shown once
   lockkeeper clients create portal --redirect-uri https://portal.example.com/cb
                                   an app with a server, which people log in with
+  lockkeeper clients create chat --identity-assertions
+                                  an app that a login provider lets in for people
 
 A client without --redirect-uri has a service account: it asks for tokens with
 the grant type client_credentials, and may do what --backend and --group name,
@@ -38,6 +40,7 @@ const LARGEST_FILE: u64 = 64 * 1024;
 /// `clients create`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct CreateClientArgs {
     /// Name of the client, which people see
     #[arg(value_parser = values::name)]
@@ -57,6 +60,9 @@ pub struct CreateClientArgs {
     /// Gives a client with redirect URIs a service account too
     #[arg(long)]
     service: bool,
+    /// Lets it bring identity assertions of a login provider (ID-JAG) in place of people's logins
+    #[arg(long)]
+    identity_assertions: bool,
     #[command(flatten)]
     service_rights: RightsArgs,
     #[command(flatten)]
@@ -103,10 +109,11 @@ impl CreateClientArgs {
 
     /// The client to register; `schemes` are those that the operator allows in redirect URIs.
     fn client(&self, keys: NewClientKeys, schemes: &[String]) -> Result<OperatorClient, CommandFailure> {
-        let has_service = self.service || self.redirect_uris.is_empty();
+        let has_service = self.service || (self.redirect_uris.is_empty() && !self.identity_assertions);
         if !has_service && !self.service_rights.is_empty() {
             let what = "--backend, --group, --network and --expires are for a service account";
-            return Err(CommandFailure::usage(what).advise("add --service, or leave out --redirect-uri"));
+            return Err(CommandFailure::usage(what)
+                .advise("add --service, or leave out --redirect-uri and --identity-assertions"));
         }
         let parse = |uri: &String| {
             let parsed = RedirectUri::parse(uri, schemes);
@@ -125,7 +132,9 @@ impl CreateClientArgs {
             networks: self.service_rights.networks(),
         });
         let consent = if self.skip_consent { ConsentRule::Skipped } else { ConsentRule::Asked };
-        Ok(OperatorClient { name: self.name.clone(), keys, redirect_uris, consent, service })
+        let identity_assertions =
+            if self.identity_assertions { IdentityAssertions::Accepted } else { IdentityAssertions::Refused };
+        Ok(OperatorClient { name: self.name.clone(), keys, redirect_uris, consent, service, identity_assertions })
     }
 }
 

@@ -70,7 +70,7 @@ impl ClientCredentialsGrant {
             revoked: None,
         };
         let until = (now + settings.policy.access_token_lifetime).min(end);
-        let grant = deps.storage.grants().of_service(&grant, until).await?;
+        let grant = deps.storage.grants().reuse_or_add(&grant, until).await?;
         let generation = opaque::base62(&*deps.random, 16);
         deps.audit.record(GrantEvent::ServiceToken(GrantParties::of(&grant)));
         Ok(self.issuer.issue(&grant, grant.scopes.clone(), &generation, now)?)

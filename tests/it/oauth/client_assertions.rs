@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::StatusCode;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use lockkeeper::{
-    model::{AllowedNetworks, AssertionAudience, AuthPolicy, ConsentRule, Rights},
+    model::{AllowedNetworks, AssertionAudience, AuthPolicy, ConsentRule, IdentityAssertions, Rights},
     oauth::{NewClientKeys, OAuthSettings, OperatorClient, ServiceAccount},
     support::Clock as _,
 };
@@ -41,6 +41,7 @@ impl Service {
                 expires: None,
                 networks: AllowedNetworks::default(),
             }),
+            identity_assertions: IdentityAssertions::Refused,
         };
         let (client, secret, _) = authority.oauth.clients().create(new).await.unwrap();
         assert!(secret.is_none());

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 use lockkeeper::{
-    model::{Access, AllowedNetworks, BackendId, ConsentRule, GrantType, KeyKind, Registrant, Rights},
+    model::{
+        Access, AllowedNetworks, BackendId, ConsentRule, GrantType, IdentityAssertions, KeyKind, Registrant, Rights,
+    },
     oauth::{KeyRefusal, NewClientKeys, OperatorClient, ServiceAccount},
     support::{Clock as _, Timestamp},
 };
@@ -51,6 +53,7 @@ async fn create(
             expires,
             networks: AllowedNetworks::default(),
         }),
+        identity_assertions: IdentityAssertions::Refused,
     };
     let (client, secret, _) = authority.oauth.clients().create(new).await.unwrap();
     assert_eq!(client.registrant, Registrant::Operator(ConsentRule::Asked));

@@ -8,7 +8,7 @@ use base64::{
 };
 use jsonwebtoken::{Algorithm, EncodingKey, Header, jwk::Jwk};
 use lockkeeper::{
-    model::{LoginProvider, LoginRule, LoginSession, People, Rights},
+    model::{IdentityAssertions, LoginProvider, LoginRule, LoginSession, People, Rights},
     support::{Clock as _, Digest, ManualClock, Secret},
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -46,6 +46,8 @@ pub(crate) struct Script {
     pub(crate) refresh_token: Option<String>,
     pub(crate) key: SigningKey,
     codes: HashMap<String, AskedLogin>,
+    /// Number of identity assertions.
+    assertions: u32,
 }
 
 /// A login that was asked for.
@@ -75,6 +77,7 @@ impl ScriptedProvider {
             refresh_token: None,
             key: SigningKey::new("one"),
             codes: HashMap::new(),
+            assertions: 0,
         }));
         let (shared, now) = (Arc::clone(&script), Arc::clone(&clock));
         internet.host("93.184.216.34", move |request| answer(&mut shared.lock(), request, now.now().as_seconds()));
@@ -94,6 +97,7 @@ impl ScriptedProvider {
             groups_claim: "groups".to_owned(),
             rules: vec![LoginRule { people: People::Everybody, rights: Rights::all_backends() }],
             session: LoginSession::Independent,
+            identity_assertions: IdentityAssertions::Refused,
         }
     }
 
@@ -122,6 +126,24 @@ impl ScriptedProvider {
         script.key.sign(&changed(claims, changes))
     }
 
+    /// An identity assertion for a client of the gateway at this address; null removes a claim.
+    pub(crate) fn assertion(&self, gateway: &str, client: &str, changes: &Value) -> String {
+        self.assertion_of_kind("oauth-id-jag+jwt", gateway, (client, changes))
+    }
+
+    /// The same, with this `typ`.
+    pub(crate) fn assertion_of_kind(&self, kind: &str, gateway: &str, (client, changes): (&str, &Value)) -> String {
+        let now = self.clock.now().as_seconds();
+        let claims = json!({
+            "iss": ISSUER, "sub": "s-1", "aud": gateway, "client_id": client, "iat": now, "exp": now + 300,
+            "jti": format!("{}", self.script.lock().assertions), "resource": format!("{gateway}/mcp"), "scope": "mcp:use",
+            "email": "ann@example.com", "email_verified": true,
+        });
+        let mut script = self.script.lock();
+        script.assertions += 1;
+        script.key.sign_as(kind, &changed(claims, changes))
+    }
+
     /// Number of requests to a path.
     pub(crate) fn requests(&self, path: &str) -> usize {
         let seen = self.internet.seen();
@@ -136,7 +158,11 @@ impl SigningKey {
     }
 
     pub(crate) fn sign(&self, claims: &Value) -> String {
-        let header = Header { kid: Some(self.id.clone()), ..Header::new(Algorithm::ES256) };
+        self.sign_as("JWT", claims)
+    }
+
+    fn sign_as(&self, kind: &str, claims: &Value) -> String {
+        let header = Header { kid: Some(self.id.clone()), typ: Some(kind.to_owned()), ..Header::new(Algorithm::ES256) };
         jsonwebtoken::encode(&header, claims, &self.private).unwrap()
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Request, StatusCode, header};
 use lockkeeper::{
-    model::{ConsentRule, Rights},
+    model::{ConsentRule, IdentityAssertions, Rights},
     oauth::{NewClientKeys, OperatorClient, redirect_uri::RedirectUri},
     storage::Storage,
 };
@@ -35,8 +35,14 @@ async fn oa_071_an_app_connects_after_login_and_approval() {
 /// A client of the operator with a web site, and a key that may administer.
 async fn portal(site: &Site, consent: ConsentRule) -> (String, String) {
     let redirect_uris = vec![RedirectUri::parse(PORTAL, &[]).unwrap()];
-    let new =
-        OperatorClient { name: "Portal".to_owned(), keys: NewClientKeys::Basic, redirect_uris, consent, service: None };
+    let new = OperatorClient {
+        name: "Portal".to_owned(),
+        keys: NewClientKeys::Basic,
+        redirect_uris,
+        consent,
+        service: None,
+        identity_assertions: IdentityAssertions::Refused,
+    };
     let (client, ..) = site.oauth.clients().create(new).await.unwrap();
     (client.id.to_string(), site.joined_key("admin", Rights { admin: true, ..Rights::all_backends() }).await)
 }

@@ -1,0 +1,72 @@
+//! Identity assertions of login providers that clients bring (ID-JAG), as values, and who verifies them. Knows nothing of JWTs.
+
+use std::{fmt, sync::Arc};
+
+use futures_util::future::BoxFuture;
+
+use super::{ClientId, KeyAccount, Rights};
+use crate::support::{Secret, Timestamp};
+
+/// A verified assertion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdentityAssertion {
+    /// The person.
+    pub account: AssertedAccount,
+    /// Its id, which its issuer gives once.
+    pub id: String,
+    /// From then on nobody accepts it.
+    pub expires: Timestamp,
+    /// The resource that it is for, if it says so.
+    pub resource: Option<String>,
+    /// The scopes that it is for, separated by spaces, if it says so.
+    pub scope: Option<String>,
+}
+
+/// The account that an assertion speaks of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AssertedAccount {
+    /// The account.
+    pub account: KeyAccount,
+    /// Name for people.
+    pub name: String,
+    /// Its rights.
+    pub rights: AssertedRights,
+}
+
+/// Rights of a person, as far as an assertion tells; `None` if no rule lets the person in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AssertedRights {
+    /// It has all that the rules ask for: these are the rights from now on.
+    Known(Option<Rights>),
+    /// It lacks a claim that a rule asks for: whoever has logged in keeps the rights of that login.
+    Partial(Option<Rights>),
+}
+
+/// Verifies assertions.
+#[derive(Clone)]
+pub struct AssertionVerifier(Arc<Verify>);
+
+/// The error is the reason, for the log.
+type Verify = dyn Fn(Secret, ClientId) -> BoxFuture<'static, Result<IdentityAssertion, String>> + Send + Sync;
+
+// === impl AssertionVerifier ===
+
+impl AssertionVerifier {
+    /// Verifies by `verify`.
+    pub fn new(
+        verify: impl Fn(Secret, ClientId) -> BoxFuture<'static, Result<IdentityAssertion, String>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(verify))
+    }
+
+    /// Verifies an assertion that this authenticated client brings. The error is the reason, for the log.
+    pub async fn verify(&self, assertion: Secret, client: &ClientId) -> Result<IdentityAssertion, String> {
+        (self.0)(assertion, client.clone()).await
+    }
+}
+
+impl fmt::Debug for AssertionVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AssertionVerifier")
+    }
+}

@@ -1,0 +1,165 @@
+//! The JWT bearer grant with identity assertions (RFC 7523 2.1, draft-ietf-oauth-identity-assertion-authz-grant; `OA-145`):
+//! tokens of the person whom a login provider vouches for. There is no refresh token: the client brings another assertion
+//! (`UP-16`). Knows nothing of JWTs.
+
+use std::{sync::Arc, time::Duration};
+
+use super::issuer::{Issued, Issuer};
+use crate::{
+    audit::{GrantEvent, GrantParties},
+    model::{
+        AllowedNetworks, AssertedAccount, AssertedRights, Client, ClientId, ClientIp, Endpoint, Grant, GrantId,
+        IdentityAssertion, KeyAccount, NewAccount, Registrant, Rights, Scopes, TokenDelivery,
+    },
+    oauth::{
+        api_keys::{AccountEntry, KeyHolder},
+        error::ErrorResponse,
+        form::Params,
+        logged_reason::GrantProblem,
+        opaque,
+    },
+    support::{Digest, Secret, limits::Buckets},
+};
+
+/// The grant of identity assertions.
+pub(super) struct IdentityAssertionGrant {
+    issuer: Arc<Issuer>,
+    limits: Buckets<ClientId>,
+}
+
+impl IdentityAssertionGrant {
+    /// One client may ask 60 times at once, then once a second.
+    pub(super) fn new(issuer: Arc<Issuer>) -> Self {
+        Self { issuer, limits: Buckets::new(60, Duration::from_secs(1)) }
+    }
+
+    /// Exchanges an assertion that an authenticated client brings for an access token of the person. Each assertion is good
+    /// once; the grant is used again while it lives.
+    pub(super) async fn exchange(
+        &self,
+        client: &Client,
+        form: &Params,
+        from: ClientIp,
+    ) -> Result<Issued, ErrorResponse> {
+        if !matches!(client.registrant, Registrant::Operator(_)) || client.auth.is_public() {
+            return Err(ErrorResponse::UnauthorizedClient);
+        }
+        let (deps, now) = (&self.issuer.deps, self.issuer.deps.now());
+        let verifier = deps.settings.assertions.as_ref().ok_or(ErrorResponse::UnsupportedGrantType)?;
+        self.limits.take(client.id.clone(), now).map_err(ErrorResponse::Limited)?;
+        let text = form.get("assertion")?.ok_or_else(|| ErrorResponse::missing("assertion"))?;
+        let assertion = verifier.verify(Secret::new(text), &client.id).await;
+        let assertion = assertion.map_err(|reason| refused(client, reason))?;
+        let (endpoint, asked) = self.asked(client, form, &assertion)?;
+        let holder = self.admit(client, &assertion.account).await?;
+        if !holder.networks.allow(from.0) {
+            self.issuer.keys.record_elsewhere(&holder.key, from.0);
+            return Err(refused(client, "the account may not be used from this address"));
+        }
+        let settings = &deps.settings;
+        if !settings.backends.are_opened(&holder.rights.backends, &endpoint.target) {
+            return Err(ErrorResponse::InvalidTarget);
+        }
+        if !deps.storage.assertions().add(&digest(&assertion), assertion.expires).await? {
+            return Err(refused(client, "it was used before"));
+        }
+        let end = now + settings.policy.refresh_idle;
+        let end = self.issuer.keys.ends(&holder.key).await?.map_or(end, |key_end| key_end.min(end));
+        let grant = Grant {
+            id: GrantId::new(opaque::base62(&*deps.random, 22)),
+            scopes: holder.grantable(&asked),
+            user: holder.user,
+            key: holder.key,
+            client: client.id.clone(),
+            endpoint,
+            delivery: TokenDelivery::Assertion,
+            created: now,
+            expires: end,
+            last_used: None,
+            revoked: None,
+        };
+        let until = (now + settings.policy.access_token_lifetime).min(end);
+        let grant = deps.storage.grants().reuse_or_add(&grant, until).await?;
+        let generation = opaque::base62(&*deps.random, 16);
+        deps.audit.record(GrantEvent::AssertionToken(GrantParties::of(&grant)));
+        Ok(self.issuer.issue(&grant, grant.scopes.clone(), &generation, now)?)
+    }
+
+    /// Endpoint and scopes: what the provider allows, and the request may narrow.
+    fn asked(
+        &self,
+        client: &Client,
+        form: &Params,
+        assertion: &IdentityAssertion,
+    ) -> Result<(Endpoint, Scopes), ErrorResponse> {
+        let settings = &self.issuer.deps.settings;
+        let allowed: Vec<String> = assertion.resource.iter().cloned().collect();
+        let allowed = settings.endpoint_of(&allowed);
+        let allowed = allowed.map_err(|_| refused(client, "its resource is no endpoint of this gateway"))?;
+        let named = settings.endpoint_of(form.all("resource")).map_err(|_| ErrorResponse::InvalidTarget)?;
+        if allowed.is_some() && named.is_some() && allowed != named {
+            return Err(ErrorResponse::InvalidTarget);
+        }
+        let bound = match assertion.scope.as_deref() {
+            Some(scope) => Some(Scopes::parse(scope).map_err(|_| refused(client, "its scope is malformed"))?),
+            None => None,
+        };
+        let asked = form.get("scope")?.map(Scopes::parse).transpose().map_err(|_| ErrorResponse::InvalidScope)?;
+        let wanted = match (&bound, asked) {
+            // the provider says what is allowed: nothing that it left out is added
+            (Some(bound), Some(asked)) if !bound.includes(&asked) => return Err(ErrorResponse::InvalidScope),
+            (Some(bound), None) => bound.clone(),
+            (_, asked) => asked.unwrap_or_default(),
+        };
+        let (endpoint, scopes) =
+            settings.resolve(allowed.or(named).as_ref(), &wanted).ok_or(ErrorResponse::InvalidTarget)?;
+        if bound.is_some_and(|bound| !bound.includes(&scopes)) {
+            return Err(refused(client, "its scopes open nothing at its resource"));
+        }
+        Ok((endpoint, scopes))
+    }
+
+    /// The account of the person, with the rights that the assertion tells of.
+    async fn admit(&self, client: &Client, asserted: &AssertedAccount) -> Result<KeyHolder, ErrorResponse> {
+        let keys = &self.issuer.keys;
+        let not_let_in = || refused(client, "no rule lets the person in");
+        let entry = match &asserted.rights {
+            AssertedRights::Known(rights) => {
+                let rights = rights.clone().ok_or_else(not_let_in)?;
+                keys.admit(account(asserted, rights)).await?
+            }
+            AssertedRights::Partial(rights) => match keys.enter(&asserted.account).await? {
+                AccountEntry::Unknown => {
+                    let rights = rights.clone().ok_or_else(not_let_in)?;
+                    keys.admit(account(asserted, rights)).await?
+                }
+                entry => entry,
+            },
+        };
+        match entry {
+            AccountEntry::Open(holder) => Ok(holder),
+            AccountEntry::Ended(_) | AccountEntry::Unknown => {
+                Err(refused(client, "the account is revoked or disabled"))
+            }
+        }
+    }
+}
+
+fn account(asserted: &AssertedAccount, rights: Rights) -> NewAccount {
+    let (account, name) = (asserted.account.clone(), asserted.name.clone());
+    NewAccount { account, name, user: None, rights, expires: None, networks: AllowedNetworks::default() }
+}
+
+/// An assertion, as the store has it: its issuer gives each id once.
+fn digest(assertion: &IdentityAssertion) -> Digest {
+    let issuer = match &assertion.account.account {
+        KeyAccount::Provider { issuer, .. } => issuer,
+        KeyAccount::Service { client } => client.as_str(),
+    };
+    Digest::sha256(format!("identity assertion {issuer} {}", assertion.id))
+}
+
+/// The one answer to every assertion that is not accepted; only the log has the reason.
+fn refused(client: &Client, reason: impl Into<String>) -> ErrorResponse {
+    ErrorResponse::InvalidGrant(GrantProblem::Assertion(client.id.clone(), reason.into()))
+}
