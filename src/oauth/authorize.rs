@@ -340,8 +340,9 @@ impl Authorization {
             // OA-42: registrations that somebody consents to do not count
             self.registrations.give_back(&network, now);
         }
+        let consent = effective_rule(request.consent_rule(client), &grant.scopes);
         let Grant { id, user, client, endpoint, scopes, .. } = grant;
-        self.deps.audit.record(GrantEvent::Approved { user, client, grant: id, endpoint, scopes });
+        self.deps.audit.record(GrantEvent::Approved { user, client, grant: id, endpoint, scopes, consent });
         Ok(())
     }
 }
@@ -368,6 +369,11 @@ impl PendingAuthorization {
 
     /// True if this person is asked (`OA-71`): about administration always.
     pub fn needs_consent(&self, holder: &KeyHolder) -> bool {
-        self.consent == ConsentRule::Asked || self.scopes_for(holder).contains(&Scope::Admin)
+        effective_rule(self.consent, &self.scopes_for(holder)) == ConsentRule::Asked
     }
+}
+
+/// The rule for these scopes: people are always asked about administration.
+fn effective_rule(rule: ConsentRule, scopes: &Scopes) -> ConsentRule {
+    if scopes.contains(&Scope::Admin) { ConsentRule::Asked } else { rule }
 }

@@ -21,7 +21,10 @@ use super::{
 };
 use crate::{
     audit::{GrantEvent, KeyEvent},
-    model::{Client, ClientIp, ConcealBackends, Endpoint, Grant, GrantId, GrantType, KeyId, Scopes, TokenDelivery},
+    model::{
+        Client, ClientIp, ConcealBackends, ConsentRule, Endpoint, Grant, GrantId, GrantType, KeyId, Scopes,
+        TokenDelivery,
+    },
     storage::{DeviceRow, NewDeviceRow},
     support::{Digest, Secret, limits::Buckets},
 };
@@ -220,6 +223,8 @@ impl DeviceAuthorizations {
             grant: grant.id,
             endpoint: grant.endpoint,
             scopes: grant.scopes,
+            // a code is always entered on a page
+            consent: ConsentRule::Asked,
         });
         Ok(pending.client.name)
     }

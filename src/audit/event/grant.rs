@@ -4,13 +4,13 @@ use std::fmt;
 
 use crate::{
     audit::line::AuditLine,
-    model::{ClientId, Endpoint, Grant, GrantId, KeyId, Scopes, UserId},
+    model::{ClientId, ConsentRule, Endpoint, Grant, GrantId, KeyId, Scopes, UserId},
 };
 
 /// An event of a grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GrantEvent {
-    /// A person approved a client.
+    /// A person approved a client, or the operator vouches for it.
     Approved {
         /// The user.
         user: UserId,
@@ -22,6 +22,8 @@ pub enum GrantEvent {
         endpoint: Endpoint,
         /// Its scopes.
         scopes: Scopes,
+        /// Whether the person was asked.
+        consent: ConsentRule,
     },
     /// A person denied a client; without a login nobody knows who.
     Denied {
@@ -92,7 +94,7 @@ impl GrantEvent {
     pub(super) fn line(&self) -> AuditLine {
         use AuditLine as L;
         match self {
-            Self::Approved { user, client, grant, endpoint, scopes } => L::new("consent", "authorization approved")
+            Self::Approved { user, client, grant, endpoint, scopes, consent } => approval(*consent)
                 .with("user", user)
                 .with("client", client)
                 .with("grant", grant)
@@ -123,6 +125,15 @@ impl GrantEvent {
                 .with("by", by),
         }
     }
+}
+
+/// An approval, and whose it was: nobody is asked about a client that the operator vouches for (`OA-71`).
+fn approval(consent: ConsentRule) -> AuditLine {
+    let (text, by) = match consent {
+        ConsentRule::Asked => ("authorization approved", "person"),
+        ConsentRule::Skipped => ("authorization without a question: the operator vouches for the client", "operator"),
+    };
+    AuditLine::new("consent", text).with("approved_by", by)
 }
 
 // === impl GrantParties ===

@@ -50,6 +50,7 @@ async fn oa_141_a_login_is_recorded_from_the_registration_to_the_revocation() {
         (&consent["user"], &consent["client"], &consent["endpoint"]),
         (&json!("ada"), &json!(client), &json!("/mcp"))
     );
+    assert_eq!(consent["approved_by"], "person");
     let of_client = events(&authority, AuditSearch { client: Some(client), ..AuditSearch::default() }).await;
     assert_eq!(of_client.len(), 3, "{of_client:?}");
     let of_user =

@@ -6,7 +6,7 @@ use http::{Request, StatusCode, header};
 use lockkeeper::{
     model::{ConsentRule, IdentityAssertions, Rights},
     oauth::{NewClientKeys, OperatorClient, redirect_uri::RedirectUri},
-    storage::Storage,
+    storage::{AuditSearch, Storage},
 };
 use sqlx::{Connection as _, SqliteConnection};
 use url::Url;
@@ -61,6 +61,7 @@ async fn oa_071_a_client_that_the_operator_vouches_for_needs_no_consent() {
     assert!(answer.location().starts_with(PORTAL), "{}", answer.location());
     let names: Vec<String> = answer.told().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["code", "state", "iss"]);
+    assert_eq!(approvals(&site).await, ["operator"], "the audit trail tells that nobody was asked");
     // with a live session there is no page at all
     let answer = browser.authorize(&client, &[("redirect_uri", PORTAL)]).await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER);
@@ -68,7 +69,18 @@ async fn oa_071_a_client_that_the_operator_vouches_for_needs_no_consent() {
     for more in [("prompt", "consent"), ("scope", "mcp:use mcp:admin")] {
         let page = browser.authorize(&client, &[("redirect_uri", PORTAL), more]).await;
         assert_eq!(page.heading(), "Connect <span class=\"name\">Portal</span>?", "{more:?}");
+        browser.press(&page, "approve", "").await;
     }
+    assert_eq!(approvals(&site).await, ["operator", "operator", "person", "person"]);
+}
+
+/// Who approved, of each approval in the audit trail.
+async fn approvals(site: &Site) -> Vec<String> {
+    site.oauth.sync().await.unwrap();
+    let search = AuditSearch { event: Some("consent".to_owned()), limit: 100, ..AuditSearch::default() };
+    let rows = site.oauth.audit().find(&search).await.unwrap();
+    let read = |fields: &str| serde_json::from_str::<serde_json::Value>(fields).unwrap();
+    rows.iter().map(|row| read(&row.row.fields)["approved_by"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
