@@ -16,10 +16,12 @@ use super::{
     error::UpstreamError,
     identity,
     servers::ProtectedServer,
+    ticket,
 };
 use crate::{
     model::{AccessEffect, BackendId, RenewalError, TokenRequest, TokenRequests, UserId},
     oauth_client::{BearerChallenge, TokenGrant, discover},
+    support::Timestamp,
 };
 
 /// Age up to which a rejected token counts as just issued: another of the same kind would be rejected too.
@@ -122,19 +124,27 @@ impl Keeper {
             return Err(RenewalError::LoginRequired(format!("{backend} asks for further permissions of the user")));
         }
         if tokens.by == TokenGrant::RefreshToken && now.since(tokens.issued) < JUST_ISSUED && !tokens.is_over(now) {
-            let rejects = format!("{} rejects a token that was just refreshed", self.state.backend);
-            let is_new_login = now.since(stored.row.connected) < JUST_ISSUED;
-            // another login would lead here again
-            return Err(if is_new_login {
-                RenewalError::Failed(rejects)
-            } else {
-                RenewalError::LoginRequired(rejects)
-            });
+            return Err(self.rejects_new_tokens(stored, now));
         }
         if self.has_moved(stored, &challenge).await {
             return Err(self.end(stored).await);
         }
         self.refresh(stored).await
+    }
+
+    /// The server rejects a token that was just refreshed. Another login may help; after a new one it would lead here again,
+    /// so the person is told, and decides.
+    fn rejects_new_tokens(&self, stored: &StoredAccount, now: Timestamp) -> RenewalError {
+        let (user, backend) = self.state.place();
+        if now.since(stored.row.connected) >= JUST_ISSUED {
+            return RenewalError::LoginRequired(format!("{backend} rejects a token that was just refreshed"));
+        }
+        let page = ticket::address(&self.context, user, backend, None);
+        RenewalError::Failed(format!(
+            "{backend} rejects the token of your new login there, and the one that a refresh gave: it does not accept what \
+             {} issues for this account. Check that the account has access to {backend}, or connect another one: {page}",
+            stored.account.source.issuer
+        ))
     }
 
     async fn refresh_early(&self, stored: &mut StoredAccount) -> Result<(), RenewalError> {

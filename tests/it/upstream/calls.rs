@@ -169,6 +169,27 @@ async fn up_009_a_failing_authorization_server_ends_no_tokens() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_009_a_server_that_rejects_a_new_login_says_so_with_the_page_to_connect_another() {
+    let world = World::new().await;
+    let mut ada = world.connected("ada").await;
+    let mut client = ada.client("2025-11-25", json!({}));
+    assert_eq!(client.call("github__whoami").await, "ada");
+    world.server.reject_all(true);
+    world.server.take_log();
+    let words = client.call("github__whoami").await;
+    assert!(words.contains("rejects the token of your new login"), "{words}");
+    let refreshes = world.server.take_log().iter().filter(|line| line.starts_with("token refresh_token")).count();
+    assert_eq!(refreshes, 1, "it does not go round in circles");
+    let url =
+        words.split_whitespace().find(|word| word.contains("/connect/github?t=")).unwrap_or_else(|| panic!("{words}"));
+    assert_eq!(world.logins("ada").await, 1, "the tokens stay");
+    world.server.reject_all(false);
+    world.server.account("eve");
+    ada.connect(&page_in(url)).await;
+    assert_eq!(ada.client("2025-11-25", json!({})).call("github__whoami").await, "eve");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_009_too_few_scopes_lead_to_a_login_that_asks_for_both() {
     let world = World::new().await;
     let mut ada = world.connected("ada").await;

@@ -52,6 +52,8 @@ struct Table {
     /// The authorization server that it names, if that is another one.
     authority: Option<String>,
     is_down: bool,
+    /// Accepts no access token, though they are issued.
+    rejects_all: bool,
 }
 
 // === impl ProtectedServer ===
@@ -93,6 +95,11 @@ impl ProtectedServer {
     /// Rejects all access tokens from now on; refresh tokens stay.
     pub(super) fn expire(&self) {
         self.state.table.lock().access.clear();
+    }
+
+    /// Has the server accept no access token, whatever its authorization server issues.
+    pub(super) fn reject_all(&self, rejects_all: bool) {
+        self.state.table.lock().rejects_all = rejects_all;
     }
 
     /// Ends everything of everybody.
@@ -249,6 +256,7 @@ async fn revoke(State(inner): State<Arc<Inner>>, Form(form): Form<HashMap<String
 async fn serve(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Bytes) -> Response {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let known = bearer.and_then(|token| inner.table.lock().access.get(token).cloned());
+    let known = known.filter(|_| !inner.table.lock().rejects_all);
     let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", inner.server);
     let Some((account, scopes)) = known else {
         let challenge = format!("Bearer resource_metadata=\"{metadata}\"");
