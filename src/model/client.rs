@@ -114,6 +114,18 @@ impl Client {
     }
 }
 
+// === impl Registrant ===
+
+impl Registrant {
+    /// Digest of what the document of the client says, as text, if it has one.
+    pub fn document(&self) -> Option<String> {
+        match self {
+            Self::Document(digest) => Some(digest.to_base64url()),
+            Self::Client | Self::Operator(_) => None,
+        }
+    }
+}
+
 // === impl ClientAuth ===
 
 impl ClientAuth {

@@ -38,12 +38,14 @@ pub(super) struct ClientRequest<'a> {
 }
 
 /// Clients among which that of a request is sought.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SoughtClient {
     /// Those that somebody consented to.
     Consented,
     /// Any, also one that begins; what has to be read for it is charged to the address of the request.
     Any,
+    /// Those that somebody consented to; then any, for a device that waits for its first consent.
+    Device,
 }
 
 /// Credentials of a request: one kind, the id of the client, and what proves it.
@@ -154,19 +156,20 @@ impl ClientAuthenticator {
         (sought, from): (SoughtClient, ClientIp),
     ) -> Result<Client, ErrorResponse> {
         let unknown = || ErrorResponse::InvalidClient(scheme, ClientProblem::Unknown(NamedClient::new(id)));
-        match sought {
-            SoughtClient::Consented => {
-                client_lookup::of_consent(&self.deps, &ClientId::new(id)).await?.ok_or_else(unknown)
-            }
-            SoughtClient::Any => {
-                let found = client_lookup::of_request(&self.deps, &ClientId::new(id), from).await;
-                found.map_err(|refusal| match refusal {
-                    ClientRefusal::Limited(wait) => ErrorResponse::Limited(wait),
-                    ClientRefusal::Failed(error) => ErrorResponse::Internal(error),
-                    _ => unknown(),
-                })
-            }
+        let id = ClientId::new(id);
+        if matches!(sought, SoughtClient::Consented | SoughtClient::Device)
+            && let Some(client) = client_lookup::of_consent(&self.deps, &id).await?
+        {
+            return Ok(client);
         }
+        if sought == SoughtClient::Consented {
+            return Err(unknown());
+        }
+        client_lookup::of_request(&self.deps, &id, from).await.map_err(|refusal| match refusal {
+            ClientRefusal::Limited(wait) => ErrorResponse::Limited(wait),
+            ClientRefusal::Failed(error) => ErrorResponse::Internal(error),
+            _ => unknown(),
+        })
     }
 
     /// What `aud` may be: the issuer, and the URLs of endpoints if the operator tolerates them.

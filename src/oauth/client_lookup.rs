@@ -1,8 +1,9 @@
 //! Clients by their id, wherever they come from: the table of those that registered, or the document that the id names
 //! (`OA-45`). Knows nothing of requests.
 //!
-//! A document is read for strangers only where a person is about to look, at the authorization endpoint, and is charged
-//! to them. The other endpoints serve clients that somebody consented to, so nobody else can make them read anything.
+//! A document is read for strangers only where a person is about to look, at the authorization endpoint and for a device that
+//! waits, and is charged to them. The other endpoints serve clients that somebody consented to, so nobody else can make them
+//! read anything.
 
 use std::time::Duration;
 

@@ -12,6 +12,7 @@ use super::{
     api_keys::{KeyHolder, Keys},
     authorize::ClientOrigin,
     client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
+    client_lookup::{self, ClientRefusal},
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
     opaque,
@@ -119,7 +120,7 @@ impl DeviceAuthorizations {
 
     /// Answers a device authorization request (RFC 8628 3.1).
     pub(super) async fn begin(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
-        let client = self.clients.authenticate(request, SoughtClient::Consented).await?;
+        let client = self.clients.authenticate(request, SoughtClient::Device).await?;
         let ClientRequest { form, from, .. } = request;
         if !client.grant_types.contains(&GrantType::DeviceCode) {
             return Err(ErrorResponse::UnauthorizedClient);
@@ -141,6 +142,7 @@ impl DeviceAuthorizations {
             device: device.digest(),
             user_code: self.mac(&code),
             client: client.id.clone(),
+            document: client.registrant.document(),
             endpoint: named,
             scopes,
             expires: now + LIFETIME,
@@ -169,8 +171,14 @@ impl DeviceAuthorizations {
     ) -> Result<PendingDevice, DeviceRefusal> {
         let row = self.find(code, holder, from).await?;
         let settings = &self.deps.settings;
-        let client = self.deps.storage.clients().lookup(&row.client).await.map_err(OAuthError::from)?;
-        let client = client.ok_or(DeviceRefusal::Unknown)?;
+        let client = client_lookup::of_waiting(&self.deps, &row.client).await.map_err(|refusal| match refusal {
+            ClientRefusal::Failed(error) => DeviceRefusal::Unavailable(error),
+            _ => DeviceRefusal::Unknown,
+        })?;
+        // what the document says now is not what the device began with (OA-52)
+        if client.registrant.document() != row.document {
+            return Err(DeviceRefusal::Unknown);
+        }
         let (endpoint, scopes) =
             settings.resolve(row.endpoint.as_ref(), &row.scopes).ok_or(DeviceRefusal::NotAllowed)?;
         if !settings.backends.are_opened(&holder.rights.backends, &endpoint.target) {
@@ -199,7 +207,7 @@ impl DeviceAuthorizations {
             id: GrantId::new(opaque::base62(&*self.deps.random, 22)),
             user: holder.user.clone(),
             key: holder.key.clone(),
-            client: pending.client.id,
+            client: pending.client.id.clone(),
             endpoint: pending.endpoint,
             scopes: pending.scopes,
             delivery: TokenDelivery::Device,
@@ -210,6 +218,7 @@ impl DeviceAuthorizations {
         };
         // the eviction of the least recently used grant depends on them (OA-135)
         self.uses.write().await?;
+        client_lookup::keep(&self.deps, &pending.client).await?;
         let devices = self.deps.storage.device_authorizations();
         let approved = devices.approve(&self.mac(code), &grant, now).await.map_err(OAuthError::from)?;
         let network = approved.ok_or(DeviceRefusal::Unknown)?;
@@ -232,13 +241,14 @@ impl DeviceAuthorizations {
     /// Denies: the device gets `access_denied` at its next poll. Works once; returns the name of the client.
     pub async fn deny(&self, code: &UserCode, holder: &KeyHolder, from: IpAddr) -> Result<String, DeviceRefusal> {
         let row = self.find(code, holder, from).await?;
-        let client = self.deps.storage.clients().lookup(&row.client).await.map_err(OAuthError::from)?;
         let denied = self.deps.storage.device_authorizations().deny(&self.mac(code), self.deps.now()).await;
-        let (Some(client), true) = (client, denied.map_err(OAuthError::from)?) else {
+        if !denied.map_err(OAuthError::from)? {
             return Err(DeviceRefusal::Unknown);
-        };
-        self.deps.audit.record(GrantEvent::Denied { user: Some(holder.user.clone()), client: client.id });
-        Ok(client.name)
+        }
+        let name = client_lookup::of_waiting(&self.deps, &row.client).await.map(|client| client.name);
+        self.deps.audit.record(GrantEvent::Denied { user: Some(holder.user.clone()), client: row.client.clone() });
+        // no is no, whatever has become of the client
+        Ok(name.unwrap_or_else(|_| row.client.to_string()))
     }
 
     /// Finds a device. A try is charged before the look-up, and given back if the code is right.

@@ -61,8 +61,11 @@ impl TokenEndpoint {
 
     /// Handles a token request; returns the JSON of RFC 6749 5.1.
     pub(super) async fn token(&self, request: ClientRequest<'_>) -> Result<Value, ErrorResponse> {
-        let client = self.clients.authenticate(request, SoughtClient::Consented).await?;
         let ClientRequest { form, from, .. } = request;
+        // a device polls before anybody consented
+        let is_device = form.get("grant_type").is_ok_and(|name| name == Some(GrantType::DeviceCode.name()));
+        let sought = if is_device { SoughtClient::Device } else { SoughtClient::Consented };
+        let client = self.clients.authenticate(request, sought).await?;
         let name = form.get("grant_type")?.ok_or_else(|| ErrorResponse::missing("grant_type"))?;
         let grant_type = GrantType::parse(name).filter(|known| self.settings.grant_types().any(|it| it == *known));
         let grant_type = grant_type.ok_or(ErrorResponse::UnsupportedGrantType)?;

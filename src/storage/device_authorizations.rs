@@ -23,6 +23,8 @@ pub struct NewDeviceRow {
     pub user_code: Digest,
     /// The client.
     pub client: ClientId,
+    /// Digest of what the document of the client says, if it has one.
+    pub document: Option<String>,
     /// Endpoint that the request names.
     pub endpoint: Option<Endpoint>,
     /// Scopes that it asks for.
@@ -36,6 +38,8 @@ pub struct NewDeviceRow {
 pub struct DeviceRow {
     /// The client.
     pub client: ClientId,
+    /// Digest of what the document of the client said, if it has one.
+    pub document: Option<String>,
     /// Endpoint that the request names.
     pub endpoint: Option<Endpoint>,
     /// Scopes that it asks for.
@@ -59,6 +63,7 @@ struct StoredDevice {
     denied: Option<i64>,
     grant_id: Option<String>,
     redeemed: Option<i64>,
+    document: Option<String>,
 }
 
 /// Devices that wait for a person.
@@ -69,8 +74,8 @@ impl DeviceAuthorizationTable<'_> {
     /// Adds a device. Returns false if too many wait, of this client or of all, or the code for the person is taken.
     pub async fn add(&self, row: &NewDeviceRow, now: Timestamp) -> Result<bool, StorageError> {
         let done = sqlx::query(
-            "INSERT INTO device_authorizations (device, user_code, client, endpoint, scopes, expires)
-             SELECT $1, $2, $3, $4, $5, $6
+            "INSERT INTO device_authorizations (device, user_code, client, endpoint, scopes, expires, document)
+             SELECT $1, $2, $3, $4, $5, $6, $10
              WHERE (SELECT COUNT(*) FROM device_authorizations WHERE expires > $7) < $8
                  AND (SELECT COUNT(*) FROM device_authorizations WHERE client = $3 AND expires > $7) < $9
              ON CONFLICT DO NOTHING",
@@ -84,6 +89,7 @@ impl DeviceAuthorizationTable<'_> {
         .bind(now.as_millis())
         .bind(MAX_WAITING)
         .bind(MAX_OF_CLIENT)
+        .bind(row.document.as_deref())
         .execute(&self.0.pool)
         .await?;
         Ok(done.rows_affected() > 0)
@@ -187,6 +193,7 @@ impl StoredDevice {
         };
         Ok(DeviceRow {
             client: ClientId::new(self.client),
+            document: self.document,
             endpoint,
             scopes: Scopes::parse(&self.scopes).map_err(|_| inconsistent("scopes"))?,
             expires: moment(self.expires),

@@ -185,7 +185,7 @@ fn read_rest(
         (false, true) => ConsentPrompt::Always,
         (false, false) => ConsentPrompt::IfNeeded,
     };
-    let (document, redirect_uri) = (document(client), uri.as_str().to_owned());
+    let (document, redirect_uri) = (client.registrant.document(), uri.as_str().to_owned());
     Ok(AuthorizationRequest {
         client: client.id.clone(),
         document,
@@ -227,14 +227,6 @@ impl From<Rejected> for ErrorResponse {
             | Rejected::Client(ErrorAnswer { error, description, .. }) => (error, description),
         };
         Self::AuthorizationRequest(error, description)
-    }
-}
-
-/// Digest of what the document of a client says.
-fn document(client: &Client) -> Option<String> {
-    match &client.registrant {
-        Registrant::Document(digest) => Some(digest.to_base64url()),
-        Registrant::Client | Registrant::Operator(_) => None,
     }
 }
 
@@ -299,7 +291,7 @@ impl AuthorizationRequest {
 
     /// True if the client is still described as it was when the request was checked.
     pub(super) fn is_about(&self, client: &Client) -> bool {
-        self.client == client.id && self.document == document(client)
+        self.client == client.id && self.document == client.registrant.document()
     }
 
     /// Whether the person is asked: always, unless the operator vouches for a client that proves who it is, at its web site,

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::StatusCode;
 use lockkeeper::{
     model::{ClientDocumentPolicy, ClientId, ClientIp, DocumentTrust},
-    oauth::{AuthorizationError, BeginOutcome, MasterKeySource, OAuthSettings, RequestSource},
+    oauth::{AuthorizationError, BeginOutcome, DeviceRefusal, MasterKeySource, OAuthSettings, RequestSource, UserCode},
     support::Secret,
 };
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     internet::{Internet, json_response},
-    oauth::{Authority, CALLBACK, FROM, browser, parameter},
+    oauth::{Authority, CALLBACK, FROM, HOME, browser, parameter},
 };
 
 /// The id of the tests' client.
@@ -502,4 +502,83 @@ async fn oa_056_claude_code_and_opencode_use_any_port_of_their_documents() {
     let query = Authority::query(APP, &[("redirect_uri", "http://[::1]:1/callback")]);
     let begun = world.authority.oauth.authorization().begin(&query, FROM).await;
     assert!(matches!(begun, BeginOutcome::Page(_)), "{begun:?}");
+}
+
+const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+/// A world whose client may also be a device.
+async fn device_world() -> World {
+    let world = World::new().await;
+    *world.document.lock() = changed(json!({ "grant_types": ["authorization_code", "refresh_token", DEVICE_CODE] }));
+    world
+}
+
+impl World {
+    async fn begin_device(&self) -> crate::support::oauth::Answer {
+        self.authority.form("/oauth/device_authorization", &[("client_id", APP)]).await
+    }
+
+    /// The codes for the device and for its person.
+    async fn device_codes(&self) -> (String, UserCode) {
+        let answer = self.begin_device().await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+        let [device, user] = ["device_code", "user_code"].map(|name| answer.json()[name].as_str().unwrap().to_owned());
+        (device, UserCode::parse(&user).unwrap())
+    }
+
+    async fn poll(&self, code: &str) -> crate::support::oauth::Answer {
+        self.authority.clock.advance(Duration::from_secs(5));
+        self.authority.token(&[("grant_type", DEVICE_CODE), ("client_id", APP), ("device_code", code)]).await
+    }
+
+    async fn approve(&self, code: &UserCode) -> Result<String, DeviceRefusal> {
+        self.authority.oauth.devices().approve(code, &self.authority.holder, HOME).await
+    }
+}
+
+#[tokio::test]
+async fn oa_146_a_client_with_a_document_starts_the_device_grant_before_its_first_consent() {
+    let world = device_world().await;
+    let (device, code) = world.device_codes().await;
+    assert_eq!(world.poll(&device).await.error(), "400 authorization_pending");
+    assert!(world.authority.oauth.clients().list().await.unwrap().is_empty(), "no row before a consent");
+    assert_eq!(world.approve(&code).await.unwrap(), "The app");
+    let answer = world.poll(&device).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    assert!(answer.json()["refresh_token"].is_string());
+    assert_eq!(world.authority.oauth.clients().list().await.unwrap().len(), 1);
+    assert_eq!(world.requests(), 1, "one reading serves all of it");
+    // a denied one leaves nothing, and needs no document
+    let world = device_world().await;
+    let (device, code) = world.device_codes().await;
+    world.authority.oauth.devices().deny(&code, &world.authority.holder, HOME).await.unwrap();
+    assert_eq!(world.poll(&device).await.error(), "400 access_denied");
+    assert!(world.authority.oauth.clients().list().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn oa_052_a_document_that_changes_while_the_device_waits_cannot_be_approved() {
+    let world = device_world().await;
+    let (_, code) = world.device_codes().await;
+    world.authority.clock.advance(Duration::from_mins(6));
+    let members = json!({ "client_name": "Another", "grant_types": ["authorization_code", DEVICE_CODE] });
+    *world.document.lock() = changed(members);
+    assert!(matches!(world.approve(&code).await, Err(DeviceRefusal::Unknown)));
+}
+
+#[tokio::test]
+async fn oa_047_a_device_makes_the_gateway_read_nothing_of_this_network_and_no_more_than_a_login() {
+    let world = device_world().await;
+    world.internet.name("inside.example", &[&["10.0.0.1"]]);
+    let start =
+        async |client: &str| world.authority.form("/oauth/device_authorization", &[("client_id", client)]).await;
+    let inside = start("https://inside.example/client.json").await;
+    assert_eq!(inside.error(), "401 invalid_client");
+    assert_eq!(world.requests(), 0);
+    let mut limited = 0;
+    for number in 0..60 {
+        let answer = start(&format!("https://app.example/{number}.json")).await;
+        limited += usize::from(answer.status == StatusCode::TOO_MANY_REQUESTS);
+    }
+    assert!(limited >= 25, "{limited}");
 }
