@@ -9,10 +9,9 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
-import { accessible } from './accessible.mjs';
+import { photograph } from './photograph.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -27,8 +26,6 @@ const base = options.base.replace(/\/$/, '');
 await mkdir(options.out, { recursive: true });
 
 const MINUTE = 60_000;
-const WIDTHS = [1280, 360];
-const SCHEMES = ['light', 'dark'];
 // an unknown web site; its name does not resolve
 const FAR = 'https://untrusted.example';
 // characters that forms and URLs treat specially: they must come back as they were sent (N-74)
@@ -336,17 +333,8 @@ async function accountPage() {
 }
 
 // Photographs the page as it is, and checks what a look would not notice.
-async function look(name) {
-  for (const colorScheme of SCHEMES) {
-    await page.emulateMedia({ colorScheme });
-    for (const width of WIDTHS) {
-      await page.setViewportSize({ width, height: 800 });
-      await page.screenshot({ path: path.join(options.out, `${name}-${colorScheme}-${width}.png`), fullPage: true });
-      const faults = await page.evaluate(accessible);
-      assert.deepEqual(faults, [], `${name}, ${colorScheme}, ${width} px wide`);
-    }
-  }
-  await page.setViewportSize({ width: WIDTHS[0], height: 800 });
+function look(name) {
+  return photograph(page, options.out, name);
 }
 
 // Presses Tab until the button has the focus, and checks that the focus can be seen.

@@ -1,0 +1,21 @@
+// A page light and dark, wide and narrow, in a folder; and what a look at it would not notice.
+
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { accessible } from './accessible.mjs';
+
+const WIDTHS = [1280, 360];
+const SCHEMES = ['light', 'dark'];
+
+export async function photograph(page, folder, name) {
+  for (const colorScheme of SCHEMES) {
+    await page.emulateMedia({ colorScheme });
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 800 });
+      await page.screenshot({ path: path.join(folder, `${name}-${colorScheme}-${width}.png`), fullPage: true });
+      const faults = await page.evaluate(accessible);
+      assert.deepEqual(faults, [], `${name}, ${colorScheme}, ${width} px wide`);
+    }
+  }
+  await page.setViewportSize({ width: WIDTHS[0], height: 800 });
+}
