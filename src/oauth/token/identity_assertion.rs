@@ -51,6 +51,10 @@ impl IdentityAssertionGrant {
         let assertion = verifier.verify(Secret::new(text), &client.id).await;
         let assertion = assertion.map_err(|reason| refused(client, reason))?;
         let (endpoint, asked) = self.asked(client, form, &assertion)?;
+        // before the account has the rights that it tells of: one that comes again changes nothing
+        if !deps.storage.assertions().add(&digest(&assertion), assertion.expires).await? {
+            return Err(refused(client, "it was used before"));
+        }
         let holder = self.admit(client, &assertion.account).await?;
         if !holder.networks.allow(from.0) {
             self.issuer.keys.record_elsewhere(&holder.key, from.0);
@@ -59,9 +63,6 @@ impl IdentityAssertionGrant {
         let settings = &deps.settings;
         if !settings.backends.are_opened(&holder.rights.backends, &endpoint.target) {
             return Err(ErrorResponse::InvalidTarget);
-        }
-        if !deps.storage.assertions().add(&digest(&assertion), assertion.expires).await? {
-            return Err(refused(client, "it was used before"));
         }
         let end = now + settings.policy.refresh_idle;
         let end = self.issuer.keys.ends(&holder.key).await?.map_or(end, |key_end| key_end.min(end));

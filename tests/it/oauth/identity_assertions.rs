@@ -7,7 +7,7 @@ use lockkeeper::{
     model::{
         Access, BackendId, ConsentRule, IdentityAssertions, LoginProvider, LoginRule, People, Rights, TokenDelivery,
     },
-    oauth::{KeyRefusal, NewClientKeys, OAuthSettings, OperatorClient},
+    oauth::{NewClientKeys, OAuthSettings, OperatorClient},
     openid::{OpenIdDeps, Providers},
     support::{Clock, ManualClock, SealingKey, SeededRandom},
 };
@@ -215,17 +215,20 @@ async fn up_016_the_answer_has_no_refresh_token_and_the_scopes_that_provider_and
 }
 
 #[tokio::test]
-async fn up_016_an_assertion_is_good_once_and_a_refused_request_does_not_use_it_up() {
+async fn up_016_an_assertion_is_good_once_and_changes_nothing_when_it_comes_again() {
     let managed = Managed::new().await;
     let assertion = managed.assertion(&json!({}));
     let refused = managed.exchange(&assertion, &[("scope", "mcp:git \u{e9}")]).await;
     assert_eq!(refused.error(), "400 invalid_scope");
     let first = managed.exchange(&assertion, &[]).await;
     assert_eq!(first.status, StatusCode::OK, "{}", first.body);
+    assert_eq!(refused.error(), "400 invalid_scope", "which did not use it up");
+    let keys = managed.authority.oauth.keys();
+    let account = keys.find_person(provider::ISSUER, "s-1").await.unwrap().unwrap();
+    keys.set_rights(&account, &Rights::none()).await.unwrap();
     assert_eq!(managed.exchange(&assertion, &[]).await.error(), "400 invalid_grant");
-    // what it bought stays
-    let token = first.json()["access_token"].as_str().unwrap().to_owned();
-    assert!(!matches!(managed.authority.oauth.verify(&token, HOME).await, Err(KeyRefusal::Unknown)));
+    let listed = keys.list().await.unwrap();
+    assert_eq!(listed.iter().find(|key| key.id == account).unwrap().rights, Rights::none());
 }
 
 #[tokio::test]
