@@ -28,7 +28,7 @@ Examples:
   lockkeeper clients create portal --redirect-uri https://portal.example.com/cb
                                   an app with a server, which people log in with
   lockkeeper clients create chat --identity-assertions
-                                  an app that a login provider lets in for people
+                                  an app that login providers let in for people
 
 A client without --redirect-uri has a service account: it asks for tokens with
 the grant type client_credentials, and may do what --backend and --group name,

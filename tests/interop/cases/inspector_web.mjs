@@ -7,7 +7,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { chromium } from '../../browser/node_modules/playwright-core/index.mjs';
-import { check, cli, context, finish, until } from '../harness/case.mjs';
+import { check, cli, context, finish, revokeGrant, until } from '../harness/case.mjs';
 
 const MINUTE = 60_000;
 const home = await mkdtemp(join(context.work, 'inspector-web-'));
@@ -59,7 +59,7 @@ await check('the Inspector in a browser leads to the login of the gateway', asyn
 await check('after the consent it comes back, lists the tools and calls one', () => approveAndCall('inspected'));
 await check('after its grant was revoked it leads to the gateway again', async () => {
   const [before] = await grants();
-  await cli('grants', 'revoke', before.id);
+  await revokeGrant(before.id);
   await connect();
   await approveAndCall('inspected again');
   const [after] = await grants();

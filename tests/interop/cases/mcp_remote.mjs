@@ -7,7 +7,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'sdk/client/index.js';
 import { StdioClientTransport } from 'sdk/client/stdio.js';
-import { check, cli, context, finish, textOf, walk, within } from '../harness/case.mjs';
+import { check, cli, context, finish, revokeGrant, textOf, walk, within } from '../harness/case.mjs';
 
 const DOCUMENT = context.clientDocument ? ['--client-metadata-url', context.clientDocument] : [];
 const home = await mkdtemp(join(context.work, 'mcp-remote-'));
@@ -70,7 +70,7 @@ await check('mcp-remote comes back later without a login', async () => {
 await check('mcp-remote logs in again after its grant was revoked, as the same client', async () => {
   const [before, ...others] = await grants();
   assert.deepEqual(others, []);
-  await cli('grants', 'revoke', before.id);
+  await revokeGrant(before.id);
   await loginAndUse();
   const [after] = await grants();
   assert.notEqual(after.id, before.id);

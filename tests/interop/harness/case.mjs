@@ -70,6 +70,21 @@ export async function cli(...args) {
   return (await promisify(execFile)(context.binary, [...args, ...where], { env, timeout: 120_000 })).stdout;
 }
 
+/**
+ * Revokes a grant, and waits until the gateway has applied that. It learns in order what commands revoke, so a key that it
+ * knows and that is revoked later tells.
+ */
+export async function revokeGrant(grant) {
+  const { id, key } = JSON.parse(await cli('keys', 'create', 'interop-witness', '--direct', '--json'));
+  record(key);
+  const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+  const isRefused = async () => (await fetch(`${context.url}/mcp`, { method: 'POST', headers, body: '{}' })).status === 401;
+  assert.equal(await isRefused(), false, 'the gateway takes a new key');
+  await cli('grants', 'revoke', grant);
+  await cli('keys', 'revoke', id);
+  await until('the end of the grant', isRefused);
+}
+
 /** Notes secrets that were issued, for the search at the end of the suite. */
 export function record(...secrets) {
   const long = secrets.filter((secret) => secret?.length >= 16);
