@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use lockkeeper::{model::ClientId, oauth::signing::RotationStart, storage::AuditSearch};
+use lockkeeper::{
+    model::ClientId,
+    oauth::{UserCode, signing::RotationStart},
+    storage::AuditSearch,
+};
 use serde_json::{Value, json};
 
 use crate::support::oauth::{Authority, HOME};
@@ -56,6 +60,20 @@ async fn oa_141_a_login_is_recorded_from_the_registration_to_the_revocation() {
     let of_user =
         AuditSearch { user: Some("ada".to_owned()), event: Some("consent".to_owned()), ..AuditSearch::default() };
     assert_eq!(events(&authority, of_user).await.len(), 1);
+}
+
+#[tokio::test]
+async fn oa_141_the_approval_of_a_device_is_recorded_as_a_persons() {
+    let authority = Authority::new().await;
+    let metadata = json!({ "grant_types": ["urn:ietf:params:oauth:grant-type:device_code"] });
+    let client = authority.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
+    let codes = authority.form("/oauth/device_authorization", &[("client_id", &client)]).await.json();
+    let code = UserCode::parse(codes["user_code"].as_str().unwrap()).unwrap();
+    authority.oauth.devices().approve(&code, &authority.holder, HOME).await.unwrap();
+    let consents = AuditSearch { event: Some("consent".to_owned()), ..AuditSearch::default() };
+    let [(_, consent, _)] = &events(&authority, consents).await[..] else { panic!("one approval") };
+    let [by, of, user] = ["approved_by", "client", "user"].map(|field| consent[field].as_str().unwrap());
+    assert_eq!((by, of, user), ("person", &*client, "ada"));
 }
 
 #[tokio::test]

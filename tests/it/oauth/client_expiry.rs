@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::{model::ClientId, oauth::BeginOutcome};
 use serde_json::json;
+use url::form_urlencoded;
 
 use crate::support::oauth::{Authority, CALLBACK, FROM};
 
@@ -57,6 +58,37 @@ async fn oa_043_a_client_with_a_live_grant_never_expires_and_90_days_after_its_l
     let query = Authority::query(&client, &[]);
     let code = authority.code(&query).await;
     assert_eq!(authority.redeem(&client, &code).await.status, 200);
+}
+
+#[tokio::test]
+async fn oa_043_an_expired_client_comes_back_by_each_request_that_asks_a_person_and_by_no_other() {
+    const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+    let authority = Authority::new().await;
+    let metadata = json!({
+        "redirect_uris": [CALLBACK],
+        "grant_types": ["authorization_code", "refresh_token", DEVICE_CODE],
+    });
+    let client = authority.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
+    let id = ("client_id", &*client);
+    for grant in [("authorization_code", "code"), ("refresh_token", "refresh_token")] {
+        pass(&authority, DAY * 2).await;
+        let form = [id, ("grant_type", grant.0), (grant.1, "lkr_x")];
+        assert_eq!(authority.token(&form).await.error(), "401 invalid_client");
+        assert_eq!(clients(&authority).await, 0, "{grant:?}");
+    }
+    let device = authority.form("/oauth/device_authorization", &[id]).await;
+    assert_eq!((device.status.as_u16(), clients(&authority).await), (200, 1), "{}", device.body);
+    pass(&authority, DAY * 2).await;
+    assert_eq!(clients(&authority).await, 0);
+    let poll = [id, ("grant_type", DEVICE_CODE), ("device_code", "nonsense")];
+    assert_eq!((authority.token(&poll).await.error(), clients(&authority).await), ("400 invalid_grant".to_owned(), 1));
+    pass(&authority, DAY * 2).await;
+    assert_eq!(clients(&authority).await, 0);
+    let query = Authority::query(&client, &[]);
+    let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let pushed = authority.form("/oauth/par", &pairs).await;
+    assert_eq!((pushed.status.as_u16(), clients(&authority).await), (201, 1), "{}", pushed.body);
 }
 
 #[tokio::test]
