@@ -8,8 +8,14 @@ pub(crate) mod oauth;
 pub(crate) mod provider;
 pub(crate) mod strict;
 
+use std::{fmt::Display, future::Future, time::Duration};
+
 use lockkeeper::{config::Environment, storage::Storage};
 use serde_json::Value;
+
+/// Time after which something that should happen at once counts as never. Long, since machines are slow: it only turns a
+/// test that would never end into a message.
+const NEVER: Duration = Duration::from_mins(2);
 
 /// An empty database: in memory, or on the PostgreSQL server that `LOCKKEEPER_TEST_POSTGRES` names.
 pub(crate) async fn empty_storage() -> Storage {
@@ -19,6 +25,12 @@ pub(crate) async fn empty_storage() -> Storage {
 /// The URL of the PostgreSQL server that `LOCKKEEPER_TEST_POSTGRES` names.
 pub(crate) fn postgres() -> Option<String> {
     Environment::system().get("LOCKKEEPER_TEST_POSTGRES").map(str::to_owned)
+}
+
+/// Awaits what should happen at once; the test fails with the name of what did not. Not for tests with a paused clock.
+pub(crate) async fn in_time<F: Future>(what: impl Display, future: F) -> F::Output {
+    let output = tokio::time::timeout(NEVER, future).await;
+    output.unwrap_or_else(|_| panic!("{what}: did not happen in {} s", NEVER.as_secs()))
 }
 
 /// True for progress of the gateway's own about a slow server, which depends on the machine.

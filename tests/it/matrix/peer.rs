@@ -21,7 +21,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use self::{channel::Channel, stateless::Legs};
 use super::{Pair, tap::Tap};
-use crate::support::{depends_on_speed, strict};
+use crate::support::{depends_on_speed, in_time, strict};
 
 /// Time limit for an expected message.
 pub(super) const SOON: Duration = Duration::from_mins(1);
@@ -135,7 +135,10 @@ impl Peer {
         match pair.binding {
             Binding::Streamable => {}
             Binding::Sse => peer.connect(&format!("{}/sse/{}", door.url, door.backend), door.url).await,
-            Binding::WebSocket | Binding::Stdio => peer.channel = Some(peer.open_channel(door).await),
+            Binding::WebSocket | Binding::Stdio => {
+                let opened = in_time(format!("{peer:?}: a channel"), peer.open_channel(door)).await;
+                peer.channel = Some(opened);
+            }
         }
         if peer.is_stateless() {
             peer.greeting = peer.ask("server/discover", json!({})).await["result"].take();
@@ -163,10 +166,11 @@ impl Peer {
     pub(super) async fn close(mut self) {
         self.reading.shutdown().await;
         if let Some(channel) = self.channel.take() {
-            channel.close().await;
+            in_time(format!("{self:?}: the end of the channel"), channel.close()).await;
         }
         if self.pair.binding == Binding::Streamable && !self.is_stateless() {
-            let ended = self.request(self.http.delete(&self.address)).send().await.unwrap();
+            let deleted = self.request(self.http.delete(&self.address)).send();
+            let ended = in_time(format!("{self:?}: the end of the session"), deleted).await.unwrap();
             assert_eq!(ended.status(), StatusCode::NO_CONTENT, "{self:?}");
         }
     }

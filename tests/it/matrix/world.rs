@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::{sync::oneshot, task::JoinSet};
 
 use super::{Pair, peer::Door};
-use crate::support::{data_folder::DataFolder, strict};
+use crate::support::{data_folder::DataFolder, in_time, strict};
 
 const LEGACY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
 /// Puts a server on stdio behind another transport.
@@ -258,7 +258,8 @@ impl World {
         own.backends.retain(|backend| {
             behind.iter().any(|one| one.name == backend.id.as_str() && one.served_on == ServedOn::Network)
         });
-        let app = Box::pin(App::build(own, Telemetry::detached().unwrap())).await.unwrap();
+        let built = Box::pin(App::build(own, Telemetry::detached().unwrap()));
+        let app = in_time("the start of the gateway", built).await.unwrap();
         let url = app.public_url().to_string();
         let key = site.key("ann");
         let (stop, stopped) = oneshot::channel();
@@ -277,7 +278,7 @@ impl World {
 
     pub(super) async fn stop(mut self) {
         self.stop.send(()).unwrap();
-        self.served.join_next().await.unwrap().unwrap().unwrap();
+        in_time("the end of the gateway", self.served.join_next()).await.unwrap().unwrap().unwrap();
         self.site.servers_got_what_their_schema_takes();
     }
 }

@@ -6,18 +6,25 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
 use super::{Arrived, Origin, Peer};
-use crate::matrix::tap::{Event, Tap};
+use crate::{
+    matrix::tap::{Event, Tap},
+    support::in_time,
+};
 
 impl Peer {
     /// Opens the connection that is the session (2024-11-05).
     pub(super) async fn connect(&mut self, address: &str, url: &str) {
-        let mut tap = Tap::of(self.request(self.http.get(address)).send().await.unwrap());
-        let endpoint = loop {
-            let event = tap.next().await.expect("the endpoint event");
-            if event.name.as_deref() == Some("endpoint") {
-                break event;
+        let opened = in_time(format!("{self:?}: the stream"), self.request(self.http.get(address)).send()).await;
+        let mut tap = Tap::of(opened.unwrap());
+        let endpoint = async {
+            loop {
+                let event = tap.next().await.expect("the endpoint event");
+                if event.name.as_deref() == Some("endpoint") {
+                    break event;
+                }
             }
         };
+        let endpoint = in_time(format!("{self:?}: the endpoint event"), endpoint).await;
         self.address = format!("{url}{}", endpoint.data.unwrap());
         self.read(Origin::Standalone, tap);
     }
@@ -26,7 +33,8 @@ impl Peer {
     pub(super) async fn exchange(&mut self, message: &Value) -> Response {
         self.expect_answers(message);
         let request = self.http.post(&self.address).header("content-type", "application/json");
-        let response = self.request(request).body(message.to_string()).send().await.unwrap();
+        let response = self.request(request).body(message.to_string()).send();
+        let response = in_time(format!("{self:?}: the response to {message}"), response).await.unwrap();
         if let Some(id) = response.headers().get("mcp-session-id") {
             self.session = Some(id.to_str().unwrap().to_owned());
         }
@@ -39,7 +47,7 @@ impl Peer {
         if let Some(last) = last {
             request = request.header("last-event-id", last);
         }
-        let response = request.send().await.unwrap();
+        let response = in_time(format!("{self:?}: a standalone stream"), request.send()).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK, "{self:?}");
         Tap::of(response)
     }
