@@ -40,6 +40,7 @@ pub mod redirect_uri;
 mod registration;
 pub mod revocation;
 mod revocation_endpoint;
+mod revocation_watch;
 mod routes;
 pub mod signing;
 mod token;
@@ -72,8 +73,9 @@ pub use self::{
 use self::{
     client_auth::ClientAuthenticator, client_documents::ClientDocuments, dependencies::OAuthDeps,
     introspection_endpoint::IntrospectionEndpoint, pepper::Pepper, pushed_request_endpoint::PushedRequestEndpoint,
-    registration::Registrations, revocation::Revocations, revocation_endpoint::RevocationEndpoint, routes::Endpoints,
-    signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, users::Users, verify::Verifier,
+    registration::Registrations, revocation::Revocations, revocation_endpoint::RevocationEndpoint,
+    revocation_watch::RevocationWatch, routes::Endpoints, signing::SigningKeys, token::TokenEndpoint,
+    usage::UsageRecorder, users::Users, verify::Verifier,
 };
 use crate::{
     audit::Audit,
@@ -125,10 +127,10 @@ impl OAuth {
         let master = master_key::master_key(&deps.settings.master_key, &deps.storage, &*deps.random).await?;
         let pepper = Arc::new(Pepper::new(master_key::pepper(&master, &deps.storage, &*deps.random).await?));
         let requests = master.for_purpose("authorization requests");
-        let signing = SigningKeys::load(deps.clone(), master).await?;
+        let signing = Arc::new(SigningKeys::load(deps.clone(), master).await?);
         let uses = Arc::new(UsageRecorder::new(deps.clone()));
-        let revocations = Arc::new(Revocations::open(deps.clone(), Arc::clone(&uses)).await?);
-        Ok(Self(Arc::new(Services::new(deps, pepper, Arc::new(signing), (revocations, uses), requests))))
+        let revocations = Arc::new(Revocations::open(deps.clone(), Arc::clone(&uses), Arc::clone(&signing)).await?);
+        Ok(Self(Arc::new(Services::new(deps, pepper, signing, (revocations, uses), requests))))
     }
 
     /// API keys.
@@ -192,9 +194,9 @@ impl OAuth {
         self.0.verifier.verify(presented, from).await
     }
 
-    /// True if a verified credential is still valid, for a request from this address.
-    pub fn holds(&self, verified: &VerifiedCredential, from: IpAddr) -> bool {
-        self.0.verifier.holds(verified, from)
+    /// Verifies again what was verified before, for a request from this address.
+    pub async fn verify_again(&self, verified: &VerifiedCredential, from: IpAddr) -> Result<(), KeyRefusal> {
+        self.0.verifier.verify_again(verified, from).await
     }
 
     /// Every endpoint for clients: `/.well-known/*`, `/oauth/{token,register,revoke,par,jwks}` and the root aliases
@@ -204,15 +206,21 @@ impl OAuth {
         routes::router(self.0.endpoints.clone())
     }
 
-    /// Polls for revocations by other processes on the same database every 500 ms (`OA-131`), writes usage times, and
-    /// purges expired rows, until `cancel`. Run it on the app's task tracker.
+    /// Learns of revocations by other processes on the same database (`OA-131`), by their notices and every 500 ms,
+    /// writes usage times, and purges expired rows, until `cancel`. Run it on the app's task tracker.
     pub async fn watch_revocations(&self, cancel: CancellationToken) {
+        let watch = RevocationWatch::new(Arc::clone(&self.0.revocations), self.0.deps.storage.revocation_notices());
+        tokio::join!(cancel.run_until_cancelled(watch.run(POLL)), self.keep_house(&cancel));
+    }
+
+    /// Writes what is noted, every 500 ms and at the end, and purges what has expired, every 10 minutes.
+    async fn keep_house(&self, cancel: &CancellationToken) {
         let mut timer = tokio::time::interval(POLL);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut round: u32 = 0;
         while cancel.run_until_cancelled(timer.tick()).await.is_some() {
-            if let Err(error) = self.sync().await {
-                tracing::warn!(%error, "revocations could not be read; next try in 500 ms");
+            if let Err(error) = self.write_notes().await {
+                tracing::warn!(%error, "usage times and the audit trail could not be written; next try in 500 ms");
             }
             // at the start too, so that rows that expired while nothing ran go first
             let due = round.is_multiple_of(PURGE_EVERY);
@@ -231,10 +239,22 @@ impl OAuth {
 
     /// One poll: applies new revocations and other signing keys by any process, and writes usage times.
     pub async fn sync(&self) -> Result<(), OAuthError> {
+        self.write_notes().await?;
+        self.0.revocations.read().await
+    }
+
+    /// True if the database was read within the last second, or answers within one.
+    pub async fn database_answers(&self) -> bool {
+        self.0.revocations.catch_up().await.is_ok()
+    }
+
+    /// Writes usage times and the audit trail, ends keys that are due, and reads the signing keys.
+    async fn write_notes(&self) -> Result<(), OAuthError> {
         if self.0.signing.sync().await? {
             self.0.revocations.index().end_tokens();
         }
-        self.0.revocations.sync().await?;
+        self.0.uses.write().await?;
+        self.0.deps.storage.keys().retire(self.0.deps.now()).await?;
         Ok(self.0.deps.audit.write().await?)
     }
 

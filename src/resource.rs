@@ -130,21 +130,14 @@ impl Gate {
         let presented = match credential {
             Credential::Header(presented) | Credential::Query(presented) => presented,
             Credential::Ticket(ticket) => {
-                let found = self.tickets.find(&ticket).filter(|verified| self.oauth.holds(verified, from));
-                return found.ok_or(ResourceRefusal::InvalidToken);
+                let found = self.tickets.find(&ticket).ok_or(ResourceRefusal::InvalidToken)?;
+                return self.oauth.verify_again(&found, from).await.map(|()| found).map_err(refused);
             }
             Credential::Absent => return Err(ResourceRefusal::NoCredential),
             Credential::Malformed => return Err(ResourceRefusal::InvalidToken),
             Credential::Ambiguous => return Err(ResourceRefusal::Ambiguous),
         };
-        self.oauth.verify(presented.expose(), from).await.map_err(|refusal| match refusal {
-            KeyRefusal::Unknown => ResourceRefusal::InvalidToken,
-            KeyRefusal::Limited { retry_after } => ResourceRefusal::Limited(retry_after),
-            KeyRefusal::Unavailable(error) => {
-                tracing::error!(%error, "a credential cannot be checked");
-                ResourceRefusal::Unavailable
-            }
-        })
+        self.oauth.verify(presented.expose(), from).await.map_err(refused)
     }
 
     /// True if the credential opens the endpoint: a token its own (`OA-114`), a key `/sse`, and `/mcp` if direct
@@ -264,6 +257,17 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
     match refused {
         None => next.run(request).await,
         Some(refusal) => refusal.answer(&gate.challenge(&endpoint, needed)),
+    }
+}
+
+fn refused(refusal: KeyRefusal) -> ResourceRefusal {
+    match refusal {
+        KeyRefusal::Unknown => ResourceRefusal::InvalidToken,
+        KeyRefusal::Limited { retry_after } => ResourceRefusal::Limited(retry_after),
+        KeyRefusal::Unavailable(error) => {
+            tracing::error!(%error, "a credential cannot be checked");
+            ResourceRefusal::Unavailable
+        }
     }
 }
 

@@ -30,6 +30,7 @@ pub mod mcp_sessions;
 mod open;
 mod provider_logins;
 mod refresh_tokens;
+mod revocation_feed;
 mod revocations;
 mod server_info;
 mod signing_keys;
@@ -60,6 +61,7 @@ pub use master_key::{MasterSealed, MasterSealedValues};
 pub use mcp_sessions::McpSessionTable;
 pub use provider_logins::{BoundLogin, ProviderLoginTable};
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, RefreshTokenTable, Rotation};
+pub use revocation_feed::{RevocationFeed, RevocationNotices};
 pub use revocations::{Revocation, RevocationTable};
 pub use server_info::{ServerInfoRow, ServerInfoTable};
 pub use signing_keys::{SigningKeyRow, SigningKeyTable};
@@ -69,7 +71,7 @@ pub use upstream_tokens::{UpstreamTokenRow, UpstreamTokenTable, WithdrawnTokenRo
 pub use user_secrets::UserSecretTable;
 pub use users::UserTable;
 
-use self::database::Database;
+use self::database::{Database, Engine};
 
 /// The database of one gateway. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -92,6 +94,21 @@ impl Storage {
     pub async fn close(&self) {
         self.mcp_sessions.pool.close().await;
         self.database.pool.close().await;
+    }
+
+    /// True if several gateways may use the database.
+    pub fn is_shared(&self) -> bool {
+        self.database.engine == Engine::PostgreSql
+    }
+
+    /// The revocations from here on.
+    pub async fn revocation_feed(&self) -> Result<RevocationFeed, StorageError> {
+        RevocationFeed::open(self.database.clone()).await
+    }
+
+    /// Notices of new revocations.
+    pub fn revocation_notices(&self) -> RevocationNotices {
+        RevocationNotices::new(self.database.clone())
     }
 
     /// Client assertions that were accepted.

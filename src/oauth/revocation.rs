@@ -1,16 +1,35 @@
 //! Index of revocable credentials: cancels streams and cached tokens at once (`OA-131`). Knows nothing of streams and
 //! of SQL.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{access_token::Claims, dependencies::OAuthDeps, error::OAuthError, usage::UsageRecorder};
-use crate::{model::GrantId, storage::Revocation, support::Timestamp};
+use super::{
+    access_token::Claims, dependencies::OAuthDeps, error::OAuthError, signing::SigningKeys, usage::UsageRecorder,
+};
+use crate::{
+    model::GrantId,
+    storage::{Revocation, RevocationFeed, StorageError},
+    support::Timestamp,
+};
 
 /// Time for which an entry outlives the last credential: a running call may continue past the end of its credential.
 const KEPT: Duration = Duration::from_hours(24);
+/// Time without a read of the store after which a remembered verdict is not used before the next read.
+const SILENCE: Duration = Duration::from_secs(1);
+/// Maximum time that a request waits for that read.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time without a read after which the store may have deleted revocations that were not read.
+const LONG_SILENCE: Duration = Duration::from_hours(12);
 
 /// Cancellation tokens of the grants, keys and tokens in use.
 #[derive(Debug, Default)]
@@ -21,8 +40,10 @@ pub(super) struct Revocations {
     deps: OAuthDeps,
     uses: Arc<UsageRecorder>,
     index: RevocationIndex,
-    /// Number of the newest revocation in the index.
-    seen: tokio::sync::Mutex<i64>,
+    signing: Arc<SigningKeys>,
+    feed: tokio::sync::Mutex<RevocationFeed>,
+    /// Start of the last read of the feed that succeeded, in milliseconds.
+    read: AtomicI64,
 }
 
 #[derive(Debug)]
@@ -78,6 +99,14 @@ impl RevocationIndex {
         }
     }
 
+    /// Cancels all.
+    fn end_all(&self) {
+        let ended = std::mem::take(&mut *self.0.lock());
+        for entry in ended.into_values() {
+            entry.revoked.cancel();
+        }
+    }
+
     /// Removes entries that nobody can use any more.
     pub fn purge(&self, now: Timestamp) {
         self.0.lock().retain(|_, entry| now.since(entry.until) < KEPT);
@@ -88,9 +117,14 @@ impl RevocationIndex {
 
 impl Revocations {
     /// Starts after the newest revocation in the store.
-    pub(super) async fn open(deps: OAuthDeps, uses: Arc<UsageRecorder>) -> Result<Self, OAuthError> {
-        let seen = deps.storage.revocations().newest().await?;
-        Ok(Self { deps, uses, index: RevocationIndex::default(), seen: tokio::sync::Mutex::new(seen) })
+    pub(super) async fn open(
+        deps: OAuthDeps,
+        uses: Arc<UsageRecorder>,
+        signing: Arc<SigningKeys>,
+    ) -> Result<Self, OAuthError> {
+        let read = AtomicI64::new(deps.now().as_millis());
+        let feed = tokio::sync::Mutex::new(deps.storage.revocation_feed().await?);
+        Ok(Self { deps, uses, index: RevocationIndex::default(), signing, feed, read })
     }
 
     /// The index of this process.
@@ -98,21 +132,61 @@ impl Revocations {
         &self.index
     }
 
-    /// One poll: applies new revocations by any process, and writes usage times.
+    /// Applies new revocations by any process, after those that are due at this moment.
     pub(super) async fn sync(&self) -> Result<(), OAuthError> {
         self.uses.write().await?;
         self.deps.storage.keys().retire(self.deps.now()).await?;
-        let mut seen = self.seen.lock().await;
-        loop {
-            let news = self.deps.storage.revocations().after(*seen).await?;
-            for (sequence, revocation) in &news {
-                self.index.revoke(revocation);
-                *seen = *sequence;
-            }
-            if news.len() < 1000 {
+        self.read().await
+    }
+
+    /// Applies new revocations by any process.
+    pub(super) async fn read(&self) -> Result<(), OAuthError> {
+        self.read_from(&mut *self.feed.lock().await).await
+    }
+
+    /// True if remembered verdicts may be used: the store was read a moment ago, or this process alone uses it and
+    /// applies what it revokes itself.
+    pub(super) fn is_current(&self, now: Timestamp) -> bool {
+        !self.deps.storage.is_shared() || self.silence(now) <= SILENCE
+    }
+
+    /// Applies what was revoked while nothing was read; one read serves all who wait.
+    pub(super) async fn catch_up(&self) -> Result<(), OAuthError> {
+        let caught_up = async {
+            let mut feed = self.feed.lock().await;
+            if self.silence(self.deps.now()) <= SILENCE {
                 return Ok(());
             }
+            self.read_from(&mut feed).await
+        };
+        tokio::time::timeout(CATCH_UP_TIMEOUT, caught_up).await.map_err(|_| StorageError::Silent)?
+    }
+
+    async fn read_from(&self, feed: &mut RevocationFeed) -> Result<(), OAuthError> {
+        let started = self.deps.now();
+        loop {
+            let news = feed.read().await?;
+            for revocation in &news {
+                self.index.revoke(revocation);
+            }
+            if news.iter().any(|revocation| matches!(revocation, Revocation::SigningKey(_))) {
+                self.signing.sync().await?;
+                self.index.end_tokens();
+            }
+            if news.len() < RevocationFeed::PAGE {
+                break;
+            }
         }
+        if self.silence(started) > LONG_SILENCE {
+            self.index.end_all();
+        }
+        self.read.store(started.as_millis(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Time since the last read; a clock that was set back does not shorten it.
+    fn silence(&self, now: Timestamp) -> Duration {
+        Duration::from_millis(now.as_millis().abs_diff(self.read.load(Ordering::Acquire)))
     }
 
     /// Revokes a grant, in the store and in this process. Returns false if there is no such live grant.

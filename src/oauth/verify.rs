@@ -92,6 +92,9 @@ impl Verifier {
         let digest = *Digest::sha256(presented).as_bytes();
         let now = self.deps.now();
         if let Some(known) = self.remembered.get(&digest) {
+            if !self.revocations.is_current(now) {
+                Box::pin(self.revocations.catch_up()).await?;
+            }
             if known.holds(now) {
                 self.check_network(&known, from)?;
                 self.note_use(&known, now);
@@ -132,9 +135,13 @@ impl Verifier {
         self.remembered.invalidate_all();
     }
 
-    /// True if a verified credential is still valid, and valid there.
-    pub(super) fn holds(&self, verified: &VerifiedCredential, from: IpAddr) -> bool {
-        verified.holds(self.deps.now()) && self.check_network(verified, from).is_ok()
+    /// Verifies again what was verified before.
+    pub(super) async fn verify_again(&self, verified: &VerifiedCredential, from: IpAddr) -> Result<(), KeyRefusal> {
+        let now = self.deps.now();
+        if !self.revocations.is_current(now) {
+            self.revocations.catch_up().await?;
+        }
+        if verified.holds(now) { self.check_network(verified, from) } else { Err(KeyRefusal::Unknown) }
     }
 
     async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<VerifiedCredential, KeyRefusal> {

@@ -4,7 +4,7 @@ use sqlx::AnyConnection;
 
 use super::{
     database::{Database, StorageError, moment},
-    grants,
+    revocations,
 };
 use crate::{
     model::{ApiKey, Direct, KeyAccount, KeyId, KeyKind, Rights, Rotated, UserId},
@@ -95,7 +95,7 @@ impl KeyTable<'_> {
                 .fetch_all(&mut *change)
                 .await?;
         for grant in grants {
-            grants::announce(&mut change, "grant", &grant, now).await?;
+            revocations::announce(&mut change, "grant", &grant, now).await?;
         }
         change.commit().await?;
         Ok(true)
@@ -153,10 +153,10 @@ impl KeyTable<'_> {
                 .fetch_all(&mut *change)
                 .await?;
         for key in std::iter::once(id.as_str()).chain(replaced.iter().map(String::as_str)) {
-            grants::announce(&mut change, "key", key, now).await?;
+            revocations::announce(&mut change, "key", key, now).await?;
         }
         for grant in grants {
-            grants::announce(&mut change, "grant", &grant, now).await?;
+            revocations::announce(&mut change, "grant", &grant, now).await?;
         }
         change.commit().await?;
         Ok(true)

@@ -56,6 +56,9 @@ pub enum StorageError {
     /// A query failed.
     #[error("the database query failed: {0}")]
     Query(#[from] sqlx::Error),
+    /// The server did not answer.
+    #[error("the database did not answer in time")]
+    Silent,
     /// A row has a value that the gateway never writes.
     #[error("the database is inconsistent: table {table}, column {column}")]
     Inconsistent {
@@ -144,7 +147,7 @@ impl StorageError {
     /// True if the database was busy or could not be reached: a retry may succeed.
     pub fn is_busy(&self) -> bool {
         match (self, self.code()) {
-            (Self::Query(sqlx::Error::PoolTimedOut | sqlx::Error::Io(_)), _) => true,
+            (Self::Silent | Self::Query(sqlx::Error::PoolTimedOut | sqlx::Error::Io(_)), _) => true,
             // SQLITE_BUSY and SQLITE_LOCKED
             (_, Some(Code::Sqlite(code))) => matches!(code, 5 | 6),
             // connection exception, transaction rollback, insufficient resources, operator intervention; a lock in use

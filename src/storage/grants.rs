@@ -2,7 +2,10 @@
 
 use sqlx::AnyConnection;
 
-use super::database::{Database, StorageError, moment};
+use super::{
+    database::{Database, StorageError, moment},
+    revocations,
+};
 use crate::{
     model::{ClientId, Endpoint, Grant, GrantId, KeyId, Rights, Scopes, TokenDelivery, UserId},
     support::{Digest, Timestamp},
@@ -173,7 +176,7 @@ impl GrantTable<'_> {
             .execute(&mut *change)
             .await?;
         if done.rows_affected() > 0 {
-            announce(&mut change, "grant", id.as_str(), now).await?;
+            revocations::announce(&mut change, "grant", id.as_str(), now).await?;
         }
         change.commit().await?;
         Ok(done.rows_affected() > 0)
@@ -221,7 +224,7 @@ pub(super) async fn revoke_of_client(
             .fetch_all(&mut *change)
             .await?;
     for grant in &revoked {
-        announce(change, "grant", grant, now).await?;
+        revocations::announce(change, "grant", grant, now).await?;
     }
     Ok(revoked.len())
 }
@@ -306,23 +309,7 @@ async fn revoke(change: &mut AnyConnection, grant: &GrantId, now: Timestamp) -> 
         .bind(grant.as_str())
         .execute(&mut *change)
         .await?;
-    announce(change, "grant", grant.as_str(), now).await
-}
-
-/// Announces a revocation to every process, within the same transaction.
-pub(super) async fn announce(
-    change: &mut AnyConnection,
-    kind: &'static str,
-    subject: &str,
-    now: Timestamp,
-) -> Result<(), StorageError> {
-    sqlx::query("INSERT INTO revocations (kind, subject, at) VALUES ($1, $2, $3)")
-        .bind(kind)
-        .bind(subject)
-        .bind(now.as_millis())
-        .execute(change)
-        .await?;
-    Ok(())
+    revocations::announce(change, "grant", grant.as_str(), now).await
 }
 
 impl NamedGrantRow {

@@ -1,6 +1,6 @@
 //! Rotation of API keys. Knows nothing of how keys are created.
 
-use super::{api_keys, api_keys::KeyTable, database::StorageError, grants};
+use super::{api_keys, api_keys::KeyTable, database::StorageError, revocations};
 use crate::{
     model::{ApiKey, KeyId},
     support::{Digest, Timestamp},
@@ -50,11 +50,11 @@ impl KeyTable<'_> {
         .fetch_all(&mut *change)
         .await?;
         if ends_now {
-            grants::announce(&mut change, "key", old.as_str(), now).await?;
+            revocations::announce(&mut change, "key", old.as_str(), now).await?;
         }
         if user != new.user.as_str() || expires != new.expires.map(Timestamp::as_millis) {
             for grant in &moved {
-                grants::announce(&mut change, "grant", grant, now).await?;
+                revocations::announce(&mut change, "grant", grant, now).await?;
             }
         }
         change.commit().await?;
@@ -74,7 +74,7 @@ impl KeyTable<'_> {
                 .fetch_all(&mut *change)
                 .await?;
         for key in retired {
-            grants::announce(&mut change, "key", &key, now).await?;
+            revocations::announce(&mut change, "key", &key, now).await?;
         }
         Ok(change.commit().await?)
     }

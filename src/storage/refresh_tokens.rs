@@ -6,7 +6,7 @@ use sqlx::AnyConnection;
 
 use super::{
     database::{Database, StorageError, moment},
-    grants,
+    revocations,
 };
 use crate::{
     model::GrantId,
@@ -131,7 +131,7 @@ impl RefreshTokenTable<'_> {
         if !touch(&mut change, &rotation.grant, now).await? {
             return Ok(None);
         }
-        grants::announce(&mut change, "generation", &generation, now).await?;
+        revocations::announce(&mut change, "generation", &generation, now).await?;
         sqlx::query("UPDATE refresh_tokens SET rotated = $1, successor = $2, sealed = $3 WHERE digest = $4")
             .bind(now.as_millis())
             .bind(rotation.new.digest.as_bytes().as_slice())

@@ -1,13 +1,15 @@
 //! Revocations in order, for all processes on the same database. Knows nothing of streams.
 
-use super::{
-    database::{Database, StorageError},
-    grants,
-};
+use sqlx::{Any, AnyConnection, Executor};
+
+use super::database::{Database, StorageError};
 use crate::{
     model::{GrantId, KeyId},
     support::Timestamp,
 };
+
+/// Channel of the notices; all schemas of a server share it, and a notice only causes a read.
+pub(super) const CHANNEL: &str = "lockkeeper revocations";
 
 /// A revocation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -20,6 +22,8 @@ pub enum Revocation {
     Generation(String),
     /// One access token, by its `jti`.
     Token(String),
+    /// A signing key, by its id, with the access tokens that it signed.
+    SigningKey(String),
 }
 
 /// Revocations.
@@ -38,7 +42,7 @@ impl RevocationTable<'_> {
         if done.rows_affected() == 0 {
             return Ok(());
         }
-        grants::announce(&mut change, "token", jti, now).await?;
+        announce(&mut change, "token", jti, now).await?;
         Ok(change.commit().await?)
     }
 
@@ -60,25 +64,52 @@ impl RevocationTable<'_> {
         Ok(sqlx::query_scalar("SELECT coalesce(max(sequence), 0) FROM revocations").fetch_one(&self.0.pool).await?)
     }
 
-    /// Revocations after the number `sequence`, in order, with their numbers; at most 1000.
-    pub async fn after(&self, sequence: i64) -> Result<Vec<(i64, Revocation)>, StorageError> {
-        let rows: Vec<(i64, String, String)> = sqlx::query_as(
-            "SELECT sequence, kind, subject FROM revocations WHERE sequence > $1 ORDER BY sequence LIMIT 1000",
-        )
-        .bind(sequence)
-        .fetch_all(&self.0.pool)
-        .await?;
-        rows.into_iter()
-            .map(|(sequence, kind, subject)| {
-                let revocation = match kind.as_str() {
-                    "grant" => Revocation::Grant(GrantId::new(subject)),
-                    "key" => Revocation::Key(KeyId::new(subject)),
-                    "generation" => Revocation::Generation(subject),
-                    "token" => Revocation::Token(subject),
-                    _ => return Err(StorageError::Inconsistent { table: "revocations", column: "kind" }),
-                };
-                Ok((sequence, revocation))
-            })
-            .collect()
+    pub(super) async fn after(&self, sequence: i64) -> Result<Vec<(i64, Revocation)>, StorageError> {
+        after(&self.0.pool, sequence).await
     }
+}
+
+/// Revocations after the number `sequence`, in order, with their numbers; at most 1000.
+pub(super) async fn after(
+    executor: impl Executor<'_, Database = Any>,
+    sequence: i64,
+) -> Result<Vec<(i64, Revocation)>, StorageError> {
+    let rows: Vec<(i64, String, String)> = sqlx::query_as(
+        "SELECT sequence, kind, subject FROM revocations WHERE sequence > $1 ORDER BY sequence LIMIT 1000",
+    )
+    .bind(sequence)
+    .fetch_all(executor)
+    .await?;
+    rows.into_iter()
+        .map(|(sequence, kind, subject)| {
+            let revocation = match kind.as_str() {
+                "grant" => Revocation::Grant(GrantId::new(subject)),
+                "key" => Revocation::Key(KeyId::new(subject)),
+                "generation" => Revocation::Generation(subject),
+                "token" => Revocation::Token(subject),
+                "signing_key" => Revocation::SigningKey(subject),
+                _ => return Err(StorageError::Inconsistent { table: "revocations", column: "kind" }),
+            };
+            Ok((sequence, revocation))
+        })
+        .collect()
+}
+
+/// Announces a revocation to every process, within the same transaction; a server notifies them at its commit.
+pub(super) async fn announce(
+    change: &mut AnyConnection,
+    kind: &'static str,
+    subject: &str,
+    now: Timestamp,
+) -> Result<(), StorageError> {
+    sqlx::query("INSERT INTO revocations (kind, subject, at) VALUES ($1, $2, $3)")
+        .bind(kind)
+        .bind(subject)
+        .bind(now.as_millis())
+        .execute(&mut *change)
+        .await?;
+    if change.backend_name() == "PostgreSQL" {
+        sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL).execute(change).await?;
+    }
+    Ok(())
 }

@@ -1,6 +1,9 @@
 //! The table of signing keys (`OA-101`). Knows nothing of cryptography and of when a key is in use.
 
-use super::database::{Database, StorageError, moment};
+use super::{
+    database::{Database, StorageError, moment},
+    revocations,
+};
 use crate::support::Timestamp;
 
 /// One signing key.
@@ -96,6 +99,7 @@ impl SigningKeyTable<'_> {
         .bind(now.as_millis())
         .execute(&mut *change)
         .await?;
+        revocations::announce(&mut change, "signing_key", kid, now).await?;
         change.commit().await?;
         Ok(true)
     }

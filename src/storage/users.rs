@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{
     database::{Database, StorageError, moment},
-    grants,
+    revocations,
 };
 use crate::{
     model::{UserId, UserOverview},
@@ -125,7 +125,7 @@ async fn announce_all(change: &mut sqlx::AnyConnection, user: &UserId, now: Time
     ] {
         let ids: Vec<String> = sqlx::query_scalar(statement).bind(user.as_str()).fetch_all(&mut *change).await?;
         for id in ids {
-            grants::announce(&mut *change, kind, &id, now).await?;
+            revocations::announce(&mut *change, kind, &id, now).await?;
         }
     }
     Ok(())

@@ -24,6 +24,7 @@ mod pushed_requests;
 mod refresh;
 mod refusals;
 mod registration;
+mod replicas;
 mod requirements;
 mod service_accounts;
 mod signing_keys;

@@ -1,6 +1,6 @@
 //! The `storage` module, tested through its public interface.
 
-mod postgres;
+pub(crate) mod postgres;
 
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 

@@ -35,7 +35,7 @@ const POSTGRES_INDEXES: &str = "
         AND indexname NOT IN (SELECT conname FROM pg_constraint)";
 
 /// A schema of this name on the server, as a URL and as connections to it.
-async fn schema(name: &str) -> (String, AnyPool) {
+pub(crate) async fn schema(name: &str) -> (String, AnyPool) {
     sqlx::any::install_default_drivers();
     let server = crate::support::postgres().unwrap();
     let url = format!("{server}?options[search_path]={name}");

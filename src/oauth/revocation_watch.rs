@@ -1,0 +1,63 @@
+//! Learns in time of revocations by other processes: by their notices, and by a poll. Knows nothing of what they end.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::Notify;
+
+use super::revocation::Revocations;
+use crate::storage::RevocationNotices;
+
+/// Time between two tries to listen for notices.
+const NOTICES_RETRY: Duration = Duration::from_secs(5);
+
+/// Reads new revocations at every notice, and when none came for a while.
+pub(super) struct RevocationWatch {
+    revocations: Arc<Revocations>,
+    notices: RevocationNotices,
+    /// Wakes the reader: a notice came.
+    wake: Notify,
+    /// A read failed: the connection of the notices may be dead too.
+    failed: Notify,
+}
+
+impl RevocationWatch {
+    pub(super) fn new(revocations: Arc<Revocations>, notices: RevocationNotices) -> Self {
+        Self { revocations, notices, wake: Notify::new(), failed: Notify::new() }
+    }
+
+    /// Reads until it is dropped, at least once each `poll`.
+    pub(super) async fn run(mut self, poll: Duration) {
+        let Self { revocations, notices, wake, failed } = &mut self;
+        tokio::join!(read(revocations, poll, (wake, failed)), listen(notices, (wake, failed)));
+    }
+}
+
+async fn read(revocations: &Revocations, poll: Duration, (wake, failed): (&Notify, &Notify)) {
+    loop {
+        if let Err(error) = revocations.read().await {
+            tracing::warn!(%error, "revocations could not be read; next try in 500 ms");
+            failed.notify_one();
+            tokio::time::sleep(poll).await;
+            continue;
+        }
+        // no difference if it was the one or the other
+        let _ = tokio::time::timeout(poll, wake.notified()).await;
+    }
+}
+
+async fn listen(notices: &mut RevocationNotices, (wake, failed): (&Notify, &Notify)) {
+    loop {
+        let next = tokio::select! {
+            next = notices.next() => Some(next),
+            () = failed.notified() => None,
+        };
+        match next {
+            Some(Ok(())) => wake.notify_one(),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "no notices of revocations come from the database; they are polled for");
+                tokio::time::sleep(NOTICES_RETRY).await;
+            }
+            None => notices.close(),
+        }
+    }
+}
