@@ -70,7 +70,8 @@ pub struct App {
     parts: Parts,
     background: Background,
     reloader: Arc<Reloader>,
-    shutdown: Duration,
+    /// Time in which it serves on after the signal to stop, and time for running calls after that.
+    stop: (Duration, Duration),
 }
 
 /// Background tasks that act on events.
@@ -87,6 +88,8 @@ struct Parts {
     path: CallPath,
     telemetry: Telemetry,
     tracker: TaskTracker,
+    /// Cancelled when the gateway is about to stop.
+    leaving: CancellationToken,
     cancel: CancellationToken,
     /// Cancelled when the backends have ended.
     ended: CancellationToken,
@@ -140,7 +143,7 @@ impl App {
         let upstream = upstream_client(&config, (&oauth, &storage), (&master, &public_url), &world)?;
         let control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
         control.write(&config.data_dir).context("the control file cannot be written")?;
-        let shutdown = config.limits.shutdown;
+        let stop = (config.limits.shutdown_delay, config.limits.shutdown);
         let foundation = Foundation {
             config: &config,
             public_url: &public_url,
@@ -171,7 +174,7 @@ impl App {
             parts,
             background,
             reloader,
-            shutdown,
+            stop,
         })
     }
 
@@ -195,11 +198,12 @@ impl App {
         Arc::clone(&self.reloader)
     }
 
-    /// Serves on a thread for each core until `stop`; then no new connection is accepted, running calls get the
-    /// configured time, and all parts are ended in the reverse order of their creation. A panic of a thread ends it
-    /// too.
-    pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, service, connections, control, data_dir, locks, parts, background, shutdown, .. } = self;
+    /// Serves on a thread for each core until `signal`. Then it serves on for the configured delay, but is not ready;
+    /// after that no new connection is accepted, running calls get the configured time, and all parts are ended in the
+    /// reverse order of their creation. A panic of a thread ends it too.
+    pub async fn serve(self, signal: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
+        let Self { listener, service, connections, control, data_dir, locks, parts, background, stop, .. } = self;
+        let (delay, running) = stop;
         let threads = listener::WorkerThreads::start(module_settings::workers())?;
         parts.watch(background);
         let drain = CancellationToken::new();
@@ -211,11 +215,16 @@ impl App {
         };
         let serving = listener::serve(listener, service, connections, lifecycle);
         let stopping = async {
-            stop.await;
+            signal.await;
+            parts.leaving.cancel();
+            if !delay.is_zero() {
+                tracing::info!("about to stop: not ready, and serving on for {delay:?}");
+                tokio::time::sleep(delay).await;
+            }
             tracing::info!("stopping: running calls may finish");
             parts.path.frontend.drain();
             drain.cancel();
-            tokio::time::sleep(shutdown).await;
+            tokio::time::sleep(running).await;
         };
         let outcome = tokio::select! {
             () = serving => Ok(()),
@@ -345,6 +354,8 @@ impl Foundation<'_> {
             status: Arc::clone(&status),
             telemetry: world.telemetry.clone(),
             gate: gate.clone(),
+            oauth: self.oauth.clone(),
+            leaving: world.leaving.clone(),
             control: self.control.token.digest(),
         };
         let public_url = Url::parse(self.public_url.as_str())?;
@@ -367,12 +378,12 @@ impl Foundation<'_> {
         let others = others.merge(client_metadata::router(self.upstream.clone()));
         let guard = Guard::new(&module_settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
         let service = HttpService::new((guard, gate), (path.frontend.streamable(), path.frontend.router()), others);
-        let World { telemetry, inbox, tracker, cancel, .. } = world;
+        let World { telemetry, inbox, tracker, leaving, cancel, .. } = world;
         let Self { storage, oauth, upstream, known, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), Arc::clone(&path.supervisor), inbox.known, known.eras);
         let background = Background { known_servers, lost: inbox.lost };
         let ended = CancellationToken::new();
-        let parts = Parts { storage, oauth, upstream, path, telemetry, tracker, cancel, ended };
+        let parts = Parts { storage, oauth, upstream, path, telemetry, tracker, leaving, cancel, ended };
         Ok((service, parts, background, reloader))
     }
 

@@ -34,6 +34,8 @@ pub(super) struct World {
     pub(super) inbox: Inbox,
     /// Owner of all tasks.
     pub(super) tracker: TaskTracker,
+    /// Cancelled when the gateway is about to stop.
+    pub(super) leaving: CancellationToken,
     /// Ends all tasks.
     pub(super) cancel: CancellationToken,
     /// Requests to what strangers name; `None` if certificates of the system cannot be read.
@@ -82,6 +84,7 @@ impl World {
             events,
             inbox,
             tracker: TaskTracker::new(),
+            leaving: CancellationToken::new(),
             cancel: CancellationToken::new(),
             fetcher: fetcher.ok(),
         }

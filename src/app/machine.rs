@@ -10,12 +10,14 @@ use axum::{
     routing::get,
 };
 use http::{HeaderMap, StatusCode, header};
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::{
     backend::Supervisor,
     gateway::Gateway,
     model::ClientIp,
+    oauth::OAuth,
     resource::{Gate, protect_administration},
     support::Digest,
     telemetry::Telemetry,
@@ -30,6 +32,9 @@ pub(super) struct Machine {
     pub(super) status: StatusSource,
     pub(super) telemetry: Telemetry,
     pub(super) gate: Gate,
+    pub(super) oauth: OAuth,
+    /// Cancelled when the gateway is about to stop.
+    pub(super) leaving: CancellationToken,
     /// Digest of the token in the control file, which opens everything to readers of the data folder.
     pub(super) control: Digest,
 }
@@ -56,13 +61,18 @@ pub(super) fn router(machine: Machine) -> Router {
 }
 
 /// Ready once every backend has started and been listed, or failed: a failed backend does not take the others out of
-/// service.
+/// service. Not ready while the database does not answer, and from the signal to stop on.
 async fn readiness(State(machine): State<Machine>) -> Response {
-    if machine.supervisor.ready(Duration::ZERO).await && machine.gateway.is_listed() {
-        "ready\n".into_response()
+    let unready = if machine.leaving.is_cancelled() {
+        "stopping\n"
+    } else if !machine.supervisor.ready(Duration::ZERO).await || !machine.gateway.is_listed() {
+        "starting: some backends have not answered yet\n"
+    } else if !machine.oauth.database_answers().await {
+        "waiting: the database does not answer\n"
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "starting: some backends have not answered yet\n").into_response()
-    }
+        return "ready\n".into_response();
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, unready).into_response()
 }
 
 async fn status(State(machine): State<Machine>) -> impl IntoResponse {

@@ -60,7 +60,9 @@ pub struct LimitsConfig {
     pub body_timeout: Duration,
     /// `keep_alive`: life of an idle connection, 1 second to 1 hour.
     pub keep_alive: Duration,
-    /// `shutdown`: time for running calls after the signal to stop, 0 s to 10 minutes.
+    /// `shutdown_delay`: time in which the gateway serves on after the signal to stop, but is not ready, 0 s to 10 minutes.
+    pub shutdown_delay: Duration,
+    /// `shutdown`: time for running calls after that, 0 s to 10 minutes.
     pub shutdown: Duration,
 }
 
@@ -90,6 +92,7 @@ impl Default for LimitsConfig {
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_mins(5),
+            shutdown_delay: Duration::ZERO,
             shutdown: Duration::from_secs(10),
         }
     }
@@ -147,6 +150,9 @@ impl LimitsConfig {
             head_timeout: section.duration("head_timeout", second..=minute * 10).unwrap_or(default.head_timeout),
             body_timeout: section.duration("body_timeout", second..=minute * 10).unwrap_or(default.body_timeout),
             keep_alive: section.duration("keep_alive", second..=minute * 60).unwrap_or(default.keep_alive),
+            shutdown_delay: section
+                .duration("shutdown_delay", Duration::ZERO..=minute * 10)
+                .unwrap_or(default.shutdown_delay),
             shutdown: section.duration("shutdown", Duration::ZERO..=minute * 10).unwrap_or(default.shutdown),
         }
     }

@@ -10,6 +10,7 @@ mod hostile;
 mod person;
 mod profile;
 mod program;
+mod readiness;
 mod refresh;
 mod reload;
 mod revocations;
