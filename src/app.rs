@@ -13,21 +13,29 @@ mod http_service;
 mod known_servers;
 mod machine;
 mod module_settings;
+mod parts;
 mod reload;
+mod replica;
 mod server_cards;
 mod stdio;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
-use tokio::{net::TcpListener, sync::mpsc};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::{net::TcpListener, time::timeout};
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use self::{
-    call_path::{CallPath, CallPathDeps, World, end_lost},
+    call_path::{CallPath, CallPathDeps, World},
     known_servers::{KnownServers, ServerRecords},
     machine::Machine,
+    parts::{Background, Parts},
 };
 pub use self::{
     control::ControlFile,
@@ -42,11 +50,12 @@ use crate::{
     http::Guard,
     listener,
     model::{
-        BackendId, GroupSpec, SessionId,
+        BackendId, GroupSpec,
         status::{GroupStatus, Status},
     },
     oauth::{self, BackendNames, OAuth, master_key},
     openid::{OpenIdDeps, Providers},
+    replicas::{Deposed, ReplicaDoor, Replicas},
     resource::Gate,
     storage::{DatabaseClaim, Storage},
     support::{Clock, SealingKey, Secret},
@@ -65,34 +74,15 @@ pub struct App {
     first_key: Option<Secret>,
     control: ControlFile,
     data_dir: PathBuf,
-    /// Folder and database are used by one gateway.
+    /// The folder is used by one gateway, and the database by one or by replicas.
     locks: (DataLock, DatabaseClaim),
+    /// The listener for other replicas.
+    door: Option<ReplicaDoor>,
     parts: Parts,
     background: Background,
     reloader: Arc<Reloader>,
     /// Time in which it serves on after the signal to stop, and time for running calls after that.
     stop: (Duration, Duration),
-}
-
-/// Background tasks that act on events.
-struct Background {
-    known_servers: KnownServers,
-    lost: mpsc::Receiver<SessionId>,
-}
-
-/// The parts that run beside the requests and have to be ended.
-struct Parts {
-    storage: Storage,
-    oauth: OAuth,
-    upstream: Upstream,
-    path: CallPath,
-    telemetry: Telemetry,
-    tracker: TaskTracker,
-    /// Cancelled when the gateway is about to stop.
-    leaving: CancellationToken,
-    cancel: CancellationToken,
-    /// Cancelled when the backends have ended.
-    ended: CancellationToken,
 }
 
 /// The parts that the others are built on.
@@ -109,6 +99,8 @@ struct Foundation<'a> {
     known: ServerRecords,
     /// Maximum number of client connections.
     connections: usize,
+    /// The other replicas, if this is one of several.
+    replicas: Option<Replicas>,
 }
 
 // === impl App ===
@@ -122,20 +114,16 @@ impl App {
         let bound = listener.local_addr()?;
         let public_url = config.public_url(bound);
         let world = World::new(telemetry, config.auth.egress_proxy.as_ref());
-        config::files::create(&config.data_dir)
-            .with_context(|| format!("the data folder {} cannot be used", config.data_dir.display()))?;
-        let lock = DataLock::take(&config.data_dir)?;
+        let lock = lock(&config.data_dir)?;
         let storage = database::open(&config.database).await?;
-        let claim = database::claim(&storage, &config.database).await?;
+        let claim = database::claim(&storage, &config).await?;
         let mut oauth_settings = module_settings::oauth(&config, &public_url);
         oauth_settings.fetcher = world.fetcher.clone();
         // under the lock of the folder
         master_key::finish_rotation(&config::files::master_key(&config.data_dir), &storage, &*world.random).await?;
         let master = master_key::master_key(&oauth_settings.master_key, &storage, &*world.random).await?;
-        let state_key = master_key::stored_secret(&master, &storage, "request state", &*world.random).await?;
+        let state_key = state_key(&master, &storage, &world).await?;
         let known = ServerRecords::load(&storage, &config.backends).await;
-        let state_key = state_key.as_slice().try_into();
-        let state_key = SealingKey::new(state_key.context("the key of request states in the database is broken")?);
         let providers = login_providers(&config, &state_key, &public_url, &world)?;
         oauth_settings.assertions = providers.assertion_verifier();
         let oauth =
@@ -144,6 +132,7 @@ impl App {
         let control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
         control.write(&config.data_dir).context("the control file cannot be written")?;
         let stop = (config.limits.shutdown_delay, config.limits.shutdown);
+        let (replicas, door) = replica::join(&storage, &config).await?;
         let foundation = Foundation {
             config: &config,
             public_url: &public_url,
@@ -156,6 +145,7 @@ impl App {
             providers,
             known,
             connections: connections.connections,
+            replicas,
         };
         let (service, parts, background, reloader) = foundation.assemble(world)?;
         tell_shared_users(&parts.oauth).await?;
@@ -171,6 +161,7 @@ impl App {
             control,
             data_dir,
             locks: (lock, claim),
+            door,
             parts,
             background,
             reloader,
@@ -202,10 +193,11 @@ impl App {
     /// after that no new connection is accepted, running calls get the configured time, and all parts are ended in the
     /// reverse order of their creation. A panic of a thread ends it too.
     pub async fn serve(self, signal: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, service, connections, control, data_dir, locks, parts, background, stop, .. } = self;
+        let Self { listener, service, connections, control, data_dir, locks, door, parts, background, stop, .. } =
+            self;
         let (delay, running) = stop;
         let threads = listener::WorkerThreads::start(module_settings::workers())?;
-        parts.watch(background);
+        let deposed = parts.watch(background);
         let drain = CancellationToken::new();
         let lifecycle = listener::Lifecycle {
             workers: threads.workers(),
@@ -213,6 +205,10 @@ impl App {
             drain: drain.clone(),
             cancel: parts.cancel.child_token(),
         };
+        if let Some(door) = door {
+            let door = replica::serve((door, service.clone()), connections.connections, (&lifecycle, &parts.cancel));
+            parts.tracker.spawn(door);
+        }
         let serving = listener::serve(listener, service, connections, lifecycle);
         let stopping = async {
             signal.await;
@@ -230,42 +226,32 @@ impl App {
             () = serving => Ok(()),
             () = stopping => Ok(()),
             () = threads.failed() => Err(anyhow::anyhow!("a worker thread panicked: the log tells where")),
+            () = deposed.cancelled() => Err(Deposed.into()),
         };
         control.remove(&data_dir);
-        parts.end().await;
+        if deposed.is_cancelled() {
+            // what is on its way must not be sent any more, and is not waited for
+            let _ = timeout(running, parts.end()).await;
+        } else {
+            parts.end().await;
+        }
         drop(threads);
         drop(locks);
         outcome
     }
 }
 
-// === impl Parts ===
+/// Creates the data folder, and locks it.
+fn lock(folder: &Path) -> anyhow::Result<DataLock> {
+    config::files::create(folder).with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
+    Ok(DataLock::take(folder)?)
+}
 
-impl Parts {
-    /// Starts the tasks beside the requests.
-    fn watch(&self, background: Background) {
-        let Background { known_servers, lost } = background;
-        let (oauth, cancel) = (self.oauth.clone(), self.cancel.clone());
-        self.tracker.spawn(async move { oauth.watch_revocations(cancel).await });
-        let (upstream, cancel) = (self.upstream.clone(), self.cancel.clone());
-        self.tracker.spawn(async move { upstream.watch(cancel).await });
-        let (frontend, cancel) = (self.path.frontend.clone(), self.cancel.clone());
-        self.tracker.spawn(async move { frontend.run_reaper(cancel).await });
-        let lost = end_lost(self.path.frontend.clone(), lost);
-        let cancel = self.cancel.clone();
-        self.tracker.spawn(async move { cancel.run_until_cancelled(lost).await });
-        self.tracker.spawn(known_servers.run(self.ended.clone()));
-        self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
-    }
-
-    async fn end(self) {
-        self.path.end(&self.cancel).await;
-        self.ended.cancel();
-        self.tracker.close();
-        self.tracker.wait().await;
-        self.storage.close().await;
-        tracing::info!("stopped");
-    }
+/// The key of request states, which all gateways on the database share.
+async fn state_key(master: &SealingKey, storage: &Storage, world: &World) -> anyhow::Result<SealingKey> {
+    let key = master_key::stored_secret(master, storage, "request state", &*world.random).await?;
+    let key = key.as_slice().try_into().context("the key of request states in the database is broken")?;
+    Ok(SealingKey::new(key))
 }
 
 /// The gateway as a client of protected servers.
@@ -338,6 +324,7 @@ impl Foundation<'_> {
             signer: Some(self.oauth.identity_signer()),
             gateway: module_settings::gateway(self.config),
             access: self.upstream.access().clone(),
+            replica: replica::ownership(self.replicas.as_ref()),
         };
         let path = deps.build(&world)?;
         let reloader = Arc::new(Reloader::new(
@@ -377,13 +364,14 @@ impl Foundation<'_> {
         let others = others.merge(server_cards::router(&self.oauth));
         let others = others.merge(client_metadata::router(self.upstream.clone()));
         let guard = Guard::new(&module_settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
-        let service = HttpService::new((guard, gate), (path.frontend.streamable(), path.frontend.router()), others);
+        let endpoints = (path.frontend.streamable(), path.frontend.router());
+        let service = HttpService::new((guard, gate), endpoints, others, self.replicas.clone());
         let World { telemetry, inbox, tracker, leaving, cancel, .. } = world;
-        let Self { storage, oauth, upstream, known, .. } = self;
+        let Self { storage, oauth, upstream, known, replicas, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), Arc::clone(&path.supervisor), inbox.known, known.eras);
         let background = Background { known_servers, lost: inbox.lost };
         let ended = CancellationToken::new();
-        let parts = Parts { storage, oauth, upstream, path, telemetry, tracker, leaving, cancel, ended };
+        let parts = Parts { storage, oauth, upstream, path, telemetry, replicas, tracker, leaving, cancel, ended };
         Ok((service, parts, background, reloader))
     }
 

@@ -37,6 +37,7 @@ mod login;
 mod network;
 pub mod problem;
 pub mod public_url;
+pub mod replica;
 pub mod section;
 mod server_auth;
 pub mod stdio;

@@ -22,6 +22,7 @@
 //! | [`openid`] | logs people in at OpenID providers |
 //! | [`web`], [`http`] | pages for people, and the guard around every route |
 //! | [`listener`] | the listening socket and its connections: bounds, timeouts, what is closed first |
+//! | [`replicas`] | several gateways on one database, each with what is in its memory |
 //! | [`vault`] | secrets of users at servers, sealed |
 //! | [`storage`] | the SQLite database; the only module that knows SQL |
 //! | [`config`], [`cli`], [`telemetry`], [`app`] | how it is set up, started, watched and put together |
@@ -54,6 +55,7 @@ pub mod model;
 pub mod oauth;
 pub mod oauth_client;
 pub mod openid;
+pub mod replicas;
 pub mod resource;
 pub mod storage;
 pub mod support;

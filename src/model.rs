@@ -24,6 +24,7 @@ pub mod login;
 mod nesting;
 pub mod network;
 pub mod policy;
+pub mod replica;
 pub mod requester;
 pub mod rights;
 pub mod scope;
@@ -63,6 +64,7 @@ pub use network::{NetworkSpec, ProxyChoice, TlsIdentity};
 pub use policy::{
     AdvertiseIss, AssertionAudience, AuthPolicy, ConcealBackends, Naming, ParentAudience, QueryKey, Registration,
 };
+pub use replica::{OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace};
 pub use requester::{RequestNumber, Requester};
 pub use rights::{Access, AllowedBackends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};

@@ -30,6 +30,7 @@ pub mod mcp_sessions;
 mod open;
 mod provider_logins;
 mod refresh_tokens;
+mod replicas;
 mod revocation_feed;
 mod revocations;
 mod server_info;
@@ -45,7 +46,7 @@ pub use assertions::AssertionTable;
 pub use audit_events::{AuditRow, AuditSearch, AuditTable, StoredAuditRow};
 pub use backend_eras::BackendEraTable;
 pub use browser_sessions::{BrowserSession, BrowserSessionTable};
-pub use claim::DatabaseClaim;
+pub use claim::{ClaimKind, DatabaseClaim};
 pub use client_documents::{ClientDocumentTable, StoredDocument};
 pub use client_expiry::{ClientExpiry, IdleSince};
 pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
@@ -61,6 +62,7 @@ pub use master_key::{MasterSealed, MasterSealedValues};
 pub use mcp_sessions::McpSessionTable;
 pub use provider_logins::{BoundLogin, ProviderLoginTable};
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, RefreshTokenTable, Rotation};
+pub use replicas::{ReplicaRow, ReplicaTable};
 pub use revocation_feed::{RevocationFeed, RevocationNotices};
 pub use revocations::{Revocation, RevocationTable};
 pub use server_info::{ServerInfoRow, ServerInfoTable};
@@ -124,6 +126,11 @@ impl Storage {
     /// Tokens with which clients may register.
     pub const fn initial_access_tokens(&self) -> InitialAccessTokenTable<'_> {
         InitialAccessTokenTable(&self.database)
+    }
+
+    /// Gateways that share the database.
+    pub const fn replicas(&self) -> ReplicaTable<'_> {
+        ReplicaTable(&self.database)
     }
 
     /// The audit trail.
@@ -213,7 +220,7 @@ impl Storage {
 
     /// MCP sessions of clients.
     pub const fn mcp_sessions(&self) -> McpSessionTable<'_> {
-        McpSessionTable(&self.mcp_sessions)
+        McpSessionTable { relaxed: &self.mcp_sessions, durable: &self.database }
     }
 
     /// Signing keys.

@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod digest;
 pub mod fast_map;
+pub mod fence;
 pub mod gather;
 pub mod limits;
 pub mod log_context;
@@ -17,6 +18,7 @@ pub mod secret;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use digest::Digest;
 pub use fast_map::{FastHash, FastMap};
+pub use fence::Fence;
 pub use printable::{printable, printable_name};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use sealing::{NotSealedHere, SealingKey};

@@ -19,9 +19,11 @@ use crate::{
     frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
     gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, EgressProxy, IdentitySigner, ServerAccess, SessionId, Share, Target},
+    model::{
+        BackendId, BackendSpec, EgressProxy, IdentitySigner, ReplicaNumber, ServerAccess, SessionId, Share, Target,
+    },
     storage::Storage,
-    support::{Clock, OsRandom, Random, SealingKey, SystemClock},
+    support::{Clock, Fence, OsRandom, Random, SealingKey, SystemClock},
     telemetry::Telemetry,
 };
 
@@ -58,6 +60,8 @@ pub(super) struct CallPathDeps<'a> {
     pub(super) gateway: GatewaySettings,
     /// Access to servers that ask for something first.
     pub(super) access: ServerAccess,
+    /// This replica, and the fence of what it owns.
+    pub(super) replica: (ReplicaNumber, Fence),
 }
 
 /// The parts between a client and a server.
@@ -136,6 +140,7 @@ impl CallPathDeps<'_> {
             access: self.access.clone(),
             grace: self.config.limits.shutdown,
             observer: world.events.observer(),
+            fence: self.replica.1.clone(),
             shutdown: world.cancel.child_token(),
         }
     }
@@ -153,7 +158,8 @@ impl CallPathDeps<'_> {
 
     fn crossing(&self, world: &World) -> Crossing {
         let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
-        let deps = crossing::SuspensionDeps { clock, random, state_key: self.state_key.clone() };
+        let deps =
+            crossing::SuspensionDeps { clock, random, state_key: self.state_key.clone(), replica: self.replica.0 };
         Crossing::new(&module_settings::crossing(self.config), deps)
     }
 
@@ -163,6 +169,7 @@ impl CallPathDeps<'_> {
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),
             observer: world.events.observer(),
+            replica: self.replica.0,
         };
         Frontend::new(routes, module_settings::frontend(self.config, self.connections), deps)
     }

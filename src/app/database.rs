@@ -1,8 +1,8 @@
 //! The database of the configuration. Knows nothing of what is stored.
 
 use crate::{
-    config::DatabasePlace,
-    storage::{DatabaseClaim, Storage, StorageError},
+    config::{Config, DatabasePlace},
+    storage::{ClaimKind, DatabaseClaim, Storage, StorageError},
 };
 
 /// Opens the database at this place.
@@ -13,9 +13,16 @@ pub async fn open(place: &DatabasePlace) -> Result<Storage, StorageError> {
     }
 }
 
-/// Claims the database for this gateway: sessions and their streams are in the memory of one.
-pub async fn claim(storage: &Storage, place: &DatabasePlace) -> anyhow::Result<DatabaseClaim> {
-    let claim = storage.claim().await?;
-    claim
-        .ok_or_else(|| anyhow::anyhow!("another gateway uses the database {place}: stop it, or set another `database`"))
+/// Claims the database for this gateway, which shares it with others only as a replica.
+pub async fn claim(storage: &Storage, config: &Config) -> anyhow::Result<DatabaseClaim> {
+    let kind = if config.replica.is_some() { ClaimKind::WithReplicas } else { ClaimKind::Alone };
+    let place = &config.database;
+    storage.claim(kind).await?.ok_or_else(|| match kind {
+        ClaimKind::Alone => anyhow::anyhow!(
+            "another gateway uses the database {place}: stop it, set another `database`, or give both a `[replica]`"
+        ),
+        ClaimKind::WithReplicas => {
+            anyhow::anyhow!("a gateway without `[replica]` uses the database {place}: stop it, or give it one")
+        }
+    })
 }

@@ -18,6 +18,7 @@ use tower::Service;
 use crate::{
     frontend::StreamableHttp,
     http::Guard,
+    replicas::Replicas,
     resource::{self, Authorized, Gate},
 };
 
@@ -33,6 +34,8 @@ struct ServiceRoutes {
     endpoints: Router,
     /// All other routes.
     others: Router,
+    /// The other replicas, if this is one of several.
+    replicas: Option<Replicas>,
 }
 
 // === impl HttpService ===
@@ -43,12 +46,13 @@ impl HttpService {
         (guard, gate): (Guard, Gate),
         (streamable, endpoints): (StreamableHttp, Router),
         others: Router,
+        replicas: Option<Replicas>,
     ) -> Self {
         // axum's own limit of 2 MB is lifted: the guard has one
         let others = others.layer(DefaultBodyLimit::disable());
         // once and not for each request: prepares the routes of a router without state
         let (endpoints, others) = (endpoints.with_state(()), others.with_state(()));
-        Self(Arc::new(ServiceRoutes { guard, gate, streamable, endpoints, others }))
+        Self(Arc::new(ServiceRoutes { guard, gate, streamable, endpoints, others, replicas }))
     }
 }
 
@@ -73,10 +77,18 @@ impl ServiceRoutes {
     async fn answer(&self, request: Request) -> Response {
         self.guard
             .answer(request, async |request: Request| {
-                if resource::is_protected(request.uri().path()) {
-                    self.gate.answer(request, |request, authorized| self.endpoint(request, authorized)).await
-                } else {
-                    route(&self.others, request).await
+                if !resource::is_protected(request.uri().path()) {
+                    return route(&self.others, request).await;
+                }
+                match &self.replicas {
+                    None => self.gate.answer(request, |request, authorized| self.endpoint(request, authorized)).await,
+                    // boxed, so that the future of a sole gateway does not have to hold it
+                    Some(replicas) => {
+                        let here = |request| {
+                            self.gate.answer(request, |request, authorized| self.endpoint(request, authorized))
+                        };
+                        Box::pin(replicas.answer(request, here)).await
+                    }
                 }
             })
             .await

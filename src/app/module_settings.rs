@@ -71,6 +71,17 @@ pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Fronten
     }
 }
 
+/// Those of the listener for other replicas, with this maximum number of connections. Each carries one request of a client
+/// at a time.
+pub(super) fn replica_door(connections: usize) -> listener::ListenerSettings {
+    listener::ListenerSettings {
+        connections,
+        connections_per_address: usize::MAX,
+        proxies: Vec::new(),
+        timeouts: listener::Timeouts::default(),
+    }
+}
+
 /// The endpoint where clients of stdio have to log in, if they have to.
 pub(super) fn upgrade(config: &Config) -> Option<frontend::UpgradeOffer> {
     let public_url = config.public_url(config.listen);
@@ -135,7 +146,7 @@ fn reserved(config: &Config) -> descriptors::Reserved {
     descriptors::Reserved {
         workers: workers(),
         processes: with(Descriptors::PerConnection).saturating_mul(config.limits.backend_sessions),
-        outbound: if with(Descriptors::PerRequest) > 0 {
+        outbound: if with(Descriptors::PerRequest) > 0 || config.replica.is_some() {
             descriptors::Outbound::PerRequest
         } else {
             descriptors::Outbound::None

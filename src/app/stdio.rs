@@ -15,10 +15,10 @@ use crate::{
     frontend::UpgradeOffer,
     gateway::GatewaySettings,
     listener::descriptors,
-    model::{Caller, Naming, ServerAccess, Target},
+    model::{Caller, Naming, ReplicaNumber, ServerAccess, Target},
     resource::{Authorized, StreamLease},
     storage::Storage,
-    support::{Digest, SealingKey},
+    support::{Digest, Fence, SealingKey},
     telemetry::Telemetry,
 };
 
@@ -107,6 +107,7 @@ impl LocalServers {
             signer: None,
             access: ServerAccess::none(),
             gateway: GatewaySettings { cold_list_budget: LIST_BUDGET, ..module_settings::gateway(config) },
+            replica: (ReplicaNumber::SOLE, Fence::always_open()),
         };
         let path = deps.build(&world)?;
         let news = world.inbox.known.clone();

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     mcp::observer::Observer,
     model::{IdentitySigner, ServerAccess},
-    support::Clock,
+    support::{Clock, Fence},
 };
 
 /// Dependencies that all backends share, and the tasks of one.
@@ -38,4 +38,6 @@ pub(crate) struct BackendContext {
     pub(super) access: ServerAccess,
     /// Observer of lost client sessions (`OnLoss::End`) and of detected eras.
     pub(super) observer: Observer,
+    /// Passed by everything that is sent to servers.
+    pub(super) fence: Fence,
 }

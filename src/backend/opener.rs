@@ -328,9 +328,9 @@ impl Opener {
     }
 
     fn connector<'a>(&'a self, output: &'a OutputTail) -> Result<Connector<'a>, StartError> {
-        let BackendContext { environment, tasks, .. } = &self.context;
+        let BackendContext { environment, tasks, fence, .. } = &self.context;
         let client = self.client.as_ref().map_err(Clone::clone)?;
-        Ok(Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams, output })
+        Ok(Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams, output, fence })
     }
 
     fn context(

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     mcp::{Server, observer::Observer},
     model::{BackendId, BackendSpec, IdentitySigner, KnownEra, Requester, ServerAccess, status::BackendStatus},
-    support::{Clock, Digest},
+    support::{Clock, Digest, Fence},
 };
 
 /// Dependencies of the backends.
@@ -45,6 +45,8 @@ pub struct BackendDeps {
     pub grace: Duration,
     /// The observer of lost sessions and of detected eras.
     pub observer: Observer,
+    /// Passed by everything that is sent to servers.
+    pub fence: Fence,
     /// Cancelled when the gateway stops: then every connection and process ends.
     pub shutdown: CancellationToken,
 }
@@ -92,6 +94,7 @@ impl Supervisor {
             access: deps.access,
             grace: deps.grace,
             observer: deps.observer,
+            fence: deps.fence,
         };
         let start = |spec: BackendSpec| Arc::new(SupervisedBackend::start(spec, context.clone()));
         let members = specs.into_iter().map(start).collect();

@@ -3,6 +3,7 @@
 //! [`connect`] is the one place that knows which transports there are; everything else asks for
 //! [`crate::model::TransportAbilities`].
 
+mod fenced;
 pub(crate) mod http;
 mod interface;
 mod line_input;
@@ -17,7 +18,10 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(crate) use interface::{Exchange, Incoming, NotSent, ServerInput, Transport, TransportError, well_formed};
 
 use super::{error::StartError, output_tail::OutputTail, task_group::TaskGroup};
-use crate::model::{BackendId, BackendSpec, TransportSpec};
+use crate::{
+    model::{BackendId, BackendSpec, TransportSpec},
+    support::Fence,
+};
 
 /// Dependencies of connections.
 pub(crate) struct Connector<'a> {
@@ -33,18 +37,21 @@ pub(crate) struct Connector<'a> {
     pub(crate) late: &'a http::LateStreams,
     /// Keeps what a process prints beside its messages.
     pub(crate) output: &'a OutputTail,
+    /// Passed by everything that is sent.
+    pub(crate) fence: &'a Fence,
 }
 
 /// Makes one connection. Over Streamable HTTP nothing is sent before the first request.
 pub(crate) fn connect(to: &TransportSpec, with: &Connector<'_>) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-    match to {
+    let (transport, incoming) = match to {
         TransportSpec::Stdio(stdio) => stdio::connect((with.backend, with.output), stdio, with.environment, with.tasks),
         TransportSpec::Http(http) => http::connect(with.client, http, with.late),
         TransportSpec::Sse(http) => sse::connect(with.client, http, with.tasks),
         TransportSpec::WebSocket(http) => websocket::connect(with.client, http, with.tasks),
         TransportSpec::Socket(address) => Ok(socket::connect(with.backend, address, with.client, with.tasks)),
         TransportSpec::Demo => Err(StartError::NoCommand("the built-in backend needs no connection".to_owned())),
-    }
+    }?;
+    Ok((fenced::fenced(transport, with.fence), incoming))
 }
 
 /// Advice for a server that did not start, if there is any.

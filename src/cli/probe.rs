@@ -19,7 +19,7 @@ use crate::{
         BackendId, BackendSpec, Caller, GroupSpec, Requester, ServerAccess,
         status::{BackendState, BackendStatus},
     },
-    support::{Clock, OsRandom, SystemClock},
+    support::{Clock, Fence, OsRandom, SystemClock},
 };
 
 /// Time for a started server to list its features.
@@ -58,6 +58,7 @@ impl Probe {
             access: ServerAccess::none(),
             grace: Duration::ZERO,
             observer: Observer::none(),
+            fence: Fence::always_open(),
             shutdown: cancel.clone(),
         };
         let supervisor = Supervisor::start(config.backends.clone(), deps)

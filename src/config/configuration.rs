@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     clients::ClientsConfig, database::DatabasePlace, environment::Environment, http::HttpConfig, limits::LimitsConfig,
-    log::LogConfig, problem::ConfigProblem, public_url::PublicUrl, stdio::StdioConfig,
+    log::LogConfig, problem::ConfigProblem, public_url::PublicUrl, replica::ReplicaConfig, stdio::StdioConfig,
 };
 use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LoginProvider, Naming};
 
@@ -28,6 +28,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The database: a file in the data folder, unless set otherwise.
     pub database: DatabasePlace,
+    /// How the other replicas on the database reach this one; `None` if there are none.
+    pub replica: Option<ReplicaConfig>,
     /// Limits.
     pub limits: LimitsConfig,
     /// The authorization server.

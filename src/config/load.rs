@@ -27,6 +27,7 @@ use super::{
     login,
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,
+    replica::ReplicaConfig,
     section::{Section, SectionReader},
     stdio::StdioConfig,
     tree::Document,
@@ -87,6 +88,7 @@ struct FileOptions {
     public_url: Option<PublicUrl>,
     data_dir: Option<PathBuf>,
     database: Option<DatabasePlace>,
+    replica: Option<ReplicaConfig>,
     limits: LimitsConfig,
     auth: AuthPolicy,
     login: Vec<LoginProvider>,
@@ -128,6 +130,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     let filter = loader.said("--log", given.log.clone(), "LOCKKEEPER_LOG", log::filter);
     let data_dir = loader.data_dir(file.data_dir);
     let database = loader.database(file.database, &data_dir);
+    loader.check_replica(file.replica.as_ref(), &database);
     if !loader.problems.is_empty() {
         return Err(ConfigProblems(loader.problems));
     }
@@ -140,6 +143,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
         public_url,
         data_dir,
         database,
+        replica: file.replica,
         limits,
         auth,
         login,
@@ -335,6 +339,16 @@ impl Loader<'_> {
         said.map_or_else(|| DatabasePlace::in_folder(data_dir), |place| place.from_folder(self.folder))
     }
 
+    /// Replicas need a database that they can share.
+    fn check_replica(&mut self, replica: Option<&ReplicaConfig>, database: &DatabasePlace) {
+        if let (Some(_), DatabasePlace::File(_)) = (replica, database) {
+            let what = "`[replica]` needs a PostgreSQL database that all replicas use";
+            let advice =
+                "set `database = \"postgres://USER@HOST/DATABASE\"` or LOCKKEEPER_DATABASE, or remove `[replica]`";
+            self.problems.push(ConfigProblem::new(ConfigPlace::Missing("database"), what).advise(advice));
+        }
+    }
+
     /// Reads only `data_dir` and `database` of the file, and reports an error in them.
     fn places_in(&mut self, path: &Path) -> (Option<PathBuf>, Option<DatabasePlace>) {
         let Some((_, document)) = self.document(path).filter(|(format, _)| *format == FileFormat::Toml) else {
@@ -370,6 +384,13 @@ fn database_in(root: &mut Section<'_>, base: &Path) -> Option<DatabasePlace> {
 fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     let mut sections = (root.table("limits"), root.table("auth"), root.table("http"), root.table("log"));
     let mut stdio = root.table("stdio");
+    let replica = root.has("replica").then(|| {
+        let mut section = root.table("replica");
+        let replica = ReplicaConfig::read(&mut section);
+        section.finish();
+        replica
+    });
+    let replica = replica.flatten();
     let backends = root.table("backends");
     let servers: Vec<BackendId> = backends.names().filter_map(|name| BackendId::normalise(name).ok()).collect();
     let groups = groups::read_all(root.table("groups"), &servers);
@@ -379,6 +400,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         public_url: root.parsed("public_url", PublicUrl::parse),
         data_dir: root.text("data_dir").map(|text| base.join(text)),
         database: database_in(&mut root, base),
+        replica,
         limits: LimitsConfig::read(&mut sections.0),
         auth: auth::read(&mut sections.1),
         login: login::read_all(root.table("login"), &names),

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     mcp::{Call, Event, Payload, Reply, Server, json::Object, meta},
-    model::Target,
+    model::{ReplicaNumber, Target},
     support::{Clock, Random, SealingKey},
 };
 
@@ -47,6 +47,8 @@ pub struct SuspensionDeps {
     pub random: Arc<dyn Random>,
     /// The sealing key of request states. A state may return to any process on the same store.
     pub state_key: SealingKey,
+    /// This replica.
+    pub replica: ReplicaNumber,
 }
 
 /// Suspended calls and deferred requests of all endpoints.
@@ -63,13 +65,13 @@ pub(super) struct Suspension {
 impl Suspension {
     /// Creates an empty state.
     pub(super) fn new(settings: &SuspensionLimits, deps: SuspensionDeps) -> Arc<Self> {
-        let SuspensionDeps { clock, random, state_key } = deps;
+        let SuspensionDeps { clock, random, state_key, replica } = deps;
         let (tracker, closed) = (TaskTracker::new(), CancellationToken::new());
         let (wait, end) = (settings.question_timeout, (tracker.clone(), closed.clone()));
         let limits = SuspensionPermits::new(settings.suspended_calls_per_user, settings.suspended_calls);
         let shared = Shared {
             calls: SuspendedCalls::new(Arc::clone(&random), limits, wait, end.clone()),
-            sealer: Sealer::new(state_key, random, clock, wait),
+            sealer: Sealer::new((state_key, replica), random, clock, wait),
             deferred: Deferred::new(end),
         };
         Arc::new(Self { shared: Arc::new(shared), tracker, closed })

@@ -33,8 +33,8 @@ use super::{
 };
 use crate::{
     mcp::observer::Observer,
-    model::{Binding, Caller, Endpoint, SessionId, status::SessionStatus},
-    storage::Storage,
+    model::{Binding, Caller, Endpoint, ReplicaNumber, SessionId, status::SessionStatus},
+    storage::{Storage, StorageError, mcp_sessions::McpSession},
     support::{Clock, Digest, Random, Timestamp},
 };
 
@@ -53,6 +53,8 @@ pub struct Deps {
     pub random: Arc<dyn Random>,
     /// The observer of each session, and of each listen without one, that ended.
     pub observer: Observer,
+    /// This replica.
+    pub replica: ReplicaNumber,
 }
 
 /// The sessions of all clients.
@@ -73,7 +75,7 @@ impl Sessions {
     /// No sessions in memory yet. What is written to the store is written on tasks of `tracker`.
     pub(crate) fn new(deps: Deps, settings: FrontendSettings, tracker: TaskTracker) -> Self {
         let (table, closed) = (SessionTable::default(), CancellationToken::new());
-        let rows = Rows::new(deps.storage.clone(), tracker);
+        let rows = Rows::new((deps.storage.clone(), deps.replica), tracker);
         let lookups = Lookups::new(settings.sessions_per_caller.saturating_mul(LOOKUPS_PER_SESSION));
         Self { table, deps, settings, closed, rows, lookups }
     }
@@ -91,7 +93,7 @@ impl Sessions {
         endpoint: Endpoint,
         owner: Arc<Caller>,
     ) -> Result<Arc<Session>, LimitReached> {
-        let id = SessionId::new(self.deps.random.token());
+        let id = SessionId::new(self.deps.replica.mark(self.deps.random.token()));
         let session = self.build(SessionOrigin { id, endpoint, owner, created: self.now() }, queue);
         self.admit(&session).await?;
         Ok(session)
@@ -105,7 +107,7 @@ impl Sessions {
     /// Writes the session's row, after its client sent `initialize`. A session whose row cannot be written lives until the
     /// process ends.
     pub(crate) async fn store(&self, session: &Session) {
-        let Some(row) = record::row(session).filter(|_| has_row(session)) else { return };
+        let Some(row) = record::row(session, self.deps.replica).filter(|_| has_row(session)) else { return };
         session.set_stored();
         match self.rows.add(row, &session.ended).await {
             Ok(()) | Err(WriteError::Ended) => {}
@@ -189,10 +191,7 @@ impl Sessions {
         if self.rows.has_ended(&digest) {
             return Err(LookupError::Unknown);
         }
-        let row = self.deps.storage.mcp_sessions().lookup(&digest).await.map_err(|error| {
-            tracing::error!(%error, "sessions cannot be looked up");
-            LookupError::Unavailable
-        })?;
+        let row = self.row(&digest).await?;
         let now = self.now();
         let row = row.filter(|row| now.since(row.state.last_seen) < self.settings.session_idle);
         let row = row.ok_or(LookupError::Unknown)?;
@@ -200,6 +199,7 @@ impl Sessions {
         if origin.endpoint != *endpoint {
             return Err(LookupError::Unknown);
         }
+        let row = self.owned(row).await?;
         let queue = self.queue(origin.endpoint.binding);
         let session = self.build(origin, queue);
         record::restore(&session, &row, &self.settings);
@@ -209,6 +209,26 @@ impl Sessions {
         drop(permit);
         tracing::info!(session = ?session.id, "a session of the process before this one continues");
         Ok(session)
+    }
+
+    async fn row(&self, digest: &Digest) -> Result<Option<McpSession>, LookupError> {
+        self.deps.storage.mcp_sessions().lookup(digest).await.map_err(|error| unavailable(&error))
+    }
+
+    /// The row, once this replica has the session: it succeeds the one that had it if that is gone.
+    async fn owned(&self, row: McpSession) -> Result<McpSession, LookupError> {
+        let replica = self.deps.replica;
+        if row.owner == replica {
+            return Ok(row);
+        }
+        let succeeded = self.deps.storage.mcp_sessions().succeed(&row.digest, row.owner, replica).await;
+        metrics::counter!("lockkeeper_sessions_succeeded_total")
+            .increment(u64::from(succeeded.map_err(|error| unavailable(&error))?));
+        // the owner may have written until it was gone, or another may have been first
+        match self.row(&row.digest).await?.ok_or(LookupError::Unknown)? {
+            row if row.owner == replica => Ok(row),
+            row => Err(LookupError::Elsewhere(row.owner)),
+        }
     }
 
     fn build(&self, origin: SessionOrigin, queue: Arc<ReplayBuffer>) -> Arc<Session> {
@@ -235,6 +255,11 @@ fn limits(settings: &FrontendSettings, binding: Binding) -> Limits {
     }
     let replay = Bounds { messages: settings.replay_messages, bytes: settings.replay_bytes };
     Limits::Standalone { waiting, streams: settings.streams_per_session, replay, overflow: Overflow::CloseStream }
+}
+
+fn unavailable(error: &StorageError) -> LookupError {
+    tracing::error!(%error, "sessions cannot be looked up");
+    LookupError::Unavailable
 }
 
 /// Returns `true` if sessions of this kind have rows.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::{
     mcp::Server,
-    model::{BackendId, Endpoint, Target},
+    model::{BackendId, Endpoint, ReplicaNumber, Target},
     resource::Authorized,
     support::Clock,
 };
@@ -33,6 +34,8 @@ pub(crate) struct FrontendState {
     pub(crate) tracker: TaskTracker,
     /// Cancelled when all streams have to end.
     pub(crate) drained: CancellationToken,
+    /// This replica.
+    pub(crate) replica: ReplicaNumber,
 }
 
 /// The sender of a message, and the endpoint that it was sent to.
@@ -84,6 +87,7 @@ impl FrontendState {
             routes: ArcSwap::from_pointee(routes),
             requests: StatelessRequests::new(&settings, deps.observer.clone()),
             clock: Arc::clone(&deps.clock),
+            replica: deps.replica,
             sessions: Sessions::new(deps, settings.clone(), tracker.clone()),
             settings,
             tracker,
@@ -93,6 +97,11 @@ impl FrontendState {
 }
 
 impl FrontendState {
+    /// The body of a request, for another replica that may have to answer it; `None` if there are no others.
+    pub(crate) fn kept(&self, body: &Bytes) -> Option<Bytes> {
+        (self.replica != ReplicaNumber::SOLE).then(|| body.clone())
+    }
+
     /// The servers at an endpoint; `None` if there is no such endpoint.
     pub(crate) fn servers_at(&self, target: &Target) -> Option<Arc<EndpointServers>> {
         self.routes.load().at(target).map(Arc::clone)

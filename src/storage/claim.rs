@@ -7,7 +7,16 @@ use super::{
     database::{Engine, StorageError},
 };
 
-/// Use of a database by one gateway alone; commands may use it meanwhile. Ends on drop.
+/// Who may use a database beside the one that claims it. Commands may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimKind {
+    /// No other gateway.
+    Alone,
+    /// Other replicas.
+    WithReplicas,
+}
+
+/// Use of a database by one gateway alone, or by replicas. Ends on drop.
 #[derive(Debug)]
 pub struct DatabaseClaim {
     /// The connection that holds the lock; none for a file, which the lock of its folder protects.
@@ -15,13 +24,16 @@ pub struct DatabaseClaim {
 }
 
 impl Storage {
-    /// Claims the database. Waits up to 5 s for another gateway that ends; `None` if it does not.
-    pub async fn claim(&self) -> Result<Option<DatabaseClaim>, StorageError> {
+    /// Claims the database. Waits up to 5 s for a gateway that ends and may not be there; `None` if it does not.
+    pub async fn claim(&self, kind: ClaimKind) -> Result<Option<DatabaseClaim>, StorageError> {
         if self.database.engine == Engine::Sqlite {
             return Ok(Some(DatabaseClaim { _connection: None }));
         }
         let mut connection = self.database.pool.acquire().await?.detach();
-        let lock = "SELECT 1 FROM pg_advisory_lock(7211, hashtext(current_schema()))";
+        let lock = match kind {
+            ClaimKind::Alone => "SELECT 1 FROM pg_advisory_lock(7211, hashtext(current_schema()))",
+            ClaimKind::WithReplicas => "SELECT 1 FROM pg_advisory_lock_shared(7211, hashtext(current_schema()))",
+        };
         match sqlx::query(lock).execute(&mut connection).await.map_err(StorageError::from) {
             Ok(_) => Ok(Some(DatabaseClaim { _connection: Some(connection) })),
             Err(error) if error.is_busy() => Ok(None),

@@ -4,7 +4,7 @@ use sqlx::{AnyConnection, Row as _, any::AnyRow};
 
 use super::database::{Database, StorageError};
 use crate::{
-    model::{ClientId, KeyId, UserId},
+    model::{ClientId, KeyId, ReplicaNumber, UserId},
     support::{Digest, Timestamp},
 };
 
@@ -31,6 +31,8 @@ pub struct McpSession {
     pub state: McpSessionState,
     /// Time of opening.
     pub created: Timestamp,
+    /// The replica that has it.
+    pub owner: ReplicaNumber,
 }
 
 /// State of a session that changes.
@@ -53,25 +55,32 @@ pub enum McpSessionWrite {
     Add(Box<McpSession>),
     /// Updates a session. Does nothing if there is no row.
     Change(Digest, McpSessionState),
+    /// Leaves a session to whoever needs it next.
+    GiveUp(Digest),
     /// Deletes a session, if there is a row.
     Delete(Digest),
 }
 
 /// MCP sessions of clients.
 #[derive(Debug, Clone, Copy)]
-pub struct McpSessionTable<'a>(pub(super) &'a Database);
+pub struct McpSessionTable<'a> {
+    /// Connections whose commits do not wait for the disk.
+    pub(super) relaxed: &'a Database,
+    /// Connections whose commits do.
+    pub(super) durable: &'a Database,
+}
 
 impl McpSessionTable<'_> {
-    /// Applies the writes in order, in one transaction.
-    pub async fn write(&self, writes: &[McpSessionWrite]) -> Result<(), StorageError> {
+    /// Applies the writes of a replica in order, in one transaction. Sessions that another replica has stay as they are.
+    pub async fn write(&self, writes: &[McpSessionWrite], by: ReplicaNumber) -> Result<(), StorageError> {
         match writes {
             [] => Ok(()),
             // one statement is a transaction of its own, and three times as cheap as one between BEGIN and COMMIT
-            [write] => run(write, &mut *self.0.pool.acquire().await?).await,
+            [write] => run(write, by, &mut *self.relaxed.pool.acquire().await?).await,
             writes => {
-                let mut transaction = self.0.batch().await?;
+                let mut transaction = self.relaxed.batch().await?;
                 for write in writes {
-                    run(write, &mut transaction).await?;
+                    run(write, by, &mut transaction).await?;
                 }
                 Ok(transaction.commit().await?)
             }
@@ -82,9 +91,23 @@ impl McpSessionTable<'_> {
     pub async fn lookup(&self, digest: &Digest) -> Result<Option<McpSession>, StorageError> {
         let row = sqlx::query("SELECT * FROM mcp_sessions WHERE digest = $1")
             .bind(digest.as_bytes().as_slice())
-            .fetch_optional(&self.0.pool)
+            .fetch_optional(&self.relaxed.pool)
             .await?;
         row.as_ref().map(read).transpose()
+    }
+
+    /// Gives a session of `from`, which is no replica any more, to `to`; `false` if another has it by now.
+    pub async fn succeed(&self, digest: &Digest, from: ReplicaNumber, to: ReplicaNumber) -> Result<bool, StorageError> {
+        let done = sqlx::query(
+            "UPDATE mcp_sessions SET owner = $1 WHERE digest = $2 AND owner = $3
+             AND NOT EXISTS (SELECT 1 FROM replicas WHERE number = $3)",
+        )
+        .bind(to.get())
+        .bind(digest.as_bytes().as_slice())
+        .bind(from.get())
+        .execute(&self.durable.pool)
+        .await?;
+        Ok(done.rows_affected() > 0)
     }
 
     /// Deletes sessions last seen before `idle_since`, and sessions without `notifications/initialized` last seen
@@ -94,32 +117,42 @@ impl McpSessionTable<'_> {
             sqlx::query("DELETE FROM mcp_sessions WHERE last_seen <= $1 OR (initialized = 0 AND last_seen <= $2)")
                 .bind(idle_since.as_millis())
                 .bind(unready_since.as_millis())
-                .execute(&self.0.pool)
+                .execute(&self.relaxed.pool)
                 .await?;
         Ok(done.rows_affected())
     }
 }
 
-async fn run(write: &McpSessionWrite, connection: &mut AnyConnection) -> Result<(), StorageError> {
+async fn run(write: &McpSessionWrite, by: ReplicaNumber, connection: &mut AnyConnection) -> Result<(), StorageError> {
     match write {
         McpSessionWrite::Add(session) => add(session, connection).await,
         McpSessionWrite::Change(digest, state) => {
             sqlx::query(
                 "UPDATE mcp_sessions SET log_level = $1, subscriptions = $2, initialized = $3, last_seen = $4
-                 WHERE digest = $5",
+                 WHERE digest = $5 AND owner = $6",
             )
             .bind(&state.log_level)
             .bind(list(&state.subscriptions))
             .bind(i64::from(state.initialized))
             .bind(state.last_seen.as_millis())
             .bind(digest.as_bytes().as_slice())
+            .bind(by.get())
             .execute(connection)
             .await?;
             Ok(())
         }
-        McpSessionWrite::Delete(digest) => {
-            sqlx::query("DELETE FROM mcp_sessions WHERE digest = $1")
+        McpSessionWrite::GiveUp(digest) => {
+            sqlx::query("UPDATE mcp_sessions SET owner = 0 WHERE digest = $1 AND owner = $2")
                 .bind(digest.as_bytes().as_slice())
+                .bind(by.get())
+                .execute(connection)
+                .await?;
+            Ok(())
+        }
+        McpSessionWrite::Delete(digest) => {
+            sqlx::query("DELETE FROM mcp_sessions WHERE digest = $1 AND owner = $2")
+                .bind(digest.as_bytes().as_slice())
+                .bind(by.get())
                 .execute(connection)
                 .await?;
             Ok(())
@@ -130,8 +163,8 @@ async fn run(write: &McpSessionWrite, connection: &mut AnyConnection) -> Result<
 async fn add(session: &McpSession, connection: &mut AnyConnection) -> Result<(), StorageError> {
     sqlx::query(
         "INSERT INTO mcp_sessions (digest, user_id, client, key, endpoint, revision, implementation, capabilities, \
-         log_level, subscriptions, initialized, created, last_seen)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+         log_level, subscriptions, initialized, created, last_seen, owner)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
     )
     .bind(session.digest.as_bytes().as_slice())
     .bind(session.user.as_str())
@@ -146,6 +179,7 @@ async fn add(session: &McpSession, connection: &mut AnyConnection) -> Result<(),
     .bind(i64::from(session.state.initialized))
     .bind(session.created.as_millis())
     .bind(session.state.last_seen.as_millis())
+    .bind(session.owner.get())
     .execute(connection)
     .await?;
     Ok(())
@@ -177,6 +211,7 @@ fn read(row: &AnyRow) -> Result<McpSession, StorageError> {
             last_seen: Timestamp::from_millis(row.try_get("last_seen")?),
         },
         created: Timestamp::from_millis(row.try_get("created")?),
+        owner: ReplicaNumber::new(row.try_get("owner")?),
     })
 }
 
@@ -185,7 +220,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::storage::Storage;
+    use crate::{model::ReplicaAddress, storage::Storage};
 
     fn session(id: &str, seen: Timestamp) -> McpSession {
         McpSession {
@@ -199,23 +234,26 @@ mod tests {
             capabilities: b"{\"roots\":{}}".to_vec(),
             state: McpSessionState { log_level: None, subscriptions: Vec::new(), initialized: false, last_seen: seen },
             created: seen,
+            owner: ReplicaNumber::SOLE,
         }
     }
+
+    const SOLE: ReplicaNumber = ReplicaNumber::SOLE;
 
     #[tokio::test]
     async fn a_session_is_read_back_as_it_was_written_and_changed() {
         let storage = Storage::empty().await;
         let start = Timestamp::from_seconds(100);
         let mut one = session("one", start);
-        storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(one.clone()))]).await.unwrap();
+        storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(one.clone()))], SOLE).await.unwrap();
         assert_eq!(storage.mcp_sessions().lookup(&one.digest).await.unwrap().as_ref(), Some(&one));
         let later = start + Duration::from_secs(5);
         let subscriptions = vec!["file:///a \"b\"".to_owned()];
         let log_level = Some("error".to_owned());
         one.state = McpSessionState { log_level, subscriptions, initialized: true, last_seen: later };
-        storage.mcp_sessions().write(&[McpSessionWrite::Change(one.digest, one.state.clone())]).await.unwrap();
+        storage.mcp_sessions().write(&[McpSessionWrite::Change(one.digest, one.state.clone())], SOLE).await.unwrap();
         assert_eq!(storage.mcp_sessions().lookup(&one.digest).await.unwrap().as_ref(), Some(&one));
-        storage.mcp_sessions().write(&[McpSessionWrite::Delete(one.digest)]).await.unwrap();
+        storage.mcp_sessions().write(&[McpSessionWrite::Delete(one.digest)], SOLE).await.unwrap();
         assert_eq!(storage.mcp_sessions().lookup(&one.digest).await.unwrap(), None);
     }
 
@@ -223,11 +261,15 @@ mod tests {
     async fn several_writes_are_all_applied_or_none() {
         let storage = Storage::empty().await;
         let add = |id| McpSessionWrite::Add(Box::new(session(id, Timestamp::from_seconds(1))));
-        let error = storage.mcp_sessions().write(&[add("one"), add("two"), add("one")]).await.unwrap_err();
+        let error = storage.mcp_sessions().write(&[add("one"), add("two"), add("one")], SOLE).await.unwrap_err();
         assert!(error.is_constraint() && !error.is_busy());
         let there = storage.mcp_sessions().lookup(&Digest::sha256("two")).await.unwrap();
         assert_eq!(there, None);
-        storage.mcp_sessions().write(&[add("one"), McpSessionWrite::Delete(Digest::sha256("one"))]).await.unwrap();
+        storage
+            .mcp_sessions()
+            .write(&[add("one"), McpSessionWrite::Delete(Digest::sha256("one"))], SOLE)
+            .await
+            .unwrap();
         assert_eq!(storage.mcp_sessions().lookup(&Digest::sha256("one")).await.unwrap(), None);
     }
 
@@ -238,12 +280,33 @@ mod tests {
         let mut ready = session("ready", at(50));
         ready.state.initialized = true;
         for row in [session("idle", at(10)), session("unready", at(50)), session("fresh", at(90)), ready] {
-            storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(row))]).await.unwrap();
+            storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(row))], SOLE).await.unwrap();
         }
         assert_eq!(storage.mcp_sessions().delete_idle(at(20), at(60)).await.unwrap(), 2);
         for (id, there) in [("idle", false), ("unready", false), ("fresh", true), ("ready", true)] {
             let found = storage.mcp_sessions().lookup(&Digest::sha256(id)).await.unwrap();
             assert_eq!(found.is_some(), there, "{id}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_session_has_one_owner_which_alone_writes_and_which_one_replica_succeeds() {
+        let storage = Storage::empty().await;
+        let address = ReplicaAddress::parse("10.0.0.5:8701").unwrap();
+        let join = async || storage.replicas().join(&address, b"key", Duration::from_mins(10)).await.unwrap();
+        let (one, two, three) = (join().await, join().await, join().await);
+        let mut row = McpSession { owner: one, ..session("s", Timestamp::from_seconds(1)) };
+        let table = storage.mcp_sessions();
+        table.write(&[McpSessionWrite::Add(Box::new(row.clone()))], one).await.unwrap();
+        assert!(!table.succeed(&row.digest, one, two).await.unwrap(), "its owner is there");
+        storage.replicas().leave(one).await.unwrap();
+        assert!(table.succeed(&row.digest, one, two).await.unwrap());
+        assert!(!table.succeed(&row.digest, one, three).await.unwrap(), "another was first");
+        // the owner that was does not know yet
+        let state = McpSessionState { initialized: true, ..row.state.clone() };
+        let late = [McpSessionWrite::Change(row.digest, state), McpSessionWrite::Delete(row.digest)];
+        table.write(&late, one).await.unwrap();
+        row.owner = two;
+        assert_eq!(table.lookup(&row.digest).await.unwrap(), Some(row));
     }
 }

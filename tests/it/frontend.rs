@@ -38,7 +38,7 @@ use lockkeeper::{
         listen::Filter,
         observer::{LifecycleEvent, Observer},
     },
-    model::{BackendId, Caller, ClientId, Requester, Target, UserId},
+    model::{BackendId, Caller, ClientId, ReplicaNumber, Requester, Target, UserId},
     resource::{Authorized, StreamLease},
     storage::Storage,
     support::{ManualClock, SealingKey, SeededRandom},
@@ -135,6 +135,7 @@ impl World {
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom::new(seed + 100)),
             state_key: SealingKey::new([7; 32]),
+            replica: ReplicaNumber::SOLE,
         };
         let crossing = Crossing::new(&crossing, deps);
         let around = |target, server: Arc<Scripted>, behind| {
@@ -153,6 +154,7 @@ impl World {
             storage: storage.clone(),
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom::new(seed)),
+            replica: ReplicaNumber::SOLE,
             observer: Observer::new(move |event| {
                 if let LifecycleEvent::RequesterEnded(requester) = event {
                     told.lock().push(requester.clone());

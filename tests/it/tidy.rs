@@ -33,6 +33,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("openid", &["fetch"]),
     ("upstream", &["audit", "fetch", "oauth_client", "storage", "vault"]),
     ("doctor", &["fetch", "oauth_client"]),
+    ("replicas", &["listener", "storage"]),
     ("resource", &["audit", "oauth"]),
     ("web", &["audit", "oauth", "openid", "storage", "upstream"]),
     ("http", &["listener"]),
@@ -49,7 +50,10 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("sqlx::", &["storage"]),
     ("std::env::var", &["config"]),
     ("target: \"audit\"", &["audit"]),
-    ("crate::storage", &["frontend/sessions", "audit", "vault", "oauth", "upstream", "web", "app", "cli", "storage"]),
+    (
+        "crate::storage",
+        &["frontend/sessions", "audit", "vault", "oauth", "upstream", "replicas", "web", "app", "cli", "storage"],
+    ),
 ];
 
 /// Files of `backend` that may use eras and single versions: handshake, detection, the two protocols, and their

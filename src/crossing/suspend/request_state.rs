@@ -1,12 +1,12 @@
 //! Request state: an opaque text that a client of 2026-07-28 carries from one request to the next (`translation` 4b.5,
 //! section 5). It is `gw1.` and a ciphertext under a key of the store, so any process on the store can open it, and
-//! nothing is stored. It is bound to the caller, the endpoint, the request and a time. Knows nothing of its use.
+//! nothing is stored; that of a suspended call ends with the number of its replica, for which others look. It is bound to the caller, the endpoint, the request and a time. Knows nothing of its use.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{
     mcp::{ErrorObject, Method, Payload, meta},
-    model::{BackendId, Caller, ClientId, KeyId, Target},
+    model::{BackendId, Caller, ClientId, KeyId, ReplicaNumber, Target},
     support::{Clock, Digest, Random, SealingKey, Timestamp},
 };
 
@@ -21,6 +21,8 @@ pub(super) struct Sealer {
     clock: Arc<dyn Clock>,
     /// Lifetime of a sealed state.
     lifetime: Duration,
+    /// This replica, which the states of its suspended calls name.
+    replica: ReplicaNumber,
 }
 
 /// A state before sealing.
@@ -58,15 +60,23 @@ pub(super) struct StateBinding(Digest);
 
 impl Sealer {
     /// Creates a sealer of states with this `lifetime`.
-    pub(super) fn new(key: SealingKey, random: Arc<dyn Random>, clock: Arc<dyn Clock>, lifetime: Duration) -> Self {
-        Self { key, random, clock, lifetime }
+    pub(super) fn new(
+        (key, replica): (SealingKey, ReplicaNumber),
+        random: Arc<dyn Random>,
+        clock: Arc<dyn Clock>,
+        lifetime: Duration,
+    ) -> Self {
+        Self { key, random, clock, lifetime, replica }
     }
 
     /// The sealed `state`; `None` if it would be longer than 64 KiB.
     pub(super) fn seal(&self, state: &State, binding: &StateBinding) -> Option<String> {
         let until = self.clock.now() + self.lifetime;
         let sealed = self.key.seal_text(&state.encode(until), binding.0.as_bytes(), &*self.random).ok()?;
-        let text = format!("{PREFIX}{sealed}");
+        let text = match state {
+            State::Suspended(_) => self.replica.mark(format!("{PREFIX}{sealed}")),
+            State::OfServer(_) => format!("{PREFIX}{sealed}"),
+        };
         (text.len() <= MAX_LENGTH).then_some(text)
     }
 
@@ -81,9 +91,14 @@ impl Sealer {
 
     fn opened(&self, text: &str, binding: &StateBinding) -> Option<State> {
         let text = text.strip_prefix(PREFIX).filter(|_| text.len() <= MAX_LENGTH)?;
+        let (text, named) = ReplicaNumber::unmark(text);
         let plain = self.key.open_text(text, binding.0.as_bytes()).ok()?;
         let (state, until) = State::decode(&plain)?;
-        (self.clock.now() < until).then_some(state)
+        let expected = match state {
+            State::Suspended(_) => self.replica,
+            State::OfServer(_) => ReplicaNumber::SOLE,
+        };
+        (self.clock.now() < until && named == expected).then_some(state)
     }
 }
 
@@ -167,7 +182,12 @@ mod tests {
 
     fn sealer(key: u8, clock: &Arc<ManualClock>) -> Sealer {
         let random = Arc::new(SeededRandom::new(u64::from(key)));
-        Sealer::new(SealingKey::new([key; 32]), random, Arc::clone(clock) as _, Duration::from_mins(10))
+        Sealer::new(
+            (SealingKey::new([key; 32]), ReplicaNumber::SOLE),
+            random,
+            Arc::clone(clock) as _,
+            Duration::from_mins(10),
+        )
     }
 
     fn caller(user: &str, client: Option<&str>, key: &str) -> Caller {

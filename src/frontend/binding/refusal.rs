@@ -4,6 +4,7 @@ use axum::{
     body::Body,
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
 use crate::{
@@ -12,6 +13,7 @@ use crate::{
         sessions::{LimitReached, LookupError},
     },
     mcp::{ErrorObject, Message, RequestId, Revision, jsonrpc::Malformed, revision::Feature},
+    model::{OwnedElsewhere, ReplicaNumber},
     wire::headers,
 };
 
@@ -24,6 +26,8 @@ pub(crate) struct RequestRefusal {
     /// The version that decides the form of an error without id.
     revision: Option<Revision>,
     hint: Option<Hint>,
+    /// Set if another replica can answer it.
+    elsewhere: Option<OwnedElsewhere>,
 }
 
 /// A header beside the error.
@@ -36,7 +40,7 @@ enum Hint {
 impl RequestRefusal {
     /// Refuses with this status, code and message.
     pub(crate) fn new(status: StatusCode, code: i64, message: &str) -> Self {
-        Self { status, error: ErrorObject::new(code, message), id: None, revision: None, hint: None }
+        Self { status, error: ErrorObject::new(code, message), id: None, revision: None, hint: None, elsewhere: None }
     }
 
     /// Refuses a request without a session with this error, under the status of its code (`translation` 2.2).
@@ -45,7 +49,7 @@ impl RequestRefusal {
             ErrorObject::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
             _ => StatusCode::BAD_REQUEST,
         };
-        Self { status, error, id: Some(id), revision: Some(Revision::NEWEST), hint: None }
+        Self { status, error, id: Some(id), revision: Some(Revision::NEWEST), hint: None, elsewhere: None }
     }
 
     /// 400 with `-32600`.
@@ -70,7 +74,7 @@ impl RequestRefusal {
     /// 400 for a batch that is invalid in its session.
     pub(crate) fn batch(refused: RefusedBatch) -> Self {
         let RefusedBatch { error, id } = refused;
-        Self { status: StatusCode::BAD_REQUEST, error, id, revision: None, hint: None }
+        Self { status: StatusCode::BAD_REQUEST, error, id, revision: None, hint: None, elsewhere: None }
     }
 
     /// 406: the client does not accept both forms of an answer.
@@ -122,6 +126,7 @@ impl RequestRefusal {
                 ErrorObject::INVALID_REQUEST,
                 "Session not found: it ended or never was; send initialize without a session id to open a new one",
             ),
+            LookupError::Elsewhere(owner) => Self::elsewhere(owner),
             LookupError::Unavailable => Self::retry(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Service Unavailable: sessions cannot be looked up at the moment; try again",
@@ -132,6 +137,21 @@ impl RequestRefusal {
             ),
             LookupError::Limit(full) => Self::full(full),
         }
+    }
+
+    /// 421 for a request that another replica has to answer: the client gets this only if that cannot be reached.
+    pub(crate) fn elsewhere(owner: ReplicaNumber) -> Self {
+        let message = "Misdirected Request: another replica of this gateway has the session or the call; try again";
+        let refusal = Self::retry(StatusCode::MISDIRECTED_REQUEST, message);
+        Self { elsewhere: Some(OwnedElsewhere { owner, body: Bytes::new() }), ..refusal }
+    }
+
+    /// Keeps the body of the request for the replica that has to answer it.
+    pub(crate) fn with_body(mut self, body: Option<Bytes>) -> Self {
+        if let (Some(elsewhere), Some(body)) = (&mut self.elsewhere, body) {
+            elsewhere.body = body;
+        }
+        self
     }
 
     /// 400: the stream of `Last-Event-ID` ended too long ago. On a silent stream, the client would wait for an answer that
@@ -178,8 +198,8 @@ impl RequestRefusal {
 }
 
 impl IntoResponse for RequestRefusal {
-    fn into_response(self) -> Response {
-        let (status, hint) = (self.status, self.hint);
+    fn into_response(mut self) -> Response {
+        let (status, hint, elsewhere) = (self.status, self.hint, self.elsewhere.take());
         let mut response = Response::new(Body::from(self.into_message().encode()));
         *response.status_mut() = status;
         let fields = response.headers_mut();
@@ -188,6 +208,9 @@ impl IntoResponse for RequestRefusal {
             Some(Hint::AllowPost) => drop(fields.insert(header::ALLOW, HeaderValue::from_static("POST"))),
             Some(Hint::RetryAfter) => drop(fields.insert(header::RETRY_AFTER, HeaderValue::from_static("30"))),
             None => {}
+        }
+        if let Some(elsewhere) = elsewhere {
+            response.extensions_mut().insert(elsewhere);
         }
         response
     }

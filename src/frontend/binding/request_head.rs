@@ -22,7 +22,7 @@ use crate::{
         jsonrpc::{Frame, Malformed},
         meta,
     },
-    model::{Binding, Endpoint, Serves},
+    model::{Binding, Endpoint, ReplicaNumber, RequestPlace, Serves},
     resource::Authorized,
     wire::{body, headers, sse},
 };
@@ -38,6 +38,8 @@ pub(crate) struct RequestHead {
     pub(crate) version: VersionHeader,
     /// The version in the header, if the gateway speaks it.
     pub(crate) revision: Option<Revision>,
+    /// Where it may be answered.
+    pub(super) place: RequestPlace,
 }
 
 /// The value of `MCP-Protocol-Version`.
@@ -91,6 +93,7 @@ impl RequestHead {
             Some(revision) if Revision::LEGACY.contains(&revision) => VersionHeader::Legacy,
             Some(_) => VersionHeader::Modern,
         };
+        let place = parts.extensions.get().copied().unwrap_or_default();
         let endpoint = match parts.uri.path() {
             "/messages" => Some(Endpoint { binding: Binding::Sse, ..Endpoint::MERGED }),
             path => Endpoint::from_path(path),
@@ -104,6 +107,7 @@ impl RequestHead {
             headers: std::mem::take(&mut parts.headers),
             version,
             revision,
+            place,
         })
     }
 
@@ -141,6 +145,16 @@ impl RequestHead {
             return Ok(());
         }
         Err(RequestRefusal::not_acceptable("text/event-stream"))
+    }
+
+    /// The replica that holds the suspended call of this request, if that is another one.
+    pub(super) fn owner_elsewhere(&self, state: &FrontendState, request: &EnvelopedRequest) -> Option<ReplicaNumber> {
+        if state.replica == ReplicaNumber::SOLE || self.place != RequestPlace::Anywhere {
+            return None;
+        }
+        let request_state = request.params.member("requestState").and_then(json::unquoted)?;
+        let (_, named) = ReplicaNumber::unmark(&request_state);
+        (named != ReplicaNumber::SOLE && named != state.replica).then_some(named)
     }
 
     /// The session that the request names.

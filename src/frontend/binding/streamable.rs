@@ -35,7 +35,7 @@ use crate::{
         jsonrpc::{Frame, Malformed},
         revision::Feature,
     },
-    model::Serves,
+    model::{RequestPlace, Serves},
     resource::Authorized,
     wire::headers,
 };
@@ -83,8 +83,14 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Re
     head.check_post()?;
     let (eras, version) = (state.settings.serves, head.version);
     let body = read(state, body).await?;
+    let kept = state.kept(&body);
     let frame = match look_into(body, move |body| choose(eras, version, parse(body))).await? {
-        Semantics::Request(request) => return stateless::serve(state, head, request).await,
+        Semantics::Request(request) => {
+            if let Some(owner) = head.owner_elsewhere(state, &request) {
+                return Err(RequestRefusal::elsewhere(owner).with_body(kept));
+            }
+            return stateless::serve(state, head, request).await;
+        }
         Semantics::Notification(..) => return Ok(response::accepted()),
         Semantics::Session(frame) => frame,
     };
@@ -93,7 +99,7 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Re
         // boxed, so that the future of every call does not have to hold it
         return Box::pin(open(state, head, frame)).await;
     };
-    let session = find(state, head, id).await?;
+    let session = find(state, head, id).await.map_err(|refusal| refusal.with_body(kept))?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     if session.take_restored() {
         Box::pin(inbound.restore_settings()).await;
@@ -212,6 +218,9 @@ async fn named(state: &FrontendState, head: &RequestHead) -> Result<Arc<Session>
 }
 
 async fn find(state: &FrontendState, head: &RequestHead, id: &str) -> Result<Arc<Session>, RequestRefusal> {
+    if head.place == RequestPlace::Carried && state.drained.is_cancelled() && state.sessions.give_up(id).await {
+        return Err(RequestRefusal::elsewhere(state.replica));
+    }
     state.sessions.find(id, &head.sender.endpoint, &head.sender.admission.caller).await.map_err(RequestRefusal::missing)
 }
 

@@ -42,6 +42,21 @@ impl Sessions {
         }
     }
 
+    /// Gives a session up, for another replica to succeed this one; `false` if it has running calls.
+    pub(crate) async fn give_up(&self, id: &str) -> bool {
+        let Some(session) = self.in_memory(id) else { return true };
+        if !session.calls.is_empty() {
+            return false;
+        }
+        if self.table.remove(&session, || {}) {
+            self.after_removal(&session);
+            if let Err(error) = self.rows.give_up(record::change(&session)).await {
+                tracing::warn!(%error, "a session goes on elsewhere only when this replica has left");
+            }
+        }
+        true
+    }
+
     /// Ends all calls and streams; the sessions themselves stay in the store.
     pub(crate) fn close(&self) {
         self.closed.cancel();

@@ -1,10 +1,14 @@
 //! The errors of opening and of looking up a session. Knows nothing of how they are answered.
 
+use crate::model::ReplicaNumber;
+
 /// A session that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LookupError {
     /// No session has this id, or it ended, or it is another caller's: the answer does not tell which.
     Unknown,
+    /// Another replica has it.
+    Elsewhere(ReplicaNumber),
     /// The store cannot be read.
     Unavailable,
     /// Too many look-ups of the caller wait already.

@@ -10,13 +10,13 @@ use crate::{
         session::{Session, SessionOrigin},
     },
     mcp::{Capabilities, ClientInfo, Level, Revision},
-    model::{Caller, Endpoint, Rights, SessionId, status::SessionStatus},
+    model::{Caller, Endpoint, ReplicaNumber, Rights, SessionId, status::SessionStatus},
     storage::mcp_sessions::{McpSession, McpSessionState},
     support::{Digest, Timestamp},
 };
 
-/// The row of a session; `None` before its client sent `initialize`.
-pub(super) fn row(session: &Session) -> Option<McpSession> {
+/// The row of a session that this replica has; `None` before its client sent `initialize`.
+pub(super) fn row(session: &Session, owner: ReplicaNumber) -> Option<McpSession> {
     let client = session.client()?;
     let (digest, state) = change(session);
     Some(McpSession {
@@ -30,6 +30,7 @@ pub(super) fn row(session: &Session) -> Option<McpSession> {
         capabilities: client.capabilities.json().to_vec(),
         state,
         created: session.created,
+        owner,
     })
 }
 

@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    model::ReplicaNumber,
     storage::{
         self, Storage,
         mcp_sessions::{McpSession, McpSessionState, McpSessionWrite},
@@ -33,6 +34,8 @@ pub(super) struct Rows(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     storage: Storage,
+    /// This replica, which writes the rows of its own sessions alone.
+    replica: ReplicaNumber,
     /// Owns the transactions, which continue if the caller is dropped.
     tracker: TaskTracker,
     permits: Arc<Semaphore>,
@@ -77,10 +80,11 @@ pub(super) enum WriteError {
 
 impl Rows {
     /// Nothing waits. The transactions run on tasks of `tracker`.
-    pub(super) fn new(storage: Storage, tracker: TaskTracker) -> Self {
+    pub(super) fn new((storage, replica): (Storage, ReplicaNumber), tracker: TaskTracker) -> Self {
         let (waiting, transaction, ended) = (Mutex::default(), tokio::sync::Mutex::default(), DashSet::new());
         Self(Arc::new(Inner {
             storage,
+            replica,
             tracker,
             permits: Arc::new(Semaphore::new(MAX_WAITING)),
             waiting,
@@ -107,6 +111,14 @@ impl Rows {
     pub(super) async fn change(&self, changes: Vec<(Digest, McpSessionState)>) -> Result<(), WriteError> {
         let permit = self.permit().await?;
         let writes = changes.into_iter().map(|(digest, state)| McpSessionWrite::Change(digest, state)).collect();
+        let done = self.0.waiting.lock().add(writes, Some(permit));
+        self.commit(done).await
+    }
+
+    /// Writes the state of a session, and that nobody has it. Returns after the commit.
+    pub(super) async fn give_up(&self, (digest, state): (Digest, McpSessionState)) -> Result<(), WriteError> {
+        let permit = self.permit().await?;
+        let writes = vec![McpSessionWrite::Change(digest, state), McpSessionWrite::GiveUp(digest)];
         let done = self.0.waiting.lock().add(writes, Some(permit));
         self.commit(done).await
     }
@@ -159,11 +171,12 @@ impl Inner {
         let _transaction = self.transaction.lock().await;
         let groups = self.waiting.lock().take();
         let all: Vec<_> = groups.iter().flat_map(|group| group.writes.iter().cloned()).collect();
-        match self.storage.mcp_sessions().write(&all).await.map_err(Arc::new) {
+        match self.storage.mcp_sessions().write(&all, self.replica).await.map_err(Arc::new) {
             // one of them is at fault: each is tried alone, so that no other fails with it
             Err(error) if error.is_constraint() && groups.len() > 1 => {
                 for group in groups {
-                    let outcome = self.storage.mcp_sessions().write(&group.writes).await.map_err(Arc::new);
+                    let outcome = self.storage.mcp_sessions().write(&group.writes, self.replica).await;
+                    let outcome = outcome.map_err(Arc::new);
                     self.settle(group, outcome);
                 }
             }
@@ -229,12 +242,13 @@ mod tests {
             capabilities: b"{}".to_vec(),
             state: McpSessionState { log_level: None, subscriptions: Vec::new(), initialized: false, last_seen: seen },
             created: seen,
+            owner: ReplicaNumber::SOLE,
         }
     }
 
     async fn rows() -> (Rows, Storage) {
         let storage = Storage::empty().await;
-        (Rows::new(storage.clone(), TaskTracker::new()), storage)
+        (Rows::new((storage.clone(), ReplicaNumber::SOLE), TaskTracker::new()), storage)
     }
 
     async fn is_there(storage: &Storage, id: &str) -> bool {

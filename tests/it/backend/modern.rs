@@ -14,7 +14,7 @@ use http::Method as Verb;
 use lockkeeper::{
     crossing::{self, Crossing},
     mcp::{Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server},
-    model::{BackendSpec, EraChoice, Target},
+    model::{BackendSpec, EraChoice, ReplicaNumber, Target},
     support::{SealingKey, SeededRandom, SystemClock},
 };
 use parking_lot::Mutex;
@@ -348,6 +348,7 @@ async fn the_state_of_a_server_that_has_sessions_by_now_is_invalid() {
         clock: Arc::new(SystemClock),
         random: Arc::new(SeededRandom::new(1)),
         state_key: SealingKey::new([7; 32]),
+        replica: ReplicaNumber::SOLE,
     };
     let crossing = Crossing::new(&crossing::SuspensionLimits::default(), deps);
     let server = crossing.around_endpoint(Target::Merged, server);

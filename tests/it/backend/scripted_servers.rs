@@ -23,7 +23,7 @@ use lockkeeper::{
         BackendId, BackendSpec, Caller, EraChoice, KnownEra, RequestNumber, Requester, ServerAccess, SessionId,
         StdioSpec, TransportSpec, UserId,
     },
-    support::{Clock, Digest, ManualClock},
+    support::{Clock, Digest, Fence, ManualClock},
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -182,6 +182,7 @@ pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDep
         clock: Arc::new(ManualClock::default()),
         eras: Vec::new(),
         observer: Observer::none(),
+        fence: Fence::always_open(),
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         shutdown: CancellationToken::new(),
     };

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use lockkeeper::{oauth::MasterKeySource, storage::Storage};
+use lockkeeper::{
+    oauth::MasterKeySource,
+    storage::{ClaimKind, Storage},
+};
 use sqlx::{AnyPool, AssertSqlSafe, Row as _};
 
 use crate::support::oauth::Authority;
@@ -115,11 +118,11 @@ async fn content(path: &std::path::Path) -> BTreeMap<String, Vec<String>> {
 async fn one_gateway_has_the_database_until_it_ends() {
     let (url, _) = schema("claimed").await;
     let (first, second) = (Storage::connect(&url).await.unwrap(), Storage::connect(&url).await.unwrap());
-    let claim = first.claim().await.unwrap().unwrap();
-    assert!(second.claim().await.unwrap().is_none(), "it waits for 5 s");
+    let claim = first.claim(ClaimKind::Alone).await.unwrap().unwrap();
+    assert!(second.claim(ClaimKind::Alone).await.unwrap().is_none(), "it waits for 5 s");
     second.keys().list().await.unwrap();
     drop(claim);
-    assert!(second.claim().await.unwrap().is_some());
+    assert!(second.claim(ClaimKind::Alone).await.unwrap().is_some());
 }
 
 #[tokio::test]

@@ -1,0 +1,81 @@
+//! The parts of a gateway that run beside its requests, and their end. Knows nothing of how they are built.
+
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    call_path::{CallPath, end_lost},
+    known_servers::KnownServers,
+};
+use crate::{
+    model::SessionId, oauth::OAuth, replicas::Replicas, storage::Storage, telemetry::Telemetry, upstream::Upstream,
+};
+
+/// Background tasks that act on events.
+pub(super) struct Background {
+    pub(super) known_servers: KnownServers,
+    pub(super) lost: mpsc::Receiver<SessionId>,
+}
+
+/// The parts that run beside the requests and have to be ended.
+pub(super) struct Parts {
+    pub(super) storage: Storage,
+    pub(super) oauth: OAuth,
+    pub(super) upstream: Upstream,
+    pub(super) path: CallPath,
+    pub(super) telemetry: Telemetry,
+    /// The other replicas, if this is one of several.
+    pub(super) replicas: Option<Replicas>,
+    pub(super) tracker: TaskTracker,
+    /// Cancelled when the gateway is about to stop.
+    pub(super) leaving: CancellationToken,
+    pub(super) cancel: CancellationToken,
+    /// Cancelled when the backends have ended.
+    pub(super) ended: CancellationToken,
+}
+
+// === impl Parts ===
+
+impl Parts {
+    /// Starts the tasks beside the requests. The token is cancelled if this replica is deposed.
+    pub(super) fn watch(&self, background: Background) -> CancellationToken {
+        let Background { known_servers, lost } = background;
+        let (oauth, cancel) = (self.oauth.clone(), self.cancel.clone());
+        self.tracker.spawn(async move { oauth.watch_revocations(cancel).await });
+        let (upstream, cancel) = (self.upstream.clone(), self.cancel.clone());
+        self.tracker.spawn(async move { upstream.watch(cancel).await });
+        let (frontend, cancel) = (self.path.frontend.clone(), self.cancel.clone());
+        self.tracker.spawn(async move { frontend.run_reaper(cancel).await });
+        let lost = end_lost(self.path.frontend.clone(), lost);
+        let cancel = self.cancel.clone();
+        self.tracker.spawn(async move { cancel.run_until_cancelled(lost).await });
+        self.tracker.spawn(known_servers.run(self.ended.clone()));
+        self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
+        let deposed = CancellationToken::new();
+        if let Some(replicas) = self.replicas.clone() {
+            let (ended, deposed) = (self.ended.clone(), deposed.clone());
+            self.tracker.spawn(async move {
+                if replicas.keep(ended).await.is_err() {
+                    deposed.cancel();
+                }
+            });
+        }
+        deposed
+    }
+
+    /// Ends them in the reverse order of their creation.
+    pub(super) async fn end(self) {
+        if let Some(replicas) = &self.replicas {
+            replicas.stop();
+        }
+        self.path.end(&self.cancel).await;
+        self.ended.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+        if let Some(replicas) = &self.replicas {
+            replicas.leave().await;
+        }
+        self.storage.close().await;
+        tracing::info!("stopped");
+    }
+}

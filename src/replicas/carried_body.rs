@@ -1,0 +1,52 @@
+//! The body of an answer from another replica, which breaks off when that replica is gone: a peer that was stopped says
+//! nothing of it. Knows nothing of what it says.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures_util::{FutureExt as _, future::BoxFuture};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tokio_util::sync::CancellationToken;
+
+/// A body from another replica.
+pub(super) struct CarriedBody {
+    body: Incoming,
+    gone: BoxFuture<'static, ()>,
+}
+
+// === impl CarriedBody ===
+
+impl CarriedBody {
+    pub(super) fn new(body: Incoming, gone: &CancellationToken) -> Self {
+        Self { body, gone: gone.clone().cancelled_owned().boxed() }
+    }
+}
+
+impl HttpBody for CarriedBody {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        ready!(self.gone.poll_unpin(cx));
+        let reason = "the replica that answers is gone";
+        Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

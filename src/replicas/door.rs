@@ -1,0 +1,174 @@
+//! The listener for other replicas: whoever shows the key of one is let in, and its requests are served as if they had come
+//! to this replica. Knows nothing of MCP.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use axum::{
+    extract::{ConnectInfo, Request},
+    response::Response,
+};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use rustls::ServerConfig;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tower::Service;
+
+use super::{hop::CLIENT_IP, membership::Membership};
+use crate::{
+    listener::{Accept, Serve},
+    model::RequestPlace,
+};
+
+/// Maximum time of TLS and of the look at the key.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The listening socket for other replicas.
+#[derive(Debug)]
+pub struct ReplicaDoor {
+    listener: TcpListener,
+    entrance: Entrance,
+}
+
+/// What is checked of those who connect. Cheap to clone.
+#[derive(Debug, Clone)]
+struct Entrance {
+    tls: Arc<ServerConfig>,
+    membership: Membership,
+}
+
+/// A connection: TLS begins where the connection is served.
+pub enum PeerStream {
+    /// Accepted.
+    Accepted(AcceptedPeer),
+    /// TLS, and the look at the key.
+    Opening(BoxFuture<'static, io::Result<TlsStream<TcpStream>>>),
+    /// From another replica.
+    Open(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection on which nothing was read yet.
+#[derive(Debug)]
+pub struct AcceptedPeer {
+    stream: TcpStream,
+    entrance: Entrance,
+}
+
+/// The service for requests of other replicas.
+#[derive(Debug, Clone)]
+pub struct CarriedRequests<S>(pub S);
+
+// === impl ReplicaDoor ===
+
+impl ReplicaDoor {
+    pub(super) fn new(listener: TcpListener, membership: Membership) -> Result<Self, rustls::Error> {
+        let tls = membership.identity().acceptor()?;
+        Ok(Self { listener, entrance: Entrance { tls, membership } })
+    }
+}
+
+impl Accept for ReplicaDoor {
+    type Stream = PeerStream;
+
+    async fn accept(&mut self) -> io::Result<(PeerStream, SocketAddr)> {
+        let (stream, peer) = Accept::accept(&mut self.listener).await?;
+        Ok((PeerStream::Accepted(AcceptedPeer { stream, entrance: self.entrance.clone() }), peer))
+    }
+
+    fn attach(stream: PeerStream) -> io::Result<PeerStream> {
+        match stream {
+            PeerStream::Accepted(AcceptedPeer { stream, entrance }) => {
+                Ok(PeerStream::Opening(entrance.open(<TcpListener as Accept>::attach(stream)?).boxed()))
+            }
+            begun => Ok(begun),
+        }
+    }
+}
+
+// === impl Entrance ===
+
+impl Entrance {
+    async fn open(self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        let opened = async {
+            let stream = TlsAcceptor::from(self.tls).accept(stream).await?;
+            let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            match shown {
+                Some(key) if self.membership.is_key_of_another(key).await => Ok(stream),
+                _ => {
+                    tracing::warn!(
+                        "a program that is no replica of this gateway connected to the address for replicas"
+                    );
+                    Err(io::ErrorKind::PermissionDenied.into())
+                }
+            }
+        };
+        timeout(OPENING_TIMEOUT, opened).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+// === impl PeerStream ===
+
+impl PeerStream {
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut TlsStream<TcpStream>>>> {
+        if let Self::Opening(opening) = self {
+            let stream = ready!(opening.poll_unpin(cx))?;
+            *self = Self::Open(Box::new(stream));
+        }
+        Poll::Ready(match self {
+            Self::Open(stream) => Ok(Pin::new(&mut **stream)),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        })
+    }
+}
+
+impl AsyncRead for PeerStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_open(cx))?.poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for PeerStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_open(cx))?.poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_open(cx))?.poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_open(cx))?.poll_shutdown(cx)
+    }
+}
+
+// === impl CarriedRequests ===
+
+impl<S: Serve> Service<Request> for CarriedRequests<S> {
+    type Response = Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request) -> S::Future {
+        // the client's, and not the other replica's
+        let from = request.headers_mut().remove(CLIENT_IP).and_then(|ip| ip.to_str().ok()?.parse::<IpAddr>().ok());
+        if let Some(from) = from {
+            request.extensions_mut().insert(ConnectInfo(SocketAddr::new(from, 0)));
+        }
+        request.extensions_mut().insert(RequestPlace::Carried);
+        self.0.call(request)
+    }
+}

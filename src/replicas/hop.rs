@@ -1,0 +1,120 @@
+//! One request carried to another replica, and its answer as it comes. Knows nothing of who has what.
+
+use axum::{body::Body, response::Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, header, request::Parts};
+use hyper_util::{
+    client::legacy::Client,
+    rt::{TokioExecutor, TokioTimer},
+};
+
+use super::{
+    carried_body::CarriedBody,
+    connector::{PeerConnector, uri},
+    lent_body::{LentBody, lend},
+    membership::{Membership, Peer},
+};
+use crate::model::{ClientIp, ReplicaNumber};
+
+/// The address of the client, for the other replica.
+pub(super) const CLIENT_IP: HeaderName = HeaderName::from_static("lockkeeper-client-ip");
+
+/// Headers that concern one connection (RFC 9110 7.6.1), or the way to this replica.
+const OF_CONNECTION: [HeaderName; 8] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::EXPECT,
+];
+
+/// Idle connections to each other replica that are kept open.
+const IDLE_CONNECTIONS: usize = 256;
+
+/// Carries requests. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Carrier {
+    client: Client<PeerConnector, LentBody>,
+}
+
+/// What became of a request.
+pub(super) enum Carried {
+    /// The other replica answered.
+    Answered(Response),
+    /// It does not have what the request names; the body of the request.
+    NotThere(Body),
+    /// It could not be reached, and got nothing; the body of the request.
+    Unreachable(Body),
+    /// It was lost after it may have got the request.
+    Lost,
+}
+
+// === impl Carrier ===
+
+impl Carrier {
+    pub(super) fn new(membership: Membership) -> Self {
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).pool_max_idle_per_host(IDLE_CONNECTIONS).set_host(false);
+        Self { client: builder.build(PeerConnector(membership)) }
+    }
+
+    /// Carries a request to a replica, with the credential that it came with: that one checks it as if it had come there.
+    pub(super) async fn carry(&self, (to, peer): (ReplicaNumber, &Peer), parts: &Parts, body: Body) -> Carried {
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let Ok(uri) = uri(to, path) else { return Carried::NotThere(body) };
+        let (lent, owner) = lend(body);
+        let mut request = Request::new(lent);
+        *request.method_mut() = parts.method.clone();
+        *request.uri_mut() = uri;
+        *request.version_mut() = Version::HTTP_11;
+        *request.headers_mut() = end_to_end(parts);
+        let Some(answered) = peer.gone.run_until_cancelled(self.client.request(request)).await else {
+            // only a message has an effect that must not be there twice
+            let is_message = parts.method == Method::POST;
+            return if is_message { Carried::Lost } else { Carried::NotThere(owner.take_back()) };
+        };
+        match answered {
+            Ok(answer) if answer.status() == StatusCode::MISDIRECTED_REQUEST => Carried::NotThere(owner.take_back()),
+            Ok(answer) => Carried::Answered(answer_of(answer, peer)),
+            Err(error) if error.is_connect() => Carried::Unreachable(owner.take_back()),
+            Err(error) => {
+                tracing::warn!(replica = %to, %error, "a replica was lost before it answered");
+                Carried::Lost
+            }
+        }
+    }
+}
+
+/// The headers of a request without those of its connection.
+fn end_to_end(parts: &Parts) -> HeaderMap {
+    let mut headers = parts.headers.clone();
+    without_those_of_connection(&mut headers);
+    if let Some(ClientIp(ip)) = parts.extensions.get()
+        && let Ok(value) = HeaderValue::from_str(&ip.to_string())
+    {
+        headers.insert(CLIENT_IP, value);
+    }
+    headers
+}
+
+fn answer_of(answer: http::Response<hyper::body::Incoming>, peer: &Peer) -> Response {
+    let mut answer = answer.map(|body| Body::new(CarriedBody::new(body, &peer.gone)));
+    *answer.version_mut() = Version::default();
+    without_those_of_connection(answer.headers_mut());
+    answer
+}
+
+fn without_those_of_connection(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&OF_CONNECTION) {
+        headers.remove(name);
+    }
+}

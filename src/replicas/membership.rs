@@ -1,0 +1,272 @@
+//! This replica among the others: its number, its lease, and who the others are. The store is the only judge: a replica
+//! that cannot renew its lease there owns nothing after it, and one that was deposed learns it there. Knows nothing of
+//! requests.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use rustls::ClientConfig;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::identity::{IdentityError, ReplicaIdentity};
+use crate::{
+    model::{ReplicaAddress, ReplicaNumber},
+    storage::{ReplicaRow, Storage, StorageError},
+    support::Fence,
+};
+
+/// The lease of a replica, after which another may have what it owns.
+pub(super) const LEASE: Duration = Duration::from_secs(6);
+/// Interval of renewals, and of looks at the others.
+const RENEWED_EVERY: Duration = Duration::from_millis(1_500);
+/// Maximum time of one renewal: a connection that hangs must not cost the lease.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time before the end of the lease at which this replica stops: for what is on its way.
+const MARGIN: Duration = Duration::from_millis(500);
+/// What is left of the lease of a replica that has missed two renewals. What is sent to it would perhaps never be answered.
+const LATE: Duration = Duration::from_secs(3);
+/// Minimum interval of looks at the store for a replica that is not known yet.
+const LOOKED_UP_EVERY: Duration = Duration::from_millis(200);
+
+/// This replica and the others. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Membership(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    storage: Storage,
+    number: ReplicaNumber,
+    identity: ReplicaIdentity,
+    fence: Fence,
+    peers: ArcSwap<Peers>,
+    /// The last look at the store.
+    looked: tokio::sync::Mutex<Instant>,
+}
+
+/// The other replicas.
+type Peers = BTreeMap<ReplicaNumber, Arc<Peer>>;
+
+/// Another replica.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) address: ReplicaAddress,
+    pub(super) tls: Arc<ClientConfig>,
+    public_key: Vec<u8>,
+    /// It has missed two renewals of its lease.
+    is_late: AtomicBool,
+    /// Cancelled when it has left or was deposed.
+    pub(super) gone: CancellationToken,
+}
+
+/// The end of [`Membership::keep`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MembershipEnd {
+    /// As wanted.
+    Stopped,
+    /// Others have what this replica owned.
+    Deposed,
+}
+
+/// A replica that cannot join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// No key.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+// === impl Peer ===
+
+impl Peer {
+    /// True if it has missed two renewals of its lease: it may be about to lose it.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.load(Ordering::Relaxed)
+    }
+}
+
+// === impl Membership ===
+
+impl Membership {
+    /// Joins the replicas of the store under this address.
+    pub(super) async fn join(storage: Storage, address: &ReplicaAddress) -> Result<Self, JoinError> {
+        let (identity, fence, before) = (ReplicaIdentity::generate()?, Fence::closed(), Instant::now());
+        let number = storage.replicas().join(address, identity.public_key(), LEASE).await?;
+        fence.open_until(before + LEASE - MARGIN);
+        let (peers, looked) = (ArcSwap::default(), tokio::sync::Mutex::new(before));
+        let membership = Self(Arc::new(Inner { storage, number, identity, fence, peers, looked }));
+        membership.look().await?;
+        tracing::info!(replica = %number, %address, others = membership.0.peers.load().len(), "joined the replicas");
+        Ok(membership)
+    }
+
+    /// The number of this replica.
+    pub(super) fn number(&self) -> ReplicaNumber {
+        self.0.number
+    }
+
+    /// Open while the lease of this replica runs.
+    pub(super) fn fence(&self) -> &Fence {
+        &self.0.fence
+    }
+
+    /// The key of this replica.
+    pub(super) fn identity(&self) -> &ReplicaIdentity {
+        &self.0.identity
+    }
+
+    /// Renews the lease until `stop`, and deposes replicas whose lease is over.
+    pub(super) async fn keep(&self, stop: &CancellationToken) -> MembershipEnd {
+        let mut rounds = interval(RENEWED_EVERY);
+        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // what this replica has renewed without interruption since; others may still be about to
+        let mut renewed_since: Option<Instant> = None;
+        while stop.run_until_cancelled(rounds.tick()).await.is_some() {
+            let before = Instant::now();
+            let renewal = async { self.0.storage.replicas().renew(self.0.number, LEASE).await };
+            match timeout(RENEWAL_TIMEOUT, renewal).await {
+                Ok(Ok(true)) => self.0.fence.open_until(before + LEASE - MARGIN),
+                Ok(Ok(false)) => return MembershipEnd::Deposed,
+                failed => {
+                    let why = failed.map_or_else(|_| "no answer".to_owned(), |other| format!("{other:?}"));
+                    tracing::warn!(why, "the lease of this replica could not be renewed");
+                    renewed_since = None;
+                    continue;
+                }
+            }
+            let since = *renewed_since.get_or_insert(before);
+            match timeout(RENEWAL_TIMEOUT, self.look()).await {
+                Ok(Ok(over)) if before - since >= LEASE => self.depose(over).await,
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "the other replicas could not be read"),
+                Err(_) => tracing::warn!("the other replicas could not be read in time"),
+            }
+        }
+        MembershipEnd::Stopped
+    }
+
+    /// Leaves: what this replica owned belongs to nobody from now on.
+    pub(super) async fn leave(&self) {
+        if let Err(error) = self.0.storage.replicas().leave(self.0.number).await {
+            tracing::warn!(%error, "the others take over only when the lease of this replica is over");
+        }
+    }
+
+    /// Another replica, if it is known.
+    pub(super) fn known(&self, number: ReplicaNumber) -> Option<Arc<Peer>> {
+        self.0.peers.load().get(&number).cloned()
+    }
+
+    /// Another replica, which may have joined a moment ago.
+    pub(super) async fn find(&self, number: ReplicaNumber) -> Option<Arc<Peer>> {
+        if let Some(peer) = self.known(number) {
+            return Some(peer);
+        }
+        // those before this one were there when it joined
+        if number > self.0.number {
+            self.look_again().await;
+        }
+        self.known(number)
+    }
+
+    /// True if this is the key of another replica.
+    pub(super) async fn is_key_of_another(&self, public_key: &[u8]) -> bool {
+        let is_known = || self.0.peers.load().values().any(|peer| peer.public_key == public_key);
+        if is_known() {
+            return true;
+        }
+        self.look_again().await;
+        is_known()
+    }
+
+    /// Waits until a replica is gone, at most for this time.
+    pub(super) async fn gone(&self, number: ReplicaNumber, within: Duration) {
+        if let Some(peer) = self.known(number) {
+            let _ = timeout(within, peer.gone.cancelled()).await;
+        }
+    }
+
+    /// Looks at once.
+    #[cfg(test)]
+    pub(super) async fn look_for_tests(&self) {
+        self.look().await.unwrap();
+    }
+
+    /// Looks, or waits for a look that began later than this.
+    async fn look_again(&self) {
+        let asked = Instant::now();
+        let mut looked = self.0.looked.lock().await;
+        if *looked > asked {
+            return;
+        }
+        sleep_until(*looked + LOOKED_UP_EVERY).await;
+        *looked = Instant::now();
+        if let Err(error) = self.look().await {
+            tracing::warn!(%error, "the other replicas could not be read");
+        }
+    }
+
+    /// Reads who the others are, and returns those whose lease is over.
+    async fn look(&self) -> Result<Vec<ReplicaNumber>, StorageError> {
+        let rows = self.0.storage.replicas().list().await?;
+        let others = || rows.iter().filter(|row| row.number != self.0.number);
+        let known = self.0.peers.load_full();
+        if !others().map(|row| row.number).eq(known.keys().copied()) {
+            let peers: Peers = others().filter_map(|row| Some((row.number, self.peer(row, &known)?))).collect();
+            self.replace(peers);
+        }
+        let known = self.0.peers.load_full();
+        for row in others() {
+            if let Some(peer) = known.get(&row.number) {
+                peer.is_late.store(row.lease < LATE, Ordering::Relaxed);
+            }
+        }
+        Ok(others().filter(|row| row.lease.is_zero()).map(|row| row.number).collect())
+    }
+
+    fn peer(&self, row: &ReplicaRow, known: &Peers) -> Option<Arc<Peer>> {
+        if let Some(peer) = known.get(&row.number) {
+            return Some(Arc::clone(peer));
+        }
+        let tls = self.0.identity.toward(&row.public_key).inspect_err(|error| {
+            tracing::error!(replica = %row.number, %error, "a replica has a key that cannot be used");
+        });
+        let (address, public_key) = (row.address.clone(), row.public_key.clone());
+        let (is_late, gone) = (AtomicBool::default(), CancellationToken::new());
+        Some(Arc::new(Peer { address, tls: tls.ok()?, public_key, is_late, gone }))
+    }
+
+    fn replace(&self, peers: Peers) {
+        let before = self.0.peers.swap(Arc::new(peers));
+        let now = self.0.peers.load();
+        for (_, peer) in before.iter().filter(|(number, _)| !now.contains_key(number)) {
+            peer.gone.cancel();
+        }
+    }
+
+    async fn depose(&self, over: Vec<ReplicaNumber>) {
+        for number in over {
+            match self.0.storage.replicas().depose(number).await {
+                Ok(true) => {
+                    metrics::counter!("lockkeeper_replicas_deposed_total").increment(1);
+                    tracing::warn!(replica = %number, "the lease of a replica is over: others have its sessions now");
+                    let mut rest = Peers::clone(&self.0.peers.load());
+                    rest.remove(&number);
+                    self.replace(rest);
+                }
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, "a replica whose lease is over could not be deposed"),
+            }
+        }
+    }
+}

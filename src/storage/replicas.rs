@@ -1,0 +1,139 @@
+//! Replicas and their leases. All times are the database's, so that no two machines compare their clocks.
+
+use std::time::Duration;
+
+use sqlx::{Row as _, any::AnyRow};
+
+use super::database::{Database, Engine, StorageError};
+use crate::model::{ReplicaAddress, ReplicaNumber};
+
+/// A replica.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaRow {
+    /// Number.
+    pub number: ReplicaNumber,
+    /// Address for the other replicas.
+    pub address: ReplicaAddress,
+    /// The key with which it proves itself, as a `SubjectPublicKeyInfo` (RFC 5280 4.1.2.7) in DER.
+    pub public_key: Vec<u8>,
+    /// What is left of its lease; zero if that is over, and nobody has deposed the replica yet.
+    pub lease: Duration,
+}
+
+/// Replicas. A row exists until its replica leaves or is deposed: what belongs to a number without a row has no owner.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplicaTable<'a>(pub(super) &'a Database);
+
+impl ReplicaTable<'_> {
+    /// Adds a replica, and returns its number.
+    pub async fn join(
+        &self,
+        address: &ReplicaAddress,
+        public_key: &[u8],
+        lease: Duration,
+    ) -> Result<ReplicaNumber, StorageError> {
+        let now = now(self.0.engine);
+        let text = format!(
+            "INSERT INTO replicas (address, public_key, lease_until) VALUES ($1, $2, {now} + $3) RETURNING number"
+        );
+        let added = sqlx::query_scalar(sqlx::AssertSqlSafe(text));
+        let number = added.bind(address.as_str()).bind(public_key).bind(millis(lease)).fetch_one(&self.0.pool).await?;
+        Ok(ReplicaNumber::new(number))
+    }
+
+    /// Renews the lease of a replica, over or not; `false` if the replica was deposed.
+    pub async fn renew(&self, number: ReplicaNumber, lease: Duration) -> Result<bool, StorageError> {
+        let text = format!("UPDATE replicas SET lease_until = {} + $1 WHERE number = $2", now(self.0.engine));
+        let renewed = sqlx::query(sqlx::AssertSqlSafe(text)).bind(millis(lease)).bind(number.get());
+        Ok(renewed.execute(&self.0.pool).await?.rows_affected() > 0)
+    }
+
+    /// All replicas.
+    pub async fn list(&self) -> Result<Vec<ReplicaRow>, StorageError> {
+        let now = now(self.0.engine);
+        let text =
+            format!("SELECT number, address, public_key, lease_until - {now} AS lease FROM replicas ORDER BY number");
+        let rows = sqlx::query(sqlx::AssertSqlSafe(text)).fetch_all(&self.0.pool).await?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Removes a replica whose lease is over; `false` if it has renewed the lease, or is gone already.
+    pub async fn depose(&self, number: ReplicaNumber) -> Result<bool, StorageError> {
+        let text = format!("DELETE FROM replicas WHERE number = $1 AND lease_until <= {}", now(self.0.engine));
+        let deposed = sqlx::query(sqlx::AssertSqlSafe(text)).bind(number.get()).execute(&self.0.pool).await?;
+        Ok(deposed.rows_affected() > 0)
+    }
+
+    /// Removes a replica that ends.
+    pub async fn leave(&self, number: ReplicaNumber) -> Result<(), StorageError> {
+        let left = sqlx::query("DELETE FROM replicas WHERE number = $1").bind(number.get());
+        left.execute(&self.0.pool).await?;
+        Ok(())
+    }
+}
+
+/// The present time of the database, in milliseconds since the epoch, in its dialect.
+fn now(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Sqlite => "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+        // that of the statement and not of the transaction
+        Engine::PostgreSql => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn read(row: &AnyRow) -> Result<ReplicaRow, StorageError> {
+    let address: String = row.try_get("address")?;
+    let address = ReplicaAddress::parse(&address)
+        .map_err(|_| StorageError::Inconsistent { table: "replicas", column: "address" })?;
+    Ok(ReplicaRow {
+        number: ReplicaNumber::new(row.try_get("number")?),
+        address,
+        public_key: row.try_get("public_key")?,
+        lease: Duration::from_millis(u64::try_from(row.try_get::<i64, _>("lease")?).unwrap_or(0)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Storage;
+
+    const LONG: Duration = Duration::from_mins(10);
+
+    #[tokio::test]
+    async fn a_replica_is_deposed_only_when_its_lease_is_over() {
+        let storage = Storage::empty().await;
+        let table = storage.replicas();
+        let address = ReplicaAddress::parse("10.0.0.5:8701").unwrap();
+        let one = table.join(&address, b"key", LONG).await.unwrap();
+        let two = table.join(&address, b"other", Duration::ZERO).await.unwrap();
+        assert!(one < two);
+        let leases = table.list().await.unwrap().into_iter().map(|row| (row.number, row.lease.is_zero()));
+        assert_eq!(leases.collect::<Vec<_>>(), [(one, false), (two, true)]);
+        assert!(!table.depose(one).await.unwrap());
+        assert!(table.depose(two).await.unwrap());
+        assert!(!table.depose(two).await.unwrap(), "one of several deposes it");
+        assert!(!table.renew(two, LONG).await.unwrap(), "and it learns so");
+        let three = table.join(&address, b"third", LONG).await.unwrap();
+        assert!(two < three, "a number is never used again");
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_is_over_may_be_renewed_while_nobody_has_deposed_the_replica() {
+        let storage = Storage::empty().await;
+        let table = storage.replicas();
+        let address = ReplicaAddress::parse("[fd00::5]:8701").unwrap();
+        let number = table.join(&address, b"key", Duration::ZERO).await.unwrap();
+        assert!(table.renew(number, LONG).await.unwrap());
+        assert!(!table.depose(number).await.unwrap());
+        let [row] = table.list().await.unwrap().try_into().unwrap();
+        assert!(row.lease <= LONG && row.lease > LONG / 2);
+        assert_eq!(row, ReplicaRow { number, address, public_key: b"key".to_vec(), lease: row.lease });
+        table.leave(number).await.unwrap();
+        assert!(table.list().await.unwrap().is_empty());
+    }
+}
