@@ -193,8 +193,7 @@ impl App {
     /// after that no new connection is accepted, running calls get the configured time, and all parts are ended in the
     /// reverse order of their creation. A panic of a thread ends it too.
     pub async fn serve(self, signal: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, service, connections, control, data_dir, locks, door, parts, background, stop, .. } =
-            self;
+        let Self { listener, service, connections, control, data_dir, locks, door, parts, background, stop, .. } = self;
         let (delay, running) = stop;
         let threads = listener::WorkerThreads::start(module_settings::workers())?;
         let deposed = parts.watch(background);

@@ -41,7 +41,8 @@ impl Member {
         );
         let (tracker, workers) = (TaskTracker::new(), Workers::present());
         let lifecycle = Lifecycle { workers, tracker, drain: member.end.clone(), cancel: member.end.clone() };
-        tokio::spawn(serve(door, CarriedRequests(router), settings, lifecycle));
+        let owner = lifecycle.tracker.clone();
+        owner.spawn(serve(door, CarriedRequests(router), settings, lifecycle));
         member
     }
 
