@@ -48,7 +48,7 @@ pub struct ClientArgs {
     #[arg(value_parser = known())]
     client: Option<ClientProgram>,
     /// The gateway's public URL; default: that of the running gateway or of the configuration
-    #[arg(long, value_name = "URL", value_parser = PublicUrl::parse)]
+    #[arg(long, value_name = "URL", value_parser = PublicUrl::of_gateway)]
     url: Option<PublicUrl>,
     /// A server or a group, instead of all servers
     #[arg(long, value_name = "NAME")]

@@ -18,7 +18,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct GatewayArgs {
     /// Asks the gateway at this URL, with an API key that has admin rights
-    #[arg(long, value_name = "URL", value_parser = PublicUrl::parse)]
+    #[arg(long, value_name = "URL", value_parser = PublicUrl::of_gateway)]
     url: Option<PublicUrl>,
     /// File with the API key; default: the environment variable `LOCKKEEPER_API_KEY`
     #[arg(long, value_name = "FILE", requires = "url")]

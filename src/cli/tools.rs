@@ -21,7 +21,7 @@ use crate::{
         BackendSpec, Groups, Naming, TransportSpec,
         status::{BackendState, BackendStatus},
     },
-    support::Secret,
+    support::{Secret, printable},
 };
 
 const EXAMPLES: &str = "\
@@ -84,7 +84,7 @@ pub struct CallToolArgs {
 #[derive(Debug, Default, Args)]
 pub struct ServersArgs {
     /// Asks the gateway at this URL, with an API key that may be used directly
-    #[arg(long, value_name = "URL", value_parser = PublicUrl::parse, conflicts_with_all = ["url", "command"])]
+    #[arg(long, value_name = "URL", value_parser = PublicUrl::of_gateway, conflicts_with_all = ["url", "command"])]
     gateway: Option<PublicUrl>,
     /// File with the API key; default: the environment variable `LOCKKEEPER_API_KEY`
     #[arg(long, value_name = "FILE", requires = "gateway")]
@@ -143,8 +143,9 @@ impl ListToolsArgs {
         if sick.is_empty() {
             return Ok(());
         }
-        Err(CommandFailure::failed(format!("some servers did not start: {}", sick.join(", ")))
-            .advise("`lockkeeper check` shows why"))
+        Err(CommandFailure::failed("some servers are not ready")
+            .why(sick.join("\n"))
+            .advise("`lockkeeper check`, with the same options, shows their output too"))
     }
 }
 
@@ -225,9 +226,14 @@ fn only_for(tool: &str, config: &mut Config) {
     }
 }
 
-/// The servers that are not ready.
+/// The servers that are not ready, each with the reason.
 fn sick(servers: &[BackendStatus]) -> Vec<String> {
-    servers.iter().filter(|one| one.state != BackendState::Ready).map(|one| one.id.clone()).collect()
+    let sick = servers.iter().filter(|one| one.state != BackendState::Ready);
+    sick.map(|one| {
+        let reason = one.state.reason().map_or_else(|| one.state.to_string(), printable);
+        format!("{}: {reason}", one.id)
+    })
+    .collect()
 }
 
 /// A result for people: its text, and a word for everything else.

@@ -38,6 +38,12 @@ impl PublicUrl {
         Ok(Self(url.origin().ascii_serialization()))
     }
 
+    /// Parses the URL of a running gateway as its users have it: with the endpoint `/mcp` too.
+    pub fn of_gateway(text: &str) -> Result<Self, String> {
+        let text = text.trim_end_matches('/');
+        Self::parse(text.strip_suffix("/mcp").unwrap_or(text))
+    }
+
     /// `http://` and the listen address; `localhost` and its port if that is not a loopback address.
     pub fn loopback(bound: SocketAddr) -> Self {
         if bound.ip().is_loopback() {
@@ -85,6 +91,14 @@ mod tests {
         ] {
             assert_eq!(PublicUrl::parse(text).map(|url| url.to_string()).as_deref(), Ok(normal), "{text}");
         }
+    }
+
+    #[test]
+    fn a_running_gateway_is_named_by_its_endpoint_too() {
+        for text in ["https://a.example", "https://a.example/", "https://a.example/mcp", "https://a.example/mcp/"] {
+            assert_eq!(PublicUrl::of_gateway(text).unwrap().as_str(), "https://a.example", "{text}");
+        }
+        assert!(PublicUrl::of_gateway("https://a.example/mcp/git").is_err());
     }
 
     // N-131

@@ -183,7 +183,7 @@ impl From<AuthorizationError> for Problem {
                 vec![
                     "Claude Code: /mcp, then clear the authentication.",
                     "VS Code: “Authentication: Remove Dynamic Authentication Providers”.",
-                    "lockkeeper connect: once with --logout.",
+                    "lockkeeper connect --logout, once.",
                     "mcp-remote: delete the folder ~/.mcp-auth.",
                 ],
             ),

@@ -242,6 +242,9 @@ fn tools_are_listed_and_called() {
       Unknown tool: none
     help: `lockkeeper tools` lists the tools
     ");
+    let sick = run(folder.path(), &["tools", "--", "python3", "none.py"]);
+    let said = shown(folder.path(), &sick);
+    assert!(said.contains("error: some servers are not ready\n  none: the process exited (exit status: 2)"), "{said}");
 }
 
 #[test]
