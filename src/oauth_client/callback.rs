@@ -1,18 +1,19 @@
 //! Redirect URI on this machine (RFC 8252 7.3): takes the response to one authorization request. Knows nothing of tokens.
 
-use std::{io, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::Ipv4Addr, pin::pin, sync::Arc, time::Duration};
 
 use askama::Template;
-use axum::{
-    Router,
-    extract::State,
-    response::{Html, IntoResponse, Response},
-};
+use axum::response::{Html, IntoResponse, Response};
 use http::{StatusCode, Uri};
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
 use tokio::{
-    net::TcpListener,
-    sync::{mpsc, oneshot},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    task::JoinSet,
+    time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::{
@@ -86,17 +87,20 @@ impl Callback {
     /// Waits for the response to the request, shows its outcome in the browser, and returns the authorization code.
     pub(super) async fn code(self, expected: ExpectedResponse) -> CodeOutcome {
         let (sender, mut outcomes) = mpsc::channel(1);
-        let page = RedirectPage { path: self.uri.0.path().to_owned(), expected, outcomes: sender };
-        let router = Router::new().fallback(receive).with_state(Arc::new(page));
-        let (stop, stopped) = oneshot::channel::<()>();
-        let serving = axum::serve(self.listener, router).with_graceful_shutdown(async { drop(stopped.await) });
-        let mut serving = std::pin::pin!(serving.into_future());
-        let outcome = tokio::select! {
-            outcome = outcomes.recv() => outcome,
-            _ = &mut serving => None,
+        let page = Arc::new(RedirectPage { path: self.uri.0.path().to_owned(), expected, outcomes: sender });
+        let (stop, mut connections) = (CancellationToken::new(), JoinSet::new());
+        let outcome = loop {
+            tokio::select! {
+                outcome = outcomes.recv() => break outcome,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => connections.spawn(serve(stream, Arc::clone(&page), stop.clone())),
+                    Err(_) => break None,
+                },
+            };
         };
-        drop(stop);
-        let _ = tokio::time::timeout(FAREWELL, serving).await;
+        // browsers keep idle connections, which end at once; the one with the page ends when it is sent
+        stop.cancel();
+        let _ = timeout(FAREWELL, connections.join_all()).await;
         outcome.unwrap_or_else(|| {
             Err(LoginError::Unavailable("the redirect URI of the login cannot be served".to_owned()))
         })
@@ -110,21 +114,39 @@ struct RedirectPage {
     outcomes: mpsc::Sender<CodeOutcome>,
 }
 
-async fn receive(State(expected): State<Arc<RedirectPage>>, uri: Uri) -> Response {
-    if uri.path() != expected.path {
-        return page(StatusCode::NOT_FOUND, "No such page", "This address takes the end of a login alone.");
+/// Serves one connection of a browser until it ends, or until `stop` and the end of its response.
+async fn serve(stream: TcpStream, page: Arc<RedirectPage>, stop: CancellationToken) {
+    let service = service_fn(async |request: Request<Incoming>| Ok::<_, Infallible>(page.receive(request.uri())));
+    let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
     }
-    let Some(outcome) = expected.expected.read(uri.query().unwrap_or_default()) else {
-        let text = "This page belongs to another login. Go back to the application that needs you, and log in there.";
-        return page(StatusCode::BAD_REQUEST, "Not this login", text);
-    };
-    let answer = match &outcome {
-        Ok(_) => page(StatusCode::OK, "You are logged in", "You can close this page and go back to your application."),
-        Err(error) => page(StatusCode::BAD_REQUEST, "You are not logged in", &error.to_string()),
-    };
-    // a second response changes nothing
-    let _ = expected.outcomes.try_send(outcome);
-    answer
+    let _ = connection.await;
+}
+
+// === impl RedirectPage ===
+
+impl RedirectPage {
+    fn receive(&self, uri: &Uri) -> Response {
+        if uri.path() != self.path {
+            return page(StatusCode::NOT_FOUND, "No such page", "This address takes the end of a login alone.");
+        }
+        let Some(outcome) = self.expected.read(uri.query().unwrap_or_default()) else {
+            let text =
+                "This page belongs to another login. Go back to the application that needs you, and log in there.";
+            return page(StatusCode::BAD_REQUEST, "Not this login", text);
+        };
+        let answer = match &outcome {
+            Ok(_) => {
+                page(StatusCode::OK, "You are logged in", "You can close this page and go back to your application.")
+            }
+            Err(error) => page(StatusCode::BAD_REQUEST, "You are not logged in", &error.to_string()),
+        };
+        // a second response changes nothing
+        let _ = self.outcomes.try_send(outcome);
+        answer
+    }
 }
 
 fn page(status: StatusCode, title: &str, text: &str) -> Response {
