@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "interop" / "harness"))
+sys.path += [str(HERE), str(HERE.parent / "interop" / "harness")]
+from disturb import Cable
 from gateway import Gateway, free_port
 
 NGINX = """
@@ -94,7 +95,7 @@ class Cluster(Gateway):
     def __init__(self, binary, config, folder, port, count=3):
         super().__init__(binary, config, folder, port)
         self.count, self.members, self.database, self.proxy = count, [], None, None
-        self.arguments = []
+        self.arguments, self.cables = [], []
         self.toml = Path(config).read_text() if config else ""
 
     def start(self, *arguments):
@@ -112,7 +113,9 @@ class Cluster(Gateway):
     def member(self, index):
         folder = self.folder / f"replica-{index}"
         (folder / "data").mkdir(parents=True)
-        text = f'database = "{self.database.url}"\n{self.toml}\n[replica]\nlisten = "127.0.0.1:{free_port()}"\n'
+        self.cables.append(Cable(self.database.port))
+        url = f"postgres://lockkeeper@127.0.0.1:{self.cables[index].port}/postgres"
+        text = f'database = "{url}"\n{self.toml}\n[replica]\nlisten = "127.0.0.1:{free_port()}"\n'
         text += "" if "[http]" in text else '[http]\ntrusted_proxies = ["127.0.0.1/32"]\n'
         config = Path(self.configured[1]).parent / f"replica-{index}.toml" if self.configured else folder / "replica.toml"
         config.write_text(text)
@@ -146,6 +149,12 @@ class Cluster(Gateway):
         for member in self.members:
             member.ready()
 
+    def commands(self):
+        return self.members[0].commands()
+
+    def statuses(self):
+        return [status for member in self.members for status in member.statuses()]
+
     def cli(self, *arguments):
         return self.members[0].cli(*arguments)
 
@@ -153,6 +162,9 @@ class Cluster(Gateway):
         for index, member in enumerate(self.members):
             if self.is_running(index):
                 member.kill()
+
+    def pids(self):
+        return [member.process.pid for index, member in enumerate(self.members) if self.is_running(index)]
 
     def pause(self, index):
         self.members[index].process.send_signal(signal.SIGSTOP)

@@ -7,7 +7,7 @@ import asyncio
 import random
 import time
 
-from ear import Wrong
+from ear import Lost, Wrong
 from question import ABILITIES
 from wire import Gone
 
@@ -32,16 +32,21 @@ class Client:
         try:
             await self.open()
         except Gone as gone:
-            raise Wrong(f"{self.who()} could not open: {gone}")
+            raise Lost(f"{self.who()} could not open: {gone}")
         try:
             for _ in range(self.dice.randint(5, 40)):
                 if self.world.over.is_set():
                     break
-                await self.act()
+                try:
+                    await self.act()
+                except (Gone, Lost):
+                    # a session that was in another replica goes on
+                    if not self.world.disturbed() or not await self.goes_on():
+                        raise
                 await asyncio.sleep(self.dice.expovariate(1 / self.world.pause))
         except Gone as gone:
             if not self.mortal:
-                raise Wrong(f"{self.who()}: the session broke: {gone}")
+                raise Lost(f"{self.who()}: the session broke: {gone}")
             self.world.count("sessions that ended with their server")
         finally:
             await self.close()
@@ -54,6 +59,10 @@ class Client:
         for stream in self.streams:
             if not stream.cancelled() and isinstance(stream.exception(), Wrong):
                 raise stream.exception()
+
+    async def goes_on(self):
+        """Whether it has something that outlives its replica, and that is there again."""
+        return False
 
     # === what it does
 
@@ -86,7 +95,7 @@ class Client:
         while not event.is_set() and time.monotonic() < until:
             await asyncio.sleep(0.02)
         if not event.is_set():
-            raise Wrong(f"{self.who()} heard of no update of {uri} within {HEARD_WITHIN} s")
+            raise Lost(f"{self.who()} heard of no update of {uri} within {HEARD_WITHIN} s")
         self.world.count("updates awaited")
 
     async def die(self):
@@ -104,4 +113,4 @@ class Client:
         if (error.get("data") or {}).get("retryable"):
             self.world.count(RETRYABLE)
         else:
-            raise Wrong(f"{self.who()} got an error that says nothing of a retry ({fate}): {error}")
+            raise Lost(f"{self.who()} got an error that says nothing of a retry ({fate}): {error}")

@@ -13,6 +13,10 @@ class Wrong(Exception):
     """Something that must never happen."""
 
 
+class Lost(Wrong):
+    """Something is lost, which must not happen but where replicas come and go."""
+
+
 class Ear:
     """`name` is the client's, `share` its backend's; `exact` where the stream of a call carries that call's alone, `level`
     what a session begins with; without sessions each call has its own."""

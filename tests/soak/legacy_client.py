@@ -5,7 +5,7 @@ import time
 
 from channel import Pipes, Socket
 from client import Client
-from ear import Ear, Wrong
+from ear import Ear, Lost, Wrong
 from question import ABILITIES, answer, owner, subject
 from wire import Gone, post, request
 
@@ -13,6 +13,8 @@ VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 CAPABILITIES = {"sampling": {}, "elicitation": {}, "roots": {"listChanged": True}}
 # a process for each client on stdio, with its servers, is costly
 BINDINGS = {"http": 65, "sse": 15, "socket": 15, "stdio": 5}
+# the lease of the replica that had it, and the start of a server
+GOES_ON_WITHIN = 40
 FATES = {"stay": 80, "cancel": 7, "leave": 4, "resume": 9}
 
 
@@ -88,6 +90,24 @@ class LegacyClient(Client):
             response.close()
         await self.end_streams()
 
+    async def goes_on(self):
+        if self.whole:
+            return False
+        until = time.monotonic() + GOES_ON_WITHIN
+        while time.monotonic() < until:
+            try:
+                answer = await self.ask("ping", {})
+            except Gone as gone:
+                if str(gone) == "session":
+                    raise Wrong(f"{self.who()}: its session is lost") from None
+                await asyncio.sleep(0.5)
+                continue
+            if "result" in answer:
+                self.world.count("sessions that went on elsewhere")
+                return True
+            await asyncio.sleep(0.5)
+        raise Wrong(f"{self.who()}: its session does not go on")
+
     # === what it does
 
     async def act(self):
@@ -148,7 +168,7 @@ class LegacyClient(Client):
             if "error" in told:
                 return self.failed(told["error"])
         # where sharers have several processes, the one that was touched may be another than the one subscribed at
-        one = self.share == "session" or self.at_http or self.at_modern
+        one = self.share == "session" or self.at_http or self.at_modern and not self.world.replicas
         if on and one and self.listens:
             await self.heard(heard, uri)
 
@@ -183,7 +203,7 @@ class LegacyClient(Client):
                 asked.cancel()
                 if self.whole and fate == "cancel":
                     return None
-                raise Wrong(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})")
+                raise Lost(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})")
             return asked.result()
         finally:
             self.calls.pop(id, None)
@@ -228,7 +248,7 @@ class LegacyClient(Client):
                 self.world.count("resumptions")
                 response = await request(self.world.port, "GET", self.post_path, {**self.headers, "Last-Event-ID": last})
                 if response.status != 200:
-                    raise Wrong(f"resumption: {response.status} {await response.body()}")
+                    raise Lost(f"resumption: {response.status} {await response.body()}")
         finally:
             response.close()
 

@@ -3,7 +3,7 @@ was not chosen. Knows nothing of what is touched."""
 
 import asyncio
 
-from ear import Wrong
+from ear import Lost, Wrong
 from wire import Gone
 
 TAG = "io.modelcontextprotocol/subscriptionId"
@@ -45,9 +45,9 @@ class Listening:
             async for _, message in response.messages():
                 if message is not None:
                     self.hear(message)
-            raise self.wrong("its stream ended")
+            raise self.wrong("its stream ended", Lost)
         except Gone as gone:
-            raise self.wrong(f"its stream broke: {gone}") from None
+            raise self.wrong(f"its stream broke: {gone}", Lost) from None
         finally:
             response.close()
 
@@ -71,5 +71,5 @@ class Listening:
             raise self.wrong(f"heard what was not chosen: {message}")
         return None
 
-    def wrong(self, what):
-        return Wrong(f"{self.client.who()}: listen {self.id} for {self.uris}: {what}")
+    def wrong(self, what, kind=Wrong):
+        return kind(f"{self.client.who()}: listen {self.id} for {self.uris}: {what}")

@@ -6,7 +6,7 @@ import time
 
 from channel import Socket
 from client import Client
-from ear import Ear, Wrong
+from ear import Ear, Lost, Wrong
 from exchanges import Exchanges
 from listening import Listening
 from question import ABILITIES, answer, subject
@@ -196,7 +196,8 @@ class ModernClient(Client):
         if "error" in answer:
             return self.failed(answer["error"])
         # a legacy program may have been touched in another process than the one that was subscribed at
-        if uri in honoured and (self.at_http or self.at_modern):
+        # each replica has a program of its own
+        if uri in honoured and (self.at_http or self.at_modern and not self.world.replicas):
             await self.heard(heard, uri)
 
     def who(self):
@@ -240,7 +241,7 @@ class ModernClient(Client):
         done, _ = await asyncio.wait({asked}, timeout=self.world.longest)
         if not done:
             asked.cancel()
-            raise Wrong(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})")
+            raise Lost(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})")
         return asked.result()
 
     async def post(self, id, headers, message):

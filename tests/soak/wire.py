@@ -8,6 +8,8 @@ from sabotage import Silence
 
 # the injected fault, if any
 sabotage = None
+# statuses of a gateway whose replicas come and go: the request is lost
+lost = ()
 
 
 class Gone(Exception):
@@ -98,7 +100,11 @@ async def request(port, verb, path, headers, body=None):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         fields = dict(line.split(": ", 1) for line in head[1:] if ": " in line)
         fields = {name.lower(): value for name, value in fields.items()}
-        return Response(reader, writer, int(head[0].split()[1]), fields)
+        status = int(head[0].split()[1])
+        if status in lost:
+            writer.close()
+            raise Gone(f"status {status}")
+        return Response(reader, writer, status, fields)
     except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError) as error:
         if writer:
             writer.close()

@@ -65,7 +65,7 @@ export async function walk(url) {
 
 /** What a subcommand of the gateway that the driver runs prints. */
 export async function cli(...args) {
-  const where = ['--config', context.config, '--data-dir', `${context.gateway}/data`];
+  const where = ['--config', context.commands.config, '--data-dir', `${context.commands.folder}/data`];
   const env = { ...process.env, NO_COLOR: '1' };
   return (await promisify(execFile)(context.binary, [...args, ...where], { env, timeout: 120_000 })).stdout;
 }

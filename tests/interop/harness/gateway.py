@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -43,7 +44,8 @@ class Gateway:
     @classmethod
     def at(cls, context):
         """The gateway that the driver runs."""
-        return cls(context["binary"], context["config"], context["gateway"], int(context["url"].rsplit(":", 1)[1]))
+        commands = context["commands"]
+        return cls(context["binary"], commands["config"], commands["folder"], int(context["url"].rsplit(":", 1)[1]))
 
     @classmethod
     def alone(cls, context, name, config):
@@ -51,6 +53,31 @@ class Gateway:
         folder = Path(context["work"]) / name
         folder.mkdir()
         return cls(context["binary"], config, folder, free_port())
+
+    @classmethod
+    def of_suite(cls, binary, config, folder, port):
+        """The gateway of a suite: one, or as many replicas behind nginx as LOCKKEEPER_REPLICAS says."""
+        count = int(os.environ.get("LOCKKEEPER_REPLICAS") or 1)
+        if count == 1:
+            return cls(binary, config, folder, port)
+        sys.path.append(str(Path(__file__).resolve().parents[2] / "replicas"))
+        import cluster
+        return cluster.Cluster(binary, config, folder, port, count)
+
+    def pids(self):
+        return [self.process.pid]
+
+    def statuses(self):
+        """What `status` tells of each process."""
+        return [json.loads(self.cli("status", "--json"))]
+
+    def commands(self):
+        """By which configuration and folder the command line finds it."""
+        return {"config": self.configured[1], "folder": str(self.folder)}
+
+    def end(self):
+        """Ends it, and what was started for it."""
+        self.stop()
 
     def start(self, *arguments):
         """Starts and waits until it answers. It is in the group of who starts it, and ends with that."""
