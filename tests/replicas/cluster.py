@@ -41,7 +41,7 @@ http {{
             proxy_send_timeout 1h;
             proxy_connect_timeout 2s;
             # only what was not sent: a call must not run twice
-            proxy_next_upstream error timeout non_idempotent;
+            proxy_next_upstream error timeout;
             proxy_next_upstream_tries {count};
         }}
     }}

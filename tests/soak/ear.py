@@ -14,7 +14,11 @@ class Wrong(Exception):
 
 
 class Lost(Wrong):
-    """Something is lost, which must not happen but where replicas come and go."""
+    """Something is lost, which must not happen but where replicas come and go. `since` is when it began."""
+
+    def __init__(self, what, since=0):
+        super().__init__(what)
+        self.since = since
 
 
 class Ear:
@@ -39,7 +43,8 @@ class Ear:
         self.ended.add(token)
         owner = self.owners[token]
         if result["content"][0]["text"] != owner:
-            raise Wrong(f"{owner} got the answer {result}")
+            late = "the client did not answer within" in result["content"][0]["text"]
+            raise (Lost if late else Wrong)(f"{owner} got the answer {result}")
         if self.steps[token] != steps:
             raise Wrong(f"{owner} heard {self.steps[token]} of {steps} steps before its answer")
 

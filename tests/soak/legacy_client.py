@@ -168,7 +168,7 @@ class LegacyClient(Client):
             if "error" in told:
                 return self.failed(told["error"])
         # where sharers have several processes, the one that was touched may be another than the one subscribed at
-        one = self.share == "session" or self.at_http or self.at_modern and not self.world.replicas
+        one = self.share == "session" or self.at_http or self.at_modern
         if on and one and self.listens:
             await self.heard(heard, uri)
 
@@ -186,6 +186,7 @@ class LegacyClient(Client):
     async def ask(self, method, params, fate="stay"):
         """A request; its answer, or None where it was cancelled or left."""
         id, self.next = self.next + 1, self.next + 1
+        began = time.monotonic()
         asked = asyncio.ensure_future(self.exchange(id, {"id": id, "method": method, "params": params}, fate))
         self.calls[id] = asked
         try:
@@ -203,7 +204,7 @@ class LegacyClient(Client):
                 asked.cancel()
                 if self.whole and fate == "cancel":
                     return None
-                raise Lost(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})")
+                raise Lost(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})", began)
             return asked.result()
         finally:
             self.calls.pop(id, None)

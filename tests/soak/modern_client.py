@@ -102,7 +102,8 @@ class ModernClient(Client):
     def ended(self, arguments, level, result, steps):
         owner, expected = arguments["owner"], arguments["steps"] * (len(arguments["asks"]) + 1)
         if result["content"][0]["text"] != owner:
-            raise Wrong(f"{owner} got the answer {result}")
+            late = "the client did not answer within" in result["content"][0]["text"]
+            raise (Lost if late else Wrong)(f"{owner} got the answer {result}")
         if steps != expected:
             raise Wrong(f"{owner} heard {steps} of {expected} steps before its answer")
         logged = {step for logger, step in self.ear.logged if logger == owner}
@@ -196,8 +197,8 @@ class ModernClient(Client):
         if "error" in answer:
             return self.failed(answer["error"])
         # a legacy program may have been touched in another process than the one that was subscribed at
-        # each replica has a program of its own
-        if uri in honoured and (self.at_http or self.at_modern and not self.world.replicas):
+        # each replica has a program of its own, and a session of its own
+        if uri in honoured and (self.at_http and self.at_modern if self.world.replicas else self.at_http or self.at_modern):
             await self.heard(heard, uri)
 
     def who(self):
@@ -228,7 +229,7 @@ class ModernClient(Client):
     async def ask(self, method, params, fate="stay", level=None):
         """A request; its response, or `None` where it was closed."""
         message = self.message(method, params, level)
-        asked = asyncio.ensure_future(self.exchange(*message))
+        began, asked = time.monotonic(), asyncio.ensure_future(self.exchange(*message))
         if fate == "cancel":
             owner = params["arguments"]["owner"]
             while owner in self.world.cancelled and not asked.done() and not self.ear.steps[message[0] - 1]:
@@ -241,7 +242,7 @@ class ModernClient(Client):
         done, _ = await asyncio.wait({asked}, timeout=self.world.longest)
         if not done:
             asked.cancel()
-            raise Lost(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})")
+            raise Lost(f"{self.who()}: no end of {method} {params} within {self.world.longest} s ({fate})", began)
         return asked.result()
 
     async def post(self, id, headers, message):
