@@ -36,6 +36,24 @@ fn the_configuration_behind_a_proxy_is_valid_as_it_is_and_for_compose() {
 }
 
 #[test]
+fn the_configurations_of_replicas_are_valid() {
+    let variables = [
+        ("LOCKKEEPER_DATABASE", "postgres://lockkeeper@db.example/lockkeeper"),
+        ("LOCKKEEPER_REPLICA", "lockkeeper-2"),
+        ("POD_IP", "10.1.2.3"),
+    ];
+    for file in ["deploy/lockkeeper.replicas.toml", "deploy/kubernetes/lockkeeper.toml"] {
+        let config = load("lockkeeper.toml", &read(file), &variables).unwrap();
+        assert!(config.replica.is_some(), "{file}");
+        assert_eq!(config.proxy_warning(), None, "{file}");
+        // the orchestrator ends by force after 60 s
+        assert!((config.limits.shutdown_delay + config.limits.shutdown).as_secs() <= 45, "{file}");
+    }
+    assert!(read("deploy/compose.replicas.yaml").contains("stop_grace_period: 60s"));
+    assert!(read("deploy/kubernetes/statefulset.yaml").contains("terminationGracePeriodSeconds: 60"));
+}
+
+#[test]
 fn every_snippet_of_json_is_json() {
     for page in PAGES {
         let text = read(page);
