@@ -62,7 +62,8 @@ pub use login::{IdentityAssertions, LoginProvider, LoginRule, LoginSession, Peop
 pub use nesting::{MAX_NESTING, NESTING, nesting};
 pub use network::{NetworkSpec, ProxyChoice, TlsIdentity};
 pub use policy::{
-    AdvertiseIss, AssertionAudience, AuthPolicy, ConcealBackends, Naming, ParentAudience, QueryKey, Registration,
+    AdvertiseIss, AssertionAudience, AuthPolicy, ConcealBackends, Naming, ParentAudience, QueryKey, RateLimitScope,
+    Registration,
 };
 pub use replica::{OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace};
 pub use requester::{RequestNumber, Requester};

@@ -36,6 +36,7 @@ pub mod pkce;
 pub mod policy;
 mod provider_accounts;
 mod pushed_request_endpoint;
+mod rate_limits;
 pub mod redirect_uri;
 mod registration;
 pub mod revocation;
@@ -73,19 +74,21 @@ pub use self::{
 use self::{
     client_auth::ClientAuthenticator, client_documents::ClientDocuments, dependencies::OAuthDeps,
     introspection_endpoint::IntrospectionEndpoint, pepper::Pepper, pushed_request_endpoint::PushedRequestEndpoint,
-    registration::Registrations, revocation::Revocations, revocation_endpoint::RevocationEndpoint,
-    revocation_watch::RevocationWatch, routes::Endpoints, signing::SigningKeys, token::TokenEndpoint,
-    usage::UsageRecorder, users::Users, verify::Verifier,
+    rate_limits::RateLimits, registration::Registrations, revocation::Revocations,
+    revocation_endpoint::RevocationEndpoint, revocation_watch::RevocationWatch, routes::Endpoints,
+    signing::SigningKeys, token::TokenEndpoint, usage::UsageRecorder, users::Users, verify::Verifier,
 };
 use crate::{
     audit::Audit,
     model::{BackendId, Groups, IdentitySigner},
-    storage::Storage,
+    storage::{Storage, StorageError},
     support::{Clock, Random, SealingKey, Secret},
 };
 
 /// Interval between polls for revocations by other processes.
 const POLL: Duration = Duration::from_millis(500);
+/// Time for what is written between two polls: a connection that has died must not stop it for good.
+const NOTES_TIMEOUT: Duration = Duration::from_secs(15);
 /// Polls between two purges of expired rows: 10 minutes.
 const PURGE_EVERY: u32 = 1200;
 
@@ -121,11 +124,12 @@ impl OAuth {
         settings: OAuthSettings,
     ) -> Result<Self, OAuthError> {
         let audit = Audit::new(storage.clone(), Arc::clone(&clock));
-        let documents = ClientDocuments::new(&settings, Arc::clone(&clock)).map(Arc::new);
-        let deps =
-            OAuthDeps { storage, audit, clock, random, settings: Arc::new(settings), client_documents: documents };
-        let master = master_key::master_key(&deps.settings.master_key, &deps.storage, &*deps.random).await?;
-        let pepper = Arc::new(Pepper::new(master_key::pepper(&master, &deps.storage, &*deps.random).await?));
+        let client_documents = ClientDocuments::new(&settings, Arc::clone(&clock)).map(Arc::new);
+        let master = master_key::master_key(&settings.master_key, &storage, &*random).await?;
+        let pepper = Arc::new(Pepper::new(master_key::pepper(&master, &storage, &*random).await?));
+        let limits = RateLimits::new(storage.clone(), Arc::clone(&pepper), settings.policy.rate_limits);
+        let (limits, settings) = (Arc::new(limits), Arc::new(settings));
+        let deps = OAuthDeps { storage, audit, clock, random, settings, limits, client_documents };
         let requests = master.for_purpose("authorization requests");
         let signing = Arc::new(SigningKeys::load(deps.clone(), master).await?);
         let uses = Arc::new(UsageRecorder::new(deps.clone()));
@@ -219,7 +223,8 @@ impl OAuth {
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut round: u32 = 0;
         while cancel.run_until_cancelled(timer.tick()).await.is_some() {
-            if let Err(error) = self.write_notes().await {
+            let written = tokio::time::timeout(NOTES_TIMEOUT, self.write_notes()).await;
+            if let Err(error) = written.unwrap_or_else(|_| Err(StorageError::Silent.into())) {
                 tracing::warn!(%error, "usage times and the audit trail could not be written; next try in 500 ms");
             }
             // at the start too, so that rows that expired while nothing ran go first
@@ -248,13 +253,15 @@ impl OAuth {
         self.0.revocations.catch_up().await.is_ok()
     }
 
-    /// Writes usage times and the audit trail, ends keys that are due, and reads the signing keys.
+    /// Writes usage times, counts and the audit trail, ends keys that are due, and reads the signing keys and the counts of
+    /// other processes.
     async fn write_notes(&self) -> Result<(), OAuthError> {
         if self.0.signing.sync().await? {
             self.0.revocations.index().end_tokens();
         }
         self.0.uses.write().await?;
         self.0.deps.storage.keys().retire(self.0.deps.now()).await?;
+        self.0.deps.limits.exchange(self.0.deps.now()).await?;
         Ok(self.0.deps.audit.write().await?)
     }
 

@@ -66,6 +66,14 @@ pub struct StreamLease {
     pub revoked: Arc<CancellationToken>,
 }
 
+/// Verifies the credential of a connection again, for the messages on it; as a request extension of WebSocket.
+#[derive(Debug, Clone)]
+pub struct ConnectionCredential {
+    oauth: OAuth,
+    verified: Arc<VerifiedCredential>,
+    from: IpAddr,
+}
+
 // === impl Gate ===
 
 impl Gate {
@@ -110,6 +118,9 @@ impl Gate {
                 request.headers_mut().remove(header::COOKIE);
                 if endpoint.binding == Binding::WebSocket {
                     credential::remove_from_protocols(request.headers_mut());
+                    let (oauth, from) = (self.oauth.clone(), client_ip(&request));
+                    let credential = ConnectionCredential { oauth, verified: Arc::clone(&verified), from };
+                    request.extensions_mut().insert(credential);
                 }
                 let authorized = Authorized::of(&verified);
                 if by_query {
@@ -195,6 +206,15 @@ impl Gate {
 
     fn challenge(&self, endpoint: &Endpoint, scopes: Scopes) -> Challenge {
         Challenge { metadata: self.oauth.settings().resource_metadata(endpoint), scopes }
+    }
+}
+
+// === impl ConnectionCredential ===
+
+impl ConnectionCredential {
+    /// True if it is still valid. False also if that cannot be found out.
+    pub async fn is_valid(&self) -> bool {
+        self.oauth.verify_again(&self.verified, self.from).await.is_ok()
     }
 }
 

@@ -25,6 +25,7 @@ mod gateway_values;
 mod grants;
 mod initial_access_tokens;
 mod key_rotation;
+mod limit_counts;
 mod master_key;
 pub mod mcp_sessions;
 mod open;
@@ -58,6 +59,7 @@ pub use expired_rows::ExpiredRows;
 pub use gateway_values::GatewayValueTable;
 pub use grants::{GrantTable, ListedGrant};
 pub use initial_access_tokens::InitialAccessTokenTable;
+pub use limit_counts::{LimitCount, LimitCountTable};
 pub use master_key::{MasterSealed, MasterSealedValues};
 pub use mcp_sessions::McpSessionTable;
 pub use provider_logins::{BoundLogin, ProviderLoginTable};
@@ -156,6 +158,11 @@ impl Storage {
     /// Expiry of clients.
     pub fn client_expiry(&self) -> ClientExpiry<'_> {
         ClientExpiry(&self.database)
+    }
+
+    /// Counts of rate limits.
+    pub const fn limit_counts(&self) -> LimitCountTable<'_> {
+        LimitCountTable(&self.database)
     }
 
     /// Clients that a metadata document describes.

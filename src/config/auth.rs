@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{http::host, section::Section};
 use crate::model::{
     AdvertiseIss, AssertionAudience, AuthPolicy, ClientDocumentPolicy, ConcealBackends, DocumentTrust, EgressProxy,
-    ParentAudience, Registration,
+    ParentAudience, RateLimitScope, Registration,
 };
 
 /// Reads the section; reports invalid values and uses their defaults.
@@ -21,6 +21,9 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
         code_lifetime: lifetime("code_lifetime", second * 10, minute * 10, default.code_lifetime),
         transaction_lifetime: lifetime("transaction_lifetime", minute, hour, default.transaction_lifetime),
         audit_retention: lifetime("audit_retention", hour * 24 * 7, hour * 24 * 3650, default.audit_retention),
+        rate_limits: section
+            .choice("rate_limits", &[("shared", RateLimitScope::Shared), ("replica", RateLimitScope::Replica)])
+            .unwrap_or(default.rate_limits),
         redirect_schemes: section.parsed_list("redirect_schemes", scheme).unwrap_or_default(),
         trusted_redirect_hosts: section.parsed_list("trusted_redirect_hosts", host).unwrap_or_default(),
         registration: registration(section),

@@ -22,6 +22,15 @@ pub enum QueryKey {
     Ignored,
 }
 
+/// Which gateways count a rate limit together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateLimitScope {
+    /// All on one PostgreSQL database.
+    Shared,
+    /// Each alone.
+    Replica,
+}
+
 /// Policy of the authorization server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthPolicy {
@@ -47,6 +56,8 @@ pub struct AuthPolicy {
     pub registration: Registration,
     /// `audit_retention`: age at which rows of the audit trail are deleted, 7 to 3,650 days (OA-141).
     pub audit_retention: Duration,
+    /// `rate_limits`: who counts together.
+    pub rate_limits: RateLimitScope,
     /// `client_documents`: clients that name themselves by the URL of a metadata document.
     pub client_documents: ClientDocumentPolicy,
     /// `egress_proxy`: proxy of the requests to what clients, login providers and protected servers name (OA-47).
@@ -120,6 +131,7 @@ impl Default for AuthPolicy {
             code_lifetime: Duration::from_mins(1),
             transaction_lifetime: Duration::from_mins(10),
             audit_retention: Duration::from_hours(400 * 24),
+            rate_limits: RateLimitScope::Shared,
             redirect_schemes: Vec::new(),
             trusted_redirect_hosts: Vec::new(),
             registration: Registration::Open,

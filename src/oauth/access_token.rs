@@ -96,11 +96,15 @@ mod tests {
 
     use jsonwebtoken::EncodingKey;
     use serde_json::{Value, json};
+    use zeroize::Zeroizing;
 
     use super::*;
     use crate::{
         audit::Audit,
-        oauth::{OAuthSettings, dependencies::OAuthDeps, signing::SigningKeys},
+        model::RateLimitScope,
+        oauth::{
+            OAuthSettings, dependencies::OAuthDeps, pepper::Pepper, rate_limits::RateLimits, signing::SigningKeys,
+        },
         storage::Storage,
         support::{ManualClock, SealingKey, SeededRandom},
     };
@@ -110,12 +114,15 @@ mod tests {
 
     async fn keys() -> Arc<KeySet> {
         let (storage, clock) = (Storage::empty().await, Arc::new(ManualClock::default()));
+        let pepper = Arc::new(Pepper::new(Zeroizing::new(vec![1])));
+        let limits = Arc::new(RateLimits::new(storage.clone(), pepper, RateLimitScope::Replica));
         let deps = OAuthDeps {
             audit: Audit::new(storage.clone(), Arc::<ManualClock>::clone(&clock)),
             storage,
             clock,
             random: Arc::new(SeededRandom::new(1)),
             settings: Arc::new(OAuthSettings::new(ISSUER)),
+            limits,
             client_documents: None,
         };
         let master = SealingKey::ephemeral(&*deps.random);

@@ -4,7 +4,8 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
-    dependencies::OAuthDeps, error::OAuthError, opaque, pepper::Pepper, revocation::Revocations, usage::UsageRecorder,
+    dependencies::OAuthDeps, error::OAuthError, opaque, pepper::Pepper, rate_limits::RateLimit,
+    revocation::Revocations, usage::UsageRecorder,
 };
 use crate::{
     audit::{KeyEvent, RefusalEvent},
@@ -12,10 +13,7 @@ use crate::{
         AllowedNetworks, ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey, Rights, Scope,
         Scopes, UserId,
     },
-    support::{
-        Digest, Secret, Timestamp,
-        limits::{Backoff, Buckets},
-    },
+    support::{Digest, Secret, Timestamp, limits::Backoff},
 };
 
 /// Holder of a valid API key or account.
@@ -63,18 +61,19 @@ pub enum KeyRefusal {
     Unavailable(#[from] OAuthError),
 }
 
+/// Time in which a network may send one more wrong key.
+const WRONG_KEY_PERIOD: Duration = Duration::from_secs(90);
+
 /// Limits of wrong keys (`OA-127`). Logins and bearer credentials are counted separately, so that a program with an old
 /// key does not slow down people behind the same address.
-#[derive(Debug, Default)]
 struct KeyLimits {
     logins: WrongKeys,
     bearers: WrongKeys,
 }
 
 /// Wrong keys: 10 from one network in 15 minutes; 5 for one key id, then delays of 30 s to 16 min.
-#[derive(Debug)]
 struct WrongKeys {
-    networks: Buckets<IpAddr>,
+    networks: RateLimit,
     ids: Backoff<KeyId>,
 }
 
@@ -96,7 +95,11 @@ impl Keys {
         revocations: Arc<Revocations>,
         uses: Arc<UsageRecorder>,
     ) -> Self {
-        Self { deps, pepper, revocations, uses, limits: KeyLimits::default() }
+        let limits = KeyLimits {
+            logins: WrongKeys::new(deps.limits.limit("wrong keys of logins", 10, WRONG_KEY_PERIOD)),
+            bearers: WrongKeys::new(deps.limits.limit("wrong keys of requests", 10, WRONG_KEY_PERIOD)),
+        };
+        Self { deps, pepper, revocations, uses, limits }
     }
 
     /// Checks an API key for a login; `from` is the address that a failure counts for. A valid key always passes: keys
@@ -304,6 +307,10 @@ impl From<ApiKey> for KeyHolder {
 // === impl WrongKeys ===
 
 impl WrongKeys {
+    fn new(networks: RateLimit) -> Self {
+        Self { networks, ids: Backoff::new(5, Duration::from_secs(30)) }
+    }
+
     /// Counts a wrong key and returns the refusal.
     fn count(&self, id: Option<KeyId>, from: IpAddr, now: Timestamp) -> KeyRefusal {
         let network = self.networks.take(ClientIp(from).network(), now);
@@ -312,11 +319,5 @@ impl WrongKeys {
             return KeyRefusal::Limited { retry_after };
         }
         KeyRefusal::Unknown
-    }
-}
-
-impl Default for WrongKeys {
-    fn default() -> Self {
-        Self { networks: Buckets::new(10, Duration::from_secs(90)), ids: Backoff::new(5, Duration::from_secs(30)) }
     }
 }

@@ -13,11 +13,12 @@ use super::{
     error::{ErrorResponse, Scheme},
     form::{self, Params},
     logged_reason::{ClientProblem, NamedClient},
+    rate_limits::RateLimit,
 };
 use crate::{
     fetch::DocumentError,
     model::{AssertionAudience, Client, ClientAuth, ClientId, ClientIp, ClientKeys},
-    support::{Digest, Secret, limits::Buckets},
+    support::{Digest, Secret},
 };
 
 /// Authenticates clients.
@@ -25,7 +26,7 @@ pub(super) struct ClientAuthenticator {
     deps: OAuthDeps,
     keys: ClientKeySets,
     /// Assertions of each client: each leaves a row until it expires.
-    assertions: Buckets<ClientId>,
+    assertions: RateLimit,
 }
 
 /// A request of a client that authenticates.
@@ -62,7 +63,8 @@ impl ClientAuthenticator {
     /// One client may authenticate by assertions 60 times at once, then once a second.
     pub(super) fn new(deps: OAuthDeps) -> Self {
         let keys = ClientKeySets::new(&deps.settings, Arc::clone(&deps.clock));
-        Self { deps, keys, assertions: Buckets::new(60, Duration::from_secs(1)) }
+        let assertions = deps.limits.limit("client assertions", 60, Duration::from_secs(1));
+        Self { deps, keys, assertions }
     }
 
     /// Authenticates the client with exactly the method that it registered.
@@ -122,7 +124,7 @@ impl ClientAuthenticator {
         let verified = self.verified(&assertion, (&client.id, keys), among.1).await?.map_err(wrong)?;
         let now = self.deps.now();
         // before the await, so that concurrent requests cannot all pass
-        self.assertions.take(client.id.clone(), now).map_err(ErrorResponse::Limited)?;
+        self.assertions.take(&client.id, now).map_err(ErrorResponse::Limited)?;
         let digest = Digest::sha256(format!("{} {}", client.id, verified.id));
         if !self.deps.storage.assertions().add(&digest, verified.expires).await? {
             return Err(wrong("it was used before"));

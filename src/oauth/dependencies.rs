@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{client_documents::ClientDocuments, oauth_settings::OAuthSettings};
+use super::{client_documents::ClientDocuments, oauth_settings::OAuthSettings, rate_limits::RateLimits};
 use crate::{
     audit::Audit,
     storage::Storage,
     support::{Clock, Random, Timestamp},
 };
 
-/// The store, time, randomness and settings. Cheap to clone.
+/// The store, time, randomness, settings and rate limits. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct OAuthDeps {
     pub(super) storage: Storage,
@@ -17,6 +17,7 @@ pub(super) struct OAuthDeps {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
     pub(super) settings: Arc<OAuthSettings>,
+    pub(super) limits: Arc<RateLimits>,
     /// Clients that a metadata document describes, if such are accepted.
     pub(super) client_documents: Option<Arc<ClientDocuments>>,
 }

@@ -17,17 +17,17 @@ use super::{
     error::{ErrorResponse, OAuthError},
     opaque,
     pepper::Pepper,
+    rate_limits::RateLimit,
     registration::Registrations,
     usage::UsageRecorder,
 };
 use crate::{
     audit::{GrantEvent, KeyEvent},
     model::{
-        Client, ClientIp, ConcealBackends, ConsentRule, Endpoint, Grant, GrantId, GrantType, KeyId, Scopes,
-        TokenDelivery,
+        Client, ClientIp, ConcealBackends, ConsentRule, Endpoint, Grant, GrantId, GrantType, Scopes, TokenDelivery,
     },
     storage::{DeviceRow, NewDeviceRow},
-    support::{Digest, Secret, limits::Buckets},
+    support::{Digest, Secret},
 };
 
 /// Time between two polls, in seconds.
@@ -88,10 +88,10 @@ pub struct DeviceAuthorizations {
     registrations: Arc<Registrations>,
     uses: Arc<UsageRecorder>,
     pepper: Arc<Pepper>,
-    requests: Buckets<IpAddr>,
+    requests: RateLimit,
     /// Wrong codes, by network and by key.
-    wrong_from: Buckets<IpAddr>,
-    wrong_of: Buckets<KeyId>,
+    wrong_from: RateLimit,
+    wrong_of: RateLimit,
 }
 
 // === impl DeviceAuthorizations ===
@@ -104,17 +104,18 @@ impl DeviceAuthorizations {
         registrations: Arc<Registrations>,
         uses: Arc<UsageRecorder>,
     ) -> Self {
-        let wrong = || (10, Duration::from_secs(90));
+        let deps = keys.deps.clone();
+        let wrong = |name| deps.limits.limit(name, 10, Duration::from_secs(90));
         Self {
-            deps: keys.deps.clone(),
+            requests: deps.limits.limit("device codes", 20, Duration::from_mins(1)),
+            wrong_from: wrong("wrong device codes of networks"),
+            wrong_of: wrong("wrong device codes of keys"),
+            deps,
             pepper: Arc::clone(&keys.pepper),
             keys,
             clients,
             registrations,
             uses,
-            requests: Buckets::new(20, Duration::from_mins(1)),
-            wrong_from: Buckets::new(wrong().0, wrong().1),
-            wrong_of: Buckets::new(wrong().0, wrong().1),
         }
     }
 
@@ -254,7 +255,7 @@ impl DeviceAuthorizations {
     /// Finds a device. A try is charged before the look-up, and given back if the code is right.
     async fn find(&self, code: &UserCode, holder: &KeyHolder, from: IpAddr) -> Result<DeviceRow, DeviceRefusal> {
         let (now, network) = (self.deps.now(), ClientIp(from).network());
-        self.wrong_of.take(holder.key.clone(), now).map_err(DeviceRefusal::Limited)?;
+        self.wrong_of.take(&holder.key, now).map_err(DeviceRefusal::Limited)?;
         if let Err(wait) = self.wrong_from.take(network, now) {
             self.wrong_of.give_back(&holder.key, now);
             return Err(DeviceRefusal::Limited(wait));
@@ -269,7 +270,7 @@ impl DeviceAuthorizations {
             return Err(DeviceRefusal::Unknown);
         };
         self.wrong_of.give_back(&holder.key, now);
-        self.wrong_from.give_back(&network, now);
+        self.wrong_from.give_back(network, now);
         Ok(row)
     }
 

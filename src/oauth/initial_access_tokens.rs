@@ -1,17 +1,18 @@
 //! Initial access tokens (RFC 7591 3; `OA-44`): with one, a client may register at a gateway that takes no others. Knows
 //! nothing of registrations.
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 use super::{
     dependencies::OAuthDeps,
     error::{ErrorResponse, InitialAccessProblem, OAuthError},
     opaque,
+    rate_limits::RateLimit,
 };
 use crate::{
     audit::ClientEvent,
     model::{ClientIp, InitialAccessToken, InitialAccessTokenId},
-    support::{Secret, Timestamp, limits::Buckets, printable_name},
+    support::{Secret, Timestamp, printable_name},
 };
 
 /// Length of an id in base62.
@@ -32,7 +33,7 @@ pub struct NewInitialAccessToken {
 pub struct InitialAccessTokens {
     deps: OAuthDeps,
     /// Wrong ones, by network.
-    wrong: Buckets<IpAddr>,
+    wrong: RateLimit,
 }
 
 // === impl InitialAccessTokens ===
@@ -40,7 +41,8 @@ pub struct InitialAccessTokens {
 impl InitialAccessTokens {
     /// One network may send 10 wrong tokens in 15 minutes; a right one passes in any case.
     pub(super) fn new(deps: OAuthDeps) -> Self {
-        Self { deps, wrong: Buckets::new(10, Duration::from_secs(90)) }
+        let wrong = deps.limits.limit("wrong initial access tokens", 10, Duration::from_secs(90));
+        Self { deps, wrong }
     }
 
     /// Creates a token. The secret is returned only here.

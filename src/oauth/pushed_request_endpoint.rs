@@ -1,6 +1,6 @@
 //! The endpoint for pushed authorization requests (RFC 9126; `OA-79`). Knows nothing of routes.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -9,21 +9,23 @@ use super::{
     client_auth::{ClientAuthenticator, ClientRequest, SoughtClient},
     dependencies::OAuthDeps,
     error::ErrorResponse,
+    rate_limits::RateLimit,
 };
-use crate::{model::GrantType, support::limits::Buckets};
+use crate::model::GrantType;
 
 /// The endpoint for pushed authorization requests.
 pub(super) struct PushedRequestEndpoint {
     deps: OAuthDeps,
     clients: Arc<ClientAuthenticator>,
     authorization: Arc<Authorization>,
-    requests: Buckets<IpAddr>,
+    requests: RateLimit,
 }
 
 impl PushedRequestEndpoint {
     /// One network may push 60 requests at once, then one a second: hosted clients share an address.
     pub(super) fn new(deps: OAuthDeps, clients: Arc<ClientAuthenticator>, authorization: Arc<Authorization>) -> Self {
-        Self { deps, clients, authorization, requests: Buckets::new(60, Duration::from_secs(1)) }
+        let requests = deps.limits.limit("pushed requests", 60, Duration::from_secs(1));
+        Self { deps, clients, authorization, requests }
     }
 
     /// Checks a request as the authorization endpoint does, and answers its `request_uri` (RFC 9126 2.2).

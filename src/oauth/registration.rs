@@ -16,13 +16,14 @@ use super::{
     initial_access_tokens::InitialAccessTokens,
     opaque,
     pepper::Pepper,
+    rate_limits::RateLimit,
     redirect_uri::RedirectUri,
 };
 use crate::{
     audit::ClientEvent,
     model::{Client, ClientAuth, ClientId, ClientIp, ClientKeys, GrantType, Registrant, Registration, Scopes},
     storage::{NewClient, RegistrationOutcome, UnusedLimits},
-    support::{Digest, Secret, Timestamp, limits::Buckets, printable_name},
+    support::{Digest, Secret, Timestamp, printable_name},
 };
 
 /// Bounds on clients without consent (`OA-42`). A person needs some minutes to log in.
@@ -84,7 +85,7 @@ pub(super) struct Registrations {
     pepper: Arc<Pepper>,
     /// Registrations by network (as a MAC): generous, since hosted clients share a network, and a registration with a
     /// consent does not count (`OA-42`).
-    limits: Buckets<Digest>,
+    limits: RateLimit,
     tokens: Arc<InitialAccessTokens>,
 }
 
@@ -92,12 +93,13 @@ pub(super) struct Registrations {
 
 impl Registrations {
     pub(super) fn new(deps: OAuthDeps, pepper: Arc<Pepper>, tokens: Arc<InitialAccessTokens>) -> Self {
-        Self { deps, pepper, limits: Buckets::new(60, Duration::from_mins(1)), tokens }
+        let limits = deps.limits.limit("registrations", 60, Duration::from_mins(1));
+        Self { deps, pepper, limits, tokens }
     }
 
     /// Returns one registration to a network, after a consent to it (`OA-42`).
     pub(super) fn give_back(&self, network: &Digest, now: Timestamp) {
-        self.limits.give_back(network, now);
+        self.limits.give_back(network.to_base64url(), now);
     }
 
     /// Registers a client and returns its metadata as stored (RFC 7591 3.2.1). A registered public client keeps its id
@@ -186,12 +188,12 @@ impl Registrations {
         }
         let network = self.pepper.mac(&format!("network {}", from.network()));
         // before the first await, so that concurrent requests cannot all pass
-        self.limits.take(network, now).map_err(ErrorResponse::Limited)?;
+        self.limits.take(network.to_base64url(), now).map_err(ErrorResponse::Limited)?;
         let new = NewClient { client, registration, network };
         let added = self.deps.storage.clients().add(&new, &UNUSED_LIMITS, now).await;
         if added.is_err() {
             // nothing is stored
-            self.limits.give_back(&network, now);
+            self.limits.give_back(network.to_base64url(), now);
         }
         match added? {
             RegistrationOutcome::Added => {
@@ -201,7 +203,7 @@ impl Registrations {
             }
             // it uses no space
             RegistrationOutcome::Known(id, created) => {
-                self.limits.give_back(&network, now);
+                self.limits.give_back(network.to_base64url(), now);
                 self.deps.audit.record(ClientEvent::Known { client: id.clone(), from: from.0 });
                 Ok((id, created))
             }

@@ -44,6 +44,7 @@ const TABLES: &[(&str, &str)] = &[
     ("provider_sessions", "session"),
     ("provider_logouts", "report"),
     ("bound_logins", "key_id"),
+    ("limit_counts", "name"),
 ];
 
 /// Columns that the database numbers in the order of the rows.

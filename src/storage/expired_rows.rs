@@ -9,7 +9,7 @@ use crate::support::Timestamp;
 pub struct ExpiredRows<'a>(pub(super) &'a Database);
 
 impl ExpiredRows<'_> {
-    /// Deletes expired rows that have no further use: requests, codes, revocations, and grants with their tokens.
+    /// Deletes expired rows that have no further use: requests, codes, revocations, counts, and grants with their tokens.
     pub async fn delete(&self, now: Timestamp) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         for statement in [
@@ -20,6 +20,7 @@ impl ExpiredRows<'_> {
             "DELETE FROM initial_access_tokens WHERE expires < $1 - 2592000000",
             // a reused code must be recognised while its grant lives (OA-85); an hour is far beyond any
             "DELETE FROM codes WHERE expires < $1 - 3600000",
+            "DELETE FROM limit_counts WHERE full_at < $1",
             "DELETE FROM revoked_tokens WHERE expires < $1",
             "DELETE FROM revocations WHERE at < $1 - 86400000",
             // the end of a grant counts as activity of its client (OA-43)

@@ -1,11 +1,14 @@
 //! Opening a database: a file of SQLite, or a PostgreSQL server. Knows no table.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
 };
 
-use sqlx::{AssertSqlSafe, any::AnyPoolOptions};
+use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, any::AnyPoolOptions};
+use tokio::time::timeout;
 use url::Url;
 
 use super::{
@@ -13,6 +16,9 @@ use super::{
     database::{Database, Engine, LOCK_TIMEOUT, StorageError},
     file,
 };
+
+/// Maximum time for an idle connection to a server to answer before its use.
+const PING_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Settings of each connection to a file.
 const DURABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL";
@@ -49,7 +55,10 @@ impl Storage {
     /// for a connection or a lock, and 10 s for an answer. Commits are as durable as those of [`Storage::open`].
     pub async fn connect(url: &str) -> Result<Self, StorageError> {
         let place = (Engine::PostgreSql, url);
-        let limited = |connections| AnyPoolOptions::new().max_connections(connections).acquire_timeout(LOCK_TIMEOUT);
+        let limited = |connections| {
+            let pool = AnyPoolOptions::new().max_connections(connections).acquire_timeout(LOCK_TIMEOUT);
+            pool.test_before_acquire(false).before_acquire(|connection, _| Box::pin(answers(connection)))
+        };
         // apart, since a migration may take its time
         let migrating = Database::connect(limited(1), place, QUIET).await?;
         migrating.migrate().await?;
@@ -82,6 +91,12 @@ impl Storage {
     }
 }
 
+/// Tests an idle connection before its use. After a time without the network some never answer: each is given up soon.
+async fn answers(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
+    let answer = timeout(PING_TIMEOUT, connection.ping()).await;
+    answer.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())).map(|()| true)
+}
+
 /// Creates the file and waits for its lock, on a blocking thread.
 async fn prepare(path: PathBuf) -> Result<file::Lock, StorageError> {
     let name = path.display().to_string();
@@ -90,7 +105,7 @@ async fn prepare(path: PathBuf) -> Result<file::Lock, StorageError> {
         file::private(&path)?;
         file::Lock::wait(&path)
     });
-    let prepared = prepared.await.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped)));
+    let prepared = prepared.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
     prepared.map_err(|source| StorageError::File { path: name, source })
 }
 
@@ -98,7 +113,7 @@ async fn prepare(path: PathBuf) -> Result<file::Lock, StorageError> {
 fn file_url(path: &Path) -> Result<String, StorageError> {
     let unusable = |source| StorageError::File { path: path.display().to_string(), source };
     let url = Url::from_file_path(std::path::absolute(path).map_err(unusable)?);
-    let url = url.map_err(|()| unusable(std::io::ErrorKind::InvalidFilename.into()))?;
+    let url = url.map_err(|()| unusable(io::ErrorKind::InvalidFilename.into()))?;
     Ok(format!("sqlite://{}", url.path()))
 }
 

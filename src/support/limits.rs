@@ -21,8 +21,12 @@ const MAX_DOUBLINGS: u32 = 5;
 pub struct Buckets<K> {
     burst: u32,
     period: Duration,
+    /// How far beyond empty a bucket can be, in full buckets: what other processes took meanwhile.
+    debt: u32,
     /// For each key, when its bucket will be full again.
     full_at: Mutex<HashMap<K, Timestamp>>,
+    /// Tokens that were taken since the other processes were told; `None` if this process counts alone.
+    untold: Option<Mutex<HashMap<K, i64>>>,
 }
 
 /// For each key, a number of failures without delay, then a delay that doubles with each failure.
@@ -45,7 +49,12 @@ struct Failures {
 impl<K: Hash + Eq + Clone> Buckets<K> {
     /// Full buckets of `burst` that refill by one each `period`.
     pub fn new(burst: u32, period: Duration) -> Self {
-        Self { burst, period, full_at: Mutex::default() }
+        Self { burst, period, debt: 0, full_at: Mutex::default(), untold: None }
+    }
+
+    /// The same, shared with other processes by [`Self::drain`] and [`Self::adopt`].
+    pub fn shared(burst: u32, period: Duration) -> Self {
+        Self { debt: 1, untold: Some(Mutex::default()), ..Self::new(burst, period) }
     }
 
     /// Takes one token out of the bucket of `key`, in one step. The error is the time until the bucket holds one again;
@@ -55,13 +64,18 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         let depth = self.period * self.burst;
         if let Some(full_at) = table.get_mut(&key) {
             // a clock that was set back must not empty a bucket for longer than it takes to fill
-            let refilled = (*full_at).max(now).min(now + depth);
+            let refilled = (*full_at).max(now).min(now + depth * (1 + self.debt));
             let beyond = (refilled + self.period).since(now).saturating_sub(depth);
-            *full_at = if beyond.is_zero() { refilled + self.period } else { refilled };
-            return if beyond.is_zero() { Ok(()) } else { Err(beyond) };
+            *full_at = refilled;
+            if !beyond.is_zero() {
+                return Err(beyond);
+            }
+            *full_at = refilled + self.period;
+        } else {
+            make_room(&mut table, now, |full_at| *full_at);
+            table.insert(key.clone(), now + self.period);
         }
-        make_room(&mut table, now, |full_at| *full_at);
-        table.insert(key, now + self.period);
+        self.note(key, 1);
         Ok(())
     }
 
@@ -73,7 +87,42 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
             if *full_at <= now {
                 table.remove(key);
             }
+            self.note(key.clone(), -1);
         }
+    }
+
+    /// Returns by how many milliseconds later each bucket is full because of this process, since the last call; at most
+    /// `max` of them.
+    pub fn drain(&self, max: usize) -> Vec<(K, i64)> {
+        let Some(untold) = &self.untold else { return Vec::new() };
+        let mut untold = untold.lock();
+        let keys: Vec<K> = untold.keys().take(max).cloned().collect();
+        let told = keys.into_iter().filter_map(|key| untold.remove_entry(&key));
+        told.map(|(key, taken)| (key, self.millis(taken))).collect()
+    }
+
+    /// Takes over when the bucket of `key` will be full, as all processes together know it.
+    pub fn adopt(&self, key: K, full_at: Timestamp) {
+        let mut table = self.full_at.lock();
+        let taken = self.untold.as_ref().and_then(|untold| untold.lock().get(&key).copied());
+        let full_at = Timestamp::from_millis(full_at.as_millis().saturating_add(self.millis(taken.unwrap_or(0))));
+        if table.len() < MAX_KEYS || table.contains_key(&key) {
+            table.insert(key, full_at);
+        }
+    }
+
+    /// Notes what the others have to be told, while the table is locked.
+    fn note(&self, key: K, taken: i64) {
+        if let Some(untold) = &self.untold {
+            let mut untold = untold.lock();
+            if untold.len() < MAX_KEYS {
+                *untold.entry(key).or_default() += taken;
+            }
+        }
+    }
+
+    fn millis(&self, taken: i64) -> i64 {
+        taken.saturating_mul(i64::try_from(self.period.as_millis()).unwrap_or(i64::MAX))
     }
 }
 
@@ -153,6 +202,25 @@ mod tests {
         buckets.give_back(&"a", START);
         buckets.give_back(&"a", START);
         assert_eq!([0; 3].map(|_| buckets.take("a", START)), [Ok(()), Ok(()), Err(PERIOD)]);
+    }
+
+    #[test]
+    fn what_several_processes_took_is_paid_back() {
+        let (here, there) = (Buckets::shared(2, PERIOD), Buckets::shared(2, PERIOD));
+        for buckets in [&here, &there] {
+            assert_eq!([buckets.take("a", START), buckets.take("a", START)], [Ok(()), Ok(())], "nobody knows yet");
+        }
+        let told: Vec<_> = [&here, &there].into_iter().flat_map(|buckets| buckets.drain(10)).collect();
+        assert_eq!(told, [("a", 20_000), ("a", 20_000)]);
+        let full_at = START + PERIOD * 4;
+        for buckets in [&here, &there] {
+            buckets.adopt("a", full_at);
+            assert_eq!(buckets.take("a", START + PERIOD * 2), Err(PERIOD));
+            assert!(buckets.drain(10).is_empty(), "a refusal is not charged");
+        }
+        assert_eq!(here.take("a", START + PERIOD * 3), Ok(()));
+        here.adopt("a", full_at);
+        assert_eq!(here.take("a", START + PERIOD * 3), Err(PERIOD), "its own are counted before they are told");
     }
 
     #[test]

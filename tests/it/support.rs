@@ -4,6 +4,7 @@ pub(crate) mod assertion;
 pub(crate) mod data_folder;
 pub(crate) mod http;
 pub(crate) mod internet;
+pub(crate) mod link;
 pub(crate) mod oauth;
 pub(crate) mod provider;
 pub(crate) mod strict;

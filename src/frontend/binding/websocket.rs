@@ -10,6 +10,7 @@ use std::{
 };
 
 use axum::{
+    Extension,
     extract::{
         State, WebSocketUpgrade,
         ws::{CloseCode, CloseFrame, Message as Frame, Utf8Bytes, close_code},
@@ -27,17 +28,28 @@ use super::{
     request_head::RequestHead,
     response::keep_alive,
 };
-use crate::frontend::state::{FrontendState, Sender};
+use crate::{
+    frontend::state::{FrontendState, Sender},
+    resource::ConnectionCredential,
+};
 
 /// The subprotocol.
 const SUBPROTOCOL: &str = "mcp";
 /// The time without any frame, pongs included, after which a client counts as gone.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
 
+/// What each message has to meet.
+struct FrameTerms {
+    /// Maximum length.
+    max: usize,
+    credential: Option<ConnectionCredential>,
+}
+
 /// Opens a connection.
 pub(super) async fn get(
     State(state): State<Arc<FrontendState>>,
     upgrade: WebSocketUpgrade,
+    credential: Option<Extension<ConnectionCredential>>,
     head: RequestHead,
 ) -> Result<Response, RequestRefusal> {
     let max = state.settings.body;
@@ -47,7 +59,7 @@ pub(super) async fn get(
     }
     let token = state.tracker.token();
     Ok(upgrade.on_upgrade(move |socket| async move {
-        serve(state, head.sender, socket).await;
+        serve(state, (head.sender, credential.map(|Extension(credential)| credential)), socket).await;
         drop(token);
     }))
 }
@@ -55,18 +67,18 @@ pub(super) async fn get(
 /// Serves the connection until it ends.
 async fn serve(
     state: Arc<FrontendState>,
-    sender: Sender,
+    (sender, credential): (Sender, Option<ConnectionCredential>),
     socket: impl Stream<Item = Result<Frame, axum::Error>> + Sink<Frame>,
 ) {
     let (mut sink, frames) = socket.split();
     let (fault, revoked) = (OnceLock::new(), Arc::clone(&sender.admission.lease.revoked));
-    let max = state.settings.body;
+    let terms = FrameTerms { max: state.settings.body, credential };
     // the end of the input is the end of the connection: no answer can be sent
     let (client, messages) = ChannelClient::new(state, sender, Duration::ZERO);
-    Box::pin(client.run(Box::pin(received(frames, max, &fault)), write(messages, &mut sink))).await;
+    Box::pin(client.run(Box::pin(received(frames, &terms, &fault)), write(messages, &mut sink))).await;
     let code = match fault.get() {
+        _ if revoked.is_cancelled() => close_code::POLICY,
         Some(code) => *code,
-        None if revoked.is_cancelled() => close_code::POLICY,
         None => close_code::AWAY,
     };
     let closed = Frame::Close(Some(CloseFrame { code, reason: Utf8Bytes::default() }));
@@ -76,7 +88,7 @@ async fn serve(
 /// The messages in the frames, until the connection is closed, silent for too long, or has a `fault`.
 fn received(
     mut frames: impl Stream<Item = Result<Frame, axum::Error>> + Unpin,
-    max: usize,
+    terms: &FrameTerms,
     fault: &OnceLock<CloseCode>,
 ) -> impl Stream<Item = ChannelInput> {
     async_stream::stream! {
@@ -87,7 +99,13 @@ fn received(
                 frame = frames.next() => {
                     last_frame = Instant::now();
                     match frame {
-                        Some(Ok(Frame::Text(text))) => yield ChannelInput::Message(Bytes::from(text)),
+                        Some(Ok(Frame::Text(text))) => {
+                            if !terms.are_met().await {
+                                let _ = fault.set(close_code::AGAIN);
+                                return;
+                            }
+                            yield ChannelInput::Message(Bytes::from(text));
+                        }
                         Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
                         Some(Ok(Frame::Binary(_))) => {
                             let _ = fault.set(close_code::UNSUPPORTED);
@@ -96,7 +114,7 @@ fn received(
                         }
                         Some(Err(error)) if is_too_long(&error) => {
                             let _ = fault.set(close_code::SIZE);
-                            return yield ChannelInput::Refused(RequestRefusal::too_large(max));
+                            return yield ChannelInput::Refused(RequestRefusal::too_large(terms.max));
                         }
                         Some(Ok(Frame::Close(_)) | Err(_)) | None => return,
                     }
@@ -107,6 +125,16 @@ fn received(
                     }
                 }
             }
+        }
+    }
+}
+
+impl FrameTerms {
+    /// True if the credential of the connection is valid, as far as the database can be asked.
+    async fn are_met(&self) -> bool {
+        match &self.credential {
+            Some(credential) => credential.is_valid().await,
+            None => true,
         }
     }
 }

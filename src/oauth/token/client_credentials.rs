@@ -6,28 +6,29 @@ use std::{sync::Arc, time::Duration};
 use super::issuer::{Issued, Issuer};
 use crate::{
     audit::{GrantEvent, GrantParties},
-    model::{Client, ClientId, ClientIp, Grant, GrantId, KeyAccount, Registrant, Scopes, TokenDelivery},
+    model::{Client, ClientIp, Grant, GrantId, KeyAccount, Registrant, Scopes, TokenDelivery},
     oauth::{
         api_keys::{AccountEntry, Keys},
         error::ErrorResponse,
         form::Params,
         opaque,
+        rate_limits::RateLimit,
     },
-    support::limits::Buckets,
 };
 
 /// The client credentials grant.
 pub(super) struct ClientCredentialsGrant {
     issuer: Arc<Issuer>,
     keys: Arc<Keys>,
-    limits: Buckets<ClientId>,
+    limits: RateLimit,
 }
 
 impl ClientCredentialsGrant {
     /// One client may ask 60 times at once, then once a second.
     pub(super) fn new(issuer: Arc<Issuer>) -> Self {
         let keys = Arc::clone(&issuer.keys);
-        Self { issuer, keys, limits: Buckets::new(60, Duration::from_secs(1)) }
+        let limits = issuer.deps.limits.limit("client credentials", 60, Duration::from_secs(1));
+        Self { issuer, keys, limits }
     }
 
     /// Issues an access token to an authenticated client, within the rights of its service account. Its grant is used
@@ -37,7 +38,7 @@ impl ClientCredentialsGrant {
             return Err(ErrorResponse::UnauthorizedClient);
         }
         let (deps, now) = (&self.issuer.deps, self.issuer.deps.now());
-        self.limits.take(client.id.clone(), now).map_err(ErrorResponse::Limited)?;
+        self.limits.take(&client.id, now).map_err(ErrorResponse::Limited)?;
         let account = KeyAccount::Service { client: client.id.clone() };
         let AccountEntry::Open(holder) = self.keys.enter(&account).await? else {
             return Err(ErrorResponse::UnauthorizedClient);

@@ -8,7 +8,7 @@ use super::issuer::{Issued, Issuer};
 use crate::{
     audit::{GrantEvent, GrantParties},
     model::{
-        AllowedNetworks, AssertedAccount, AssertedRights, Client, ClientId, ClientIp, Endpoint, Grant, GrantId,
+        AllowedNetworks, AssertedAccount, AssertedRights, Client, ClientIp, Endpoint, Grant, GrantId,
         IdentityAssertion, KeyAccount, NewAccount, Registrant, Rights, Scopes, TokenDelivery,
     },
     oauth::{
@@ -17,20 +17,22 @@ use crate::{
         form::Params,
         logged_reason::GrantProblem,
         opaque,
+        rate_limits::RateLimit,
     },
-    support::{Digest, Secret, limits::Buckets},
+    support::{Digest, Secret},
 };
 
 /// The grant of identity assertions.
 pub(super) struct IdentityAssertionGrant {
     issuer: Arc<Issuer>,
-    limits: Buckets<ClientId>,
+    limits: RateLimit,
 }
 
 impl IdentityAssertionGrant {
     /// One client may ask 60 times at once, then once a second.
     pub(super) fn new(issuer: Arc<Issuer>) -> Self {
-        Self { issuer, limits: Buckets::new(60, Duration::from_secs(1)) }
+        let limits = issuer.deps.limits.limit("identity assertions", 60, Duration::from_secs(1));
+        Self { issuer, limits }
     }
 
     /// Exchanges an assertion that an authenticated client brings for an access token of the person. Each assertion is good
@@ -46,7 +48,7 @@ impl IdentityAssertionGrant {
         }
         let (deps, now) = (&self.issuer.deps, self.issuer.deps.now());
         let verifier = deps.settings.assertions.as_ref().ok_or(ErrorResponse::UnsupportedGrantType)?;
-        self.limits.take(client.id.clone(), now).map_err(ErrorResponse::Limited)?;
+        self.limits.take(&client.id, now).map_err(ErrorResponse::Limited)?;
         let text = form.get("assertion")?.ok_or_else(|| ErrorResponse::missing("assertion"))?;
         let assertion = verifier.verify(Secret::new(text), &client.id).await;
         let assertion = assertion.map_err(|reason| refused(client, reason))?;

@@ -9,18 +9,19 @@ use std::{sync::Arc, time::Duration};
 use super::issuer::{Issued, Issuer, narrowed};
 use crate::{
     audit::{GrantEvent, GrantParties},
-    model::{Client, ClientIp, Grant, GrantId},
+    model::{Client, ClientIp, Grant},
     oauth::{
         dependencies::OAuthDeps,
         error::{ErrorResponse, OAuthError},
         form::Params,
         logged_reason::GrantProblem,
         opaque,
+        rate_limits::RateLimit,
         revocation::Revocations,
         usage::UsageRecorder,
     },
     storage::{RefreshTokenRow, Revocation, Rotation},
-    support::{Digest, NotSealedHere, SealingKey, Secret, Timestamp, limits::Buckets},
+    support::{Digest, NotSealedHere, SealingKey, Secret, Timestamp},
 };
 
 /// Purpose of the key that seals a successor.
@@ -33,13 +34,13 @@ pub(super) struct RefreshGrant {
     revocations: Arc<Revocations>,
     uses: Arc<UsageRecorder>,
     /// Refreshes by grant: each one leaves a row, and an access token that may be revoked separately.
-    limits: Buckets<GrantId>,
+    limits: RateLimit,
 }
 
 impl RefreshGrant {
     /// One grant may be refreshed 60 times at once, then once a minute.
     pub(super) fn new(issuer: Arc<Issuer>, revocations: Arc<Revocations>, uses: Arc<UsageRecorder>) -> Self {
-        let limits = Buckets::new(60, Duration::from_mins(1));
+        let limits = issuer.deps.limits.limit("refreshes", 60, Duration::from_mins(1));
         Self { deps: issuer.deps.clone(), issuer, revocations, uses, limits }
     }
 
@@ -59,7 +60,7 @@ impl RefreshGrant {
         let unknown = || ErrorResponse::InvalidGrant(GrantProblem::UnknownToken(client.id.clone()));
         let row = self.deps.storage.refresh_tokens().lookup(&presented.digest()).await?.ok_or_else(unknown)?;
         let grant = self.issuer.live_grant(&row.grant, client, from).await?;
-        self.limits.take(grant.id.clone(), now).map_err(ErrorResponse::Limited)?;
+        self.limits.take(&grant.id, now).map_err(ErrorResponse::Limited)?;
         self.issuer.check_resource(form, &grant)?;
         let scopes = narrowed(form, &grant)?;
         let (token, generation) = self.successor(&presented, row, &grant, now).await?;

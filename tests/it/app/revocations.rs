@@ -91,7 +91,7 @@ fn meta(capabilities: &Value) -> Value {
     })
 }
 
-async fn socket(gateway: &Running, access: &str) -> WebSocketStream<TcpStream> {
+pub(super) async fn socket(gateway: &Running, access: &str) -> WebSocketStream<TcpStream> {
     let address = gateway.url.trim_start_matches("http://");
     let mut request = format!("ws://{address}/ws").into_client_request().unwrap();
     request.headers_mut().insert("authorization", format!("Bearer {access}").parse().unwrap());
