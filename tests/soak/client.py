@@ -64,6 +64,11 @@ class Client:
         """Whether it has something that outlives its replica, and that is there again."""
         return False
 
+    def cancelled(self, owner):
+        """A cancel does not pass a replica that is stopped."""
+        if self.world.disturbed():
+            self.world.cancelled.discard(owner)
+
     # === what it does
 
     def job(self, fates):

@@ -3,7 +3,7 @@ of its own. A cancel ends one that has no answer."""
 
 import asyncio
 
-from ear import Wrong
+from ear import Lost, Wrong
 from listening import TAG
 from wire import Gone
 
@@ -46,6 +46,8 @@ class Exchanges:
                 return None
             # the newest request of the call, which may have gone on after a question
             id = max((token + 1 for token, known in self.client.ear.owners.items() if known == owner), default=None)
+        elif method == "notifications/cancelled":
+            raise Lost(f"{self.client.who()}: its gateway ended a request: {message}")
         else:
             raise self.wrong(message)
         if id not in range(1, self.client.next + 1):

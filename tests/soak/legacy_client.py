@@ -199,6 +199,7 @@ class LegacyClient(Client):
                 if not asked.done():
                     await self.tell({"method": "notifications/cancelled", "params": {"requestId": id}})
                     self.world.count("cancels")
+                    self.cancelled(owner)
             done, _ = await asyncio.wait({asked}, timeout=self.world.longest)
             if not done:
                 asked.cancel()
@@ -293,7 +294,13 @@ class LegacyClient(Client):
         last = None
         while True:
             headers = {**self.headers, **({"Last-Event-ID": last} if last and self.dice.random() < 0.7 else {})}
-            response = await request(self.world.port, "GET", self.post_path, headers)
+            try:
+                response = await request(self.world.port, "GET", self.post_path, headers)
+            except Gone:
+                if not self.world.replicas:
+                    raise
+                await asyncio.sleep(0.5)
+                continue
             if response.status != 200:
                 return
             until = time.monotonic() + self.dice.uniform(1, 30)

@@ -54,6 +54,8 @@ class Listening:
     def hear(self, message):
         self.client.world.count("notifications")
         method, params = message.get("method"), message.get("params", {})
+        if message.get("id") == self.id and "result" in message:
+            raise self.wrong("its gateway ended it", Lost)
         if params.get("_meta", {}).get(TAG) != self.id:
             raise self.wrong(f"heard what belongs to another: {message}")
         if method == "notifications/subscriptions/acknowledged" and not self.acknowledged.done():

@@ -238,6 +238,7 @@ class ModernClient(Client):
             if not asked.done():
                 asked.cancel()
                 self.world.count("cancels")
+                self.cancelled(owner)
                 return None
         done, _ = await asyncio.wait({asked}, timeout=self.world.longest)
         if not done:
