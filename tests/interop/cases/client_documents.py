@@ -97,7 +97,7 @@ site, trusted = serve()
 gateway.environment["SSL_CERT_FILE"] = str(trusted)
 gateway.start()
 gateway.ready()
-mine = {"url": gateway.url, "key": gateway.create_key("documents"), "config": str(config), "gateway": str(gateway.folder)}
+mine = {"url": gateway.url, "key": gateway.create_key("documents"), "config": str(config), "commands": gateway.commands()}
 for name, command in CLIENTS.items():
     changed = {**context, **mine, "clientDocument": f"{site.url}/{name}.json"}
     environment = {**os.environ, "INTEROP": json.dumps(changed)}
