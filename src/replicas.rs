@@ -28,7 +28,7 @@ use axum::{
     extract::Request,
     response::{IntoResponse as _, Response},
 };
-use http::{HeaderName, StatusCode, header, request::Parts};
+use http::{StatusCode, header, request::Parts};
 use moka::sync::Cache;
 use tokio::{
     net::TcpListener,
@@ -39,17 +39,18 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     door::{CarriedRequests, PeerStream, ReplicaDoor},
     identity::IdentityError,
-    membership::JoinError,
+    membership::{Deposed, JoinError},
 };
 use self::{
     fenced_body::FencedBody,
     hop::{Carried, Carrier},
-    membership::{LEASE, Membership, MembershipEnd},
+    membership::{LEASE, Membership},
 };
 use crate::{
     model::{OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace},
     storage::Storage,
     support::Fence,
+    wire::headers,
 };
 
 /// Maximum time in which a request finds the replica that answers it: until the lease of one that was lost is over, and
@@ -61,8 +62,6 @@ const RETRIED_AFTER: Duration = Duration::from_millis(250);
 const LOOKED_AFTER: Duration = Duration::from_millis(20);
 /// Sessions of which this replica remembers who has succeeded their first owner, and for how long without use.
 const MOVED: (u64, Duration) = (100_000, Duration::from_mins(10));
-/// The header that names a session.
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// This replica among the others. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -73,11 +72,6 @@ pub struct Replicas {
     /// Cancelled when this replica serves nothing any more.
     stopping: CancellationToken,
 }
-
-/// Another replica took over what this one owned, while this one could not renew its lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the lease of this replica ended and others have its sessions: it stops, to be started anew")]
-pub struct Deposed;
 
 // === impl Replicas ===
 
@@ -115,10 +109,7 @@ impl Replicas {
     ///
     /// [`Deposed`].
     pub async fn keep(&self, stop: CancellationToken) -> Result<(), Deposed> {
-        match self.membership.keep(&stop).await {
-            MembershipEnd::Stopped => Ok(()),
-            MembershipEnd::Deposed => Err(Deposed),
-        }
+        self.membership.keep(&stop).await
     }
 
     /// Serves no more requests of others: they wait until this replica has left.
@@ -223,7 +214,7 @@ impl Replicas {
 
 /// The session that a request names: in its header, or in the query of `/messages`.
 fn session(parts: &Parts) -> Option<&str> {
-    if let Some(named) = parts.headers.get(SESSION) {
+    if let Some(named) = parts.headers.get(headers::SESSION_ID) {
         return named.to_str().ok();
     }
     let query = parts.uri.query().filter(|_| parts.uri.path().starts_with("/messages"))?;

@@ -66,14 +66,10 @@ pub(super) struct Peer {
     pub(super) gone: CancellationToken,
 }
 
-/// The end of [`Membership::keep`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MembershipEnd {
-    /// As wanted.
-    Stopped,
-    /// Others have what this replica owned.
-    Deposed,
-}
+/// Another replica took over what this one owned, while this one could not renew its lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the lease of this replica ended and others have its sessions: it stops, to be started anew")]
+pub struct Deposed;
 
 /// A replica that cannot join.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +122,11 @@ impl Membership {
     }
 
     /// Renews the lease until `stop`, and deposes replicas whose lease is over.
-    pub(super) async fn keep(&self, stop: &CancellationToken) -> MembershipEnd {
+    ///
+    /// # Errors
+    ///
+    /// [`Deposed`].
+    pub(super) async fn keep(&self, stop: &CancellationToken) -> Result<(), Deposed> {
         let mut rounds = interval(RENEWED_EVERY);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // what this replica has renewed without interruption since; others may still be about to
@@ -136,7 +136,7 @@ impl Membership {
             let renewal = async { self.0.storage.replicas().renew(self.0.number, LEASE).await };
             match timeout(RENEWAL_TIMEOUT, renewal).await {
                 Ok(Ok(true)) => self.0.fence.open_until(before + LEASE - MARGIN),
-                Ok(Ok(false)) => return MembershipEnd::Deposed,
+                Ok(Ok(false)) => return Err(Deposed),
                 failed => {
                     let why = failed.map_or_else(|_| "no answer".to_owned(), |other| format!("{other:?}"));
                     tracing::warn!(why, "the lease of this replica could not be renewed");
@@ -152,7 +152,7 @@ impl Membership {
                 Err(_) => tracing::warn!("the other replicas could not be read in time"),
             }
         }
-        MembershipEnd::Stopped
+        Ok(())
     }
 
     /// Leaves: what this replica owned belongs to nobody from now on.

@@ -142,22 +142,24 @@ async fn run(write: &McpSessionWrite, by: ReplicaNumber, connection: &mut AnyCon
             Ok(())
         }
         McpSessionWrite::GiveUp(digest) => {
-            sqlx::query("UPDATE mcp_sessions SET owner = 0 WHERE digest = $1 AND owner = $2")
-                .bind(digest.as_bytes().as_slice())
-                .bind(by.get())
-                .execute(connection)
-                .await?;
-            Ok(())
+            of_owner("UPDATE mcp_sessions SET owner = 0 WHERE digest = $1 AND owner = $2", (digest, by), connection)
+                .await
         }
         McpSessionWrite::Delete(digest) => {
-            sqlx::query("DELETE FROM mcp_sessions WHERE digest = $1 AND owner = $2")
-                .bind(digest.as_bytes().as_slice())
-                .bind(by.get())
-                .execute(connection)
-                .await?;
-            Ok(())
+            of_owner("DELETE FROM mcp_sessions WHERE digest = $1 AND owner = $2", (digest, by), connection).await
         }
     }
+}
+
+/// Runs a statement about one session of a replica.
+async fn of_owner(
+    statement: &'static str,
+    (digest, owner): (&Digest, ReplicaNumber),
+    connection: &mut AnyConnection,
+) -> Result<(), StorageError> {
+    let query = sqlx::query(statement).bind(digest.as_bytes().as_slice()).bind(owner.get());
+    query.execute(connection).await?;
+    Ok(())
 }
 
 async fn add(session: &McpSession, connection: &mut AnyConnection) -> Result<(), StorageError> {

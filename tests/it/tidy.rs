@@ -33,7 +33,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("openid", &["fetch"]),
     ("upstream", &["audit", "fetch", "oauth_client", "storage", "vault"]),
     ("doctor", &["fetch", "oauth_client"]),
-    ("replicas", &["listener", "storage"]),
+    ("replicas", &["listener", "storage", "wire"]),
     ("resource", &["audit", "oauth"]),
     ("web", &["audit", "oauth", "openid", "storage", "upstream"]),
     ("http", &["listener"]),
