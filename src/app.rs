@@ -36,6 +36,7 @@ use self::{
     known_servers::{KnownServers, ServerRecords},
     machine::Machine,
     parts::{Background, Parts},
+    replica::{OpenDoor, ReplicaPart},
 };
 pub use self::{
     control::ControlFile,
@@ -204,11 +205,14 @@ impl App {
             drain: drain.clone(),
             cancel: parts.cancel.child_token(),
         };
-        if let Some(door) = door {
-            let door = replica::serve((door, service.clone()), connections.connections, (&lifecycle, &parts.cancel));
-            parts.tracker.spawn(door);
-        }
-        let serving = listener::serve(listener, service, connections, lifecycle);
+        let peers = (connections.connections, threads.workers());
+        let door = door.map(|door| OpenDoor::open(door, service.clone(), peers));
+        let serving = async {
+            listener::serve(listener, service, connections, lifecycle).await;
+            if let Some(replicas) = &parts.replicas {
+                replicas.finished().await;
+            }
+        };
         let stopping = async {
             signal.await;
             parts.leaving.cancel();
@@ -218,6 +222,9 @@ impl App {
             }
             tracing::info!("stopping: running calls may finish");
             parts.path.frontend.drain();
+            if let Some(replicas) = &parts.replicas {
+                replicas.drain();
+            }
             drain.cancel();
             tokio::time::sleep(running).await;
         };
@@ -230,9 +237,9 @@ impl App {
         control.remove(&data_dir);
         if deposed.is_cancelled() {
             // what is on its way must not be sent any more, and is not waited for
-            let _ = timeout(running, parts.end()).await;
+            let _ = timeout(running, parts.end(door)).await;
         } else {
-            parts.end().await;
+            parts.end(door).await;
         }
         drop(threads);
         drop(locks);
@@ -323,13 +330,14 @@ impl Foundation<'_> {
             signer: Some(self.oauth.identity_signer()),
             gateway: module_settings::gateway(self.config),
             access: self.upstream.access().clone(),
-            replica: replica::ownership(self.replicas.as_ref()),
+            replica: ReplicaPart::of(self.replicas.as_ref()),
         };
         let path = deps.build(&world)?;
         let reloader = Arc::new(Reloader::new(
             self.config.clone(),
             &path,
             (self.oauth.clone(), self.upstream.clone()),
+            self.replicas.clone(),
             Arc::clone(&world.clock),
         ));
         let status = self.status(&path, &reloader, &*world.clock);

@@ -38,7 +38,7 @@ pub mod user_secret;
 
 pub use allowed_networks::AllowedNetworks;
 pub use api_key::{ApiKey, Direct, KeyAccount, KeyKind, KeyRotation, NewAccount, NewKey, Rotated, RotatedUser};
-pub use backend::{BackendSpec, EraChoice, OnLoss, Share};
+pub use backend::{BackendSpec, EraChoice, OnLoss, ServerHome, Share};
 pub use bearer::{Bearer, RenewalError, TokenRequest, TokenRequests};
 pub use caller::{Caller, Owner};
 pub use caller_identity::{CallerIdentity, CallerText, TextPart};

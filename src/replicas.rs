@@ -8,20 +8,24 @@
 //! | `identity` | the keys by which replicas know each other |
 //! | `door` | the listener for other replicas |
 //! | `connector`, `hop`, `lent_body`, `carried_body` | a request on its way to another replica, and its answer |
+//! | `tunnel` | a WebSocket on its way to another replica |
 //! | `fenced_body` | an answer that stops with the lease |
+//! | `home` | which replica runs the servers that all share |
 
 mod carried_body;
 mod connector;
 mod door;
 mod fenced_body;
+mod home;
 mod hop;
 mod identity;
 mod lent_body;
 mod membership;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use axum::{
     body::Body,
@@ -34,7 +38,7 @@ use tokio::{
     net::TcpListener,
     time::{Instant, sleep},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
     door::{CarriedRequests, PeerStream, ReplicaDoor},
@@ -44,22 +48,27 @@ pub use self::{
 use self::{
     fenced_body::FencedBody,
     hop::{Carried, Carrier},
-    membership::{LEASE, Membership},
+    membership::{LEASE, Membership, RENEWED_EVERY},
+    tunnel::Tunnels,
 };
 use crate::{
-    model::{OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace},
+    model::{OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace, Target},
     storage::Storage,
-    support::Fence,
+    support::{Fence, Latch},
     wire::headers,
 };
 
 /// Maximum time in which a request finds the replica that answers it: until the lease of one that was lost is over, and
 /// another has succeeded it.
 const PATIENCE: Duration = LEASE.saturating_mul(2);
+/// The same for a request that the home answers, which may have to end its servers first, for another to start them.
+const PATIENCE_AT_HOME: Duration = Duration::from_mins(1);
 /// Wait before the next attempt at a replica that cannot be reached.
 const RETRIED_AFTER: Duration = Duration::from_millis(250);
 /// Wait before the next look for the owner of what a replica has just given up.
 const LOOKED_AFTER: Duration = Duration::from_millis(20);
+/// Time after which all others know that a replica has left: they look more often.
+const KNOWN_TO_ALL: Duration = RENEWED_EVERY.saturating_add(Duration::from_millis(500));
 /// Sessions of which this replica remembers who has succeeded their first owner, and for how long without use.
 const MOVED: (u64, Duration) = (100_000, Duration::from_mins(10));
 
@@ -69,8 +78,26 @@ pub struct Replicas {
     membership: Membership,
     carrier: Carrier,
     moved: Cache<String, ReplicaNumber>,
+    /// The requests of others that are answered here.
+    guests: TaskTracker,
+    tunnels: Tunnels,
     /// Cancelled when this replica serves nothing any more.
     stopping: CancellationToken,
+}
+
+/// The replica at which a request is tried.
+enum Place {
+    This,
+    Other(ReplicaNumber),
+    /// It needs the home, and no replica is that.
+    NoHome,
+}
+
+/// A request that was not answered where it was tried.
+struct Untaken {
+    body: Body,
+    /// The replica to try next.
+    next: Option<ReplicaNumber>,
 }
 
 // === impl Replicas ===
@@ -89,8 +116,9 @@ impl Replicas {
         let membership = Membership::join(storage, address).await?;
         let door = ReplicaDoor::new(listener, membership.clone()).map_err(IdentityError::from)?;
         let moved = Cache::builder().max_capacity(MOVED.0).time_to_idle(MOVED.1).build();
-        let (carrier, stopping) = (Carrier::new(membership.clone()), CancellationToken::new());
-        Ok((Self { membership, carrier, moved, stopping }, door))
+        let (tunnels, guests) = (Tunnels::default(), TaskTracker::new());
+        let (carrier, stopping) = (Carrier::new(membership.clone(), tunnels.clone()), CancellationToken::new());
+        Ok((Self { membership, carrier, moved, guests, tunnels, stopping }, door))
     }
 
     /// The number of this replica.
@@ -103,6 +131,16 @@ impl Replicas {
         self.membership.fence().clone()
     }
 
+    /// Open once this replica is the home: it runs the servers that all share.
+    pub fn home(&self) -> Latch {
+        self.membership.home().here().clone()
+    }
+
+    /// Requests for these endpoints are answered by the home: such servers are there.
+    pub fn serve_at_home(&self, endpoints: BTreeSet<Target>) {
+        self.membership.home().set_targets(endpoints);
+    }
+
     /// Renews the lease until `stop`.
     ///
     /// # Errors
@@ -112,14 +150,32 @@ impl Replicas {
         self.membership.keep(&stop).await
     }
 
+    /// Becomes the home no more, since this replica is about to stop.
+    pub fn drain(&self) {
+        self.membership.home().close();
+    }
+
+    /// Waits until no request of another replica is answered here, and no WebSocket leads to another.
+    pub async fn finished(&self) {
+        for tasks in [&self.guests, &self.tunnels.tasks] {
+            tasks.close();
+            tasks.wait().await;
+        }
+    }
+
     /// Serves no more requests of others: they wait until this replica has left.
     pub fn stop(&self) {
         self.stopping.cancel();
+        self.tunnels.end.cancel();
     }
 
-    /// Leaves the others, when nothing is served any more.
+    /// Leaves the others, when nothing is served any more. Until all of them know it, what they carry here goes back: a
+    /// connection that was closed before would leave open whether a call ran.
     pub async fn leave(&self) {
         self.membership.leave().await;
+        if self.membership.has_others() {
+            sleep(KNOWN_TO_ALL).await;
+        }
     }
 
     /// Answers a request for an MCP endpoint: by `here`, or by the replica that has the session or the call.
@@ -135,9 +191,10 @@ impl Replicas {
             // another may have what it names by now
             return if is_carried { not_there() } else { unavailable(RETRY_LATER) };
         }
+        let running = is_carried.then(|| self.guests.token());
         let answer = if is_carried { here(request).await } else { self.find(request, here).await };
         self.membership.fence().opened().await;
-        answer.map(|body| Body::new(FencedBody::new(body, self.fence())))
+        answer.map(|body| Body::new(FencedBody::new(body, (self.fence(), running))))
     }
 
     async fn find<F>(&self, request: Request, here: impl Fn(Request) -> F + Send + Sync) -> Response
@@ -145,58 +202,97 @@ impl Replicas {
         F: Future<Output = Response> + Send,
     {
         let (mut parts, mut body) = request.into_parts();
-        let session = session(&parts).map(str::to_owned);
-        let until = Instant::now() + PATIENCE;
-        let mut owner = session.as_deref().and_then(|id| self.owner(id));
+        let id = session(&parts).map(str::to_owned);
+        let is_own = id.as_deref().is_some_and(|id| ReplicaNumber::unmark(id).1 == self.number());
+        let needs_home = !is_own && self.membership.home().serves(parts.uri.path());
+        let until = Instant::now() + if needs_home { PATIENCE_AT_HOME } else { PATIENCE };
+        let mut owner = id.as_deref().and_then(|id| self.owner(id));
         while Instant::now() < until {
-            let Some(number) = owner.take() else {
-                let mut answer = here(Request::from_parts(parts.clone(), body)).await;
-                let Some(elsewhere) = answer.extensions_mut().remove::<OwnedElsewhere>() else { return answer };
-                body = Body::from(elsewhere.body);
-                if self.membership.find(elsewhere.owner).await.is_none() {
-                    // it is gone, or was when this replica looked
-                    if parts.extensions.insert(RequestPlace::Here).is_some() {
-                        sleep(RETRIED_AFTER).await;
-                    }
-                } else {
-                    owner = Some(elsewhere.owner);
-                    if let Some(id) = &session {
-                        self.moved.insert(id.clone(), elsewhere.owner);
-                    }
-                }
-                continue;
+            let place = match owner {
+                Some(number) => Place::Other(number),
+                None if needs_home => self.home_place(),
+                None => Place::This,
             };
-            let Some(peer) = self.membership.known(number) else { continue };
-            if peer.is_late() {
-                self.membership.gone(number, RETRIED_AFTER).await;
-                owner = Some(number);
-                continue;
-            }
-            let wait = match self.carrier.carry((number, &peer), &parts, body).await {
-                Carried::Answered(answer) => {
-                    count("answered");
-                    return answer;
-                }
-                Carried::NotThere(back) => {
-                    body = back;
-                    LOOKED_AFTER
-                }
-                Carried::Unreachable(back) => {
-                    body = back;
-                    RETRIED_AFTER
-                }
-                Carried::Lost => {
-                    count("lost");
-                    return unavailable(LOST);
-                }
+            let tried = match place {
+                Place::This => self.try_here((&mut parts, body), id.as_ref(), &here).await,
+                Place::Other(number) => self.try_at(number, (&mut parts, body), id.as_ref()).await,
+                Place::NoHome => Err(Untaken { body, next: None }),
             };
-            if let Some(id) = &session {
-                self.moved.invalidate(id);
+            let untaken = match tried {
+                Ok(answer) => return answer,
+                Err(untaken) => untaken,
+            };
+            (body, owner) = (untaken.body, untaken.next);
+            if needs_home && owner.is_none() {
+                self.membership.look_again().await;
             }
-            self.membership.gone(number, wait).await;
         }
         count("not_found");
         unavailable(RETRY_LATER)
+    }
+
+    async fn try_here<F>(
+        &self,
+        (parts, body): (&mut Parts, Body),
+        session: Option<&String>,
+        here: impl Fn(Request) -> F,
+    ) -> Result<Response, Untaken>
+    where
+        F: Future<Output = Response> + Send,
+    {
+        let mut answer = here(Request::from_parts(parts.clone(), body)).await;
+        let Some(elsewhere) = answer.extensions_mut().remove::<OwnedElsewhere>() else { return Ok(answer) };
+        let body = Body::from(elsewhere.body);
+        if self.membership.find(elsewhere.owner).await.is_some() {
+            if let Some(id) = session {
+                self.moved.insert(id.clone(), elsewhere.owner);
+            }
+            return Err(Untaken { body, next: Some(elsewhere.owner) });
+        }
+        // it is gone, or was when this replica looked
+        if parts.extensions.insert(RequestPlace::Here).is_some() {
+            sleep(RETRIED_AFTER).await;
+        }
+        Err(Untaken { body, next: None })
+    }
+
+    async fn try_at(
+        &self,
+        number: ReplicaNumber,
+        (parts, body): (&mut Parts, Body),
+        session: Option<&String>,
+    ) -> Result<Response, Untaken> {
+        let Some(peer) = self.membership.known(number) else { return Err(Untaken { body, next: None }) };
+        if peer.is_late() {
+            self.membership.gone(number, RETRIED_AFTER).await;
+            return Err(Untaken { body, next: Some(number) });
+        }
+        let (body, wait) = match self.carrier.carry((number, &peer), parts, body).await {
+            Carried::Answered(answer) => {
+                count("answered");
+                return Ok(answer);
+            }
+            Carried::NotThere(back) => (back, LOOKED_AFTER),
+            Carried::Unreachable(back) => (back, RETRIED_AFTER),
+            Carried::Lost => {
+                count("lost");
+                return Ok(unavailable(LOST));
+            }
+        };
+        if let Some(id) = session {
+            self.moved.invalidate(id);
+        }
+        self.membership.gone(number, wait).await;
+        Err(Untaken { body, next: None })
+    }
+
+    fn home_place(&self) -> Place {
+        let home = self.membership.home();
+        match home.other() {
+            _ if home.here().is_open() => Place::This,
+            Some(other) if self.membership.known(other).is_some() => Place::Other(other),
+            _ => Place::NoHome,
+        }
     }
 
     /// The other replica that has this session, as far as the id and what is remembered tell.
@@ -226,10 +322,10 @@ fn not_there() -> Response {
     StatusCode::MISDIRECTED_REQUEST.into_response()
 }
 
-const RETRY_LATER: &str = "The replica of this gateway that has the session cannot be reached, and its lease still \
-                           runs: try again in a few seconds";
-const LOST: &str =
-    "The replica of this gateway that has the session was lost before it answered: the call may have run";
+const RETRY_LATER: &str = "The replica of this gateway that has the session or the server cannot be reached, and its lease \
+                           still runs: try again in a few seconds";
+const LOST: &str = "The replica of this gateway that has the session or the server was lost before it answered: the call may \
+                    have run";
 
 /// 503 with an error of JSON-RPC, as for anything else that may be tried again.
 fn unavailable(message: &str) -> Response {

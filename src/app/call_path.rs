@@ -10,6 +10,7 @@ use super::{
     events::{EventHandler, Inbox},
     known_servers::ServerRecords,
     module_settings,
+    replica::ReplicaPart,
 };
 use crate::{
     backend::{self, Supervisor},
@@ -19,11 +20,9 @@ use crate::{
     frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
     gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{Payload, Server},
-    model::{
-        BackendId, BackendSpec, EgressProxy, IdentitySigner, ReplicaNumber, ServerAccess, SessionId, Share, Target,
-    },
+    model::{BackendId, BackendSpec, EgressProxy, IdentitySigner, ServerAccess, SessionId, Share, Target},
     storage::Storage,
-    support::{Clock, Fence, OsRandom, Random, SealingKey, SystemClock},
+    support::{Clock, OsRandom, Random, SealingKey, SystemClock},
     telemetry::Telemetry,
 };
 
@@ -60,8 +59,8 @@ pub(super) struct CallPathDeps<'a> {
     pub(super) gateway: GatewaySettings,
     /// Access to servers that ask for something first.
     pub(super) access: ServerAccess,
-    /// This replica, and the fence of what it owns.
-    pub(super) replica: (ReplicaNumber, Fence),
+    /// What tells this gateway from the others on its database.
+    pub(super) replica: ReplicaPart,
 }
 
 /// The parts between a client and a server.
@@ -140,7 +139,8 @@ impl CallPathDeps<'_> {
             access: self.access.clone(),
             grace: self.config.limits.shutdown,
             observer: world.events.observer(),
-            fence: self.replica.1.clone(),
+            fence: self.replica.fence.clone(),
+            home: self.replica.home.clone(),
             shutdown: world.cancel.child_token(),
         }
     }
@@ -159,7 +159,7 @@ impl CallPathDeps<'_> {
     fn crossing(&self, world: &World) -> Crossing {
         let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
         let deps =
-            crossing::SuspensionDeps { clock, random, state_key: self.state_key.clone(), replica: self.replica.0 };
+            crossing::SuspensionDeps { clock, random, state_key: self.state_key.clone(), replica: self.replica.number };
         Crossing::new(&module_settings::crossing(self.config), deps)
     }
 
@@ -169,7 +169,7 @@ impl CallPathDeps<'_> {
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),
             observer: world.events.observer(),
-            replica: self.replica.0,
+            replica: self.replica.number,
         };
         Frontend::new(routes, module_settings::frontend(self.config, self.connections), deps)
     }

@@ -6,6 +6,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     call_path::{CallPath, end_lost},
     known_servers::KnownServers,
+    replica::OpenDoor,
 };
 use crate::{
     model::SessionId, oauth::OAuth, replicas::Replicas, storage::Storage, telemetry::Telemetry, upstream::Upstream,
@@ -64,7 +65,7 @@ impl Parts {
     }
 
     /// Ends them in the reverse order of their creation.
-    pub(super) async fn end(self) {
+    pub(super) async fn end(self, door: Option<OpenDoor>) {
         if let Some(replicas) = &self.replicas {
             replicas.stop();
         }
@@ -74,6 +75,9 @@ impl Parts {
         self.tracker.wait().await;
         if let Some(replicas) = &self.replicas {
             replicas.leave().await;
+        }
+        if let Some(door) = door {
+            door.close().await;
         }
         self.storage.close().await;
         tracing::info!("stopped");

@@ -5,7 +5,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use super::call_path::{self, CallPath};
+use super::{
+    call_path::{self, CallPath},
+    replica,
+};
 use crate::{
     audit::AuditEvent,
     backend::{BackendChanges, Supervisor},
@@ -15,6 +18,7 @@ use crate::{
     gateway::Gateway,
     model::{BackendId, BackendSpec, Groups},
     oauth::OAuth,
+    replicas::Replicas,
     support::Clock,
     upstream::Upstream,
 };
@@ -27,6 +31,7 @@ pub struct Reloader {
     frontend: Frontend,
     oauth: OAuth,
     upstream: Upstream,
+    replicas: Option<Replicas>,
     clock: Arc<dyn Clock>,
     /// Also makes one reload wait for another.
     state: Mutex<ReloadState>,
@@ -58,6 +63,7 @@ impl Reloader {
         running: Config,
         path: &CallPath,
         (oauth, upstream): (OAuth, Upstream),
+        replicas: Option<Replicas>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let CallPath { supervisor, gateway, crossing, frontend } = path;
@@ -68,6 +74,7 @@ impl Reloader {
             frontend: frontend.clone(),
             oauth,
             upstream,
+            replicas,
             clock,
             state: Mutex::new(ReloadState { running, pending: Vec::new(), refused: None }),
         }
@@ -109,6 +116,9 @@ impl Reloader {
         let before = self.frontend.routes();
         // before anybody connects to them
         self.upstream.replace_servers(specs);
+        if let Some(replicas) = &self.replicas {
+            replicas.serve_at_home(replica::home_targets(specs, groups));
+        }
         let (changes, retired) = self.supervisor.replace(specs);
         // from the inside out, so that nobody is sent to what is not there yet
         self.gateway.replace(call_path::configured_backends(specs, &self.supervisor, &HashMap::new()), groups);
@@ -126,6 +136,7 @@ fn pending(running: &Config, other: &Config) -> Vec<&'static str> {
         ("public_url", running.public_url == other.public_url),
         ("data_dir", running.data_dir == other.data_dir),
         ("database", running.database == other.database),
+        ("[replica]", running.replica == other.replica),
         ("[limits]", running.limits == other.limits),
         ("[auth]", running.auth == other.auth),
         ("[login]", running.login == other.login),

@@ -9,16 +9,17 @@ use super::{
     call_path::{CallPath, CallPathDeps, World, end_lost},
     known_servers::{KnownServers, ServerRecords},
     module_settings,
+    replica::ReplicaPart,
 };
 use crate::{
     config::{Config, files},
     frontend::UpgradeOffer,
     gateway::GatewaySettings,
     listener::descriptors,
-    model::{Caller, Naming, ReplicaNumber, ServerAccess, Target},
+    model::{Caller, Naming, ServerAccess, Target},
     resource::{Authorized, StreamLease},
     storage::Storage,
-    support::{Digest, Fence, SealingKey},
+    support::{Digest, SealingKey},
     telemetry::Telemetry,
 };
 
@@ -107,7 +108,7 @@ impl LocalServers {
             signer: None,
             access: ServerAccess::none(),
             gateway: GatewaySettings { cold_list_budget: LIST_BUDGET, ..module_settings::gateway(config) },
-            replica: (ReplicaNumber::SOLE, Fence::always_open()),
+            replica: ReplicaPart::sole(),
         };
         let path = deps.build(&world)?;
         let news = world.inbox.known.clone();

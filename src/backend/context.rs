@@ -8,7 +8,7 @@ use super::{
 use crate::{
     mcp::observer::Observer,
     model::{IdentitySigner, ServerAccess},
-    support::{Clock, Fence},
+    support::{Clock, Fence, Latch},
 };
 
 /// Dependencies that all backends share, and the tasks of one.
@@ -40,4 +40,6 @@ pub(crate) struct BackendContext {
     pub(super) observer: Observer,
     /// Passed by everything that is sent to servers.
     pub(super) fence: Fence,
+    /// Open when this replica is the home of the servers that have one.
+    pub(super) home: Latch,
 }

@@ -65,6 +65,9 @@ pub enum StartError {
     /// The handshake timed out.
     #[error("the server did not complete its handshake within {} s; raise `start_timeout` if it needs longer", .0.as_secs())]
     TimedOut(Duration),
+    /// It runs at another replica (`home = "one"`).
+    #[error("it runs at another replica of this gateway; try again")]
+    Elsewhere,
     /// The gateway is stopping, or runs with another configuration of this server.
     #[error("its configuration has changed, or the gateway is stopping; try again")]
     Stopping,

@@ -33,6 +33,8 @@ struct Condition {
 enum Phase {
     /// The first start, since this time.
     Starting(Instant),
+    /// It runs at another replica.
+    Elsewhere,
     Ready,
     /// The connection was lost, for this reason, and is opened again.
     Lost {
@@ -64,6 +66,16 @@ impl Health {
             server: None,
             restarts: 0,
         }))
+    }
+
+    /// Marks the backend as one that runs at another replica.
+    pub(crate) fn elsewhere(&self) {
+        self.0.send_modify(|condition| condition.phase = Phase::Elsewhere);
+    }
+
+    /// Marks it as one that starts here, as if for the first time.
+    pub(crate) fn starts_here(&self) {
+        self.0.send_modify(|condition| condition.phase = Phase::Starting(Instant::now()));
     }
 
     /// Marks the backend as ready.
@@ -109,6 +121,7 @@ impl Health {
     pub(crate) fn trouble(&self) -> Option<StartError> {
         match &self.0.borrow().phase {
             Phase::Starting(_) | Phase::Ready | Phase::Lost { .. } => None,
+            Phase::Elsewhere => Some(StartError::Elsewhere),
             Phase::Failed(failed) => {
                 let left = failed.next_try.saturating_duration_since(Instant::now());
                 Some(failed.error.clone().postponed(left))
@@ -156,6 +169,7 @@ impl Phase {
                 (BackendState::Starting { seconds: began.elapsed().as_secs() }, printed.lines(), None)
             }
             Self::Ready => (BackendState::Ready, Vec::new(), None),
+            Self::Elsewhere => (BackendState::Elsewhere, Vec::new(), None),
             Self::Lost { reason, output } => (BackendState::Restarting { reason }, output, None),
             Self::Failed(FailedStart { error, next_try, output, advice }) => {
                 let left = next_try.saturating_duration_since(Instant::now());

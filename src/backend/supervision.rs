@@ -9,7 +9,7 @@ use super::{
     circuit::delay_after, connection_key::ConnectionKey, detection::Detection, error::StartError,
     external_backend::ExternalBackend, opener::Failure, pool::SlotState, spares::SpareProcess, transport,
 };
-use crate::model::OnLoss;
+use crate::model::{OnLoss, ServerHome};
 
 /// Delay before a start that is unlikely to succeed.
 const LASTING_DELAY: Duration = Duration::from_mins(5);
@@ -27,13 +27,14 @@ pub(super) struct Supervision(pub(super) Arc<ExternalBackend>);
 // === impl Supervision ===
 
 impl Supervision {
-    /// Keeps the base connection open until the backend is ended.
+    /// Keeps the base connection open until the backend is ended: from when this replica is the home of a backend that has
+    /// one.
     pub(super) async fn supervise(self) {
         let end = self.0.context.tasks.end().clone();
         tokio::select! {
             biased;
             () = end.cancelled() => {}
-            () = self.hold_base() => {}
+            () = async { self.at_home().await; self.hold_base().await } => {}
         }
         // calls may wait for it
         self.0.pool.base().set(SlotState::Failed(StartError::Stopping));
@@ -64,6 +65,15 @@ impl Supervision {
             self.0.opener.spares.needed();
         }
         join_all(self.0.opener.spares.unneeded(SPARE_LIFE).into_iter().map(SpareProcess::close)).await;
+    }
+
+    async fn at_home(&self) {
+        let ExternalBackend { spec, health, context, .. } = &*self.0;
+        if spec.home == ServerHome::One && !context.home.is_open() {
+            health.elsewhere();
+            context.home.wait().await;
+            health.starts_here();
+        }
     }
 
     async fn hold_base(&self) {

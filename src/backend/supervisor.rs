@@ -20,7 +20,7 @@ use super::{
 use crate::{
     mcp::{Server, observer::Observer},
     model::{BackendId, BackendSpec, IdentitySigner, KnownEra, Requester, ServerAccess, status::BackendStatus},
-    support::{Clock, Digest, Fence},
+    support::{Clock, Digest, Fence, Latch},
 };
 
 /// Dependencies of the backends.
@@ -47,6 +47,10 @@ pub struct BackendDeps {
     pub observer: Observer,
     /// Passed by everything that is sent to servers.
     pub fence: Fence,
+    /// Open when this replica is the home of the servers that have one ([`ServerHome::One`]).
+    ///
+    /// [`ServerHome::One`]: crate::model::ServerHome::One
+    pub home: Latch,
     /// Cancelled when the gateway stops: then every connection and process ends.
     pub shutdown: CancellationToken,
 }
@@ -95,6 +99,7 @@ impl Supervisor {
             grace: deps.grace,
             observer: deps.observer,
             fence: deps.fence,
+            home: deps.home,
         };
         let start = |spec: BackendSpec| Arc::new(SupervisedBackend::start(spec, context.clone()));
         let members = specs.into_iter().map(start).collect();

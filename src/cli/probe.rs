@@ -19,7 +19,7 @@ use crate::{
         BackendId, BackendSpec, Caller, GroupSpec, Requester, ServerAccess,
         status::{BackendState, BackendStatus},
     },
-    support::{Clock, Fence, OsRandom, SystemClock},
+    support::{Clock, Fence, Latch, OsRandom, SystemClock},
 };
 
 /// Time for a started server to list its features.
@@ -59,6 +59,7 @@ impl Probe {
             grace: Duration::ZERO,
             observer: Observer::none(),
             fence: Fence::always_open(),
+            home: Latch::opened(),
             shutdown: cancel.clone(),
         };
         let supervisor = Supervisor::start(config.backends.clone(), deps)
@@ -206,6 +207,6 @@ fn judge(state: BackendState, failed: Option<String>) -> BackendState {
             let reason = "it did not start in time; raise `start_timeout` if it needs longer".to_owned();
             BackendState::Failed { reason, retry_in: None }
         }
-        (BackendState::Ready, None) => BackendState::Ready,
+        (state @ (BackendState::Ready | BackendState::Elsewhere), None) => state,
     }
 }

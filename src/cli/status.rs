@@ -151,7 +151,7 @@ fn era(backend: &BackendStatus) -> String {
 /// State of a backend, as a coloured word.
 pub(super) fn state(backend: &BackendStatus) -> Cell {
     let emphasis = match &backend.state {
-        BackendState::Ready => Emphasis::Good,
+        BackendState::Ready | BackendState::Elsewhere => Emphasis::Good,
         BackendState::Starting { .. } | BackendState::Restarting { .. } => Emphasis::Waiting,
         BackendState::Failed { .. } => Emphasis::Bad,
     };

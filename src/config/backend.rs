@@ -12,7 +12,9 @@ use super::{
     server_auth, tool_rules,
     transport::{self, LAUNCHERS, ServerUrl},
 };
-use crate::model::{BackendId, BackendSpec, EraChoice, OnLoss, Scope, ServerAuth, Share, StdioSpec, TransportSpec};
+use crate::model::{
+    BackendId, BackendSpec, EraChoice, OnLoss, Scope, ServerAuth, ServerHome, Share, StdioSpec, TransportSpec,
+};
 
 /// Options of other programs that are ignored.
 const FOREIGN: [&str; 15] = [
@@ -142,6 +144,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     let transport = transport::read(section, dialect, folder);
     let (second, hour) = (Duration::from_secs(1), Duration::from_hours(1));
     let share = section.choice("share", &[("session", Share::Session), ("user", Share::User), ("all", Share::All)]);
+    let home = section.choice("home", &[("each", ServerHome::Each), ("one", ServerHome::One)]);
     let on_loss = section.choice("on_loss", &[("reinit", OnLoss::Reinit), ("end", OnLoss::End)]);
     let start_timeout = section.duration("start_timeout", second..=hour);
     let probe_timeout = section.duration("probe_timeout", second / 10..=hour);
@@ -175,6 +178,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
         auth,
         era: era.unwrap_or(default.era),
         share: share.unwrap_or(default.share),
+        home: home.unwrap_or(default.home),
         on_loss: on_loss.unwrap_or(default.on_loss),
         start_timeout: start_timeout.unwrap_or(default.start_timeout),
         probe_timeout: probe_timeout.unwrap_or(default.probe_timeout),

@@ -32,6 +32,16 @@ pub enum OnLoss {
     End,
 }
 
+/// The replicas at which a backend runs, where several gateways share a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerHome {
+    /// Each has one of its own.
+    Each,
+    /// One, to which the others carry what is for it: the server keeps state for several clients.
+    One,
+}
+
 /// Protocol era of a backend (`translation` 2.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -61,6 +71,8 @@ pub struct BackendSpec {
     pub version: Option<&'static str>,
     /// Sharing of its sessions.
     pub share: Share,
+    /// The replicas at which it runs.
+    pub home: ServerHome,
     /// Reaction to the loss of a session.
     pub on_loss: OnLoss,
     /// Time for a start, from the first byte sent to the end of the handshake.
@@ -107,6 +119,7 @@ impl BackendSpec {
             era,
             version: None,
             share: Share::Session,
+            home: ServerHome::Each,
             on_loss: OnLoss::Reinit,
             start_timeout: Duration::from_mins(1),
             probe_timeout: Duration::from_secs(10),

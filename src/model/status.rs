@@ -79,14 +79,17 @@ impl Status {
 
 /// The number of backends in each condition, in words: `31 ready, 8 failing`.
 pub fn summary<'a>(states: impl Iterator<Item = &'a BackendState>) -> String {
-    let (mut ready, mut starting, mut failing) = (0, 0, 0);
+    let (mut ready, mut elsewhere, mut starting, mut failing) = (0, 0, 0, 0);
     for state in states {
         match state {
             BackendState::Ready => ready += 1,
+            BackendState::Elsewhere => elsewhere += 1,
             BackendState::Starting { .. } | BackendState::Restarting { .. } => starting += 1,
             BackendState::Failed { .. } => failing += 1,
         }
     }
-    let others = [(starting, "starting"), (failing, "failing")].into_iter().filter(|(number, _)| *number > 0);
+    let others = [(elsewhere, "at another replica"), (starting, "starting"), (failing, "failing")]
+        .into_iter()
+        .filter(|(number, _)| *number > 0);
     others.fold(format!("{ready} ready"), |told, (number, word)| format!("{told}, {number} {word}"))
 }

@@ -9,6 +9,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::support::Fence;
 
@@ -18,6 +19,8 @@ type BodyPart = Result<Frame<Bytes>, axum::Error>;
 pub(super) struct FencedBody {
     body: Body,
     fence: Fence,
+    /// Held until the answer has ended.
+    _running: Option<TaskTrackerToken>,
     /// A part that waits for the fence, and the wait.
     held: Option<(BodyPart, BoxFuture<'static, ()>)>,
 }
@@ -25,8 +28,8 @@ pub(super) struct FencedBody {
 // === impl FencedBody ===
 
 impl FencedBody {
-    pub(super) const fn new(body: Body, fence: Fence) -> Self {
-        Self { body, fence, held: None }
+    pub(super) fn new(body: Body, (fence, running): (Fence, Option<TaskTrackerToken>)) -> Self {
+        Self { body, fence, _running: running, held: None }
     }
 }
 
@@ -75,7 +78,7 @@ mod tests {
         let lease = || Instant::now() + Duration::from_secs(6);
         fence.open_until(lease());
         let parts = stream::iter(["one", "two"].map(Ok::<_, axum::Error>));
-        let mut body = FencedBody::new(Body::from_stream(parts), fence.clone());
+        let mut body = FencedBody::new(Body::from_stream(parts), (fence.clone(), None));
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "one");
         advance(Duration::from_secs(6)).await;
         assert!(poll!(body.frame()).is_pending());

@@ -12,6 +12,7 @@ use super::{
     connector::{PeerConnector, uri},
     lent_body::{LentBody, lend},
     membership::{Membership, Peer},
+    tunnel::Tunnels,
 };
 use crate::model::{ClientIp, ReplicaNumber};
 
@@ -37,6 +38,7 @@ const IDLE_CONNECTIONS: usize = 256;
 #[derive(Debug, Clone)]
 pub(super) struct Carrier {
     client: Client<PeerConnector, LentBody>,
+    tunnels: Tunnels,
 }
 
 /// What became of a request.
@@ -54,14 +56,14 @@ pub(super) enum Carried {
 // === impl Carrier ===
 
 impl Carrier {
-    pub(super) fn new(membership: Membership) -> Self {
+    pub(super) fn new(membership: Membership, tunnels: Tunnels) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_max_idle_per_host(IDLE_CONNECTIONS).set_host(false);
-        Self { client: builder.build(PeerConnector(membership)) }
+        Self { client: builder.build(PeerConnector(membership)), tunnels }
     }
 
     /// Carries a request to a replica, with the credential that it came with: that one checks it as if it had come there.
-    pub(super) async fn carry(&self, (to, peer): (ReplicaNumber, &Peer), parts: &Parts, body: Body) -> Carried {
+    pub(super) async fn carry(&self, (to, peer): (ReplicaNumber, &Peer), parts: &mut Parts, body: Body) -> Carried {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let Ok(uri) = uri(to, path) else { return Carried::NotThere(body) };
         let (lent, owner) = lend(body);
@@ -70,6 +72,7 @@ impl Carrier {
         *request.uri_mut() = uri;
         *request.version_mut() = Version::HTTP_11;
         *request.headers_mut() = end_to_end(parts);
+        Tunnels::ask(parts, request.headers_mut());
         let Some(answered) = peer.gone.run_until_cancelled(self.client.request(request)).await else {
             // only a message has an effect that must not be there twice
             let is_message = parts.method == Method::POST;
@@ -77,7 +80,10 @@ impl Carrier {
         };
         match answered {
             Ok(answer) if answer.status() == StatusCode::MISDIRECTED_REQUEST => Carried::NotThere(owner.take_back()),
-            Ok(answer) => Carried::Answered(answer_of(answer, peer)),
+            Ok(answer) => {
+                let tunnelled = self.tunnels.open(answer, parts, &peer.gone);
+                Carried::Answered(tunnelled.unwrap_or_else(|plain| answer_of(plain, peer)))
+            }
             Err(error) if error.is_connect() => Carried::Unreachable(owner.take_back()),
             Err(error) => {
                 tracing::warn!(replica = %to, %error, "a replica was lost before it answered");

@@ -16,7 +16,10 @@ use rustls::ClientConfig;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::identity::{IdentityError, ReplicaIdentity};
+use super::{
+    home::Home,
+    identity::{IdentityError, ReplicaIdentity},
+};
 use crate::{
     model::{ReplicaAddress, ReplicaNumber},
     storage::{ReplicaRow, Storage, StorageError},
@@ -26,7 +29,7 @@ use crate::{
 /// The lease of a replica, after which another may have what it owns.
 pub(super) const LEASE: Duration = Duration::from_secs(6);
 /// Interval of renewals, and of looks at the others.
-const RENEWED_EVERY: Duration = Duration::from_millis(1_500);
+pub(super) const RENEWED_EVERY: Duration = Duration::from_millis(1_500);
 /// Maximum time of one renewal: a connection that hangs must not cost the lease.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time before the end of the lease at which this replica stops: for what is on its way.
@@ -47,6 +50,7 @@ struct Inner {
     identity: ReplicaIdentity,
     fence: Fence,
     peers: ArcSwap<Peers>,
+    home: Home,
     /// The last look at the store.
     looked: tokio::sync::Mutex<Instant>,
 }
@@ -99,8 +103,8 @@ impl Membership {
         let (identity, fence, before) = (ReplicaIdentity::generate()?, Fence::closed(), Instant::now());
         let number = storage.replicas().join(address, identity.public_key(), LEASE).await?;
         fence.open_until(before + LEASE - MARGIN);
-        let (peers, looked) = (ArcSwap::default(), tokio::sync::Mutex::new(before));
-        let membership = Self(Arc::new(Inner { storage, number, identity, fence, peers, looked }));
+        let (peers, home, looked) = (ArcSwap::default(), Home::default(), tokio::sync::Mutex::new(before));
+        let membership = Self(Arc::new(Inner { storage, number, identity, fence, peers, home, looked }));
         membership.look().await?;
         tracing::info!(replica = %number, %address, others = membership.0.peers.load().len(), "joined the replicas");
         Ok(membership)
@@ -114,6 +118,11 @@ impl Membership {
     /// Open while the lease of this replica runs.
     pub(super) fn fence(&self) -> &Fence {
         &self.0.fence
+    }
+
+    /// What this replica knows of the home.
+    pub(super) fn home(&self) -> &Home {
+        &self.0.home
     }
 
     /// The key of this replica.
@@ -162,6 +171,11 @@ impl Membership {
         }
     }
 
+    /// True if other replicas were there at the last look.
+    pub(super) fn has_others(&self) -> bool {
+        !self.0.peers.load().is_empty()
+    }
+
     /// Another replica, if it is known.
     pub(super) fn known(&self, number: ReplicaNumber) -> Option<Arc<Peer>> {
         self.0.peers.load().get(&number).cloned()
@@ -203,7 +217,7 @@ impl Membership {
     }
 
     /// Looks, or waits for a look that began later than this.
-    async fn look_again(&self) {
+    pub(super) async fn look_again(&self) {
         let asked = Instant::now();
         let mut looked = self.0.looked.lock().await;
         if *looked > asked {
@@ -231,7 +245,19 @@ impl Membership {
                 peer.is_late.store(row.lease < LATE, Ordering::Relaxed);
             }
         }
+        self.look_for_home(&rows).await?;
         Ok(others().filter(|row| row.lease.is_zero()).map(|row| row.number).collect())
+    }
+
+    /// Notes which replica is the home, or becomes it if none is.
+    async fn look_for_home(&self, rows: &[ReplicaRow]) -> Result<(), StorageError> {
+        let home = rows.iter().find(|row| row.is_home).map(|row| row.number);
+        self.0.home.set_other(home.filter(|number| *number != self.0.number));
+        if home.is_none() && self.0.home.is_wanted() && self.0.storage.replicas().take_home(self.0.number).await? {
+            tracing::info!(replica = %self.0.number, "this replica runs the servers that all replicas share");
+            self.0.home.here().open();
+        }
+        Ok(())
     }
 
     fn peer(&self, row: &ReplicaRow, known: &Peers) -> Option<Arc<Peer>> {

@@ -4,15 +4,20 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use http_body_util::BodyExt as _;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
-use tokio_util::task::TaskTracker;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::oneshot,
+};
+use tokio_util::{sync::DropGuard, task::TaskTracker};
 use tower::Service as _;
 
 use super::*;
 use crate::{
-    listener::{Lifecycle, ListenerSettings, Timeouts, Workers, serve},
-    model::ClientIp,
+    listener::{Accept, Lifecycle, ListenerSettings, Serve, Timeouts, Workers, serve},
+    model::{ClientIp, Endpoint},
 };
 
 /// A replica that answers with what it got, under its number.
@@ -30,19 +35,7 @@ impl Member {
         let address = ReplicaAddress::parse(&listener.local_addr().unwrap().to_string()).unwrap();
         let (replicas, door) = Replicas::join(storage.clone(), &address, listener).await.unwrap();
         let member = Self { replicas, end: CancellationToken::new(), got: Arc::default() };
-        let (router, settings) = (
-            member.router(),
-            ListenerSettings {
-                connections: 100,
-                connections_per_address: 100,
-                proxies: Vec::new(),
-                timeouts: Timeouts::default(),
-            },
-        );
-        let (tracker, workers) = (TaskTracker::new(), Workers::present());
-        let lifecycle = Lifecycle { workers, tracker, drain: member.end.clone(), cancel: member.end.clone() };
-        let owner = lifecycle.tracker.clone();
-        owner.spawn(serve(door, CarriedRequests(router), settings, lifecycle));
+        serve_on(door, CarriedRequests(member.router()), &member.end);
         member
     }
 
@@ -58,14 +51,39 @@ impl Member {
         })
     }
 
+    /// Its address for clients, until the token is cancelled or dropped.
+    async fn listen(&self) -> (std::net::SocketAddr, DropGuard) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, end) = (listener.local_addr().unwrap(), self.end.child_token());
+        serve_on(listener, self.router(), &end);
+        (address, end.drop_guard())
+    }
+
     async fn answer(&self, request: Request) -> Response {
         self.router().call(request).await.unwrap()
     }
 }
 
+/// Serves until the end.
+fn serve_on(listener: impl Accept + Send + 'static, service: impl Serve, end: &CancellationToken) {
+    let (connections, proxies, timeouts) = (100, Vec::new(), Timeouts::default());
+    let settings = ListenerSettings { connections, connections_per_address: connections, proxies, timeouts };
+    let (tracker, workers) = (TaskTracker::new(), Workers::present());
+    let lifecycle = Lifecycle { workers, tracker, drain: end.clone(), cancel: end.clone() };
+    let owner = lifecycle.tracker.clone();
+    owner.spawn(serve(listener, service, settings, lifecycle));
+}
+
 /// Answers with what came; a session `kept-N` is one that only the replica N has.
 async fn echo(request: Request, number: ReplicaNumber, got: Arc<Mutex<Vec<String>>>) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    if let Some(upgrade) = parts.extensions.remove::<OnUpgrade>() {
+        TaskTracker::new().spawn(async move {
+            let (mut from, mut to) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
+            tokio::io::copy(&mut from, &mut to).await
+        });
+        return (StatusCode::SWITCHING_PROTOCOLS, [("connection", "upgrade"), ("upgrade", "echo")]).into_response();
+    }
     let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     let session = session(&parts).unwrap_or_default();
     let owner = session.strip_prefix("kept-").and_then(|rest| ReplicaNumber::parse(rest.split('.').next()?));
@@ -129,7 +147,7 @@ async fn a_request_whose_replica_has_left_is_answered_here_with_its_whole_body()
     let parts = futures_util::stream::iter(["hel", "lo"]).map(Ok::<_, axum::Error>);
     let leaving = async {
         two.end.cancel();
-        two.replicas.leave().await;
+        two.replicas.membership.leave().await;
         one.replicas.membership.look_for_tests().await;
     };
     let (answer, ()) = tokio::join!(one.answer(post(&id, Body::from_stream(parts))), leaving);
@@ -181,4 +199,82 @@ async fn a_deposed_replica_learns_it_and_keeps_nothing() {
     let one = Member::join(&storage).await;
     storage.replicas().leave(one.replicas.number()).await.unwrap();
     assert_eq!(one.replicas.keep(CancellationToken::new()).await, Err(Deposed));
+}
+
+#[tokio::test]
+async fn what_needs_the_home_is_answered_there_and_by_the_next_when_it_has_left() {
+    let storage = Storage::in_memory().await.unwrap();
+    let (one, two) = (Member::join(&storage).await, Member::join(&storage).await);
+    let git = Endpoint::from_path("/mcp/git").unwrap().target;
+    // whoever looks first is it
+    for member in [&two, &one] {
+        member.replicas.serve_at_home(BTreeSet::from([git.clone()]));
+        member.replicas.membership.look_for_tests().await;
+    }
+    assert!(two.replicas.home().is_open() && !one.replicas.home().is_open());
+    for member in [&one, &two] {
+        let (told, body) = told(member.answer(post("", "hello")).await).await;
+        assert!(told.starts_with("2 POST"), "{told}");
+        assert_eq!(body, "hello");
+    }
+    let elsewhere = Request::post("/mcp/files").body(Body::empty()).unwrap();
+    assert!(told(one.answer(elsewhere).await).await.0.starts_with("1 POST"), "another server is at every replica");
+    let own = one.replicas.number().mark("s".to_owned());
+    assert!(told(one.answer(post(&own, "")).await).await.0.starts_with("1 POST"), "what this replica opened is here");
+    // it ends: what comes waits until the other is it
+    two.replicas.stop();
+    let (answer, ()) = tokio::join!(one.answer(post("", "wait")), two.replicas.membership.leave());
+    let (told, body) = told(answer).await;
+    assert!(told.starts_with("1 POST"), "{told}");
+    assert_eq!(body, "wait");
+    assert!(one.replicas.home().is_open());
+}
+
+#[tokio::test]
+async fn a_replica_that_stops_waits_for_what_it_answers_to_others() {
+    let storage = Storage::in_memory().await.unwrap();
+    let one = Member::join(&storage).await;
+    let mut request = post("s.1", "");
+    request.extensions_mut().insert(RequestPlace::Carried);
+    let (part, parts) = tokio::sync::mpsc::channel::<Result<&str, axum::Error>>(1);
+    let parts = Mutex::new(Some(parts));
+    let slow = |_: Request| {
+        let parts = parts.lock().take().unwrap();
+        async { Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(parts)).into_response() }
+    };
+    let answer = one.replicas.answer(request, slow).await;
+    let mut finished = Box::pin(one.replicas.finished());
+    assert!(futures_util::poll!(&mut finished).is_pending());
+    drop(part);
+    answer.into_body().collect().await.unwrap();
+    finished.await;
+}
+
+#[tokio::test]
+async fn a_connection_of_another_protocol_is_carried_to_the_home_and_back() {
+    let storage = Storage::in_memory().await.unwrap();
+    let (one, two) = (Member::join(&storage).await, Member::join(&storage).await);
+    let git = Endpoint::from_path("/ws/git").unwrap().target;
+    for member in [&two, &one] {
+        member.replicas.serve_at_home(BTreeSet::from([git.clone()]));
+        member.replicas.membership.look_for_tests().await;
+    }
+    let (url, _end) = one.listen().await;
+    let mut client = tokio::net::TcpStream::connect(url).await.unwrap();
+    let head = "GET /ws/git HTTP/1.1\r\nhost: h\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
+    client.write_all(head.as_bytes()).await.unwrap();
+    let mut got = Vec::new();
+    while !got.ends_with(b"\r\n\r\n") {
+        got.push(client.read_u8().await.unwrap());
+    }
+    let head = String::from_utf8(got).unwrap();
+    assert!(head.starts_with("HTTP/1.1 101 ") && head.contains("upgrade: echo"), "{head}");
+    client.write_all(b"there and back").await.unwrap();
+    let mut back = [0; 14];
+    client.read_exact(&mut back).await.unwrap();
+    assert_eq!(&back, b"there and back");
+    // it ends with the replica that answers
+    storage.replicas().leave(two.replicas.number()).await.unwrap();
+    one.replicas.membership.look_for_tests().await;
+    assert_eq!(client.read(&mut back).await.unwrap_or(0), 0);
 }

@@ -18,6 +18,8 @@ pub struct ReplicaRow {
     pub public_key: Vec<u8>,
     /// What is left of its lease; zero if that is over, and nobody has deposed the replica yet.
     pub lease: Duration,
+    /// True for the one at which the servers run that all share.
+    pub is_home: bool,
 }
 
 /// Replicas. A row exists until its replica leaves or is deposed: what belongs to a number without a row has no owner.
@@ -51,10 +53,23 @@ impl ReplicaTable<'_> {
     /// All replicas.
     pub async fn list(&self) -> Result<Vec<ReplicaRow>, StorageError> {
         let now = now(self.0.engine);
-        let text =
-            format!("SELECT number, address, public_key, lease_until - {now} AS lease FROM replicas ORDER BY number");
+        let text = format!(
+            "SELECT number, address, public_key, lease_until - {now} AS lease, is_home FROM replicas ORDER BY number"
+        );
         let rows = sqlx::query(sqlx::AssertSqlSafe(text)).fetch_all(&self.0.pool).await?;
         rows.iter().map(read).collect()
+    }
+
+    /// Makes a replica the home of the servers that all share; `false` if another is, or this one was deposed.
+    pub async fn take_home(&self, number: ReplicaNumber) -> Result<bool, StorageError> {
+        let text = "UPDATE replicas SET is_home = 1 WHERE number = $1 \
+                    AND NOT EXISTS (SELECT 1 FROM replicas WHERE is_home = 1 AND number <> $1)";
+        match sqlx::query(text).bind(number.get()).execute(&self.0.pool).await {
+            Ok(taken) => Ok(taken.rows_affected() > 0),
+            // two at once
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Removes a replica whose lease is over; `false` if it has renewed the lease, or is gone already.
@@ -94,6 +109,7 @@ fn read(row: &AnyRow) -> Result<ReplicaRow, StorageError> {
         address,
         public_key: row.try_get("public_key")?,
         lease: Duration::from_millis(u64::try_from(row.try_get::<i64, _>("lease")?).unwrap_or(0)),
+        is_home: row.try_get::<i64, _>("is_home")? != 0,
     })
 }
 
@@ -132,8 +148,28 @@ mod tests {
         assert!(!table.depose(number).await.unwrap());
         let [row] = table.list().await.unwrap().try_into().unwrap();
         assert!(row.lease <= LONG && row.lease > LONG / 2);
-        assert_eq!(row, ReplicaRow { number, address, public_key: b"key".to_vec(), lease: row.lease });
+        assert_eq!(row, ReplicaRow { number, address, public_key: b"key".to_vec(), lease: row.lease, is_home: false });
         table.leave(number).await.unwrap();
         assert!(table.list().await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn one_replica_is_the_home_until_it_leaves() {
+        let storage = Storage::empty().await;
+        let table = storage.replicas();
+        let address = ReplicaAddress::parse("10.0.0.5:8701").unwrap();
+        let one = table.join(&address, b"key", LONG).await.unwrap();
+        let two = table.join(&address, b"other", LONG).await.unwrap();
+        let taken = tokio::join!(table.take_home(one), table.take_home(two));
+        let (home, other) = if taken.0.unwrap() { (one, two) } else { (two, one) };
+        assert_eq!(home == one, !taken.1.unwrap(), "one of two that want it at once has it");
+        assert!(table.take_home(home).await.unwrap() && !table.take_home(other).await.unwrap());
+        let homes =
+            || async { table.list().await.unwrap().into_iter().filter(|row| row.is_home).map(|row| row.number) };
+        assert_eq!(homes().await.collect::<Vec<_>>(), [home]);
+        table.leave(home).await.unwrap();
+        assert!(table.take_home(other).await.unwrap());
+        assert!(!table.take_home(home).await.unwrap(), "one that is gone has nothing");
+        assert_eq!(homes().await.collect::<Vec<_>>(), [other]);
     }
 }

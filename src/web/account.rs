@@ -193,6 +193,7 @@ fn backend_row(backend: &BackendStatus, detail: Detail) -> pages::BackendItem {
             let offers = offers.into_iter().filter(|(number, _)| *number > 0);
             said.push(offers.map(|(number, thing)| texts::count(number, thing)).collect::<Vec<_>>().join(", "));
         }
+        BackendState::Elsewhere => said.push("at another replica of this gateway".to_owned()),
         BackendState::Starting { seconds } => said.push(format!("for {seconds} s")),
         BackendState::Restarting { .. } => said.push("the connection was lost and is opened again".to_owned()),
         BackendState::Failed { retry_in: Some(0), .. } => said.push("it is being tried again".to_owned()),

@@ -152,9 +152,19 @@ impl RequestHead {
         if state.replica == ReplicaNumber::SOLE || self.place != RequestPlace::Anywhere {
             return None;
         }
-        let request_state = request.params.member("requestState").and_then(json::unquoted)?;
-        let (_, named) = ReplicaNumber::unmark(&request_state);
-        (named != ReplicaNumber::SOLE && named != state.replica).then_some(named)
+        request.replica().filter(|named| *named != state.replica)
+    }
+
+    /// Checks that this gateway takes something new.
+    ///
+    /// # Errors
+    ///
+    /// 421 for what another replica carried here while this one stops.
+    pub(super) fn check_taken(&self, state: &FrontendState) -> Result<(), RequestRefusal> {
+        if self.place == RequestPlace::Carried && state.drained.is_cancelled() {
+            return Err(RequestRefusal::elsewhere(state.replica));
+        }
+        Ok(())
     }
 
     /// The session that the request names.
@@ -163,6 +173,17 @@ impl RequestHead {
         let (first, second) = (values.next()?, values.next());
         // no session has an id that is not visible ASCII, or two ids
         Some(first.to_str().ok().filter(|_| second.is_none()).map(str::trim).unwrap_or_default())
+    }
+}
+
+// === impl EnvelopedRequest ===
+
+impl EnvelopedRequest {
+    /// The replica that holds the suspended call that it goes on with.
+    pub(super) fn replica(&self) -> Option<ReplicaNumber> {
+        let request_state = self.params.member("requestState").and_then(json::unquoted)?;
+        let (_, named) = ReplicaNumber::unmark(&request_state);
+        (named != ReplicaNumber::SOLE).then_some(named)
     }
 }
 

@@ -52,6 +52,7 @@ pub(super) async fn get(
     if state.settings.serves == Serves::ModernAlone {
         return Err(RequestRefusal::method_not_allowed());
     }
+    head.check_taken(&state)?;
     let owner = Arc::clone(&head.sender.admission.caller);
     let session = state.sessions.open(head.sender.endpoint.clone(), owner).await.map_err(RequestRefusal::full)?;
     let credential_end = credential_end(&head.sender.admission.lease, state.clock.now());

@@ -89,6 +89,9 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Re
             if let Some(owner) = head.owner_elsewhere(state, &request) {
                 return Err(RequestRefusal::elsewhere(owner).with_body(kept));
             }
+            if head.place == RequestPlace::Carried && request.replica() != Some(state.replica) {
+                head.check_taken(state)?;
+            }
             return stateless::serve(state, head, request).await;
         }
         Semantics::Notification(..) => return Ok(response::accepted()),
@@ -228,6 +231,7 @@ async fn find(state: &FrontendState, head: &RequestHead, id: &str) -> Result<Arc
 /// header beside it is ignored (field: unknown versions are negotiated, not refused), unless it names a version that has
 /// no `initialize`.
 async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> Result<Response, RequestRefusal> {
+    head.check_taken(state)?;
     let message = match frame {
         Frame::Single(message) => message,
         Frame::Batch(messages) => {

@@ -52,6 +52,7 @@ pub(super) async fn get(
     credential: Option<Extension<ConnectionCredential>>,
     head: RequestHead,
 ) -> Result<Response, RequestRefusal> {
+    head.check_taken(&state)?;
     let max = state.settings.body;
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(max).max_frame_size(max);
     if upgrade.selected_protocol().is_none() {

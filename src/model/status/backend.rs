@@ -103,6 +103,8 @@ pub enum BackendState {
     },
     /// It answers.
     Ready,
+    /// It runs at another replica (`home = "one"`).
+    Elsewhere,
     /// The connection was lost and is opened again.
     Restarting {
         /// Reason of the loss.
@@ -147,7 +149,7 @@ impl BackendState {
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Restarting { reason } | Self::Failed { reason, .. } => Some(reason),
-            Self::Starting { .. } | Self::Ready => None,
+            Self::Starting { .. } | Self::Ready | Self::Elsewhere => None,
         }
     }
 
@@ -156,6 +158,7 @@ impl BackendState {
         match self {
             Self::Starting { .. } => "starting",
             Self::Ready => "ready",
+            Self::Elsewhere => "elsewhere",
             Self::Restarting { .. } => "restarting",
             Self::Failed { .. } => "failed",
         }
@@ -167,7 +170,7 @@ impl BackendState {
             Self::Failed { .. } => 0,
             Self::Restarting { .. } => 1,
             Self::Starting { .. } => 2,
-            Self::Ready => 3,
+            Self::Ready | Self::Elsewhere => 3,
         }
     }
 }
@@ -179,7 +182,7 @@ impl fmt::Display for BackendState {
             Self::Starting { seconds } => write!(f, " ({seconds} s)"),
             Self::Failed { retry_in: Some(0), .. } => f.write_str(", trying again"),
             Self::Failed { retry_in: Some(seconds), .. } => write!(f, ", next try in {seconds} s"),
-            Self::Ready | Self::Restarting { .. } | Self::Failed { retry_in: None, .. } => Ok(()),
+            Self::Ready | Self::Elsewhere | Self::Restarting { .. } | Self::Failed { retry_in: None, .. } => Ok(()),
         }
     }
 }

@@ -100,7 +100,7 @@ class Gateway:
         end = time.monotonic() + READY_SECONDS
         while True:
             backends = json.loads(self.cli("status", "--json"))["backends"]
-            waiting = [f"{backend['id']}: {backend['state']}" for backend in backends if backend["state"] != "ready"]
+            waiting = [f"{backend['id']}: {backend['state']}" for backend in backends if backend["state"] not in ("ready", "elsewhere")]
             if not waiting:
                 return
             if time.monotonic() > end:

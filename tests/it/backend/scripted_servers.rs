@@ -23,7 +23,7 @@ use lockkeeper::{
         BackendId, BackendSpec, Caller, EraChoice, KnownEra, RequestNumber, Requester, ServerAccess, SessionId,
         StdioSpec, TransportSpec, UserId,
     },
-    support::{Clock, Digest, Fence, ManualClock},
+    support::{Clock, Digest, Fence, Latch, ManualClock},
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -183,6 +183,7 @@ pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDep
         eras: Vec::new(),
         observer: Observer::none(),
         fence: Fence::always_open(),
+        home: Latch::opened(),
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         shutdown: CancellationToken::new(),
     };

@@ -1,0 +1,68 @@
+//! The home: the one replica at which those servers run that all replicas share (`home = "one"`). A replica becomes it when
+//! no other is, and stays it until it ends. Knows nothing of servers.
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, AtomicI64, Ordering},
+};
+
+use arc_swap::ArcSwap;
+
+use crate::{
+    model::{Endpoint, ReplicaNumber, Target},
+    support::Latch,
+};
+
+/// What a replica knows of the home.
+#[derive(Debug, Default)]
+pub(super) struct Home {
+    /// The endpoints with such servers.
+    targets: ArcSwap<BTreeSet<Target>>,
+    /// True if this replica is about to end.
+    is_closing: AtomicBool,
+    /// Open if it is this replica.
+    here: Latch,
+    /// The other replica that it was at the last look; 0 if it was none.
+    other: AtomicI64,
+}
+
+// === impl Home ===
+
+impl Home {
+    /// Open once it is this replica.
+    pub(super) fn here(&self) -> &Latch {
+        &self.here
+    }
+
+    /// Replaces the endpoints that need it.
+    pub(super) fn set_targets(&self, targets: BTreeSet<Target>) {
+        self.targets.store(targets.into());
+    }
+
+    /// True if the endpoint with this path needs it.
+    pub(super) fn serves(&self, path: &str) -> bool {
+        let targets = self.targets.load();
+        !targets.is_empty() && Endpoint::from_path(path).is_some_and(|endpoint| targets.contains(&endpoint.target))
+    }
+
+    /// This replica is about to end: it does not become the home any more.
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
+    }
+
+    /// True if this replica should become it, since no other is.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.here.is_open() && !self.is_closing.load(Ordering::Relaxed) && !self.targets.load().is_empty()
+    }
+
+    /// Notes which other replica it is.
+    pub(super) fn set_other(&self, other: Option<ReplicaNumber>) {
+        self.other.store(other.map_or(0, ReplicaNumber::get), Ordering::Relaxed);
+    }
+
+    /// The other replica that it is.
+    pub(super) fn other(&self) -> Option<ReplicaNumber> {
+        let other = self.other.load(Ordering::Relaxed);
+        (other != 0).then(|| ReplicaNumber::new(other))
+    }
+}

@@ -1,0 +1,68 @@
+//! A connection of a client that becomes another protocol (RFC 9110 7.8), WebSocket, on its way to another replica. Knows
+//! nothing of what is said on it.
+
+use axum::{body::Body, response::Response};
+use http::{HeaderMap, HeaderValue, StatusCode, Version, header, request::Parts};
+use hyper::{
+    body::Incoming,
+    upgrade::{OnUpgrade, on},
+};
+use hyper_util::rt::TokioIo;
+use tokio::io::copy_bidirectional;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// The tunnels of a replica. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tunnels {
+    /// Owns the task of each.
+    pub(super) tasks: TaskTracker,
+    /// Ends them.
+    pub(super) end: CancellationToken,
+}
+
+// === impl Tunnels ===
+
+impl Tunnels {
+    /// Asks the other replica for the protocol that the client asks for, if it does.
+    pub(super) fn ask(parts: &Parts, headers: &mut HeaderMap) {
+        if let Some(protocol) = parts.headers.get(header::UPGRADE) {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+            headers.insert(header::UPGRADE, protocol.clone());
+        }
+    }
+
+    /// The answer of a replica that takes the protocol; else the answer comes back. The tunnel is open until one side ends it,
+    /// or the other replica is `gone`.
+    pub(super) fn open(
+        &self,
+        mut answer: http::Response<Incoming>,
+        client: &mut Parts,
+        gone: &CancellationToken,
+    ) -> Result<Response, http::Response<Incoming>> {
+        if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(answer);
+        }
+        let Some(client) = client.extensions.remove::<OnUpgrade>() else { return Err(answer) };
+        let (server, end, gone) = (on(&mut answer), self.end.clone(), gone.clone());
+        let copied = async move {
+            let (client, server) = tokio::try_join!(client, server)?;
+            // either side may end it without a word
+            let _ = copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(server)).await;
+            Ok::<(), hyper::Error>(())
+        };
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = end.cancelled() => {}
+                () = gone.cancelled() => {}
+                copied = copied => {
+                    if let Err(error) = copied {
+                        tracing::debug!(%error, "a connection to another replica did not take the protocol of its client");
+                    }
+                }
+            }
+        });
+        let mut answer = answer.map(|_| Body::empty());
+        *answer.version_mut() = Version::default();
+        Ok(answer)
+    }
+}
