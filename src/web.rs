@@ -51,7 +51,7 @@ const FORM_LIMIT: usize = 8 * 1024;
 /// Router of every page, with `/authorize` as an alias of `/oauth/authorize` (`OA-19`) and a fallback for unknown
 /// pages. Reads [`crate::model::ClientIp`] and [`crate::model::CorrelationId`] from the request extensions.
 pub fn router(state: WebState) -> Router {
-    let sessions = session::layer(session::BrowserSessionStore::new(&state), &state.settings.public_url);
+    let sessions = session::layer(session::BrowserSessionStore::new(&state), &state.settings);
     let state = Arc::new(state);
     let authorize = get(authorize::begin).post(authorize::decide);
     Router::new()

@@ -141,7 +141,10 @@ impl RedirectPage {
             Ok(_) => {
                 page(StatusCode::OK, "You are logged in", "You can close this page and go back to your application.")
             }
-            Err(error) => page(StatusCode::BAD_REQUEST, "You are not logged in", &error.to_string()),
+            Err(error) => {
+                let text = format!("Your application got no access: {error}. You can close this page.");
+                page(StatusCode::BAD_REQUEST, "You are not logged in", &text)
+            }
         };
         // a second response changes nothing
         let _ = self.outcomes.try_send(outcome);

@@ -67,7 +67,7 @@ impl<'a> LoginCookies<'a> {
         let cookie = Cookie::build((name, value))
             .path("/")
             .http_only(true)
-            .secure(is_https(self.settings))
+            .secure(self.settings.is_https())
             // the provider sends the browser here from another site
             .same_site(SameSite::Lax)
             .max_age(life);
@@ -79,18 +79,14 @@ fn name(settings: &WebSettings, state: &str, number: usize) -> String {
     format!("{}{}-{number}", prefix(settings), tag(state))
 }
 
-/// The beginning of the names; see the session's cookie for `__Host-`.
+/// The beginning of the names.
 fn prefix(settings: &WebSettings) -> String {
-    format!("{}lockkeeper-login-", if is_https(settings) { "__Host-" } else { "" })
+    format!("{}-login-", settings.cookie_name())
 }
 
 /// The part of a state that names its cookies: tabs have logins of their own.
 fn tag(state: &str) -> String {
     state.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).take(12).collect()
-}
-
-fn is_https(settings: &WebSettings) -> bool {
-    settings.public_url.scheme() == "https"
 }
 
 #[cfg(test)]

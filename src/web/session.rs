@@ -13,9 +13,8 @@ use tower_sessions::{
     session::{self, Id, Record},
     session_store,
 };
-use url::Url;
 
-use super::state::WebState;
+use super::state::{WebSettings, WebState};
 use crate::{
     model::KeyId,
     storage::{self, BrowserSession, Storage},
@@ -48,14 +47,12 @@ pub(super) struct BrowserSessionStore {
     random: Arc<dyn Random>,
 }
 
-/// Middleware for the session cookie. With https its name has the prefix `__Host-`, which binds it to this host; a
-/// loopback gateway without TLS cannot use the prefix.
-pub(super) fn layer(store: BrowserSessionStore, public_url: &Url) -> SessionManagerLayer<BrowserSessionStore> {
-    let https = public_url.scheme() == "https";
+/// Middleware for the session cookie.
+pub(super) fn layer(store: BrowserSessionStore, settings: &WebSettings) -> SessionManagerLayer<BrowserSessionStore> {
     // without an expiry of its own the cookie ends with the browser; the server's limits are stricter anyway
     SessionManagerLayer::new(store)
-        .with_name(if https { "__Host-lockkeeper" } else { "lockkeeper" })
-        .with_secure(https)
+        .with_name(settings.cookie_name())
+        .with_secure(settings.is_https())
         .with_http_only(true)
         .with_same_site(SameSite::Lax)
         .with_path("/")

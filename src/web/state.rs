@@ -59,6 +59,20 @@ impl WebSettings {
         self.public_url.path().trim_end_matches('/')
     }
 
+    /// Name of the session cookie, with which the names of others begin. With https it has the prefix `__Host-`, which
+    /// binds a cookie to this host; a loopback gateway without TLS cannot use it. Browsers send a cookie to every port
+    /// of a host, hence the port, if it is not the default one.
+    pub(super) fn cookie_name(&self) -> String {
+        let prefix = if self.is_https() { "__Host-" } else { "" };
+        let port = self.public_url.port().map(|port| format!("-{port}")).unwrap_or_default();
+        format!("{prefix}lockkeeper{port}")
+    }
+
+    /// True if browsers reach the gateway by https.
+    pub(super) fn is_https(&self) -> bool {
+        self.public_url.scheme() == "https"
+    }
+
     /// The public URL without a trailing slash.
     pub(super) fn root(&self) -> &str {
         self.public_url.as_str().trim_end_matches('/')

@@ -358,7 +358,7 @@ function focused() {
 }
 
 async function sessionCookie() {
-  const cookie = (await context.cookies()).find(({ name }) => /^(__Host-)?lockkeeper$/.test(name));
+  const cookie = (await context.cookies()).find(({ name }) => /^(__Host-)?lockkeeper(-\d+)?$/.test(name));
   assert.ok(cookie, 'there is a session cookie');
   return cookie;
 }

@@ -1,6 +1,6 @@
 //! Login, logout, and the lifetime of a browser session.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use http::{StatusCode, header};
 
@@ -17,6 +17,28 @@ async fn oa_069_the_session_cookie_is_bound_to_this_host() {
     attributes.sort_unstable();
     assert!(pair.starts_with("__Host-lockkeeper="), "{cookie}");
     assert_eq!(attributes, ["HttpOnly", "Path=/", "SameSite=Lax", "Secure"]);
+}
+
+/// Browsers send the cookies of a host to all its ports.
+#[tokio::test]
+async fn gateways_on_two_ports_of_a_host_keep_their_logins() {
+    for hosts in ["http://127.0.0.1", "https://mcp.example.com"] {
+        let sites = [Site::at(&format!("{hosts}:8080")).await, Site::at(&format!("{hosts}:9090")).await];
+        let mut cookies: BTreeMap<String, String> = BTreeMap::new();
+        for site in &sites {
+            let mut browser = site.browser();
+            let page = browser.get("/login").await;
+            browser.post("/login", &[("token", &page.field("token")), ("key", &site.key)]).await;
+            let (name, value) = browser.cookie.as_deref().unwrap().split_once('=').unwrap();
+            cookies.insert(name.to_owned(), value.to_owned());
+        }
+        for site in &sites {
+            let mut browser = site.browser();
+            browser.cookie =
+                Some(cookies.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; "));
+            assert_eq!(browser.get("/account").await.heading(), "owner", "{cookies:?}");
+        }
+    }
 }
 
 // N-75

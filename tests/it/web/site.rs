@@ -23,7 +23,7 @@ use lockkeeper::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
-use url::{Url, form_urlencoded};
+use url::{Position, Url, form_urlencoded};
 
 use crate::support::{http::guarded, provider::ScriptedProvider};
 
@@ -40,6 +40,7 @@ pub(super) struct Site {
     pub(super) key: String,
     pub(super) key_id: KeyId,
     pub(super) web: web::WebState,
+    root: Url,
     app: Router,
 }
 
@@ -94,7 +95,13 @@ impl Site {
     }
 
     pub(super) async fn with(storage: Storage, settings: oauth::OAuthSettings) -> Self {
-        Self::assemble((storage, settings), Arc::default(), |_, _| Providers::default()).await
+        Self::assemble((storage, settings), ROOT, Arc::default(), |_, _| Providers::default()).await
+    }
+
+    /// A site at this address.
+    pub(super) async fn at(root: &str) -> Self {
+        let base = (crate::support::empty_storage().await, oauth::OAuthSettings::new(root));
+        Self::assemble(base, root, Arc::default(), |_, _| Providers::default()).await
     }
 
     /// A site with a provider at which people log in, as configured.
@@ -103,7 +110,7 @@ impl Site {
         let provider = ScriptedProvider::open(Arc::clone(&clock));
         let fetcher = provider.internet.fetcher();
         let base = (crate::support::empty_storage().await, oauth::OAuthSettings::new(ROOT));
-        let site = Self::assemble(base, clock, |clock, random| {
+        let site = Self::assemble(base, ROOT, clock, |clock, random| {
             let key = SealingKey::ephemeral(&*random);
             Providers::new(vec![spec], OpenIdDeps { fetcher, clock, random, key, root: ROOT.to_owned() })
         });
@@ -112,6 +119,7 @@ impl Site {
 
     async fn assemble(
         (storage, settings): (Storage, oauth::OAuthSettings),
+        root: &str,
         clock: Arc<ManualClock>,
         providers: impl FnOnce(Arc<dyn Clock>, Arc<dyn Random>) -> Providers,
     ) -> Self {
@@ -119,7 +127,7 @@ impl Site {
         let given: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
         let providers = providers(Arc::clone(&given), Arc::clone(&random));
         let oauth = OAuth::open(storage.clone(), Arc::clone(&given), Arc::clone(&random), settings).await.unwrap();
-        let public_url = Url::parse(ROOT).unwrap();
+        let public_url = Url::parse(root).unwrap();
         let state = web::WebState {
             upstream: upstream(&storage, &given, &random),
             oauth: oauth.clone(),
@@ -131,9 +139,9 @@ impl Site {
             status: Arc::new(status),
         };
         let app = web::router(state.clone()).merge(oauth.router());
-        let app = guarded(app, &GuardSettings::new(public_url, Bound::Network, random));
+        let app = guarded(app, &GuardSettings::new(public_url.clone(), Bound::Network, random));
         let (key_id, key) = make_key(&oauth, "owner's key", (Some("owner"), Rights::all_backends())).await;
-        Self { oauth, clock, key, key_id, web: state, app }
+        Self { oauth, clock, key, key_id, web: state, root: public_url, app }
     }
 
     pub(super) fn browser(&self) -> Browser<'_> {
@@ -180,8 +188,7 @@ impl Site {
 
     pub(super) async fn send(&self, mut request: http::request::Builder, body: String) -> Seen {
         if request.headers_ref().is_some_and(|headers| !headers.contains_key(header::HOST)) {
-            let root = Url::parse(ROOT).unwrap();
-            request = request.header(header::HOST, root.host_str().unwrap());
+            request = request.header(header::HOST, &self.root[Position::BeforeHost..Position::AfterPort]);
         }
         let answer = self.app.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
         let (parts, body) = answer.into_parts();
