@@ -8,6 +8,7 @@ const WIDTHS = [1280, 360];
 const SCHEMES = ['light', 'dark'];
 
 export async function photograph(page, folder, name) {
+  await page.waitForLoadState();
   for (const colorScheme of SCHEMES) {
     await page.emulateMedia({ colorScheme });
     for (const width of WIDTHS) {

@@ -30,6 +30,7 @@ const MINUTE = 60_000;
 const FAR = 'https://untrusted.example';
 // characters that forms and URLs treat specially: they must come back as they were sent (N-74)
 const STATE = 'a+b%2Fc=&é';
+const APP_ANSWER = 'The app has its answer.';
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 
 const metadata = await (await fetch(`${base}/.well-known/oauth-authorization-server`)).json();
@@ -111,7 +112,7 @@ async function loginAndApprove() {
   const request = authorization(client, callback.url);
   await page.goto(request.url);
   assert.equal(await page.title(), 'Log in · Lockkeeper');
-  assert.equal(await focused(), 'INPUT key', 'the key field has the focus');
+  await focused('#key');
   await look('login');
 
   const before = await sessionCookie();
@@ -123,6 +124,7 @@ async function loginAndApprove() {
   await look('login-wrong-key');
   say('a wrong key is refused, and the request waits on');
 
+  await focused('#key');
   await page.keyboard.type(options.key);
   await page.keyboard.press('Enter');
   await page.waitForURL(/\/oauth\/consent\//);
@@ -139,6 +141,7 @@ async function loginAndApprove() {
   const answer = callback.next();
   await page.keyboard.press('Enter');
   const told = await answer;
+  await appAnswers(page);
   assert.deepEqual([...told.keys()].sort(), ['code', 'iss', 'state'], 'code, state and iss, once each');
   assert.equal(told.get('state'), STATE, 'the state comes back as it was sent');
   assert.equal(told.get('iss'), metadata.issuer);
@@ -185,10 +188,17 @@ async function denyIsTold() {
   const client = await register('Walk deny', [callback.url]);
   await page.goto(authorization(client, callback.url).url);
   const answer = callback.next();
+  // the page leads to the app in a moment: not before it was looked at
+  let release;
+  const looked = new Promise((resolve) => (release = resolve));
+  await page.route(`${callback.url}?*`, (route) => looked.then(() => route.continue()));
   await page.getByRole('button', { name: 'Deny' }).click();
   await page.getByText('You denied access. Walk deny received nothing.').waitFor();
   await look('denied');
+  release();
   const told = await answer;
+  await appAnswers(page);
+  await page.unrouteAll();
   assert.equal(told.get('error'), 'access_denied');
   assert.equal(told.get('state'), STATE);
   assert.equal(told.get('iss'), metadata.issuer);
@@ -205,9 +215,8 @@ async function twoTabsAndTheWayBack() {
   await page.goto(requests[0].url);
   await other.goto(requests[1].url);
   for (const [tab, request] of [[page, requests[0]], [other, requests[1]]]) {
-    const answer = callback.next();
-    await tab.getByRole('button', { name: 'Approve' }).click();
-    await redeem(request.client, callback.url, (await answer).get('code'), request.verifier);
+    const told = await approve(tab);
+    await redeem(request.client, callback.url, told.get('code'), request.verifier);
   }
   await other.close();
   say('two logins in two tabs do not disturb each other');
@@ -246,12 +255,12 @@ async function deviceShowsACode() {
     return answer.json();
   };
   await page.goto(`${base}/device`);
-  assert.equal(await focused(), 'INPUT code', 'the field of the code has the focus');
+  await focused('#code');
   await page.keyboard.type('bbbb-bbbb');
   await page.keyboard.press('Enter');
   await page.getByRole('alert').waitFor();
   assert.equal(await page.getByLabel('Code').inputValue(), 'bbbb-bbbb', 'what was typed stays');
-  assert.equal(await focused(), 'INPUT code');
+  await focused('#code');
   await look('device-wrong');
   for (const [button, end] of [['Approve', 'is connected'], ['Deny', 'is not connected']]) {
     await page.goto((await begin()).verification_uri_complete);
@@ -270,9 +279,8 @@ async function manyGrants() {
     const client = await register('Walk often', [`${callback.origin}/callback?n=${number}`]);
     const request = authorization(client, `${callback.origin}/callback?n=${number}`);
     await page.goto(request.url);
-    const answer = callback.next();
-    await page.getByRole('button', { name: 'Approve' }).click();
-    await redeem(client, `${callback.origin}/callback?n=${number}`, (await answer).get('code'), request.verifier);
+    const told = await approve(page);
+    await redeem(client, `${callback.origin}/callback?n=${number}`, told.get('code'), request.verifier);
   }
   await page.goto(`${base}/account`);
   const rows = page.getByRole('button', { name: /^Disconnect Walk often/ });
@@ -299,7 +307,7 @@ async function errorsAreTold() {
   await look('consent-web');
   navigations.length = 0;
   await page.getByRole('button', { name: 'Approve' }).click();
-  await page.waitForURL(/^chrome-error:|^https:/);
+  await page.waitForURL((url) => url.protocol === 'chrome-error:' || url.origin === FAR);
   const redirect = await redirected(far);
   assert.equal(redirect?.status, 303, 'Approve leads to the site');
   say('Approve leads to a web site (N-64)');
@@ -323,9 +331,11 @@ async function accountPage() {
   assert.ok(before >= 1, 'the app is listed');
   await rows.first().click();
   await page.getByRole('status').waitFor();
+  await page.waitForLoadState();
   assert.equal(await rows.count(), before - 1, 'the app is gone from the list');
   say('an app can be disconnected');
   await page.getByRole('button', { name: 'Log out' }).click();
+  await page.getByRole('heading', { name: 'One address for your MCP servers' }).waitFor();
   await page.goto(`${base}/account`);
   assert.match(page.url(), /\/login$/, 'after logout the account page asks for a login');
   await look('login-alone');
@@ -353,8 +363,22 @@ async function tabTo(name) {
   assert.fail(`${name} cannot be reached by keyboard`);
 }
 
-function focused() {
-  return page.evaluate(() => `${document.activeElement?.tagName} ${document.activeElement?.id}`);
+// The field has the focus, which the browser gives it some time after the page is there.
+function focused(field) {
+  return page.locator(`${field}:focus`).waitFor();
+}
+
+// Approves, and gives what the app is told, once the browser is at the app.
+async function approve(tab) {
+  const answer = callback.next();
+  await tab.getByRole('button', { name: 'Approve' }).click();
+  const told = await answer;
+  await appAnswers(tab);
+  return told;
+}
+
+function appAnswers(tab) {
+  return tab.getByText(APP_ANSWER).waitFor();
 }
 
 async function sessionCookie() {
@@ -413,7 +437,7 @@ async function listen() {
   const waiting = [];
   const server = createServer((request, response) => {
     const url = new URL(request.url, 'http://127.0.0.1');
-    response.setHeader('content-type', 'text/plain').end('The app has its answer.');
+    response.setHeader('content-type', 'text/plain').end(APP_ANSWER);
     if (url.pathname === '/callback') waiting.shift()?.(url.searchParams);
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));

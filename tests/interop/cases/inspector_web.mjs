@@ -54,7 +54,7 @@ await check('the Inspector in a browser leads to the login of the gateway', asyn
   await connect();
   await page.getByLabel('API key').fill(context.key);
   await page.getByRole('button', { name: 'Log in' }).click();
-  await page.getByText('MCP Inspector').first().waitFor();
+  await page.getByRole('heading', { name: /^Connect .*MCP Inspector/ }).waitFor();
 });
 await check('after the consent it comes back, lists the tools and calls one', () => approveAndCall('inspected'));
 await check('after its grant was revoked it leads to the gateway again', async () => {

@@ -88,6 +88,7 @@ async function wayBack({ page, told }) {
 async function consentsAgain(ann) {
   await ann.page.goto(`${gateway}/account`);
   await ann.page.getByRole('button', { name: 'Log out' }).click();
+  await ann.page.getByRole('heading', { name: 'One address for your MCP servers' }).waitFor();
   await begin(ann);
   await approve(ann);
   say('a provider that asks nothing any more leads to the consent of the gateway all the same (UP-13)');
@@ -96,6 +97,7 @@ async function consentsAgain(ann) {
 async function logsOutThere({ page }) {
   await page.goto(`${provider}/session/end`);
   await page.getByRole('button', { name: /yes/i }).click();
+  await page.getByRole('heading', { name: 'Sign-out Success' }).waitFor();
   await page.goto(`${gateway}/account`);
   assert.equal(page.url(), `${gateway}/login`);
   say('a logout at the provider ends the login at the gateway (UP-14)');
