@@ -3,6 +3,7 @@
 use sqlx::AnyConnection;
 
 use super::{
+    columns::columns,
     database::{Database, StorageError, moment},
     revocations,
 };
@@ -14,25 +15,26 @@ use crate::{
 /// Kind of a key with a secret.
 const SECRET: &str = "secret";
 
-#[derive(sqlx::FromRow)]
-struct ApiKeyRow {
-    id: String,
-    user_id: String,
-    name: String,
-    mac: Vec<u8>,
-    rights: String,
-    direct: i64,
-    created: i64,
-    expires: Option<i64>,
-    last_used: Option<i64>,
-    revoked: Option<i64>,
-    successor: Option<String>,
-    retires: Option<i64>,
-    kind: String,
-    issuer: Option<String>,
-    subject: Option<String>,
-    disabled: Option<i64>,
-    networks: Option<String>,
+columns! {
+    struct ApiKeyRow {
+        id: String,
+        user_id: String,
+        name: String,
+        mac: Vec<u8>,
+        rights: String,
+        direct: i64,
+        created: i64,
+        expires: Option<i64>,
+        last_used: Option<i64>,
+        revoked: Option<i64>,
+        successor: Option<String>,
+        retires: Option<i64>,
+        kind: String,
+        issuer: Option<String>,
+        subject: Option<String>,
+        disabled: Option<i64>,
+        networks: Option<String>,
+    }
 }
 
 /// API keys.

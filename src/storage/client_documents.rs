@@ -5,6 +5,7 @@ use sqlx::AnyConnection;
 
 use super::{
     clients::inconsistent,
+    columns::columns,
     database::{Database, StorageError, moment},
     grants,
 };
@@ -31,12 +32,13 @@ pub enum StoredDocument {
     },
 }
 
-#[derive(sqlx::FromRow)]
-struct DocumentRow {
-    metadata: String,
-    document_read: Option<i64>,
-    document: Option<Vec<u8>>,
-    revoked: Option<i64>,
+columns! {
+    struct DocumentRow {
+        metadata: String,
+        document_read: Option<i64>,
+        document: Option<Vec<u8>>,
+        revoked: Option<i64>,
+    }
 }
 
 /// Clients that a metadata document describes.

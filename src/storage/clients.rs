@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::AnyConnection;
 
 use super::{
+    columns::columns,
     database::{Database, StorageError, moment},
     grants,
 };
@@ -76,31 +77,33 @@ struct RowOrigin<'a> {
     consented: Option<Timestamp>,
 }
 
-#[derive(sqlx::FromRow)]
-struct ClientRow {
-    id: String,
-    name: String,
-    redirect_uris: String,
-    auth: String,
-    secret: Option<Vec<u8>>,
-    grant_types: String,
-    scope: Option<String>,
-    metadata: String,
-    created: i64,
-    document: Option<Vec<u8>>,
-    jwks: Option<String>,
-    jwks_uri: Option<String>,
-    origin: String,
-    consent_skipped: i64,
+columns! {
+    struct ClientRow {
+        id: String,
+        name: String,
+        redirect_uris: String,
+        auth: String,
+        secret: Option<Vec<u8>>,
+        grant_types: String,
+        scope: Option<String>,
+        metadata: String,
+        created: i64,
+        document: Option<Vec<u8>>,
+        jwks: Option<String>,
+        jwks_uri: Option<String>,
+        origin: String,
+        consent_skipped: i64,
+    }
 }
 
-#[derive(sqlx::FromRow)]
-struct ExistingClient {
-    id: String,
-    created: i64,
-    registered: i64,
-    revoked: Option<i64>,
-    expired: Option<i64>,
+columns! {
+    struct ExistingClient {
+        id: String,
+        created: i64,
+        registered: i64,
+        revoked: Option<i64>,
+        expired: Option<i64>,
+    }
 }
 
 /// OAuth clients.

@@ -9,6 +9,7 @@ use sqlx::{
     postgres::PgDatabaseError,
 };
 
+use super::migrations;
 use crate::support::Timestamp;
 
 /// Maximum time to wait for a lock of the database.
@@ -124,8 +125,8 @@ impl Database {
 impl Engine {
     fn migrator(self) -> Migrator {
         match self {
-            Self::Sqlite => sqlx::migrate!(),
-            Self::PostgreSql => sqlx::migrate!("migrations/postgres"),
+            Self::Sqlite => migrations::sqlite(),
+            Self::PostgreSql => migrations::postgresql(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     NewRefreshToken,
+    columns::columns,
     database::{Database, StorageError, moment},
     grants, refresh_tokens,
 };
@@ -54,16 +55,17 @@ pub struct DeviceRow {
     pub redeemed: Option<Timestamp>,
 }
 
-#[derive(sqlx::FromRow)]
-struct StoredDevice {
-    client: String,
-    endpoint: Option<String>,
-    scopes: String,
-    expires: i64,
-    denied: Option<i64>,
-    grant_id: Option<String>,
-    redeemed: Option<i64>,
-    document: Option<String>,
+columns! {
+    struct StoredDevice {
+        client: String,
+        endpoint: Option<String>,
+        scopes: String,
+        expires: i64,
+        denied: Option<i64>,
+        grant_id: Option<String>,
+        redeemed: Option<i64>,
+        document: Option<String>,
+    }
 }
 
 /// Devices that wait for a person.

@@ -1,8 +1,9 @@
 //! The table of grants. Knows nothing of tokens.
 
-use sqlx::AnyConnection;
+use sqlx::{AnyConnection, FromRow, Row as _, any::AnyRow};
 
 use super::{
+    columns::columns,
     database::{Database, StorageError, moment},
     revocations,
 };
@@ -27,28 +28,38 @@ pub struct ListedGrant {
     pub key_rights: Rights,
 }
 
-#[derive(sqlx::FromRow)]
-struct GrantRow {
-    id: String,
-    user_id: String,
-    api_key: String,
-    client: String,
-    endpoint: String,
-    scopes: String,
-    redirect_uri: String,
-    created: i64,
-    expires: i64,
-    last_used: Option<i64>,
-    revoked: Option<i64>,
+columns! {
+    struct GrantRow {
+        id: String,
+        user_id: String,
+        api_key: String,
+        client: String,
+        endpoint: String,
+        scopes: String,
+        redirect_uri: String,
+        created: i64,
+        expires: i64,
+        last_used: Option<i64>,
+        revoked: Option<i64>,
+    }
 }
 
-#[derive(sqlx::FromRow)]
 struct NamedGrantRow {
-    #[sqlx(flatten)]
     grant: GrantRow,
     client_name: String,
     key_name: String,
     key_rights: String,
+}
+
+impl FromRow<'_, AnyRow> for NamedGrantRow {
+    fn from_row(row: &AnyRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            grant: GrantRow::from_row(row)?,
+            client_name: row.try_get("client_name")?,
+            key_name: row.try_get("key_name")?,
+            key_rights: row.try_get("key_rights")?,
+        })
+    }
 }
 
 /// Grants.

@@ -1,20 +1,24 @@
 //! The table of initial access tokens. Knows nothing of registrations.
 
-use super::database::{Database, StorageError, moment};
+use super::{
+    columns::columns,
+    database::{Database, StorageError, moment},
+};
 use crate::{
     model::{InitialAccessToken, InitialAccessTokenId},
     support::{Digest, Timestamp},
 };
 
-#[derive(sqlx::FromRow)]
-struct InitialAccessTokenRow {
-    id: String,
-    name: String,
-    created: i64,
-    expires: i64,
-    uses: i64,
-    used: i64,
-    revoked: Option<i64>,
+columns! {
+    struct InitialAccessTokenRow {
+        id: String,
+        name: String,
+        created: i64,
+        expires: i64,
+        uses: i64,
+        used: i64,
+        revoked: Option<i64>,
+    }
 }
 
 /// Initial access tokens.

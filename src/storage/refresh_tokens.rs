@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::AnyConnection;
 
 use super::{
+    columns::columns,
     database::{Database, StorageError, moment},
     revocations,
 };
@@ -61,16 +62,17 @@ pub struct Rotation {
     pub sealed: Vec<u8>,
 }
 
-#[derive(sqlx::FromRow)]
-struct RefreshTokenColumns {
-    grant_id: String,
-    generation: String,
-    expires: i64,
-    used: Option<i64>,
-    rotated: Option<i64>,
-    successor: Option<Vec<u8>>,
-    sealed: Option<Vec<u8>>,
-    withdrawn: Option<i64>,
+columns! {
+    struct RefreshTokenColumns {
+        grant_id: String,
+        generation: String,
+        expires: i64,
+        used: Option<i64>,
+        rotated: Option<i64>,
+        successor: Option<Vec<u8>>,
+        sealed: Option<Vec<u8>>,
+        withdrawn: Option<i64>,
+    }
 }
 
 /// Refresh tokens.

@@ -73,7 +73,7 @@ async fn the_server_info_of_a_backend_replaces_the_previous_one() {
 async fn database_of(version: i64, path: &std::path::Path) -> sqlx::SqlitePool {
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).create_if_missing(true);
     let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
-    let mut migrator = sqlx::migrate!();
+    let mut migrator = sqlx::migrate::Migrator::new(std::path::Path::new("migrations")).await.unwrap();
     let known: Vec<_> = migrator.iter().filter(|migration| migration.version <= version).cloned().collect();
     migrator.migrations = known.into();
     migrator.run(&pool).await.unwrap();
