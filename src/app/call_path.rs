@@ -170,6 +170,7 @@ impl CallPathDeps<'_> {
             random: Arc::clone(&world.random),
             observer: world.events.observer(),
             replica: self.replica.number,
+            fence: self.replica.fence.clone(),
         };
         Frontend::new(routes, module_settings::frontend(self.config, self.connections), deps)
     }

@@ -35,7 +35,7 @@ use crate::{
     mcp::observer::Observer,
     model::{Binding, Caller, Endpoint, ReplicaNumber, SessionId, status::SessionStatus},
     storage::{Storage, StorageError, mcp_sessions::McpSession},
-    support::{Clock, Digest, Random, Timestamp},
+    support::{Clock, Digest, Fence, Random, Timestamp},
 };
 
 /// The look-ups in the store that wait for each session that a caller may have: after a restart of the gateway, a client
@@ -55,6 +55,8 @@ pub struct Deps {
     pub observer: Observer,
     /// This replica.
     pub replica: ReplicaNumber,
+    /// Open while this replica owns what it has.
+    pub fence: Fence,
 }
 
 /// The sessions of all clients.

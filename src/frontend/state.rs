@@ -15,7 +15,7 @@ use crate::{
     mcp::Server,
     model::{BackendId, Endpoint, ReplicaNumber, Target},
     resource::Authorized,
-    support::Clock,
+    support::{Clock, Fence},
 };
 
 /// State of the client side.
@@ -36,6 +36,8 @@ pub(crate) struct FrontendState {
     pub(crate) drained: CancellationToken,
     /// This replica.
     pub(crate) replica: ReplicaNumber,
+    /// Open while it owns what it has: passed by what the listener does not see as answers.
+    pub(crate) fence: Fence,
 }
 
 /// The sender of a message, and the endpoint that it was sent to.
@@ -88,6 +90,7 @@ impl FrontendState {
             requests: StatelessRequests::new(&settings, deps.observer.clone()),
             clock: Arc::clone(&deps.clock),
             replica: deps.replica,
+            fence: deps.fence.clone(),
             sessions: Sessions::new(deps, settings.clone(), tracker.clone()),
             settings,
             tracker,

@@ -66,6 +66,9 @@ impl Fence {
 
     /// Waits until it is open.
     pub async fn opened(&self) {
+        if self.is_open() {
+            return;
+        }
         let mut opened = self.0.opened.subscribe();
         while !self.is_open() {
             // the sender lives as long as this

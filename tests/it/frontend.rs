@@ -41,7 +41,7 @@ use lockkeeper::{
     model::{BackendId, Caller, ClientId, ReplicaNumber, Requester, Target, UserId},
     resource::{Authorized, StreamLease},
     storage::Storage,
-    support::{ManualClock, SealingKey, SeededRandom},
+    support::{Fence, ManualClock, SealingKey, SeededRandom},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -57,6 +57,7 @@ struct World {
     router: Router,
     server: Arc<Scripted>,
     clock: Arc<ManualClock>,
+    fence: Fence,
     storage: Storage,
     ended: Arc<Mutex<Vec<Requester>>>,
 }
@@ -150,11 +151,13 @@ impl World {
             )]),
         };
         let told = Arc::clone(&ended);
+        let fence = Fence::always_open();
         let deps = Deps {
             storage: storage.clone(),
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom::new(seed)),
             replica: ReplicaNumber::SOLE,
+            fence: fence.clone(),
             observer: Observer::new(move |event| {
                 if let LifecycleEvent::RequesterEnded(requester) = event {
                     told.lock().push(requester.clone());
@@ -162,7 +165,7 @@ impl World {
             }),
         };
         let front = Frontend::new(routes, settings, deps);
-        Self { router: front.router(), front, crossing, server, clock, storage, ended }
+        Self { router: front.router(), front, crossing, server, clock, fence, storage, ended }
     }
 
     /// The next process on the same store.

@@ -31,6 +31,7 @@ use super::{
 use crate::{
     frontend::state::{FrontendState, Sender},
     resource::ConnectionCredential,
+    support::Fence,
 };
 
 /// The subprotocol.
@@ -75,8 +76,9 @@ async fn serve(
     let (fault, revoked) = (OnceLock::new(), Arc::clone(&sender.admission.lease.revoked));
     let terms = FrameTerms { max: state.settings.body, credential };
     // the end of the input is the end of the connection: no answer can be sent
+    let fence = state.fence.clone();
     let (client, messages) = ChannelClient::new(state, sender, Duration::ZERO);
-    Box::pin(client.run(Box::pin(received(frames, &terms, &fault)), write(messages, &mut sink))).await;
+    Box::pin(client.run(Box::pin(received(frames, &terms, &fault)), write(messages, &mut sink, &fence))).await;
     let code = match fault.get() {
         _ if revoked.is_cancelled() => close_code::POLICY,
         Some(code) => *code,
@@ -146,8 +148,8 @@ fn is_too_long(error: &axum::Error) -> bool {
     matches!(source, Some(tungstenite::Error::Capacity(_)))
 }
 
-/// Writes the messages, and pings, until the connection is closed or the messages end.
-async fn write(mut messages: ChannelOutput, sink: &mut (impl Sink<Frame> + Unpin)) {
+/// Writes the messages, and pings, until the connection is closed or the messages end; while the fence is closed it waits.
+async fn write(mut messages: ChannelOutput, sink: &mut (impl Sink<Frame> + Unpin), fence: &Fence) {
     let mut pings = keep_alive();
     loop {
         let frame = tokio::select! {
@@ -160,6 +162,7 @@ async fn write(mut messages: ChannelOutput, sink: &mut (impl Sink<Frame> + Unpin
         };
         // text that is not UTF-8 is not JSON, and was never parsed
         let Ok(frame) = frame else { continue };
+        fence.opened().await;
         if sink.send(frame).await.is_err() {
             return;
         }

@@ -18,6 +18,8 @@ class Server:
     url: str = ""
     share: str = ""
     era: str = ""
+    # with replicas: where what several clients share is in its process
+    home: str = ""
 
     def toml(self):
         lines = [f"[backends.{self.id}]"]
@@ -25,7 +27,7 @@ class Server:
             lines.append(f"url = {json.dumps(self.url)}")
         else:
             lines += [f"command = {json.dumps(self.command)}", f"args = {json.dumps(self.args)}"]
-        lines += [f"{name} = {json.dumps(value)}" for name, value in (("share", self.share), ("era", self.era)) if value]
+        lines += [f"{name} = {json.dumps(value)}" for name, value in (("share", self.share), ("era", self.era), ("home", self.home)) if value]
         if self.env:
             lines.append("env = { " + ", ".join(f"{name} = {json.dumps(value)}" for name, value in self.env.items()) + " }")
         return "\n".join(lines) + "\n"
@@ -36,9 +38,9 @@ def stdio(modules, python, work):
     npm, pypi = Path(modules) / ".bin", Path(python).parent
     memory = {"MEMORY_FILE_PATH": str(work / "memory.jsonl")}
     return [
-        Server("everything", str(npm / "mcp-server-everything"), ["stdio"]),
+        Server("everything", str(npm / "mcp-server-everything"), ["stdio"], home="one"),
         Server("filesystem", str(npm / "mcp-server-filesystem"), [str(work / "files")]),
-        Server("memory", str(npm / "mcp-server-memory"), env=memory),
+        Server("memory", str(npm / "mcp-server-memory"), env=memory, home="one"),
         Server("thinking", str(npm / "mcp-server-sequential-thinking")),
         Server("fetch", str(pypi / "mcp-server-fetch"), ["--allow-private-ips"]),
         Server("git", str(pypi / "mcp-server-git"), ["--repository", str(work / "repository")]),
@@ -60,7 +62,7 @@ def everything_over_http(modules, log, environment):
         if process.poll() is not None or time.monotonic() > end:
             raise RuntimeError(f"server-everything does not listen:\n{Path(log).read_text()[-1000:]}")
         time.sleep(0.05)
-    return process, Server("everything-http", url=f"http://127.0.0.1:{port}/mcp")
+    return process, Server("everything-http", url=f"http://127.0.0.1:{port}/mcp", home="one")
 
 
 def files(work):

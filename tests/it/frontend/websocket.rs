@@ -1,5 +1,7 @@
 //! WebSocket: both eras on a connection, through the gateway's own listener.
 
+use std::time::Duration;
+
 use axum::Extension;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::StatusCode;
@@ -9,7 +11,10 @@ use lockkeeper::{
     resource::Authorized,
 };
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::{Instant, timeout},
+};
 use tokio_tungstenite::{
     WebSocketStream, client_async,
     tungstenite::{self, Message as Frame, client::IntoClientRequest as _, protocol::frame::coding::CloseCode},
@@ -313,7 +318,7 @@ async fn a_connection_without_a_frame_for_too_long_is_closed_and_pings_keep_it()
     let mut silent = gateway.ready("2025-06-18").await;
     tokio::time::pause();
     // reading answers pings; the other one reads nothing
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     let mut pings = 0;
     while started.elapsed().as_secs() < 100 {
         tokio::select! {
@@ -321,12 +326,27 @@ async fn a_connection_without_a_frame_for_too_long_is_closed_and_pings_keep_it()
                 assert!(matches!(frame.unwrap().unwrap(), Frame::Ping(_)));
                 pings += 1;
             }
-            () = tokio::time::sleep(std::time::Duration::from_secs(1)) => {}
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
         }
     }
     assert!(pings >= 5, "{pings}");
     assert_eq!(answering.ask(json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })).await["id"], 1);
     assert_eq!(silent.next().await, None);
+}
+
+#[tokio::test]
+async fn nothing_is_said_after_the_lease_of_the_gateway_until_it_has_another() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let mut socket = gateway.ready("2025-06-18").await;
+    tokio::time::pause();
+    world.fence.open_until(Instant::now());
+    world.server.plays.lock().push_back(tools());
+    socket.tell(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" })).await;
+    world.server.wait_for(Method::ToolsList, 1).await;
+    assert!(timeout(Duration::from_secs(5), socket.next()).await.is_err());
+    world.fence.open_until(Instant::now() + Duration::from_mins(1));
+    assert_eq!(socket.next().await.unwrap()["id"], 1);
 }
 
 #[tokio::test]
