@@ -84,6 +84,9 @@ class Postgres:
     def query(self, text):
         return self.run("psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "lockkeeper", "-At", "-c", text, "postgres")
 
+    def dump(self):
+        return self.run("pg_dump", "-h", "127.0.0.1", "-p", str(self.port), "-U", "lockkeeper", "postgres").encode()
+
     def stop(self):
         self.control("-m", "immediate", "stop")
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -178,6 +181,9 @@ class Cluster(Gateway):
             self.proxy.terminate()
             self.proxy.wait()
         return next((code for code in codes if code != 0), 0)
+
+    def stored(self):
+        return {"database": self.database.dump()}
 
     def end(self):
         """Ends everything, the database too."""

@@ -75,6 +75,10 @@ class Gateway:
         """By which configuration and folder the command line finds it."""
         return {"config": self.configured[1], "folder": str(self.folder)}
 
+    def stored(self):
+        """What it stored outside of its folder."""
+        return {}
+
     def end(self):
         """Ends it, and what was started for it."""
         self.stop()
