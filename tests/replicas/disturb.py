@@ -64,7 +64,7 @@ class Disturber:
         self.cluster, self.dice, self.tell = cluster, random.Random(f"{seed}/disturb"), tell
         self.counts, self.wrong, self.ended = {kind: 0 for kind in (*KINDS, "revoked")}, [], threading.Event()
         # the moments between which something was disturbed, and their aftermath
-        self.since, self.until = None, 0
+        self.since, self.until, self.begun = None, 0, []
         self.threads = [threading.Thread(target=body, daemon=True) for body in (self.disturb, self.revive, self.revoke)]
 
     def start(self):
@@ -85,6 +85,7 @@ class Disturber:
             kind = self.dice.choices(list(KINDS), list(KINDS.values()))[0]
             index = self.dice.randrange(self.cluster.count)
             self.since = time.monotonic()
+            self.begun.append(self.since)
             self.counts[kind] += 1
             self.tell(f"disturb: {kind} {index}")
             try:

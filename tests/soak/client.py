@@ -65,9 +65,10 @@ class Client:
         return False
 
     def cancelled(self, owner):
-        """A cancel does not pass a replica that is stopped."""
+        """A cancel does not pass a replica that is stopped, nor one that is stopped while it is on its way."""
         if self.world.disturbed():
             self.world.cancelled.discard(owner)
+        self.world.cancelled_at[owner] = time.monotonic()
 
     # === what it does
 
