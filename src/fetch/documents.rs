@@ -4,7 +4,7 @@
 //! Strangers name the documents, so those that are kept are bounded, and each request is charged to who caused it.
 //! Failures and invalid documents are never kept. Concurrent readers of one document share one request.
 
-use std::{collections::HashMap, pin::Pin, sync::Arc, time::Duration};
+use std::{any::Any, collections::HashMap, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{
@@ -41,7 +41,8 @@ struct Shelf<T> {
     budget: Arc<FetchBudget>,
     clock: Arc<dyn Clock>,
     reader: DocumentReader<T>,
-    kept: moka::sync::Cache<Url, Kept<T>>,
+    /// Those of type `Kept<T>`. The program has the cache's code once for each type of content, hence no `T` here.
+    kept: moka::sync::Cache<Url, Arc<dyn Any + Send + Sync>>,
     under_way: Mutex<HashMap<Url, WeakShared<Reading<T>>>>,
 }
 
@@ -106,8 +107,8 @@ impl<T: Send + Sync + 'static> Documents<T> {
     /// As [`DocumentError`] says. A request is charged to `source`, if a stranger caused it.
     pub async fn read(&self, url: &Url, source: Option<ClientIp>) -> Result<FetchedDocument<T>, DocumentError> {
         let now = self.0.clock.now();
-        if let Some(kept) = self.0.kept.get(url).filter(|kept| now < kept.fresh_until) {
-            return Ok(kept.document);
+        if let Some(kept) = self.0.kept(url).filter(|kept| now < kept.fresh_until) {
+            return Ok(kept.document.clone());
         }
         self.reading(url, source, now)?.await
     }
@@ -124,15 +125,15 @@ impl<T: Send + Sync + 'static> Documents<T> {
         tolerance: Duration,
     ) -> Result<FetchedDocument<T>, DocumentError> {
         let now = self.0.clock.now();
-        let stale = self.0.kept.get(url).filter(|kept| now.since(kept.document.confirmed) <= tolerance);
-        if let Some(kept) = stale.clone().filter(|kept| now < kept.retry) {
-            return Ok(kept.document);
+        let stale = self.0.kept(url).filter(|kept| now.since(kept.document.confirmed) <= tolerance);
+        if let Some(kept) = stale.as_ref().filter(|kept| now < kept.retry) {
+            return Ok(kept.document.clone());
         }
         match (self.read(url, source).await, stale) {
             (Err(error), Some(kept)) => {
                 tracing::warn!(%url, %error, "a document cannot be read; an earlier copy is used");
                 let document = kept.document.clone();
-                self.0.kept.insert(url.clone(), Kept { retry: now + RETRY_AFTER, ..kept });
+                self.0.keep(url, Kept { retry: now + RETRY_AFTER, ..Kept::clone(&kept) });
                 Ok(document)
             }
             (outcome, _) => outcome,
@@ -151,8 +152,8 @@ impl<T: Send + Sync + 'static> Documents<T> {
         pause: Duration,
     ) -> Result<FetchedDocument<T>, DocumentError> {
         let now = self.0.clock.now();
-        match self.0.kept.get(url) {
-            Some(kept) if now.since(kept.document.confirmed) < pause || now < kept.retry => Ok(kept.document),
+        match self.0.kept(url) {
+            Some(kept) if now.since(kept.document.confirmed) < pause || now < kept.retry => Ok(kept.document.clone()),
             _ => self.reading(url, source, now)?.await,
         }
     }
@@ -161,7 +162,7 @@ impl<T: Send + Sync + 'static> Documents<T> {
     pub fn remember(&self, url: &Url, content: T, confirmed: Timestamp) {
         if !self.0.kept.contains_key(url) {
             let document = FetchedDocument { content: Arc::new(content), confirmed };
-            self.0.kept.insert(url.clone(), Kept { document, etag: None, fresh_until: confirmed, retry: confirmed });
+            self.0.keep(url, Kept { document, etag: None, fresh_until: confirmed, retry: confirmed });
         }
     }
 
@@ -194,13 +195,18 @@ impl<T: Send + Sync + 'static> Documents<T> {
 
 // === impl Shelf ===
 
-impl<T> Shelf<T> {
+impl<T: Send + Sync + 'static> Shelf<T> {
+    fn kept(&self, url: &Url) -> Option<Arc<Kept<T>>> {
+        self.kept.get(url)?.downcast().ok()
+    }
+
+    fn keep(&self, url: &Url, kept: Kept<T>) {
+        self.kept.insert(url.clone(), Arc::new(kept));
+    }
+
     /// Requests the document, or the confirmation that the copy is still valid (RFC 9110 13.1.2).
-    async fn request(&self, url: &Url) -> Result<FetchedDocument<T>, DocumentError>
-    where
-        T: Send + Sync + 'static,
-    {
-        let kept = self.kept.get(url);
+    async fn request(&self, url: &Url) -> Result<FetchedDocument<T>, DocumentError> {
+        let kept = self.kept(url);
         let mut request = FetchRequest::get(url.clone());
         if let Some(etag) = kept.as_ref().and_then(|kept| kept.etag.clone()) {
             request = request.header(header::IF_NONE_MATCH, etag);
@@ -215,8 +221,8 @@ impl<T> Shelf<T> {
         let etag = response.headers().get(header::ETAG).cloned();
         let document = FetchedDocument { content, confirmed };
         let fresh_until = confirmed + lifetime(response.headers());
-        let etag = etag.or_else(|| kept.filter(|_| response.status() == StatusCode::NOT_MODIFIED)?.etag);
-        self.kept.insert(url.clone(), Kept { document: document.clone(), etag, fresh_until, retry: confirmed });
+        let etag = etag.or_else(|| kept.filter(|_| response.status() == StatusCode::NOT_MODIFIED)?.etag.clone());
+        self.keep(url, Kept { document: document.clone(), etag, fresh_until, retry: confirmed });
         Ok(document)
     }
 

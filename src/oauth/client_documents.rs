@@ -6,6 +6,9 @@ mod metadata_document;
 
 use std::{sync::Arc, time::Duration};
 
+use hashlink::LruCache;
+use parking_lot::Mutex;
+
 pub(super) use self::{client_url::ClientUrl, metadata_document::ClientDocument};
 use super::oauth_settings::OAuthSettings;
 use crate::{
@@ -19,7 +22,7 @@ const MAX_DOCUMENT: usize = 5 * 1024;
 /// Maximum time to read one, to the last byte of its body (`OA-46`).
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum number of clients whose last outcome is remembered.
-const MAX_OUTCOMES: u64 = 1000;
+const MAX_OUTCOMES: usize = 1000;
 /// Age up to which a copy serves while its host does not (`OA-51`).
 const TOLERANCE: Duration = Duration::from_hours(24);
 
@@ -27,7 +30,7 @@ const TOLERANCE: Duration = Duration::from_hours(24);
 pub(super) struct ClientDocuments {
     documents: Documents<ClientDocument>,
     /// Digests of the last outcomes, by client: one that is repeated is not recorded again.
-    outcomes: moka::sync::Cache<ClientId, Digest>,
+    outcomes: Mutex<LruCache<ClientId, Digest>>,
     policy: ClientDocumentPolicy,
     schemes: Vec<String>,
 }
@@ -53,7 +56,7 @@ impl ClientDocuments {
         let allowed = schemes.clone();
         let reader = Box::new(move |url: &url::Url, body: &[u8]| ClientDocument::parse(url, body, &allowed));
         let documents = Documents::new(fetcher.clone(), rules, Arc::new(FetchBudget::default()), clock, reader);
-        Some(Self { documents, outcomes: moka::sync::Cache::new(MAX_OUTCOMES), policy, schemes })
+        Some(Self { documents, outcomes: Mutex::new(LruCache::new(MAX_OUTCOMES)), policy, schemes })
     }
 
     /// The client, as its document describes it now; `source` caused a request.
@@ -79,11 +82,7 @@ impl ClientDocuments {
     /// such change, however often strangers name the client.
     pub(super) fn is_news(&self, client: &ClientId, outcome: &str) -> bool {
         let outcome = Digest::sha256(outcome);
-        let is_known = self.outcomes.get(client) == Some(outcome);
-        if !is_known {
-            self.outcomes.insert(client.clone(), outcome);
-        }
-        !is_known
+        self.outcomes.lock().insert(client.clone(), outcome) != Some(outcome)
     }
 
     fn check_trust(&self, url: &ClientUrl) -> Result<(), DocumentProblem> {
