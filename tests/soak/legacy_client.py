@@ -93,6 +93,8 @@ class LegacyClient(Client):
     async def goes_on(self):
         if self.whole:
             return False
+        # a question may have gone down a stream that broke off
+        self.ear.left = True
         until = time.monotonic() + GOES_ON_WITHIN
         while time.monotonic() < until:
             try:
