@@ -43,6 +43,8 @@ class Client:
                     # a session that was in another replica goes on
                     if not self.world.disturbed() or not await self.goes_on():
                         raise
+                    # what it was about to cancel may have lost its stream before
+                    self.world.cancelled -= {owner for owner in self.world.cancelled if owner.rsplit(".", 1)[0] == self.name}
                 await asyncio.sleep(self.dice.expovariate(1 / self.world.pause))
         except Gone as gone:
             if not self.mortal:
