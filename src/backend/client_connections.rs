@@ -15,7 +15,7 @@ use crate::mcp::{ClientInfo, Era, Method, Notification, Payload, Revision, obser
 impl ExternalBackend {
     /// Opens the connection of `slot`, in one task that all waiting calls share.
     pub(super) fn open(self: &Arc<Self>, slot: &Arc<Slot>, key: &ConnectionKey, client: &Arc<ClientInfo>) {
-        if let Some(trouble) = self.health.trouble().or_else(|| slot.circuit.admit().err()) {
+        if let Some(trouble) = self.trouble().or_else(|| slot.circuit.admit().err()) {
             slot.set(SlotState::Failed(trouble));
             return;
         }

@@ -78,6 +78,13 @@ impl ExternalBackend {
         self.settings.ended(requester);
     }
 
+    /// The reason why it cannot be used now; `None` if a call may try.
+    pub(super) fn trouble(&self) -> Option<StartError> {
+        // its supervision learns only a moment later that it is at home here
+        let is_past = |trouble: &StartError| *trouble == StartError::Elsewhere && self.context.home.is_open();
+        self.health.trouble().filter(|trouble| !is_past(trouble))
+    }
+
     /// A retryable error.
     pub(super) fn unavailable(&self, reason: &str) -> ErrorObject {
         StartError::Unreachable(reason.to_owned()).of_call(&self.spec.id)

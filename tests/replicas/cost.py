@@ -25,21 +25,23 @@ ROOT = HERE.parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 LEGACY = "2025-06-18"
 MODERN = "2026-07-28"
-CALL = {"name": "echo", "arguments": {"message": "x" * 100}}
+ARGUMENTS = {"message": "x" * 100}
 
 
 class Caller:
     """A client on one connection."""
 
-    def __init__(self, port, key):
+    def __init__(self, port, key, path="/mcp/demo", tool="echo"):
+        self.path, self.tool = path, tool
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         self.headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
     def post(self, body, headers={}):
-        self.connection.request("POST", "/mcp/demo", json.dumps(body), {**self.headers, **headers})
+        self.connection.request("POST", self.path, json.dumps(body), {**self.headers, **headers})
         response = self.connection.getresponse()
         text = response.read()
-        assert response.status in (200, 202), (response.status, text)
+        is_good = response.status == 202 or response.status == 200 and b'"result":' in text and b'"isError":true' not in text
+        assert is_good, (response.status, text)
         return response
 
     def open(self):
@@ -53,12 +55,13 @@ class Caller:
         self.headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": LEGACY}
 
     def call(self):
-        self.post({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": CALL})
+        self.post({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": self.tool, "arguments": ARGUMENTS}})
 
     def modern_call(self):
         prefix = "io.modelcontextprotocol/"
         meta = {f"{prefix}protocolVersion": MODERN, f"{prefix}clientCapabilities": {}, f"{prefix}clientInfo": {"name": "cost", "version": "1"}}
-        params, headers = {**CALL, "_meta": meta}, {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "echo"}
+        params = {"name": self.tool, "arguments": ARGUMENTS, "_meta": meta}
+        headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": self.tool}
         self.post({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}, headers)
 
 

@@ -70,7 +70,7 @@ impl ExternalBackend {
         if *method == Method::Listen {
             return Ok(self.era.wait().await);
         }
-        if let Some(trouble) = self.health.trouble() {
+        if let Some(trouble) = self.trouble() {
             return Err(trouble.of_call(&self.spec.id));
         }
         let failed = async {
@@ -100,7 +100,7 @@ impl ExternalBackend {
         context: &Context,
     ) -> Result<LeasedConnection, DispatchError> {
         let unavailable = |reason: &str| DispatchError::Unavailable(self.unavailable(reason));
-        if let Some(trouble) = self.health.trouble().filter(|_| key.is_base()) {
+        if let Some(trouble) = self.trouble().filter(|_| key.is_base()) {
             return Err(DispatchError::Unavailable(trouble.of_call(&self.spec.id)));
         }
         let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;
