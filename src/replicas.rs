@@ -67,7 +67,7 @@ const PATIENCE_AT_HOME: Duration = Duration::from_mins(1);
 const RETRIED_AFTER: Duration = Duration::from_millis(250);
 /// Wait before the next look for the owner of what a replica has just given up.
 const LOOKED_AFTER: Duration = Duration::from_millis(20);
-/// Time after which all others know that a replica has left: they look more often.
+/// Time after which all others know that a replica has left: each looks once in [`RENEWED_EVERY`].
 const KNOWN_TO_ALL: Duration = RENEWED_EVERY.saturating_add(Duration::from_millis(500));
 /// Sessions of which this replica remembers who has succeeded their first owner, and for how long without use.
 const MOVED: (u64, Duration) = (100_000, Duration::from_mins(10));

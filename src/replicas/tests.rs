@@ -259,8 +259,8 @@ async fn a_connection_of_another_protocol_is_carried_to_the_home_and_back() {
         member.replicas.serve_at_home(BTreeSet::from([git.clone()]));
         member.replicas.membership.look_for_tests().await;
     }
-    let (url, _end) = one.listen().await;
-    let mut client = tokio::net::TcpStream::connect(url).await.unwrap();
+    let (address, _end) = one.listen().await;
+    let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
     let head = "GET /ws/git HTTP/1.1\r\nhost: h\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
     client.write_all(head.as_bytes()).await.unwrap();
     let mut got = Vec::new();
