@@ -89,8 +89,10 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Re
             if let Some(owner) = head.owner_elsewhere(state, &request) {
                 return Err(RequestRefusal::elsewhere(owner).with_body(kept));
             }
-            if head.place == RequestPlace::Carried && request.replica() != Some(state.replica) {
-                head.check_taken(state)?;
+            if let Err(elsewhere) = head.check_taken(state)
+                && request.replica() != Some(state.replica)
+            {
+                return Err(elsewhere);
             }
             return stateless::serve(state, head, request).await;
         }
