@@ -55,6 +55,8 @@ pub enum PeerStream {
     Opening(BoxFuture<'static, io::Result<TlsStream<TcpStream>>>),
     /// From another replica.
     Open(Box<TlsStream<TcpStream>>),
+    /// From somebody else, or TLS failed.
+    Refused,
 }
 
 /// A connection on which nothing was read yet.
@@ -121,8 +123,14 @@ impl Entrance {
 impl PeerStream {
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut TlsStream<TcpStream>>>> {
         if let Self::Opening(opening) = self {
-            let stream = ready!(opening.poll_unpin(cx))?;
-            *self = Self::Open(Box::new(stream));
+            match ready!(opening.poll_unpin(cx)) {
+                Ok(stream) => *self = Self::Open(Box::new(stream)),
+                Err(error) => {
+                    // whoever serves the connection asks again, to end it
+                    *self = Self::Refused;
+                    return Poll::Ready(Err(error));
+                }
+            }
         }
         Poll::Ready(match self {
             Self::Open(stream) => Ok(Pin::new(&mut **stream)),

@@ -9,6 +9,7 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
     sync::oneshot,
 };
 use tokio_util::{sync::DropGuard, task::TaskTracker};
@@ -171,6 +172,21 @@ async fn only_replicas_of_the_store_are_let_in() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_refused_can_still_be_ended() {
+    let storage = Storage::in_memory().await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let advertised = ReplicaAddress::parse(&address.to_string()).unwrap();
+    let (_, mut door) = Replicas::join(storage, &advertised, listener).await.unwrap();
+    let mut stranger = TcpStream::connect(address).await.unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    let (accepted, _) = door.accept().await.unwrap();
+    let mut stream = ReplicaDoor::attach(accepted).unwrap();
+    assert!(stream.read_u8().await.is_err());
+    assert!(stream.shutdown().await.is_err());
+}
+
+#[tokio::test]
 async fn a_replica_without_a_lease_serves_nothing_and_answers_nothing() {
     let storage = Storage::in_memory().await.unwrap();
     let one = Member::join(&storage).await;
@@ -260,7 +276,7 @@ async fn a_connection_of_another_protocol_is_carried_to_the_home_and_back() {
         member.replicas.membership.look_for_tests().await;
     }
     let (address, _end) = one.listen().await;
-    let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut client = TcpStream::connect(address).await.unwrap();
     let head = "GET /ws/git HTTP/1.1\r\nhost: h\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
     client.write_all(head.as_bytes()).await.unwrap();
     let mut got = Vec::new();
