@@ -6,6 +6,7 @@ mod asking;
 mod chores;
 mod contents;
 mod features;
+mod gateways;
 mod methods;
 mod offers;
 pub(crate) mod peer;
@@ -75,14 +76,21 @@ impl Pair {
     /// its own; so do two clients of 2026-07-28, who are one caller.
     fn backend(self) -> String {
         let Self { transport, server, client, binding } = self;
-        match (server.era(), client.era(), binding) {
+        let name = match (server.era(), client.era(), binding) {
             (Era::Legacy, Era::Modern, Binding::WebSocket) => format!("{transport}-{server}-ws"),
             (Era::Legacy, ..) => format!("{transport}-{server}"),
             (Era::Modern, _, Binding::Streamable) => format!("{transport}-{server}-{client}"),
             (Era::Modern, _, Binding::Sse) => format!("{transport}-{server}-{client}-sse"),
             (Era::Modern, _, Binding::WebSocket) => format!("{transport}-{server}-{client}-ws"),
             (Era::Modern, _, Binding::Stdio) => format!("{transport}-{server}-{client}-own"),
-        }
+        };
+        if self.has_home() { format!("{name}-1") } else { name }
+    }
+
+    /// True if one of several gateways has to run the server: its client has no session that stays with one of them, and
+    /// asks in one request what another one did.
+    fn has_home(self) -> bool {
+        gateways::replicas() > 1 && self.client.era() == Era::Modern && self.served_on() == ServedOn::Network
     }
 
     /// True if the server answers on one channel for each connection, from a process of its own.

@@ -7,6 +7,7 @@ refused as it has to be, and written down as a fault beside the messages.
 
 import asyncio
 import base64
+import collections
 import contextlib
 import hashlib
 import json
@@ -26,6 +27,8 @@ ASKING = ["tools/call", "prompts/get", "resources/read"]
 NEEDS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
 KEY = secrets.token_hex(8)
 HTTP = sys.argv[1] == "http"
+# each gateway counts its requests from one; over HTTP all of them ask this server
+GATEWAYS = int(os.environ.get("LOCKKEEPER_TEST_REPLICAS") or 1) if HTTP else 1
 
 
 class Refusal(Exception):
@@ -71,7 +74,8 @@ ENVELOPE = [PREFIX + name for name in ["protocolVersion", "clientInfo", "clientC
 class Server:
     def __init__(self):
         self.running, self.listens, self.outcomes, self.requests = {}, {}, {}, {}
-        self.received, self.heard, self.ids, self.tokens = [], {}, set(), set()
+        self.received, self.heard = [], {}
+        self.ids, self.tokens = collections.Counter(), collections.Counter()
         self.envelope, self.name = {}, secrets.token_hex(4)
         self.names = {"tools": ["script"], "prompts": ["p"], "resources": ["r"]}
 
@@ -79,8 +83,8 @@ class Server:
         self.received.append((method, params))
         self.heard.setdefault(method, asyncio.Queue()).put_nowait(params)
 
-    def cancel(self, id):
-        task = self.running.pop(json.dumps(id), None)
+    def cancel(self, running, id):
+        task = self.running.pop(running, None)
         self.hear("notifications/cancelled", {"requestId": id})
         return task and task.cancel()
 
@@ -102,9 +106,9 @@ class Server:
             if key.startswith(PREFIX) and key not in ENVELOPE:
                 fault(f"{method} has {key}, which is of another version")
         for seen, one in [(self.ids, id), (self.tokens, meta.get("progressToken"))]:
-            if one is not None and json.dumps(one) in seen:
+            seen[json.dumps(one)] += 1
+            if one is not None and seen[json.dumps(one)] > GATEWAYS:
                 fault(f"{one} is used twice")
-            seen.add(json.dumps(one))
         if method not in ASKING and ("inputResponses" in params or "requestState" in params):
             fault(f"nothing was asked in {method}")
         if "task" in params:
@@ -168,12 +172,12 @@ class Server:
         if uris := [uri for uri in wanted.get("resourceSubscriptions", []) if uri != "x:refused"]:
             granted["resourceSubscriptions"] = uris
         tag = {PREFIX + "subscriptionId": id}
-        listen = self.listens[json.dumps(id)] = Listen(granted, tag, write)
+        listen = self.listens[write, json.dumps(id)] = Listen(granted, tag, write)
         try:
             await listen.tell("notifications/subscriptions/acknowledged", {"notifications": granted})
             await listen.over.wait()
         finally:
-            del self.listens[json.dumps(id)]
+            del self.listens[write, json.dumps(id)]
         return {"result": self.complete("subscriptions/listen", {"_meta": tag})}
 
     async def write(self, message):
@@ -330,7 +334,8 @@ async def stdio(session):
         elif "id" in message:
             session.running[json.dumps(message["id"])] = asyncio.ensure_future(serve(message))
         elif message["method"] == "notifications/cancelled":
-            session.cancel(message["params"]["requestId"])
+            id = message["params"]["requestId"]
+            session.cancel(json.dumps(id), id)
         else:
             fault(f"a notification: {message}")
 
@@ -401,17 +406,17 @@ async def post(session, headers, message, reader, exchange):
     try:
         check_headers(headers, message)
         session.judge(message)
-        task = session.running[json.dumps(id)] = asyncio.ensure_future(session.answer(message, exchange.write))
+        task = session.running[exchange] = asyncio.ensure_future(session.answer(message, exchange.write))
         gone = asyncio.ensure_future(reader.read(1))
         await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             RECEIVED.write(json.dumps({"closed": id}) + "\n")
-            session.cancel(id)
+            session.cancel(exchange, id)
             raise ConnectionError()
         gone.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await gone
-        session.running.pop(json.dumps(id), None)
+        session.running.pop(exchange, None)
         await exchange.end({"id": id, **task.result()})
     except Refusal as refusal:
         await exchange.end({"id": id, "error": refusal.error}, refusal.status)

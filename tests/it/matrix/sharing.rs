@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use super::{
     AT_ONCE, CLIENTS, Pair, TRANSPORTS,
     features::RELATED_TASK,
+    gateways::replicas,
     peer::{Binding, Door, Peer},
-    world::{Behind, World},
+    world::{Behind, HOME, World},
 };
 
 /// Sharing of a server.
@@ -37,7 +38,9 @@ async fn who_shares_a_server_gets_what_is_theirs_and_nothing_of_others() {
             TRANSPORTS.into_iter().flat_map(|transport| VERSIONS.map(|server| (transport, server)))
         {
             // one process less than sessions, so that some have to wait
-            let behind = Behind::new(transport, server).with(share.name(), &format!("share = \"{}\"", share.name()));
+            let home = if share == Share::Session || replicas() == 1 { "" } else { HOME };
+            let behind = Behind { options: home.to_owned(), ..Behind::new(transport, server) };
+            let behind = behind.with(share.name(), &format!("share = \"{}\"", share.name()));
             cells.push((share, behind.with("two", "parallel = 2")));
         }
     }

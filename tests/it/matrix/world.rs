@@ -4,26 +4,29 @@ use std::{
     fmt::Write as _,
     fs,
     io::{BufRead as _, BufReader},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
 use lockkeeper::{
-    app::App,
-    config::{self, CommandLineOptions, Config, Environment},
+    config::Config,
     mcp::{Era, Revision},
-    telemetry::Telemetry,
 };
 use reqwest::Client;
 use serde_json::Value;
-use tokio::{sync::oneshot, task::JoinSet};
 
-use super::{Pair, peer::Door};
-use crate::support::{data_folder::DataFolder, in_time, strict};
+use super::{
+    Pair,
+    gateways::{Gateways, Place},
+    peer::Door,
+};
+use crate::support::{data_folder::DataFolder, strict};
 
 const LEGACY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
 /// Puts a server on stdio behind another transport.
 const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge.py");
+/// The line of a server that one of several gateways runs for all.
+pub(super) const HOME: &str = "home = \"one\"\n";
 const MODERN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/modern.py");
 
 /// A server of the gateway.
@@ -51,22 +54,21 @@ pub(super) enum ServedOn {
 /// Servers, configuration and data of a gateway, running or not.
 pub(super) struct Site {
     folder: DataFolder,
+    place: Place,
     /// True if servers may get messages that only those of the other era understand.
     probes: bool,
     /// Ended with the test.
     _servers: Vec<Server>,
 }
 
-/// A gateway in this process.
+/// A gateway in this process, or several that are as one.
 pub(super) struct World {
     pub(super) site: Site,
-    pub(super) url: String,
     pub(super) key: String,
     http: Client,
     /// With the servers of all gateways.
     config: Config,
-    stop: oneshot::Sender<()>,
-    served: JoinSet<anyhow::Result<()>>,
+    gateways: Gateways,
 }
 
 /// A process that ends with the test.
@@ -167,7 +169,8 @@ impl Site {
         }
         fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
         let probes = behind.iter().any(|one| one.era == "auto");
-        Self { folder, probes, _servers: servers }
+        let place = Place::new(folder.path());
+        Self { folder, place, probes, _servers: servers }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -206,21 +209,18 @@ impl Site {
         assert!(count > 0, "nothing was received");
     }
 
-    pub(super) fn data(&self) -> PathBuf {
-        self.folder().join("data")
-    }
-
-    /// A key of `user`. The gateway must have run once.
+    /// A key of `user`. The gateways must run.
     pub(super) fn key(&self, user: &str) -> String {
-        key(&self.data(), user)
+        key(&self.place.data(0), self.place.environment(), user)
     }
 }
 
 /// A direct key of `user`, created as an operator does. The gateway on `data` must have run once.
-pub(crate) fn key(data: &Path, user: &str) -> String {
+pub(crate) fn key(data: &Path, variables: Vec<(&'static str, String)>, user: &str) -> String {
     let made = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
         .args(["keys", "create", "matrix", "--user", user, "--direct", "--json", "--data-dir"])
         .arg(data)
+        .envs(variables)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&made.stdout);
@@ -237,48 +237,33 @@ impl World {
         for pair in pairs {
             let name = pair.backend();
             if behind.iter().all(|known| known.name != name) {
-                behind.push(Behind { name, served_on: pair.served_on(), ..Behind::new(pair.transport, pair.server) });
+                let options = if pair.has_home() { HOME.to_owned() } else { String::new() };
+                let served_on = pair.served_on();
+                behind.push(Behind { name, options, served_on, ..Behind::new(pair.transport, pair.server) });
             }
         }
         Self::of(limits, &behind).await
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
     pub(super) async fn of(limits: &str, behind: &[Behind]) -> Self {
-        let site = Site::new(limits, behind);
-        let given = CommandLineOptions {
-            listen: Some("127.0.0.1:0".to_owned()),
-            data_dir: Some(site.data()),
-            ..CommandLineOptions::default()
-        };
-        let path = std::env::var("PATH").unwrap_or_default();
-        let environment: Environment = [("PATH", path.as_str()), ("HOME", "/tmp")].into_iter().collect();
-        let config = config::load(&given, &environment, site.folder()).unwrap();
-        let mut own = config.clone();
-        own.backends.retain(|backend| {
-            behind.iter().any(|one| one.name == backend.id.as_str() && one.served_on == ServedOn::Network)
-        });
-        let built = Box::pin(App::build(own, Telemetry::detached().unwrap()));
-        let app = in_time("the start of the gateway", built).await.unwrap();
-        let url = app.public_url().to_string();
+        let mut site = Site::new(limits, behind);
+        site.place = site.place.shared().await;
+        let is_here = |name: &str| behind.iter().any(|one| one.name == name && one.served_on == ServedOn::Network);
+        let gateways =
+            Gateways::start(&site.place, |config| config.backends.retain(|backend| is_here(backend.id.as_str()))).await;
+        let config = site.place.config(0, "127.0.0.1:0".to_owned(), ("", None));
         let key = site.key("ann");
-        let (stop, stopped) = oneshot::channel();
-        let mut served = JoinSet::new();
-        served.spawn(app.serve(async {
-            let _ = stopped.await;
-        }));
         let http = Client::builder().no_proxy().build().unwrap();
-        Self { site, url, key, http, config, stop, served }
+        Self { site, key, http, config, gateways }
     }
 
     /// The endpoint of one of its servers, with the first key.
     pub(super) fn door<'a>(&'a self, backend: &'a str) -> Door<'a> {
-        Door { http: &self.http, url: &self.url, key: &self.key, backend, config: &self.config }
+        Door { http: &self.http, url: &self.gateways.url, key: &self.key, backend, config: &self.config }
     }
 
-    pub(super) async fn stop(mut self) {
-        self.stop.send(()).unwrap();
-        in_time("the end of the gateway", self.served.join_next()).await.unwrap().unwrap().unwrap();
+    pub(super) async fn stop(self) {
+        self.gateways.stop().await;
         self.site.servers_got_what_their_schema_takes();
     }
 }

@@ -70,7 +70,7 @@ impl Stage {
         let environment: Environment = [("PATH", path.as_str()), ("HOME", "/tmp")].into_iter().collect();
         let config = config::load(&given, &environment, folder.path()).unwrap();
         let app = Box::pin(App::build(config.clone(), Telemetry::detached().unwrap())).await.unwrap();
-        let (url, key) = (app.public_url().to_string(), world::key(&folder.path().join("data"), "ann"));
+        let (url, key) = (app.public_url().to_string(), world::key(&folder.path().join("data"), Vec::new(), "ann"));
         let (stop, stopped) = oneshot::channel();
         let mut served = JoinSet::new();
         served.spawn(app.serve(async {

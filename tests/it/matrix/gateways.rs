@@ -1,0 +1,205 @@
+//! The gateways of a world: one, or several on one PostgreSQL database behind nginx, which hands requests out in turn:
+//! as one gateway to who uses them. Knows nothing of clients and of what servers are.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use lockkeeper::{
+    app::App,
+    config::{self, CommandLineOptions, Config, Environment},
+    telemetry::Telemetry,
+};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{in_time, postgres};
+
+/// What runs in this process until it is stopped.
+pub(super) struct Gateways {
+    pub(super) url: String,
+    stop: CancellationToken,
+    served: JoinSet<anyhow::Result<()>>,
+    nginx: Option<Nginx>,
+}
+
+/// Where gateways are to keep their data: a folder each, and perhaps a database for all.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    folder: PathBuf,
+    database: Option<String>,
+}
+
+/// Hands requests out in turn until it is dropped.
+struct Nginx(PathBuf);
+
+/// The number of gateways that stand behind each address: `LOCKKEEPER_TEST_REPLICAS` on a PostgreSQL server, else one.
+pub(super) fn replicas() -> usize {
+    let wanted = Environment::system().get("LOCKKEEPER_TEST_REPLICAS").map(|count| count.parse().unwrap());
+    let wanted = wanted.unwrap_or(1);
+    assert!(wanted == 1 || postgres().is_some(), "replicas need `LOCKKEEPER_TEST_POSTGRES`");
+    wanted
+}
+
+// === impl Place ===
+
+impl Place {
+    /// A place in this folder.
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), database: None }
+    }
+
+    /// With a new database for all gateways, if there are to be several.
+    pub(super) async fn shared(self) -> Self {
+        static DATABASES: AtomicUsize = AtomicUsize::new(0);
+        let Some(server) = postgres().filter(|_| replicas() > 1) else { return self };
+        let name = format!("matrix_{}_{}", std::process::id(), DATABASES.fetch_add(1, Ordering::Relaxed));
+        let mut connection = PgConnection::connect(&server).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut connection).await.unwrap();
+        let (server, _) = server.rsplit_once('/').unwrap();
+        Self { database: Some(format!("{server}/{name}")), ..self }
+    }
+
+    /// The data folder of a gateway.
+    pub(super) fn data(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("data-{number}"))
+    }
+
+    /// The variables of a gateway and of a command for it.
+    #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
+    pub(super) fn environment(&self) -> Vec<(&'static str, String)> {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let database = self.database.clone().map(|url| ("LOCKKEEPER_DATABASE", url));
+        [("PATH", path), ("HOME", "/tmp".to_owned())].into_iter().chain(database).collect()
+    }
+
+    /// The configuration of a gateway; `own` is added to the file.
+    pub(super) fn config(&self, number: usize, listen: String, (own, public_url): (&str, Option<String>)) -> Config {
+        let text = fs::read_to_string(self.folder.join("lockkeeper.toml")).unwrap();
+        let given = CommandLineOptions {
+            listen: Some(listen),
+            data_dir: Some(self.data(number)),
+            public_url,
+            draft: Some(format!("{text}\n{own}")),
+            ..CommandLineOptions::default()
+        };
+        let variables = self.environment();
+        let environment: Environment = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        config::load(&given, &environment, &self.folder).unwrap()
+    }
+}
+
+// === impl Gateways ===
+
+impl Gateways {
+    /// Starts them, each with the servers that `only` leaves in its configuration.
+    pub(super) async fn start(place: &Place, only: impl Fn(&mut Config)) -> Self {
+        let stop = CancellationToken::new();
+        let mut gateways = Self { url: String::new(), stop, served: JoinSet::new(), nginx: None };
+        if place.database.is_none() {
+            let mut config = place.config(0, "127.0.0.1:0".to_owned(), ("", None));
+            only(&mut config);
+            gateways.url = gateways.serve(config).await;
+            return gateways;
+        }
+        let (door, ports) = (free_port(), (0..replicas()).map(|_| free_port()).collect::<Vec<_>>());
+        for (number, port) in ports.iter().enumerate() {
+            if number > 0 {
+                fs::create_dir(place.data(number)).unwrap();
+                fs::copy(place.data(0).join("master.key"), place.data(number).join("master.key")).unwrap();
+            }
+            let own = format!(
+                "[replica]\nlisten = \"127.0.0.1:{}\"\n[http]\ntrusted_proxies = [\"127.0.0.1/32\"]\n",
+                free_port()
+            );
+            let public_url = Some(format!("http://127.0.0.1:{door}"));
+            let mut config = place.config(number, format!("127.0.0.1:{port}"), (&own, public_url));
+            only(&mut config);
+            gateways.url = gateways.serve(config).await;
+        }
+        gateways.nginx = Some(Nginx::start(&place.folder, door, &ports));
+        gateways
+    }
+
+    /// Serves until the end; returns the public URL.
+    async fn serve(&mut self, config: Config) -> String {
+        let built = Box::pin(App::build(config, Telemetry::detached().unwrap()));
+        let app = in_time("the start of a gateway", built).await.unwrap();
+        let url = app.public_url().to_string();
+        self.served.spawn(app.serve(self.stop.clone().cancelled_owned()));
+        url
+    }
+
+    pub(super) async fn stop(mut self) {
+        self.stop.cancel();
+        while let Some(served) = in_time("the end of a gateway", self.served.join_next()).await {
+            served.unwrap().unwrap();
+        }
+        drop(self.nginx);
+    }
+}
+
+// === impl Nginx ===
+
+impl Nginx {
+    /// Returns once it listens: the process that was started ends then, and another one goes on.
+    fn start(folder: &Path, door: u16, ports: &[u16]) -> Self {
+        let servers: Vec<String> = ports.iter().map(|port| format!("server 127.0.0.1:{port};")).collect();
+        let servers = servers.concat();
+        let place = folder.display();
+        let text = format!(
+            "master_process off; pid {place}/nginx.pid; error_log {place}/nginx.log warn;
+             events {{ worker_connections 8192; }}
+             http {{
+                 access_log off;
+                 client_body_temp_path {place}/body; proxy_temp_path {place}/proxy; fastcgi_temp_path {place}/fastcgi;
+                 uwsgi_temp_path {place}/uwsgi; scgi_temp_path {place}/scgi;
+                 client_max_body_size 32m;
+                 upstream replicas {{ {servers} }}
+                 map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
+                 server {{
+                     listen 127.0.0.1:{door};
+                     location / {{
+                         proxy_pass http://replicas;
+                         proxy_http_version 1.1;
+                         proxy_set_header Host $http_host;
+                         proxy_set_header X-Forwarded-For $remote_addr;
+                         proxy_set_header Upgrade $http_upgrade;
+                         proxy_set_header Connection $connection_upgrade;
+                         proxy_buffering off;
+                         proxy_request_buffering off;
+                         proxy_read_timeout 1h;
+                         proxy_next_upstream error timeout;
+                     }}
+                 }}
+             }}"
+        );
+        let file = folder.join("nginx.conf");
+        fs::write(&file, text).unwrap();
+        let nginx = Self(file);
+        assert!(nginx.run(&[]), "nginx does not start");
+        nginx
+    }
+
+    fn run(&self, arguments: &[&str]) -> bool {
+        let mut command = Command::new("nginx");
+        command.arg("-c").arg(&self.0).args(arguments).stdin(Stdio::null());
+        command.status().unwrap().success()
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        self.run(&["-s", "stop"]);
+    }
+}
+
+/// A port that nothing listens on.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
