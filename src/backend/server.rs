@@ -174,6 +174,9 @@ impl ExternalBackend {
                     yield retry.refused(error);
                     return;
                 }
+                if let Some(slot) = &mut slot {
+                    slot.begin();
+                }
                 let bridge = self.crossing.around_connection(&context.client, connection.tasks());
                 let events = if let Some(bridge) = bridge {
                     Either::Left(call_through(connection, bridge, again(), self.spec.call_timeout))

@@ -58,8 +58,8 @@ pub(crate) struct Busy;
 pub(crate) struct SlotGuard {
     slots: Arc<QuestionSlots>,
     key: ConnectionKey,
-    /// True if the server has answered.
-    answered: bool,
+    /// True if the server got the call and has not answered: it may still send messages about it.
+    is_running: bool,
 }
 
 /// A waiting call. Dropping it passes the turn on.
@@ -112,7 +112,7 @@ impl QuestionSlots {
             changed.as_mut().enable();
             let wake = match waiting.take() {
                 Choice::Slot(slot) => {
-                    return Ok(SlotGuard { slots: Arc::clone(self), key: key.in_slot(slot), answered: false });
+                    return Ok(SlotGuard { slots: Arc::clone(self), key: key.in_slot(slot), is_running: false });
                 }
                 Choice::None { free_at } => free_at,
             };
@@ -174,9 +174,14 @@ impl Drop for Waiting<'_> {
 // === impl SlotGuard ===
 
 impl SlotGuard {
+    /// The server gets the call. Until then, dropping the slot frees it at once.
+    pub(crate) const fn begin(&mut self) {
+        self.is_running = true;
+    }
+
     /// Releases the slot: the server has answered and sends nothing more about this call.
     pub(crate) fn answered(mut self) {
-        self.answered = true;
+        self.is_running = false;
     }
 
     /// The key of the slot's connection.
@@ -190,7 +195,7 @@ impl Drop for SlotGuard {
         let now = Instant::now();
         let mut sharers = self.slots.sharers.lock();
         if let Some(sharer) = sharers.get_mut(&self.key.sharer()) {
-            sharer.release(self.key.slot(), if self.answered { None } else { Some(now + LINGER) });
+            sharer.release(self.key.slot(), self.is_running.then(|| now + LINGER));
         }
         sharers.retain(|_, sharer| sharer.is_in_use(now));
         drop(sharers);

@@ -48,11 +48,21 @@ async fn each_session_has_a_slot_of_its_own_and_waits_if_there_is_none() {
 #[tokio::test(start_paused = true)]
 async fn the_slot_of_a_cancelled_call_stays_reserved_for_a_while() {
     let slots = QuestionSlots::new(1, LIMITS);
-    drop(acquire(&slots, "ann", "a").await);
-    drop(acquire(&slots, "ann", "a").await);
+    for _ in 0..2 {
+        let mut slot = acquire(&slots, "ann", "a").await.unwrap();
+        slot.begin();
+        drop(slot);
+    }
     let start = Instant::now();
     acquire(&slots, "ann", "b").await.unwrap();
     assert_eq!(start.elapsed(), LINGER);
+}
+
+#[tokio::test]
+async fn the_slot_of_a_call_that_its_server_never_got_is_free_at_once() {
+    let slots = QuestionSlots::new(1, LIMITS);
+    drop(acquire(&slots, "ann", "a").await);
+    assert!(at_once(&mut acquire(&slots, "ann", "b")).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,7 +130,9 @@ async fn waiting_calls_request_the_number_of_missing_slots() {
     let slots = QuestionSlots::new(2, LIMITS);
     let mut held: Vec<SlotGuard> = Vec::new();
     for session in ["a", "b"] {
-        held.push(acquire(&slots, "ann", session).await.unwrap());
+        let mut slot = acquire(&slots, "ann", session).await.unwrap();
+        slot.begin();
+        held.push(slot);
     }
     let missing = Arc::new(Mutex::new(Vec::new()));
     let waiting = |session: &'static str| {

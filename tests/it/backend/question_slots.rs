@@ -230,6 +230,17 @@ async fn only_the_owner_reaches_a_task_at_the_process_that_created_it() {
 }
 
 #[tokio::test]
+async fn a_request_that_the_server_never_gets_leaves_its_slot_free() {
+    let scripts = Scripts::new();
+    let (supervisor, server) = started(shared(&scripts, "refused", Share::All, 2)).await;
+    let of_nobody = json!({ "taskId": "of nobody" });
+    let refused = call(&server, client("s1", ASKABLE), Method::TasksResult, &of_nobody);
+    assert_eq!(failure(refused).await.code(), -32602);
+    text(tool(&server, client("s2", ASKABLE), &json!({ "name": "about" }))).await;
+    assert_eq!(supervisor.status()[0].sessions, 2, "the base connection, and one for both");
+}
+
+#[tokio::test]
 async fn unused_slots_are_ended() {
     let scripts = Scripts::new();
     let spec = BackendSpec { idle_timeout: Duration::from_millis(100), ..shared(&scripts, "idle", Share::All, 4) };
