@@ -52,7 +52,8 @@ class LegacyClient(Client):
                 raise Gone(f"/sse {response.status}")
             opened = asyncio.get_running_loop().create_future()
             self.streams.append(asyncio.ensure_future(self.connected(response, opened)))
-            self.post_path = await asyncio.wait_for(opened, self.world.longest)
+            async with asyncio.timeout(self.world.longest):
+                self.post_path = await opened
         else:
             self.post_path = f"/mcp/{self.backend}"
         params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": {"name": "soak", "version": "1"}}
@@ -309,7 +310,9 @@ class LegacyClient(Client):
             try:
                 messages = response.messages()
                 while time.monotonic() < until:
-                    last, message = await asyncio.wait_for(anext(messages), max(0.01, until - time.monotonic()))
+                    # `wait_for` loses a cancel that comes with a message
+                    async with asyncio.timeout(max(0.01, until - time.monotonic())):
+                        last, message = await anext(messages)
                     if message:
                         await self.hear(message, None)
             except (asyncio.TimeoutError, StopAsyncIteration, Gone):
