@@ -28,6 +28,7 @@ mod tunnel;
 use std::{collections::BTreeSet, time::Duration};
 
 use axum::{
+    Extension,
     body::Body,
     extract::Request,
     response::{IntoResponse as _, Response},
@@ -319,7 +320,7 @@ fn session(parts: &Parts) -> Option<&str> {
 
 /// The answer of a replica that does not have what a carried request names.
 fn not_there() -> Response {
-    StatusCode::MISDIRECTED_REQUEST.into_response()
+    (StatusCode::MISDIRECTED_REQUEST, Extension(RequestPlace::Carried)).into_response()
 }
 
 const RETRY_LATER: &str = "The replica of this gateway that has the session or the server cannot be reached, and its lease \

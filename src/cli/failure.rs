@@ -52,6 +52,17 @@ impl CommandFailure {
     }
 }
 
+/// What went wrong and its causes, each once: many an error tells its cause in its own words.
+pub fn reasons(error: &anyhow::Error) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if said.last().is_none_or(|before| !before.ends_with(&cause)) {
+            said.push(cause);
+        }
+    }
+    said.join(": ")
+}
+
 impl From<ConfigProblems> for CommandFailure {
     fn from(problems: ConfigProblems) -> Self {
         let count = problems.0.len();
@@ -72,5 +83,23 @@ impl From<Exit> for ExitCode {
             Exit::Failed => Self::from(1),
             Exit::Usage => Self::from(2),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("the file cannot be opened: {0}")]
+        struct Unopened(#[from] std::io::Error);
+
+        let error = Unopened(std::io::Error::other("permission denied"));
+        let error = Err::<(), _>(error).context("no data").unwrap_err();
+        assert_eq!(reasons(&error), "no data: the file cannot be opened: permission denied");
     }
 }

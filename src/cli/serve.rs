@@ -7,7 +7,7 @@ use std::io;
 
 use super::{
     arguments,
-    failure::CommandFailure,
+    failure::{CommandFailure, reasons},
     output::{Emphasis, Output, Style},
     process::ProcessContext,
 };
@@ -15,6 +15,7 @@ use crate::{
     app::{App, DataLockError},
     config::{CommandLineOptions, Config, ConfigSource, LogConfig, LogFormat},
     model::Naming,
+    storage::StorageError,
     support::Secret,
     telemetry::{self, Telemetry},
 };
@@ -39,6 +40,9 @@ const OTHER_PORT: &str = "stop the program that has the port, or choose another 
 
 /// Advice if another gateway has the data folder.
 const OTHER_FOLDER: &str = "stop the other one, or give this one a folder of its own: `--data-dir DIR`";
+
+/// Advice if there is no connection to the database.
+const OTHER_DATABASE: &str = "start it, or name another one: `database` in lockkeeper.toml, or LOCKKEEPER_DATABASE";
 
 /// `serve`.
 #[derive(Debug, clap::Args)]
@@ -130,11 +134,13 @@ async fn run_app(
     let (source, data_dir) = (config.source.clone(), config.data_dir.clone());
     let backends: Vec<String> = config.backends.iter().map(|spec| spec.id.to_string()).collect();
     let cannot = |error: anyhow::Error| {
-        let failure = CommandFailure::failed("the gateway cannot run").why(format!("{error:#}"));
+        let failure = CommandFailure::failed("the gateway cannot run").why(reasons(&error));
         if error.chain().any(is_address_in_use) {
             failure.advise(OTHER_PORT)
         } else if let Some(DataLockError::InUse { .. }) = error.downcast_ref() {
             failure.advise(OTHER_FOLDER)
+        } else if let Some(StorageError::Unreachable(_)) = error.downcast_ref() {
+            failure.advise(OTHER_DATABASE)
         } else {
             failure
         }

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use metrics::Counter;
 use url::Url;
 
-use crate::model::CorrelationId;
+use crate::model::{CorrelationId, RequestPlace};
 
 /// Content security policy of pages. Without `form-action` (`OA-28`): Chromium and Safari apply it to the whole chain
 /// of redirects after a form, so the redirect to the client would silently fail.
@@ -46,6 +46,8 @@ impl Answers {
         }
         if status.is_server_error() {
             tracing::error!(status = code, "the request failed");
+        } else if answer.extensions().get() == Some(&RequestPlace::Carried) {
+            tracing::debug!("the request goes back to the replica that carried it");
         } else if status.is_client_error() {
             tracing::info!(status = code, "the request was refused");
         } else {

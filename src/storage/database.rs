@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use sqlx::{
-    Any, AnyPool, Transaction,
+    Any, AnyConnection, AnyPool, Connection as _, Transaction,
     any::{AnyPoolOptions, install_default_drivers},
     migrate::{MigrateError, Migrator},
     postgres::PgDatabaseError,
 };
+use tokio::time::timeout;
 
 use super::migrations;
 use crate::support::Timestamp;
@@ -54,6 +55,9 @@ pub enum StorageError {
     /// The migrations failed.
     #[error("the database schema cannot be brought up to date: {0}")]
     Migration(#[from] MigrateError),
+    /// No connection could be opened in time.
+    #[error("the database cannot be reached: {0}")]
+    Unreachable(sqlx::Error),
     /// A query failed.
     #[error("the database query failed: {0}")]
     Query(#[from] sqlx::Error),
@@ -83,7 +87,11 @@ impl Database {
         let pool = pool.after_connect(move |connection, _| {
             Box::pin(async move { sqlx::raw_sql(settings).execute(connection).await.map(drop) })
         });
-        Ok(Self { pool: pool.connect(url).await?, engine })
+        match pool.connect(url).await {
+            Ok(pool) => Ok(Self { pool, engine }),
+            Err(sqlx::Error::PoolTimedOut) => Err(why_unreachable(url).await),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Brings the schema up to date.
@@ -120,6 +128,14 @@ impl Database {
     }
 }
 
+/// Why a pool got no connection, which it does not say itself.
+async fn why_unreachable(url: &str) -> StorageError {
+    match timeout(LOCK_TIMEOUT, AnyConnection::connect(url)).await {
+        Ok(Err(error)) => StorageError::Unreachable(error),
+        Ok(Ok(_)) | Err(_) => StorageError::Silent,
+    }
+}
+
 // === impl Engine ===
 
 impl Engine {
@@ -148,7 +164,9 @@ impl StorageError {
     /// True if the database was busy or could not be reached: a retry may succeed.
     pub fn is_busy(&self) -> bool {
         match (self, self.code()) {
-            (Self::Silent | Self::Query(sqlx::Error::PoolTimedOut | sqlx::Error::Io(_)), _) => true,
+            (Self::Silent | Self::Unreachable(_) | Self::Query(sqlx::Error::PoolTimedOut | sqlx::Error::Io(_)), _) => {
+                true
+            }
             // SQLITE_BUSY and SQLITE_LOCKED
             (_, Some(Code::Sqlite(code))) => matches!(code, 5 | 6),
             // connection exception, transaction rollback, insufficient resources, operator intervention; a lock in use

@@ -129,6 +129,12 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_is_not_there_is_reported_with_the_reason() {
+        let refused = Storage::connect("postgres://lockkeeper@127.0.0.1:1/lockkeeper").await.unwrap_err();
+        assert!(refused.to_string().contains("Connection refused"), "{refused}");
+    }
+
     #[tokio::test]
     async fn every_commit_but_that_of_a_session_waits_for_the_disk() {
         let folder = tempfile::tempdir().unwrap();
