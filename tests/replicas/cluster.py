@@ -15,38 +15,7 @@ sys.path += [str(HERE), str(HERE.parent / "interop" / "harness")]
 from disturb import Cable
 from gateway import Gateway, free_port
 
-NGINX = """
-daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/nginx.log warn;
-events {{ worker_connections 8192; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f;
-    uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-    client_max_body_size 32m;
-    # in turn, whatever the session; a replica that is down is left out for a moment
-    upstream replicas {{ {servers} }}
-    map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
-    server {{
-        listen 127.0.0.1:{port};
-        location / {{
-            proxy_pass http://replicas;
-            proxy_http_version 1.1;
-            proxy_set_header Host $http_host;
-            proxy_set_header X-Forwarded-For $remote_addr;
-            proxy_set_header Upgrade $http_upgrade;
-            proxy_set_header Connection $connection_upgrade;
-            proxy_buffering off;
-            proxy_request_buffering off;
-            proxy_read_timeout 1h;
-            proxy_send_timeout 1h;
-            proxy_connect_timeout 2s;
-            # only what was not sent: a call must not run twice
-            proxy_next_upstream error timeout;
-            proxy_next_upstream_tries {count};
-        }}
-    }}
-}}
-"""
+NGINX = HERE / "nginx.conf"
 
 
 class Postgres:
@@ -135,9 +104,12 @@ class Cluster(Gateway):
 
     def start_proxy(self):
         servers = " ".join(f"server 127.0.0.1:{member.port} max_fails=1 fail_timeout=1s;" for member in self.members)
-        text = NGINX.format(folder=self.folder, servers=servers, port=self.port, count=self.count)
-        (self.folder / "nginx.conf").write_text(text)
-        self.proxy = subprocess.Popen(["/usr/sbin/nginx", "-p", str(self.folder), "-c", str(self.folder / "nginx.conf")])
+        text = NGINX.read_text()
+        for name, value in {"folder": self.folder, "servers": servers, "port": self.port, "count": self.count}.items():
+            text = text.replace(f"@{name}@", str(value))
+        file = self.folder / "nginx.conf"
+        file.write_text(text)
+        self.proxy = subprocess.Popen(["/usr/sbin/nginx", "-p", str(self.folder), "-c", str(file), "-g", "daemon off;"])
         end = time.monotonic() + 10
         while not self.answers():
             if time.monotonic() > end:

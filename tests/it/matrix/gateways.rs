@@ -20,6 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{in_time, postgres};
 
+/// The configuration of nginx, without places and ports.
+const NGINX: &str = include_str!("../../replicas/nginx.conf");
+
 /// What runs in this process until it is stopped.
 pub(super) struct Gateways {
     pub(super) url: String,
@@ -79,7 +82,7 @@ impl Place {
     }
 
     /// The configuration of a gateway; `own` is added to the file.
-    pub(super) fn config(&self, number: usize, listen: String, (own, public_url): (&str, Option<String>)) -> Config {
+    pub(super) fn config(&self, number: usize, listen: String, public_url: Option<String>, own: &str) -> Config {
         let text = fs::read_to_string(self.folder.join("lockkeeper.toml")).unwrap();
         let given = CommandLineOptions {
             listen: Some(listen),
@@ -102,7 +105,7 @@ impl Gateways {
         let stop = CancellationToken::new();
         let mut gateways = Self { url: String::new(), stop, served: JoinSet::new(), nginx: None };
         if place.database.is_none() {
-            let mut config = place.config(0, "127.0.0.1:0".to_owned(), ("", None));
+            let mut config = place.config(0, "127.0.0.1:0".to_owned(), None, "");
             only(&mut config);
             gateways.url = gateways.serve(config).await;
             return gateways;
@@ -118,7 +121,7 @@ impl Gateways {
                 free_port()
             );
             let public_url = Some(format!("http://127.0.0.1:{door}"));
-            let mut config = place.config(number, format!("127.0.0.1:{port}"), (&own, public_url));
+            let mut config = place.config(number, format!("127.0.0.1:{port}"), public_url, &own);
             only(&mut config);
             gateways.url = gateways.serve(config).await;
         }
@@ -149,36 +152,13 @@ impl Gateways {
 impl Nginx {
     /// Returns once it listens: the process that was started ends then, and another one goes on.
     fn start(folder: &Path, door: u16, ports: &[u16]) -> Self {
-        let servers: Vec<String> = ports.iter().map(|port| format!("server 127.0.0.1:{port};")).collect();
-        let servers = servers.concat();
-        let place = folder.display();
-        let text = format!(
-            "master_process off; pid {place}/nginx.pid; error_log {place}/nginx.log warn;
-             events {{ worker_connections 8192; }}
-             http {{
-                 access_log off;
-                 client_body_temp_path {place}/body; proxy_temp_path {place}/proxy; fastcgi_temp_path {place}/fastcgi;
-                 uwsgi_temp_path {place}/uwsgi; scgi_temp_path {place}/scgi;
-                 client_max_body_size 32m;
-                 upstream replicas {{ {servers} }}
-                 map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
-                 server {{
-                     listen 127.0.0.1:{door};
-                     location / {{
-                         proxy_pass http://replicas;
-                         proxy_http_version 1.1;
-                         proxy_set_header Host $http_host;
-                         proxy_set_header X-Forwarded-For $remote_addr;
-                         proxy_set_header Upgrade $http_upgrade;
-                         proxy_set_header Connection $connection_upgrade;
-                         proxy_buffering off;
-                         proxy_request_buffering off;
-                         proxy_read_timeout 1h;
-                         proxy_next_upstream error timeout;
-                     }}
-                 }}
-             }}"
-        );
+        let servers: Vec<String> =
+            ports.iter().map(|port| format!("server 127.0.0.1:{port} max_fails=1 fail_timeout=1s;")).collect();
+        let text = NGINX
+            .replace("@folder@", folder.to_str().unwrap())
+            .replace("@servers@", &servers.concat())
+            .replace("@port@", &door.to_string())
+            .replace("@count@", &ports.len().to_string());
         let file = folder.join("nginx.conf");
         fs::write(&file, text).unwrap();
         let nginx = Self(file);

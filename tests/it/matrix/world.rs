@@ -251,7 +251,7 @@ impl World {
         let is_here = |name: &str| behind.iter().any(|one| one.name == name && one.served_on == ServedOn::Network);
         let gateways =
             Gateways::start(&site.place, |config| config.backends.retain(|backend| is_here(backend.id.as_str()))).await;
-        let config = site.place.config(0, "127.0.0.1:0".to_owned(), ("", None));
+        let config = site.place.config(0, "127.0.0.1:0".to_owned(), None, "");
         let key = site.key("ann");
         let http = Client::builder().no_proxy().build().unwrap();
         Self { site, key, http, config, gateways }
