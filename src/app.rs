@@ -59,7 +59,7 @@ use crate::{
     replicas::{Deposed, ReplicaDoor, Replicas},
     resource::Gate,
     storage::{DatabaseClaim, Storage},
-    support::{Clock, SealingKey, Secret},
+    support::{Clock, Latch, SealingKey, Secret},
     telemetry::Telemetry,
     upstream::{SignAssertion, Upstream, UpstreamDeps},
     vault::Vault,
@@ -350,6 +350,7 @@ impl Foundation<'_> {
             gate: gate.clone(),
             oauth: self.oauth.clone(),
             leaving: world.leaving.clone(),
+            started: Latch::default(),
             control: self.control.token.digest(),
         };
         let public_url = Url::parse(self.public_url.as_str())?;

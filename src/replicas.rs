@@ -33,7 +33,7 @@ use axum::{
     extract::Request,
     response::{IntoResponse as _, Response},
 };
-use http::{StatusCode, header, request::Parts};
+use http::{HeaderMap, StatusCode, Uri, header, request::Parts};
 use moka::sync::Cache;
 use tokio::{
     net::TcpListener,
@@ -56,7 +56,7 @@ use crate::{
     model::{OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace, Target},
     storage::Storage,
     support::{Fence, Latch},
-    wire::headers,
+    wire::headers::SESSION_ID,
 };
 
 /// Maximum time in which a request finds the replica that answers it: until the lease of one that was lost is over, and
@@ -193,9 +193,20 @@ impl Replicas {
             return if is_carried { not_there() } else { unavailable(RETRY_LATER) };
         }
         let running = is_carried.then(|| self.guests.token());
-        let answer = if is_carried { here(request).await } else { self.find(request, here).await };
+        let answer = if is_carried { self.receive(request, here).await } else { self.find(request, here).await };
         self.membership.fence().opened().await;
         answer.map(|body| Body::new(FencedBody::new(body, (self.fence(), running))))
+    }
+
+    /// Answers a request that another replica carried here. That one may know that this is the home before this one does.
+    async fn receive<F>(&self, request: Request, here: impl Fn(Request) -> F + Send + Sync) -> Response
+    where
+        F: Future<Output = Response> + Send,
+    {
+        if self.needs_home(request.headers(), request.uri()) && !self.membership.home().here().is_open() {
+            self.membership.look_again().await;
+        }
+        here(request).await
     }
 
     async fn find<F>(&self, request: Request, here: impl Fn(Request) -> F + Send + Sync) -> Response
@@ -203,9 +214,8 @@ impl Replicas {
         F: Future<Output = Response> + Send,
     {
         let (mut parts, mut body) = request.into_parts();
-        let id = session(&parts).map(str::to_owned);
-        let is_own = id.as_deref().is_some_and(|id| ReplicaNumber::unmark(id).1 == self.number());
-        let needs_home = !is_own && self.membership.home().serves(parts.uri.path());
+        let id = session(&parts.headers, &parts.uri).map(str::to_owned);
+        let needs_home = self.needs_home(&parts.headers, &parts.uri);
         let until = Instant::now() + if needs_home { PATIENCE_AT_HOME } else { PATIENCE };
         let mut owner = id.as_deref().and_then(|id| self.owner(id));
         while Instant::now() < until {
@@ -287,6 +297,12 @@ impl Replicas {
         Err(Untaken { body, next: None })
     }
 
+    /// True for a request that the home answers. A session that this replica opened is here, wherever the home is by now.
+    fn needs_home(&self, headers: &HeaderMap, uri: &Uri) -> bool {
+        let is_own = session(headers, uri).is_some_and(|id| ReplicaNumber::unmark(id).1 == self.number());
+        !is_own && self.membership.home().serves(uri.path())
+    }
+
     fn home_place(&self) -> Place {
         let home = self.membership.home();
         match home.other() {
@@ -310,11 +326,11 @@ impl Replicas {
 }
 
 /// The session that a request names: in its header, or in the query of `/messages`.
-fn session(parts: &Parts) -> Option<&str> {
-    if let Some(named) = parts.headers.get(headers::SESSION_ID) {
+fn session<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    if let Some(named) = headers.get(SESSION_ID) {
         return named.to_str().ok();
     }
-    let query = parts.uri.query().filter(|_| parts.uri.path().starts_with("/messages"))?;
+    let query = uri.query().filter(|_| uri.path().starts_with("/messages"))?;
     query.split('&').find_map(|pair| pair.strip_prefix("session_id="))
 }
 

@@ -19,7 +19,7 @@ use crate::{
     model::ClientIp,
     oauth::OAuth,
     resource::{Gate, protect_administration},
-    support::Digest,
+    support::{Digest, Latch},
     telemetry::Telemetry,
     web::StatusSource,
 };
@@ -35,8 +35,19 @@ pub(super) struct Machine {
     pub(super) oauth: OAuth,
     /// Cancelled when the gateway is about to stop.
     pub(super) leaving: CancellationToken,
+    /// Open once the backends of the start have been listed, or failed.
+    pub(super) started: Latch,
     /// Digest of the token in the control file, which opens everything to readers of the data folder.
     pub(super) control: Digest,
+}
+
+impl Machine {
+    async fn has_started(&self) -> bool {
+        if !self.started.is_open() && self.supervisor.ready(Duration::ZERO).await && self.gateway.is_listed() {
+            self.started.open();
+        }
+        self.started.is_open()
+    }
 }
 
 /// Routes without their gate, and the access that bypasses it.
@@ -61,11 +72,12 @@ pub(super) fn router(machine: Machine) -> Router {
 }
 
 /// Ready once every backend has started and been listed, or failed: a failed backend does not take the others out of
-/// service. Not ready while the database does not answer, and from the signal to stop on.
+/// service, and neither does one that starts later, after a reload or since this replica became the home. Not ready while the
+/// database does not answer, and from the signal to stop on.
 async fn readiness(State(machine): State<Machine>) -> Response {
     let unready = if machine.leaving.is_cancelled() {
         "stopping\n"
-    } else if !machine.supervisor.ready(Duration::ZERO).await || !machine.gateway.is_listed() {
+    } else if !machine.has_started().await {
         "starting: some backends have not answered yet\n"
     } else if !machine.oauth.database_answers().await {
         "waiting: the database does not answer\n"

@@ -249,11 +249,16 @@ impl Membership {
         Ok(others().filter(|row| row.lease.is_zero()).map(|row| row.number).collect())
     }
 
-    /// Notes which replica is the home, or becomes it if none is.
+    /// Notes which replica is the home, or becomes it if none is. That it is the home itself is in the rows if the answer to
+    /// that was lost.
     async fn look_for_home(&self, rows: &[ReplicaRow]) -> Result<(), StorageError> {
         let home = rows.iter().find(|row| row.is_home).map(|row| row.number);
         self.0.home.set_other(home.filter(|number| *number != self.0.number));
-        if home.is_none() && self.0.home.is_wanted() && self.0.storage.replicas().take_home(self.0.number).await? {
+        let is_here = match home {
+            Some(number) => number == self.0.number,
+            None => self.0.home.is_wanted() && self.0.storage.replicas().take_home(self.0.number).await?,
+        };
+        if is_here && !self.0.home.here().is_open() {
             tracing::info!(replica = %self.0.number, "this replica runs the servers that all replicas share");
             self.0.home.here().open();
         }

@@ -86,7 +86,7 @@ async fn echo(request: Request, number: ReplicaNumber, got: Arc<Mutex<Vec<String
         return (StatusCode::SWITCHING_PROTOCOLS, [("connection", "upgrade"), ("upgrade", "echo")]).into_response();
     }
     let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
-    let session = session(&parts).unwrap_or_default();
+    let session = session(&parts.headers, &parts.uri).unwrap_or_default();
     let owner = session.strip_prefix("kept-").and_then(|rest| ReplicaNumber::parse(rest.split('.').next()?));
     if let Some(owner) = owner.filter(|owner| *owner != number && parts.extensions.get() != Some(&RequestPlace::Here)) {
         let mut response = StatusCode::MISDIRECTED_REQUEST.into_response();
@@ -244,6 +244,21 @@ async fn what_needs_the_home_is_answered_there_and_by_the_next_when_it_has_left(
     assert!(told.starts_with("1 POST"), "{told}");
     assert_eq!(body, "wait");
     assert!(one.replicas.home().is_open());
+}
+
+#[tokio::test]
+async fn a_home_that_does_not_know_it_yet_learns_it_before_it_answers() {
+    let storage = Storage::in_memory().await.unwrap();
+    let one = Member::join(&storage).await;
+    one.replicas.serve_at_home(BTreeSet::from([Endpoint::from_path("/mcp/git").unwrap().target]));
+    // the store has it, and the answer is still on its way
+    assert!(storage.replicas().take_home(one.replicas.number()).await.unwrap());
+    let home = one.replicas.home();
+    assert!(!home.is_open());
+    let mut carried = post("", "");
+    carried.extensions_mut().insert(RequestPlace::Carried);
+    let is_known = |_: Request| std::future::ready(home.is_open().to_string().into_response());
+    assert_eq!(told(one.replicas.answer(carried, is_known).await).await.1, "true");
 }
 
 #[tokio::test]

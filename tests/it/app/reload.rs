@@ -211,3 +211,27 @@ async fn groups_come_and_go() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_comes_and_is_slow_takes_no_gateway_out_of_service() {
+    let folder = DataFolder::new();
+    let folder = folder.path();
+    let kept = server(folder, "kept", "");
+    write(folder, &kept);
+    let program = Program::start(folder);
+    let ask = async |path: &str| client().get(format!("{}{path}", program.url)).send().await.unwrap().status();
+    while ask("/readyz").await != StatusCode::OK {}
+
+    // it answers no handshake while nobody writes into the pipe
+    let gate = folder.join("gate");
+    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let slow = server(folder, "slow", "").replace("/slow\"", &format!("/slow\", \"gate={}\"", gate.display()));
+    write(folder, &(kept + &slow));
+    program.hang_up();
+    let key = &direct_key(&folder.join("data"));
+    let known = format!("{}/mcp/slow", program.url);
+    while client().get(&known).bearer_auth(key).send().await.unwrap().status() == StatusCode::NOT_FOUND {}
+    assert_eq!(ask("/readyz").await, StatusCode::OK);
+    fs::write(&gate, "").unwrap();
+    fs::remove_file(&gate).unwrap();
+}
