@@ -248,7 +248,11 @@ mod tests {
 
     async fn rows() -> (Rows, Storage) {
         let storage = Storage::empty().await;
-        (Rows::new((storage.clone(), ReplicaNumber::SOLE), TaskTracker::new()), storage)
+        (on(&storage), storage)
+    }
+
+    fn on(storage: &Storage) -> Rows {
+        Rows::new((storage.clone(), ReplicaNumber::SOLE), TaskTracker::new())
     }
 
     async fn is_there(storage: &Storage, id: &str) -> bool {
@@ -295,7 +299,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_ended_session_gets_no_row_whatever_waits() {
-        let (rows, storage) = rows().await;
+        let storage = Storage::in_memory().await.unwrap();
+        let rows = on(&storage);
         let (live, over) = (CancellationToken::new(), CancellationToken::new());
         over.cancel();
         assert!(matches!(rows.add(row("a"), &over).await, Err(WriteError::Ended)));
