@@ -156,12 +156,15 @@ impl Replicas {
         self.membership.home().close();
     }
 
-    /// Waits until no request of another replica is answered here, and no WebSocket leads to another.
+    /// Waits until no request of another replica is answered here, and no WebSocket leads to another. From then on, requests of
+    /// others are not answered any more.
     pub async fn finished(&self) {
         for tasks in [&self.guests, &self.tunnels.tasks] {
             tasks.close();
             tasks.wait().await;
         }
+        self.stopping.cancel();
+        self.guests.wait().await;
     }
 
     /// Serves no more requests of others: they wait until this replica has left.
@@ -185,6 +188,8 @@ impl Replicas {
         F: Future<Output = Response> + Send,
     {
         let is_carried = request.extensions().get() == Some(&RequestPlace::Carried);
+        // counted before the look at the end, which waits for what is counted
+        let running = is_carried.then(|| self.guests.token());
         if is_carried && self.stopping.is_cancelled() {
             return not_there();
         }
@@ -192,7 +197,6 @@ impl Replicas {
             // another may have what it names by now
             return if is_carried { not_there() } else { unavailable(RETRY_LATER) };
         }
-        let running = is_carried.then(|| self.guests.token());
         let answer = if is_carried { self.receive(request, here).await } else { self.find(request, here).await };
         self.membership.fence().opened().await;
         answer.map(|body| Body::new(FencedBody::new(body, (self.fence(), running))))

@@ -10,19 +10,19 @@ use std::{
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
-use tokio_util::sync::CancellationToken;
 
 /// A body from another replica.
 pub(super) struct CarriedBody {
     body: Incoming,
-    gone: BoxFuture<'static, ()>,
+    silence: BoxFuture<'static, ()>,
 }
 
 // === impl CarriedBody ===
 
 impl CarriedBody {
-    pub(super) fn new(body: Incoming, gone: &CancellationToken) -> Self {
-        Self { body, gone: gone.clone().cancelled_owned().boxed() }
+    /// The body of the answer of a replica that says nothing more after this.
+    pub(super) fn new(body: Incoming, silence: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { body, silence: silence.boxed() }
     }
 }
 
@@ -37,7 +37,7 @@ impl HttpBody for CarriedBody {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        ready!(self.gone.poll_unpin(cx));
+        ready!(self.silence.poll_unpin(cx));
         let reason = "the replica that answers is gone";
         Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason).into())))
     }

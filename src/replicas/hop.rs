@@ -73,15 +73,19 @@ impl Carrier {
         *request.version_mut() = Version::HTTP_11;
         *request.headers_mut() = end_to_end(parts);
         Tunnels::ask(parts, request.headers_mut());
-        let Some(answered) = peer.gone.run_until_cancelled(self.client.request(request)).await else {
+        let answered = tokio::select! {
+            biased;
+            answered = self.client.request(request) => answered,
             // only a message has an effect that must not be there twice
-            let is_message = parts.method == Method::POST;
-            return if is_message { Carried::Lost } else { Carried::NotThere(owner.take_back()) };
+            () = peer.silence() => {
+                let is_message = parts.method == Method::POST;
+                return if is_message { Carried::Lost } else { Carried::NotThere(owner.take_back()) };
+            }
         };
         match answered {
             Ok(answer) if answer.status() == StatusCode::MISDIRECTED_REQUEST => Carried::NotThere(owner.take_back()),
             Ok(answer) => {
-                let tunnelled = self.tunnels.open(answer, parts, &peer.gone);
+                let tunnelled = self.tunnels.open(answer, parts, peer.silence());
                 Carried::Answered(tunnelled.unwrap_or_else(|plain| answer_of(plain, peer)))
             }
             Err(error) if error.is_connect() => Carried::Unreachable(owner.take_back()),
@@ -106,7 +110,7 @@ fn end_to_end(parts: &Parts) -> HeaderMap {
 }
 
 fn answer_of(answer: http::Response<hyper::body::Incoming>, peer: &Peer) -> Response {
-    let mut answer = answer.map(|body| Body::new(CarriedBody::new(body, &peer.gone)));
+    let mut answer = answer.map(|body| Body::new(CarriedBody::new(body, peer.silence())));
     *answer.version_mut() = Version::default();
     without_those_of_connection(answer.headers_mut());
     answer

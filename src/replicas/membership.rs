@@ -13,7 +13,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use rustls::ClientConfig;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -34,6 +34,8 @@ pub(super) const RENEWED_EVERY: Duration = Duration::from_millis(1_500);
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time before the end of the lease at which this replica stops: for what is on its way.
 const MARGIN: Duration = Duration::from_millis(500);
+/// Time in which what a replica sent before it left may still arrive. It keeps its connections open for longer.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// What is left of the lease of a replica that has missed two renewals. What is sent to it would perhaps never be answered.
 const LATE: Duration = Duration::from_secs(3);
 /// Minimum interval of looks at the store for a replica that is not known yet.
@@ -67,7 +69,7 @@ pub(super) struct Peer {
     /// It has missed two renewals of its lease.
     is_late: AtomicBool,
     /// Cancelled when it has left or was deposed.
-    pub(super) gone: CancellationToken,
+    gone: CancellationToken,
 }
 
 /// Another replica took over what this one owned, while this one could not renew its lease.
@@ -92,6 +94,15 @@ impl Peer {
     /// True if it has missed two renewals of its lease: it may be about to lose it.
     pub(super) fn is_late(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)
+    }
+
+    /// Waits until nothing more comes from it, since it has left or was deposed: one that was stopped says nothing of that.
+    pub(super) fn silence(&self) -> impl Future<Output = ()> + Send + 'static {
+        let gone = self.gone.clone();
+        async move {
+            gone.cancelled_owned().await;
+            sleep(LAST_ANSWERS).await;
+        }
     }
 }
 

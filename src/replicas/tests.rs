@@ -11,6 +11,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     sync::oneshot,
+    time::pause,
 };
 use tokio_util::{sync::DropGuard, task::TaskTracker};
 use tower::Service as _;
@@ -154,6 +155,27 @@ async fn a_request_whose_replica_has_left_is_answered_here_with_its_whole_body()
     let (answer, ()) = tokio::join!(one.answer(post(&id, Body::from_stream(parts))), leaving);
     let (told, body) = told(answer).await;
     assert!(told.starts_with("1 POST"), "{told}");
+    assert_eq!(body, "hello");
+}
+
+#[tokio::test]
+async fn what_a_replica_answers_while_it_leaves_arrives() {
+    let storage = Storage::in_memory().await.unwrap();
+    let (one, two) = (Member::join(&storage).await, Member::join(&storage).await);
+    one.replicas.membership.look_for_tests().await;
+    let id = two.replicas.number().mark("s".to_owned());
+    let (part, parts) = tokio::sync::mpsc::channel::<Result<&str, axum::Error>>(2);
+    let answer = one.answer(post(&id, Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(parts))));
+    let leaving = async {
+        part.send(Ok("hel")).await.unwrap();
+        two.replicas.membership.leave().await;
+        one.replicas.membership.look_for_tests().await;
+        part.send(Ok("lo")).await.unwrap();
+        drop(part);
+    };
+    let (answer, ()) = tokio::join!(answer, leaving);
+    let (told, body) = told(answer).await;
+    assert!(told.starts_with("2 POST"), "{told}");
     assert_eq!(body, "hello");
 }
 
@@ -304,8 +326,9 @@ async fn a_connection_of_another_protocol_is_carried_to_the_home_and_back() {
     let mut back = [0; 14];
     client.read_exact(&mut back).await.unwrap();
     assert_eq!(&back, b"there and back");
-    // it ends with the replica that answers
+    // it ends with the replica that answers, after what that may still have sent
     storage.replicas().leave(two.replicas.number()).await.unwrap();
     one.replicas.membership.look_for_tests().await;
+    pause();
     assert_eq!(client.read(&mut back).await.unwrap_or(0), 0);
 }

@@ -32,18 +32,18 @@ impl Tunnels {
     }
 
     /// The answer of a replica that takes the protocol; else the answer comes back. The tunnel is open until one side ends it,
-    /// or the other replica is `gone`.
+    /// or the other replica says nothing more.
     pub(super) fn open(
         &self,
         mut answer: http::Response<Incoming>,
         client: &mut Parts,
-        gone: &CancellationToken,
+        silence: impl Future<Output = ()> + Send + 'static,
     ) -> Result<Response, http::Response<Incoming>> {
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Err(answer);
         }
         let Some(client) = client.extensions.remove::<OnUpgrade>() else { return Err(answer) };
-        let (server, end, gone) = (on(&mut answer), self.end.clone(), gone.clone());
+        let (server, end) = (on(&mut answer), self.end.clone());
         let copied = async move {
             let (client, server) = tokio::try_join!(client, server)?;
             // either side may end it without a word
@@ -53,7 +53,7 @@ impl Tunnels {
         self.tasks.spawn(async move {
             tokio::select! {
                 () = end.cancelled() => {}
-                () = gone.cancelled() => {}
+                () = silence => {}
                 copied = copied => {
                     if let Err(error) = copied {
                         tracing::debug!(%error, "a connection to another replica did not take the protocol of its client");
