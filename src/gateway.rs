@@ -121,6 +121,13 @@ impl Gateway {
         self.shared.backends.load().entries.iter().all(|entry| entry.catalog.is_listed())
     }
 
+    /// Asks a backend that starts at this replica what it offers.
+    pub fn moved_here(&self, id: &BackendId) {
+        if let Some(entry) = self.shared.backends.load().find(id.as_str()) {
+            entry.catalog.ask_again();
+        }
+    }
+
     /// Sentences for the operator about results that break their schema.
     pub fn warnings(&self, id: &BackendId) -> Vec<String> {
         let backends = self.shared.backends.load();

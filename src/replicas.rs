@@ -104,7 +104,8 @@ struct Untaken {
 // === impl Replicas ===
 
 impl Replicas {
-    /// Joins the replicas on this database. Others reach this one at `address`, where `listener` listens.
+    /// Joins the replicas on this database. Others reach this one at `address`, where `listener` listens. The endpoints
+    /// `at_home` are answered by one of all.
     ///
     /// # Errors
     ///
@@ -113,8 +114,9 @@ impl Replicas {
         storage: Storage,
         address: &ReplicaAddress,
         listener: TcpListener,
+        at_home: BTreeSet<Target>,
     ) -> Result<(Self, ReplicaDoor), JoinError> {
-        let membership = Membership::join(storage, address).await?;
+        let membership = Membership::join(storage, address, at_home).await?;
         let door = ReplicaDoor::new(listener, membership.clone()).map_err(IdentityError::from)?;
         let moved = Cache::builder().max_capacity(MOVED.0).time_to_idle(MOVED.1).build();
         let (tunnels, guests) = (Tunnels::default(), TaskTracker::new());

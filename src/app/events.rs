@@ -73,6 +73,11 @@ impl EventHandler {
                     tracing::warn!(?session, "sessions are lost faster than they can be ended");
                 }
             }
+            LifecycleEvent::ServerMovedHere(backend) => {
+                if let Some(gateway) = self.holders.get().and_then(|(_, gateway)| gateway.upgrade()) {
+                    gateway.moved_here(backend);
+                }
+            }
             LifecycleEvent::EraDetected(era) => self.known.send_modify(|known| known.set_era(*era)),
             LifecycleEvent::ServerDescribed(backend, result) => {
                 self.known.send_modify(|known| drop(known.descriptions.insert(backend.clone(), result.clone())));

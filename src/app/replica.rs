@@ -24,8 +24,8 @@ pub(super) async fn join(
     let Some(replica) = &config.replica else { return Ok((None, None)) };
     let listener = TcpListener::bind(replica.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {} for other replicas", replica.listen))?;
-    let (replicas, door) = Replicas::join(storage.clone(), &replica.advertise, listener).await?;
-    replicas.serve_at_home(home_targets(&config.backends, &config.groups));
+    let at_home = home_targets(&config.backends, &config.groups);
+    let (replicas, door) = Replicas::join(storage.clone(), &replica.advertise, listener, at_home).await?;
     Ok((Some(replicas), Some(door)))
 }
 

@@ -9,7 +9,10 @@ use super::{
     circuit::delay_after, connection_key::ConnectionKey, detection::Detection, error::StartError,
     external_backend::ExternalBackend, opener::Failure, pool::SlotState, spares::SpareProcess, transport,
 };
-use crate::model::{OnLoss, ServerHome};
+use crate::{
+    mcp::observer::LifecycleEvent,
+    model::{OnLoss, ServerHome},
+};
 
 /// Delay before a start that is unlikely to succeed.
 const LASTING_DELAY: Duration = Duration::from_mins(5);
@@ -73,6 +76,7 @@ impl Supervision {
             health.elsewhere();
             context.home.wait().await;
             health.starts_here();
+            context.observer.notify(LifecycleEvent::ServerMovedHere(&spec.id));
         }
     }
 

@@ -239,6 +239,14 @@ impl Catalog {
         }
     }
 
+    /// Forgets that the backend could not be asked, and asks it at once for what the gateway itself sees.
+    pub(crate) fn ask_again(&self) {
+        for cache in self.caches.read().values() {
+            cache.forget_failures();
+        }
+        self.warm();
+    }
+
     /// The checks of results by the output schemas of the list.
     pub(crate) fn output_checks(&self) -> &Arc<OutputChecks> {
         &self.source.output_checks

@@ -16,6 +16,8 @@ pub enum LifecycleEvent<'a> {
     SessionLost(&'a SessionId),
     /// The era of a server was detected.
     EraDetected(&'a KnownEra),
+    /// A backend that ran at another replica starts at this one.
+    ServerMovedHere(&'a BackendId),
     /// A backend described itself, by its answer to `server/discover`.
     ServerDescribed(&'a BackendId, &'a Payload),
 }

@@ -2,6 +2,8 @@
 
 use axum::{body::Body, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, header, request::Parts};
+use http_body_util::BodyExt as _;
+use hyper::body::Body as _;
 use hyper_util::{
     client::legacy::Client,
     rt::{TokioExecutor, TokioTimer},
@@ -30,6 +32,9 @@ const OF_CONNECTION: [HeaderName; 8] = [
     header::UPGRADE,
     header::EXPECT,
 ];
+
+/// Bytes of an answer that is read whole before any of it is sent on.
+const MAX_SHORT: u64 = 64 * 1024;
 
 /// Idle connections to each other replica that are kept open.
 const IDLE_CONNECTIONS: usize = 256;
@@ -84,10 +89,10 @@ impl Carrier {
         };
         match answered {
             Ok(answer) if answer.status() == StatusCode::MISDIRECTED_REQUEST => Carried::NotThere(owner.take_back()),
-            Ok(answer) => {
-                let tunnelled = self.tunnels.open(answer, parts, peer.silence());
-                Carried::Answered(tunnelled.unwrap_or_else(|plain| answer_of(plain, peer)))
-            }
+            Ok(answer) => match self.tunnels.open(answer, parts, peer.silence()) {
+                Ok(tunnelled) => Carried::Answered(tunnelled),
+                Err(plain) => answer_of(plain, peer).await.map_or(Carried::Lost, Carried::Answered),
+            },
             Err(error) if error.is_connect() => Carried::Unreachable(owner.take_back()),
             Err(error) => {
                 tracing::warn!(replica = %to, %error, "a replica was lost before it answered");
@@ -109,11 +114,18 @@ fn end_to_end(parts: &Parts) -> HeaderMap {
     headers
 }
 
-fn answer_of(answer: http::Response<hyper::body::Incoming>, peer: &Peer) -> Response {
-    let mut answer = answer.map(|body| Body::new(CarriedBody::new(body, peer.silence())));
+/// The answer for the client. A short one is read first, to be written at once, and to be an error if it breaks off; `None` then.
+async fn answer_of(answer: http::Response<hyper::body::Incoming>, peer: &Peer) -> Option<Response> {
+    let (head, body) = answer.into_parts();
+    let is_short = body.size_hint().exact().is_some_and(|bytes| bytes <= MAX_SHORT);
+    let mut body = Body::new(CarriedBody::new(body, peer.silence()));
+    if is_short {
+        body = body.collect().await.ok()?.to_bytes().into();
+    }
+    let mut answer = Response::from_parts(head, body);
     *answer.version_mut() = Version::default();
     without_those_of_connection(answer.headers_mut());
-    answer
+    Some(answer)
 }
 
 fn without_those_of_connection(headers: &mut HeaderMap) {

@@ -3,7 +3,7 @@
 //! requests.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,7 +21,7 @@ use super::{
     identity::{IdentityError, ReplicaIdentity},
 };
 use crate::{
-    model::{ReplicaAddress, ReplicaNumber},
+    model::{ReplicaAddress, ReplicaNumber, Target},
     storage::{ReplicaRow, Storage, StorageError},
     support::Fence,
 };
@@ -109,12 +109,17 @@ impl Peer {
 // === impl Membership ===
 
 impl Membership {
-    /// Joins the replicas of the store under this address.
-    pub(super) async fn join(storage: Storage, address: &ReplicaAddress) -> Result<Self, JoinError> {
+    /// Joins the replicas of the store under this address, and is their home if none is and these endpoints need one.
+    pub(super) async fn join(
+        storage: Storage,
+        address: &ReplicaAddress,
+        at_home: BTreeSet<Target>,
+    ) -> Result<Self, JoinError> {
         let (identity, fence, before) = (ReplicaIdentity::generate()?, Fence::closed(), Instant::now());
         let number = storage.replicas().join(address, identity.public_key(), LEASE).await?;
         fence.open_until(before + LEASE - MARGIN);
         let (peers, home, looked) = (ArcSwap::default(), Home::default(), tokio::sync::Mutex::new(before));
+        home.set_targets(at_home);
         let membership = Self(Arc::new(Inner { storage, number, identity, fence, peers, home, looked }));
         membership.look().await?;
         tracing::info!(replica = %number, %address, others = membership.0.peers.load().len(), "joined the replicas");
@@ -235,14 +240,21 @@ impl Membership {
             return;
         }
         sleep_until(*looked + LOOKED_UP_EVERY).await;
-        *looked = Instant::now();
-        if let Err(error) = self.look().await {
-            tracing::warn!(%error, "the other replicas could not be read");
+        match timeout(RENEWAL_TIMEOUT, self.read(&mut looked)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the other replicas could not be read"),
+            Err(_) => tracing::warn!("the other replicas could not be read in time"),
         }
     }
 
     /// Reads who the others are, and returns those whose lease is over.
     async fn look(&self) -> Result<Vec<ReplicaNumber>, StorageError> {
+        self.read(&mut *self.0.looked.lock().await).await
+    }
+
+    /// The same, one after the other: what was read first must not replace what was read later.
+    async fn read(&self, looked: &mut Instant) -> Result<Vec<ReplicaNumber>, StorageError> {
+        *looked = Instant::now();
         let rows = self.0.storage.replicas().list().await?;
         let others = || rows.iter().filter(|row| row.number != self.0.number);
         let known = self.0.peers.load_full();
@@ -302,6 +314,7 @@ impl Membership {
                 Ok(true) => {
                     metrics::counter!("lockkeeper_replicas_deposed_total").increment(1);
                     tracing::warn!(replica = %number, "the lease of a replica is over: others have its sessions now");
+                    let _looked = self.0.looked.lock().await;
                     let mut rest = Peers::clone(&self.0.peers.load());
                     rest.remove(&number);
                     self.replace(rest);

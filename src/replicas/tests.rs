@@ -35,7 +35,7 @@ impl Member {
     async fn join(storage: &Storage) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = ReplicaAddress::parse(&listener.local_addr().unwrap().to_string()).unwrap();
-        let (replicas, door) = Replicas::join(storage.clone(), &address, listener).await.unwrap();
+        let (replicas, door) = Replicas::join(storage.clone(), &address, listener, BTreeSet::new()).await.unwrap();
         let member = Self { replicas, end: CancellationToken::new(), got: Arc::default() };
         serve_on(door, CarriedRequests(member.router()), &member.end);
         member
@@ -93,6 +93,10 @@ async fn echo(request: Request, number: ReplicaNumber, got: Arc<Mutex<Vec<String
         let mut response = StatusCode::MISDIRECTED_REQUEST.into_response();
         response.extensions_mut().insert(OwnedElsewhere { owner, body: body.into() });
         return response;
+    }
+    if body == "break off" {
+        let parts = futures_util::stream::iter([Ok("half"), Err(std::io::Error::other("lost"))]);
+        return ([("content-length", "9")], Body::from_stream(parts)).into_response();
     }
     got.lock().push(body.clone());
     let from = parts.extensions.get().map_or(String::new(), |ClientIp(ip)| ip.to_string());
@@ -180,6 +184,17 @@ async fn what_a_replica_answers_while_it_leaves_arrives() {
 }
 
 #[tokio::test]
+async fn an_answer_that_breaks_off_is_an_error() {
+    let storage = Storage::in_memory().await.unwrap();
+    let (one, two) = (Member::join(&storage).await, Member::join(&storage).await);
+    one.replicas.membership.look_for_tests().await;
+    let id = two.replicas.number().mark("s".to_owned());
+    let answer = one.answer(post(&id, "break off")).await;
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(told(answer).await.1.contains("the call may have run"));
+}
+
+#[tokio::test]
 async fn only_replicas_of_the_store_are_let_in() {
     let (storage, elsewhere) = (Storage::in_memory().await.unwrap(), Storage::in_memory().await.unwrap());
     let one = Member::join(&storage).await;
@@ -199,7 +214,7 @@ async fn a_connection_that_is_refused_can_still_be_ended() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let advertised = ReplicaAddress::parse(&address.to_string()).unwrap();
-    let (_, mut door) = Replicas::join(storage, &advertised, listener).await.unwrap();
+    let (_, mut door) = Replicas::join(storage, &advertised, listener, BTreeSet::new()).await.unwrap();
     let mut stranger = TcpStream::connect(address).await.unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let (accepted, _) = door.accept().await.unwrap();

@@ -68,22 +68,22 @@ class Load:
     """Callers, each on a thread: what they did, and what failed."""
 
     def __init__(self, port, key):
-        self.port, self.key, self.over = port, key, threading.Event()
+        self.port, self.key, self.over, self.began = port, key, threading.Event(), time.monotonic()
         self.calls, self.longest, self.failed, self.lock = 0, 0, [], threading.Lock()
         kinds = [(server, has_session) for server in ("each", "one") for has_session in (True, True, False, False)]
         self.threads = [threading.Thread(target=self.run, args=kind) for kind in kinds]
 
     def run(self, server, has_session):
         caller = Caller(self.port, self.key, f"/mcp/{server}", TOOLS[server])
-        if has_session:
-            caller.open()
+        act = caller.open if has_session else caller.modern_call
         while not self.over.is_set():
             began = time.monotonic()
             try:
-                (caller.call if has_session else caller.modern_call)()
-                failure = None
+                act()
+                act, failure = caller.call if has_session else caller.modern_call, None
             except Exception as error:
-                failure = f"{server}, {'session' if has_session else 'no session'}: {error!r}"
+                when = f"{time.monotonic() - self.began:.2f} s, after {time.monotonic() - began:.2f} s"
+                failure = f"{when}: {server}, {'session' if has_session else 'no session'}: {error!r}"
                 caller.connection.close()
             with self.lock:
                 self.calls += 1
@@ -106,11 +106,13 @@ def main():
             load = Load(cluster.port, cluster.create_key("rolling", "--direct"))
             [thread.start() for thread in load.threads]
             for index in [*range(cluster.count)] * options.rounds:
-                before = load.calls
+                before, times = load.calls, [time.monotonic() - load.began]
                 code = cluster.members[index].stop()
+                times.append(time.monotonic() - load.began)
                 cluster.start_member(index)
                 cluster.members[index].ready()
-                print(f"replica {index} ended with {code} and is back; {load.calls - before} calls meanwhile", flush=True)
+                stopped = f"asked to stop at {times[0]:.2f} s, ended with {code} at {times[1]:.2f} s"
+                print(f"replica {index} {stopped}, and is back; {load.calls - before} calls meanwhile", flush=True)
             time.sleep(1)
             load.over.set()
             [thread.join() for thread in load.threads]

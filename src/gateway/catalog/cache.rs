@@ -99,6 +99,14 @@ impl ListCache {
         self.is_own() || self.key.owner == CacheOwner::Base && self.wanted[kind as usize].load(Ordering::Relaxed)
     }
 
+    /// Forgets that anything could not be fetched.
+    pub(super) fn forget_failures(&self) {
+        self.server_info.forget_failure();
+        for list in &self.lists {
+            list.forget_failure();
+        }
+    }
+
     /// Notes that these lists, and what the server says of itself, changed at the backend.
     pub(super) fn invalidate(&self, kinds: &[ListKind]) {
         self.server_info.invalidate();

@@ -165,6 +165,12 @@ impl<T: PartialEq> Cached<T> {
         self.state.lock().stale = true;
     }
 
+    /// Forgets a failed fetch, since its cause is over. One that runs and fails is repeated at once.
+    pub(crate) fn forget_failure(&self) {
+        let mut state = self.state.lock();
+        state.stale |= state.failure.take().is_some() || state.began.is_some();
+    }
+
     /// True if the value changed within this time.
     pub(crate) fn changed_within(&self, time: Duration) -> bool {
         self.state.lock().changed.is_some_and(|changed| changed.elapsed() < time)

@@ -4,16 +4,22 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use futures_util::FutureExt as _;
 use lockkeeper::{
-    mcp::{Method, Outcome},
-    model::{BackendSpec, Share, TransportSpec, status::BackendState},
+    backend::BackendDeps,
+    mcp::{
+        Method, Outcome,
+        observer::{LifecycleEvent, Observer},
+    },
+    model::{BackendSpec, ServerHome, Share, TransportSpec, status::BackendState},
+    support::Latch,
 };
 use serde_json::{Value, json};
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::{
     scripted_http_server::{Peer, Seen, reply},
     scripted_servers::{
         PROXY_ADVICE, SOON, Scripts, call, client, failure, gateway, hold_time, mkfifo, pass, result, start,
-        start_in_turns, started, text, tool, until,
+        start_in_turns, start_with, started, text, tool, until,
     },
 };
 
@@ -33,6 +39,27 @@ async fn server_information_passes_unchanged() {
     assert_eq!(status.server.as_deref(), Some("scripted 7"));
     supervisor.shutdown().await;
     assert!(scripts.log("files").ends_with("stdin closed\n"));
+}
+
+#[tokio::test]
+async fn a_server_of_another_replica_starts_once_this_one_is_its_home() {
+    let scripts = Scripts::new();
+    let (home, (sender, mut moved)) = (Latch::default(), unbounded_channel());
+    let observer = Observer::new(move |event| {
+        if let LifecycleEvent::ServerMovedHere(backend) = event {
+            let _ = sender.send(backend.to_string());
+        }
+    });
+    let spec = BackendSpec { home: ServerHome::One, ..scripts.spec("files", &[]) };
+    let supervisor = start_with(vec![spec], |deps| BackendDeps { home: home.clone(), observer, ..deps });
+    assert!(supervisor.ready(SOON).await, "there is nothing to wait for");
+    let server = supervisor.servers().remove(0).1;
+    let refused = failure(tool(&server, gateway(), &echo())).await;
+    assert!(refused.to_string().contains("it runs at another replica of this gateway"), "{refused}");
+    home.open();
+    assert_eq!(text(tool(&server, gateway(), &echo())).await, "hi");
+    assert_eq!(moved.recv().await.as_deref(), Some("files"));
+    supervisor.shutdown().await;
 }
 
 #[tokio::test]

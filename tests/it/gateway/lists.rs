@@ -167,6 +167,20 @@ async fn a_list_fails_if_all_backends_fail() {
 }
 
 #[tokio::test]
+async fn a_server_that_moved_here_is_asked_again_at_once() {
+    let (one, _, gateway) = two();
+    *one.failure.lock() = Some(ErrorObject::internal("it runs at another replica"));
+    let client = Client::new(gateway.single(&id("b1")).unwrap());
+    for method in [Method::Discover, Method::ToolsList] {
+        assert_eq!(client.ask(method, "").await, "error -32603 it runs at another replica");
+    }
+    *one.failure.lock() = None;
+    gateway.moved_here(&id("b1"));
+    assert_eq!(client.tools().await, "look write");
+    assert!(client.ask(Method::Discover, "").await.contains("tools"));
+}
+
+#[tokio::test]
 async fn undeclared_lists_are_not_requested() {
     let (one, _, gateway) = two();
     *one.about.lock() = about("tools", "");
