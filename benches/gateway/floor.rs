@@ -45,11 +45,11 @@ struct Upstream {
     port: u16,
 }
 
-/// Forwards what comes on a port of loopback to another one, until it is killed.
-pub(crate) fn serve(port: u16, backend: u16) -> Result<()> {
+/// Serves a router of the floor on a port of loopback, until it is killed.
+pub(crate) fn serve(port: u16, router: impl Fn() -> Router) -> Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads: Vec<_> = (0..cores).map(|_| start_thread(backend)).collect();
+    let threads: Vec<_> = (0..cores).map(|_| start_thread(router())).collect();
     for thread in threads.iter().cycle() {
         thread.send(listener.accept()?.0).context("a thread ended")?;
     }
@@ -57,16 +57,15 @@ pub(crate) fn serve(port: u16, backend: u16) -> Result<()> {
 }
 
 /// Starts a thread that serves the sockets it is handed.
-fn start_thread(backend: u16) -> mpsc::UnboundedSender<std::net::TcpStream> {
+fn start_thread(router: Router) -> mpsc::UnboundedSender<std::net::TcpStream> {
     let (hand_over, sockets) = mpsc::unbounded_channel();
     thread::spawn(move || {
-        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve_sockets(sockets, backend))
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve_sockets(sockets, router))
     });
     hand_over
 }
 
-async fn serve_sockets(mut sockets: mpsc::UnboundedReceiver<std::net::TcpStream>, backend: u16) -> Result<()> {
-    let router = router(backend);
+async fn serve_sockets(mut sockets: mpsc::UnboundedReceiver<std::net::TcpStream>, router: Router) -> Result<()> {
     let mut connections = JoinSet::new();
     while let Some(socket) = sockets.recv().await {
         socket.set_nonblocking(true)?;

@@ -80,6 +80,14 @@ enum Role {
         /// The port of the backend.
         backend: u16,
     },
+    /// The reading floor.
+    #[command(hide = true)]
+    ReadingFloor {
+        /// The port on loopback.
+        port: u16,
+        /// The port of the backend.
+        backend: u16,
+    },
     /// The fast backend over HTTP+SSE and WebSocket.
     #[command(hide = true)]
     Channels {
@@ -108,7 +116,8 @@ fn main() -> Result<()> {
         Some(Role::Count(options)) => counts::run(&options),
         Some(Role::Subject(options)) => runtime.block_on(counts::subject::run(options)),
         Some(Role::Http { port, era }) => runtime.block_on(peers::http(port, era)),
-        Some(Role::Floor { port, backend }) => floor::serve(port, backend),
+        Some(Role::Floor { port, backend }) => floor::serve(port, || floor::router(backend)),
+        Some(Role::ReadingFloor { port, backend }) => floor::serve(port, || floor::reading_router(backend)),
         Some(Role::Channels { port }) => runtime.block_on(channels::http(port)),
         Some(Role::Lines { port }) => runtime.block_on(channels::lines(port)),
         Some(Role::Stdio { era }) => peers::stdio(era),

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::{
     channel::Channel,
     client::{Connection, Endpoint},
+    floor::TOOL_PREFIX,
     load::{self, Batch, Work},
     peers::Era,
     process::{Gateway, Process, children, cpu_time, free_port, this_program},
@@ -76,6 +77,10 @@ impl Bed {
         let endpoint = Endpoint::new(listens, "/mcp", None)?;
         ways.extend(Way::http(FLOOR_WAY, &endpoint, "", (vec![floor.id()], behind), &all).await?);
 
+        let (floors, through) =
+            start_reading_floors(folder.path(), [(port, behind), (modern_port, behind_modern)]).await?;
+        ways.extend(through);
+
         let (channels, on_channels) = start_role(folder.path(), &["channels"], &[]).await?;
         let (lines, on_lines) = start_role(folder.path(), &["lines"], &[]).await?;
         let servers = [port, modern_port, on_channels, on_lines];
@@ -110,7 +115,7 @@ impl Bed {
         let local = Channel::pipes(tokio::process::Command::new(program).args(["stdio", "--url", &url]))?;
         let parties = (vec![local.process().context("it ended at once")?], behind);
         ways.push(Way::channel("gateway on stdio", local, "pass", parties).await?);
-        parts.extend([gateway.process, floor, legacy, modern, channels, lines]);
+        parts.extend([gateway.process, floor, legacy, modern, channels, lines].into_iter().chain(floors));
         Ok(Self { ways, _parts: parts, _folder: folder })
     }
 }
@@ -124,6 +129,24 @@ pub(crate) async fn start_role(folder: &Path, role: &[&str], options: &[&str]) -
     let mut process = Process::start(&mut command, &log)?;
     process.listening(port).await.with_context(|| fs::read_to_string(log).unwrap_or_default())?;
     Ok((process, port))
+}
+
+/// Starts the reading floor before the legacy server on this port, and before the modern one; returns the ways through them.
+async fn start_reading_floors(
+    folder: &Path,
+    [(legacy, behind), (modern, behind_modern)]: [(u16, Backend); 2],
+) -> Result<([Process; 2], Vec<Way>)> {
+    let start = async |backend: u16| {
+        let (floor, listens) = start_role(folder, &["reading-floor"], &[&backend.to_string()]).await?;
+        Ok::<_, anyhow::Error>((floor, Endpoint::new(listens, "/mcp", Some("floor"))?))
+    };
+    let ((legacy, endpoint), (modern, modern_endpoint)) = (start(legacy).await?, start(modern).await?);
+    let parties = (vec![legacy.id()], behind);
+    let works = [Work::Small, Work::Large];
+    let mut ways = Way::http("reading floor, legacy", &endpoint, TOOL_PREFIX, parties, &works).await?;
+    let (tool, parties) = (format!("{TOOL_PREFIX}pass"), (vec![modern.id()], behind_modern));
+    ways.push(Way::modern("reading floor, modern", &modern_endpoint, &tool, parties)?);
+    Ok(([legacy, modern], ways))
 }
 
 async fn start_gateway(
