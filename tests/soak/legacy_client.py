@@ -156,6 +156,8 @@ class LegacyClient(Client):
         return ABILITIES[kind] in self.capabilities and (kind != "elicit" or self.version >= "2025-06-18")
 
     async def set_level(self, level):
+        # where replicas go, its answer may be lost after it had effect: until then any level may hold
+        self.ear.level = "debug"
         if "error" in await self.ask("logging/setLevel", {"level": level}):
             raise Wrong(f"{self.who()}: the level {level} was refused")
         self.ear.level = level
@@ -163,9 +165,12 @@ class LegacyClient(Client):
     async def subscribe(self):
         uri, uris = self.resource(), self.ear.uris
         on = uri not in uris or uris[uri] is not None
-        uris[uri] = None if on else time.monotonic()
+        if on:
+            uris[uri] = None
         heard = self.ear.updated[uri] = asyncio.Event()
         set_up = await self.ask("resources/subscribe" if on else "resources/unsubscribe", {"uri": self.uris + uri})
+        if not on and "result" in set_up:
+            uris[uri] = time.monotonic()
         answer = await self.call("touch", {"owner": f"{self.name}.{self.next}", "uri": uri}, "stay")
         for told in (set_up, answer):
             if "error" in told:
