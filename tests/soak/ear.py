@@ -14,11 +14,12 @@ class Wrong(Exception):
 
 
 class Lost(Wrong):
-    """Something is lost, which must not happen but where replicas come and go. `since` is when it began."""
+    """Something is lost, which must not happen but where replicas come and go. `since` is when it began, if that was not now:
+    a stream that broke is looked at later."""
 
-    def __init__(self, what, since=0):
+    def __init__(self, what, since=None):
         super().__init__(what)
-        self.since = since
+        self.since = since or time.monotonic()
 
 
 class Ear:
