@@ -41,6 +41,15 @@ pub(super) struct Machine {
     pub(super) control: Digest,
 }
 
+/// Routes without their gate, and the access that bypasses it.
+#[derive(Clone)]
+struct SideDoor {
+    open: Router,
+    control: Digest,
+}
+
+// === impl Machine ===
+
 impl Machine {
     async fn has_started(&self) -> bool {
         if !self.started.is_open() && self.supervisor.ready(Duration::ZERO).await && self.gateway.is_listed() {
@@ -48,13 +57,6 @@ impl Machine {
         }
         self.started.is_open()
     }
-}
-
-/// Routes without their gate, and the access that bypasses it.
-#[derive(Clone)]
-struct SideDoor {
-    open: Router,
-    control: Digest,
 }
 
 /// `/healthz` and `/readyz` for everybody; `/api/status` and `/metrics` for administrators and for the holder of the

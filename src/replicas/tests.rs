@@ -41,6 +41,11 @@ impl Member {
         member
     }
 
+    /// Two of them, the first under number 1.
+    async fn pair(storage: &Storage) -> (Self, Self) {
+        (Self::join(storage).await, Self::join(storage).await)
+    }
+
     /// Its routes, as the main listener and the one for others have them.
     fn router(&self) -> axum::Router {
         let (replicas, got) = (self.replicas.clone(), Arc::clone(&self.got));
@@ -120,7 +125,7 @@ async fn told(response: Response) -> (String, String) {
 #[tokio::test]
 async fn a_request_is_answered_by_the_replica_that_its_session_names() {
     let storage = Storage::in_memory().await.unwrap();
-    let (one, two) = (Member::join(&storage).await, Member::join(&storage).await);
+    let (one, two) = Member::pair(&storage).await;
     one.replicas.membership.look_for_tests().await;
     let id = two.replicas.number().mark("s".to_owned());
     let (told, body) = told(one.answer(post(&id, "hello")).await).await;
@@ -131,7 +136,7 @@ async fn a_request_is_answered_by_the_replica_that_its_session_names() {
 #[tokio::test]
 async fn what_only_the_store_knows_is_found_and_its_body_goes_along() {
     let storage = Storage::in_memory().await.unwrap();
-    let (one, two) = (Member::join(&storage).await, Member::join(&storage).await);
+    let (one, two) = Member::pair(&storage).await;
     // the replica that opened the session is gone: its id names none that is there
     for _ in 0..2 {
         let (told, body) = told(one.answer(post("kept-2.77", "hello")).await).await;
@@ -147,7 +152,7 @@ async fn what_only_the_store_knows_is_found_and_its_body_goes_along() {
 #[tokio::test]
 async fn a_request_whose_replica_has_left_is_answered_here_with_its_whole_body() {
     let storage = Storage::in_memory().await.unwrap();
-    let (one, two) = (Member::join(&storage).await, Member::join(&storage).await);
+    let (one, two) = Member::pair(&storage).await;
     let id = two.replicas.number().mark("s".to_owned());
     two.replicas.stop();
     let parts = futures_util::stream::iter(["hel", "lo"]).map(Ok::<_, axum::Error>);
@@ -165,7 +170,7 @@ async fn a_request_whose_replica_has_left_is_answered_here_with_its_whole_body()
 #[tokio::test]
 async fn what_a_replica_answers_while_it_leaves_arrives() {
     let storage = Storage::in_memory().await.unwrap();
-    let (one, two) = (Member::join(&storage).await, Member::join(&storage).await);
+    let (one, two) = Member::pair(&storage).await;
     one.replicas.membership.look_for_tests().await;
     let id = two.replicas.number().mark("s".to_owned());
     let (part, parts) = tokio::sync::mpsc::channel::<Result<&str, axum::Error>>(2);
@@ -186,7 +191,7 @@ async fn what_a_replica_answers_while_it_leaves_arrives() {
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_an_error() {
     let storage = Storage::in_memory().await.unwrap();
-    let (one, two) = (Member::join(&storage).await, Member::join(&storage).await);
+    let (one, two) = Member::pair(&storage).await;
     one.replicas.membership.look_for_tests().await;
     let id = two.replicas.number().mark("s".to_owned());
     let answer = one.answer(post(&id, "break off")).await;
@@ -257,7 +262,7 @@ async fn a_deposed_replica_learns_it_and_keeps_nothing() {
 #[tokio::test]
 async fn what_needs_the_home_is_answered_there_and_by_the_next_when_it_has_left() {
     let storage = Storage::in_memory().await.unwrap();
-    let (one, two) = (Member::join(&storage).await, Member::join(&storage).await);
+    let (one, two) = Member::pair(&storage).await;
     let git = Endpoint::from_path("/mcp/git").unwrap().target;
     // whoever looks first is it
     for member in [&two, &one] {
@@ -321,7 +326,7 @@ async fn a_replica_that_stops_waits_for_what_it_answers_to_others() {
 #[tokio::test]
 async fn a_connection_of_another_protocol_is_carried_to_the_home_and_back() {
     let storage = Storage::in_memory().await.unwrap();
-    let (one, two) = (Member::join(&storage).await, Member::join(&storage).await);
+    let (one, two) = Member::pair(&storage).await;
     let git = Endpoint::from_path("/ws/git").unwrap().target;
     for member in [&two, &one] {
         member.replicas.serve_at_home(BTreeSet::from([git.clone()]));

@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Events, client, direct_key, program::Program};
-use crate::support::data_folder::DataFolder;
+use crate::support::{data_folder::DataFolder, mkfifo};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 
@@ -224,7 +224,7 @@ async fn a_server_that_comes_and_is_slow_takes_no_gateway_out_of_service() {
 
     // it answers no handshake while nobody writes into the pipe
     let gate = folder.join("gate");
-    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    mkfifo(&gate);
     let slow = server(folder, "slow", "").replace("/slow\"", &format!("/slow\", \"gate={}\"", gate.display()));
     write(folder, &(kept + &slow));
     program.hang_up();

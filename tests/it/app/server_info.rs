@@ -1,9 +1,9 @@
 //! Server information of slow servers after a restart of the gateway.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
 use super::{Running, client, direct_key};
-use crate::support::data_folder::DataFolder;
+use crate::support::{data_folder::DataFolder, mkfifo};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
@@ -41,7 +41,7 @@ async fn after_a_restart_a_session_opens_at_once_despite_a_slow_server() {
     gateway.stop().await;
 
     fs::remove_file(&gate).unwrap();
-    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    mkfifo(&gate);
     let gateway = Running::start(folder).await;
     assert_eq!(greeted(&gateway, &key).await, first);
     gateway.stop().await;

@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 use super::{
     scripted_http_server::{Peer, Seen, greeting, named, open_events, reply, status},
     scripted_servers::{
-        SOON, Scripts, client, failure, gateway, hold_time, mkfifo, next, pass, start, started, text, tool, until,
+        SOON, Scripts, client, failure, gateway, hold_time, next, pass, start, started, text, tool, until,
     },
 };
+use crate::support::mkfifo;
 
 /// Result of a detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

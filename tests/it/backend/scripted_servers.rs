@@ -3,8 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::{Path, PathBuf},
-    process::Command,
+    path::PathBuf,
     sync::{Arc, mpsc},
     time::Duration,
 };
@@ -98,11 +97,6 @@ impl Drop for Scripts {
             }
         }
     }
-}
-
-/// A pipe at which a server waits until the test writes into it.
-pub(crate) fn mkfifo(path: &Path) {
-    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 /// Polls until `probe` returns something, since other processes send no signal.

@@ -18,10 +18,11 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::{
     scripted_http_server::{Peer, Seen, reply},
     scripted_servers::{
-        PROXY_ADVICE, SOON, Scripts, call, client, failure, gateway, hold_time, mkfifo, pass, result, start,
-        start_in_turns, start_with, started, text, tool, until,
+        PROXY_ADVICE, SOON, Scripts, call, client, failure, gateway, hold_time, pass, result, start, start_in_turns,
+        start_with, started, text, tool, until,
     },
 };
+use crate::support::mkfifo;
 
 fn echo() -> Value {
     json!({ "name": "echo", "arguments": { "text": "hi" } })
