@@ -23,7 +23,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use lockkeeper::mcp::{
-    Message, Payload, RequestId, Revision,
+    IndexedJson, Message, Method, Payload, RequestId, Revision,
     json::{At, quote},
     jsonrpc::Frame,
 };
@@ -43,6 +43,17 @@ pub(crate) const TOOL_PREFIX: &str = "floor__";
 struct Upstream {
     client: Client<HttpConnector, Body>,
     port: u16,
+}
+
+/// What a client sent, as the server is to get it.
+pub(crate) enum Inbound {
+    Request {
+        id: RequestId,
+        method: Method,
+        params: IndexedJson,
+    },
+    /// The end of a handshake.
+    Other(Bytes),
 }
 
 /// Serves a router of the floor on a port of loopback, until it is killed.
@@ -120,20 +131,11 @@ async fn read_and_forward(State(upstream): State<Upstream>, request: Request) ->
 
 /// One exchange of the reading floor: `None` if either side sends something else than it does in the bench.
 async fn exchange(upstream: &Upstream, mut parts: Parts, body: Body) -> Option<Response> {
-    let credential = parts.headers.remove(header::AUTHORIZATION)?;
-    black_box(Sha256::digest(credential.as_bytes()));
-    let text = body.collect().await.ok()?.to_bytes();
-    let (id, text) = match Frame::parse(&text).and_then(Frame::unambiguous).ok()? {
-        Frame::Single(Message::Request { id, method, params }) => {
-            let params = Payload::of_params(Revision::NEWEST, params);
-            let found = params.find(&[At::Key("name")]);
-            let name = found.string(params.json()).unwrap_or_default();
-            let own = name.strip_prefix(TOOL_PREFIX).unwrap_or(&name);
-            let params = params.replaced(found, &quote(own)).into_params();
+    let (id, text) = match read(&mut parts, body).await? {
+        Inbound::Request { id, method, params } => {
             (Some(id), Message::Request { id: RequestId::number(1), method, params }.encode())
         }
-        // the end of a handshake
-        Frame::Single(_) | Frame::Batch(_) => (None, text),
+        Inbound::Other(text) => (None, text),
     };
     parts.headers.insert(header::CONTENT_LENGTH, text.len().into());
     let path = parts.uri.path();
@@ -147,4 +149,22 @@ async fn exchange(upstream: &Upstream, mut parts: Parts, body: Body) -> Option<R
     };
     parts.headers.insert(header::CONTENT_LENGTH, text.len().into());
     Some(Response::from_parts(parts, Body::from(text)))
+}
+
+/// Takes the digest of the credential, reads the message, and gives the server its own name of the tool.
+pub(crate) async fn read(parts: &mut Parts, body: Body) -> Option<Inbound> {
+    let credential = parts.headers.remove(header::AUTHORIZATION)?;
+    black_box(Sha256::digest(credential.as_bytes()));
+    let text = body.collect().await.ok()?.to_bytes();
+    let Frame::Single(Message::Request { id, method, params }) =
+        Frame::parse(&text).and_then(Frame::unambiguous).ok()?
+    else {
+        return Some(Inbound::Other(text));
+    };
+    let params = Payload::of_params(Revision::NEWEST, params);
+    let found = params.find(&[At::Key("name")]);
+    let name = found.string(params.json()).unwrap_or_default();
+    let own = name.strip_prefix(TOOL_PREFIX).unwrap_or(&name);
+    let params = params.replaced(found, &quote(own)).into_params();
+    Some(Inbound::Request { id, method, params })
 }

@@ -15,6 +15,7 @@ mod load;
 mod peers;
 mod process;
 mod report;
+mod stdio_floor;
 mod ways;
 
 use std::{path::PathBuf, time::Duration};
@@ -88,6 +89,12 @@ enum Role {
         /// The port of the backend.
         backend: u16,
     },
+    /// The reading floor before a server on stdio.
+    #[command(hide = true)]
+    StdioFloor {
+        /// The port on loopback.
+        port: u16,
+    },
     /// The fast backend over HTTP+SSE and WebSocket.
     #[command(hide = true)]
     Channels {
@@ -118,6 +125,10 @@ fn main() -> Result<()> {
         Some(Role::Http { port, era }) => runtime.block_on(peers::http(port, era)),
         Some(Role::Floor { port, backend }) => floor::serve(port, || floor::router(backend)),
         Some(Role::ReadingFloor { port, backend }) => floor::serve(port, || floor::reading_router(backend)),
+        Some(Role::StdioFloor { port }) => {
+            let router = stdio_floor::router(peers::Era::Legacy);
+            floor::serve(port, || router.clone())
+        }
         Some(Role::Channels { port }) => runtime.block_on(channels::http(port)),
         Some(Role::Lines { port }) => runtime.block_on(channels::lines(port)),
         Some(Role::Stdio { era }) => peers::stdio(era),

@@ -131,22 +131,29 @@ pub(crate) async fn start_role(folder: &Path, role: &[&str], options: &[&str]) -
     Ok((process, port))
 }
 
-/// Starts the reading floor before the legacy server on this port, and before the modern one; returns the ways through them.
+/// Starts the reading floors: before the legacy server on this port, before the modern one, and before one on stdio;
+/// returns the ways through them.
 async fn start_reading_floors(
     folder: &Path,
     [(legacy, behind), (modern, behind_modern)]: [(u16, Backend); 2],
-) -> Result<([Process; 2], Vec<Way>)> {
-    let start = async |backend: u16| {
-        let (floor, listens) = start_role(folder, &["reading-floor"], &[&backend.to_string()]).await?;
+) -> Result<([Process; 3], Vec<Way>)> {
+    let start = async |role: &str, options: &[&str]| {
+        let (floor, listens) = start_role(folder, &[role], options).await?;
         Ok::<_, anyhow::Error>((floor, Endpoint::new(listens, "/mcp", Some("floor"))?))
     };
-    let ((legacy, endpoint), (modern, modern_endpoint)) = (start(legacy).await?, start(modern).await?);
+    let (legacy, endpoint) = start("reading-floor", &[&legacy.to_string()]).await?;
     let parties = (vec![legacy.id()], behind);
     let works = [Work::Small, Work::Large];
     let mut ways = Way::http("reading floor, legacy", &endpoint, TOOL_PREFIX, parties, &works).await?;
+
+    let (modern, endpoint) = start("reading-floor", &[&modern.to_string()]).await?;
     let (tool, parties) = (format!("{TOOL_PREFIX}pass"), (vec![modern.id()], behind_modern));
-    ways.push(Way::modern("reading floor, modern", &modern_endpoint, &tool, parties)?);
-    Ok(([legacy, modern], ways))
+    ways.push(Way::modern("reading floor, modern", &endpoint, &tool, parties)?);
+
+    let (stdio, endpoint) = start("stdio-floor", &[]).await?;
+    let parties = (vec![stdio.id()], Backend::ChildrenOf(stdio.id()));
+    ways.extend(Way::http("stdio, reading floor", &endpoint, TOOL_PREFIX, parties, &[Work::Small]).await?);
+    Ok(([legacy, modern, stdio], ways))
 }
 
 async fn start_gateway(

@@ -21,6 +21,8 @@ pub(crate) enum Transport {
     Floor,
     /// The same through the reading floor.
     ReadingFloor,
+    /// Stdio, through the reading floor.
+    StdioFloor,
 }
 
 // === impl Pair ===
@@ -38,7 +40,7 @@ impl Pair {
                 [Era::Legacy, Era::Modern].into_iter().map(move |server| Self { client, transport, server })
             })
         });
-        let floors = [Transport::Floor, Transport::ReadingFloor]
+        let floors = [Transport::Floor, Transport::ReadingFloor, Transport::StdioFloor]
             .into_iter()
             .flat_map(|transport| [Era::Legacy, Era::Modern].map(|era| Self { client: era, transport, server: era }));
         pairs.chain(floors)
@@ -46,14 +48,15 @@ impl Pair {
 
     /// Whether the pair of this name is counted over sockets. The kernel's timing is in such counts: they fail nothing.
     pub(crate) fn is_over_sockets(name: &str) -> bool {
-        Self::all().any(|pair| pair.transport != Transport::Stdio && pair.to_string() == name)
+        Self::all()
+            .any(|pair| !matches!(pair.transport, Transport::Stdio | Transport::StdioFloor) && pair.to_string() == name)
     }
 
     /// The tool that is called.
     pub(crate) fn tool(self) -> String {
         match self.transport {
             Transport::Floor => "pass".to_owned(),
-            Transport::ReadingFloor => format!("{TOOL_PREFIX}pass"),
+            Transport::ReadingFloor | Transport::StdioFloor => format!("{TOOL_PREFIX}pass"),
             Transport::Stdio | Transport::Http => format!("{}__pass", self.backend()),
         }
     }
@@ -67,6 +70,7 @@ impl Pair {
             (Transport::Http, Era::Modern) => "http-modern",
             (Transport::Floor, _) => "floor",
             (Transport::ReadingFloor, _) => "reading floor",
+            (Transport::StdioFloor, _) => "stdio reading floor",
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::{
     client, floor, load,
     peers::Era,
     process::{Gateway, this_program},
+    stdio_floor,
 };
 
 /// Bytes that a stream in memory holds; the largest message is far smaller.
@@ -157,6 +158,7 @@ impl Served {
         let floor = match pair.transport {
             Transport::Floor => floor::router(port),
             Transport::ReadingFloor => floor::reading_router(port),
+            Transport::StdioFloor => stdio_floor::router(pair.server),
             Transport::Stdio | Transport::Http => {
                 self.connect.send(other).ok().context("the gateway ended")?;
                 return Ok(stream);
