@@ -190,6 +190,13 @@ async fn start_nginx(folder: &Path, backend: u16) -> Result<(Process, u16)> {
     command.arg("-p").arg(folder).arg("-e").arg(folder.join("nginx.log")).arg("-c").arg(&config);
     let mut nginx = Process::start(&mut command, &folder.join("nginx.log"))?;
     nginx.listening(port).await.with_context(|| log(folder, "nginx.log"))?;
+    // the workers, whose time counts, are there a moment after the port
+    let workers = async {
+        while children(nginx.id()).is_ok_and(|workers| workers.is_empty()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), workers).await.context("nginx has no worker")?;
     Ok((nginx, port))
 }
 
