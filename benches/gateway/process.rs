@@ -16,7 +16,7 @@ use tokio::{net::TcpStream, time::Instant};
 use crate::client::{Connection, Endpoint};
 
 /// How long a part may take until it listens.
-const START: Duration = Duration::from_secs(20);
+pub(crate) const START: Duration = Duration::from_secs(20);
 
 /// A child of the bench; killed when dropped.
 pub(crate) struct Process {

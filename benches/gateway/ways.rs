@@ -12,7 +12,7 @@ use crate::{
     floor::TOOL_PREFIX,
     load::{self, Batch, Work},
     peers::Era,
-    process::{Gateway, Process, children, cpu_time, free_port, this_program},
+    process::{Gateway, Process, START, children, cpu_time, free_port, this_program},
 };
 
 /// Where Debian keeps it.
@@ -196,7 +196,7 @@ async fn start_nginx(folder: &Path, backend: u16) -> Result<(Process, u16)> {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), workers).await.context("nginx has no worker")?;
+    tokio::time::timeout(START, workers).await.context("nginx has no worker")?;
     Ok((nginx, port))
 }
 
