@@ -1,6 +1,7 @@
-//! Shared helpers: time, randomness, secrets, digests, rate limits, maps, printable text, streams of bytes, and the context
+//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, maps, printable text, streams of bytes, and the context
 //! of log events. Knows nothing of MCP, OAuth or HTTP.
 
+pub mod boxed;
 pub mod clock;
 pub mod digest;
 pub mod fast_map;
@@ -16,6 +17,7 @@ pub mod random;
 pub mod sealing;
 pub mod secret;
 
+pub use boxed::pin_in_box;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use digest::Digest;
 pub use fast_map::{FastHash, FastMap};

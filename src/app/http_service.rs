@@ -20,6 +20,7 @@ use crate::{
     http::Guard,
     replicas::Replicas,
     resource::{self, Authorized, Gate},
+    support::pin_in_box,
 };
 
 /// The service of a gateway. Cheap to clone.
@@ -67,7 +68,7 @@ impl Service<Request> for HttpService {
 
     fn call(&mut self, request: Request) -> Self::Future {
         let routes = Arc::clone(&self.0);
-        Box::pin(async move { Ok(routes.answer(request).await) })
+        pin_in_box(|| async move { Ok(routes.answer(request).await) })
     }
 }
 

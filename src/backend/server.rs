@@ -148,7 +148,7 @@ impl ExternalBackend {
 
     /// Serves a call on its connection.
     fn serve_on(self: Arc<Self>, route: Route, mut slot: Option<SlotGuard>, call: Call) -> Reply {
-        Reply::new(async_stream::stream! {
+        Reply::of(|| async_stream::stream! {
             let Route { era, key, mut ready } = route;
             let Call { method, params, context } = call;
             let again = || Call { method: method.clone(), params: params.clone(), context: context.clone() };

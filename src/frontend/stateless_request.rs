@@ -26,6 +26,7 @@ use crate::{
         mirrored_params::Mirror,
     },
     model::Requester,
+    support::pin_in_box,
 };
 
 /// Messages of an answer, the response last. Dropping them cancels the request.
@@ -122,7 +123,7 @@ impl StatelessRequest<'_> {
             method => server.call(Call { method, params, context }),
         };
         let stop = Stop { revoked: Arc::clone(&self.sender.admission.lease.revoked), closed: requests.closed.clone() };
-        Ok(StatelessReply::Call(Box::pin(exchange.messages(reply, stop, permit))))
+        Ok(StatelessReply::Call(pin_in_box(|| exchange.messages(reply, stop, permit))))
     }
 
     /// The answer to `subscriptions/listen`.

@@ -137,7 +137,7 @@ impl BackendToolCall {
             self.call.context.mirror = self.at_hand().and_then(|list| self.mirrored_in(&list));
         }
         let mut reply = self.seen.entry.server.call(self.call.clone());
-        Reply::new(async_stream::stream! {
+        Reply::of(|| async_stream::stream! {
             let mut next = reply.next_event().await;
             if mismatches(next.as_ref()) && self.mirrors_anew().await {
                 reply = self.seen.entry.server.call(self.call.clone());

@@ -14,7 +14,7 @@ use super::{
     error::{Retry, Unavailable},
     json,
 };
-use crate::model::BackendId;
+use crate::{model::BackendId, support::pin_in_box};
 
 /// Maximum number of the client's progress notifications that wait for a slow server; further ones are dropped.
 const MAX_PROGRESS: usize = 16;
@@ -104,6 +104,11 @@ impl Reply {
     /// A reply that yields `events`. If they end without an outcome, the call fails.
     pub fn new(events: impl Stream<Item = Event> + Send + 'static) -> Self {
         Self(Box::pin(events))
+    }
+
+    /// The same as [`Self::new`], made in its place, for the events of every call.
+    pub fn of<S: Stream<Item = Event> + Send + 'static>(events: impl FnOnce() -> S) -> Self {
+        Self(pin_in_box(events))
     }
 
     /// A reply that is an outcome and nothing else.

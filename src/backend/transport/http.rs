@@ -22,7 +22,7 @@ pub(super) use target::{HttpTarget, configured_headers, identity_header};
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
+use futures_util::{FutureExt as _, future::BoxFuture};
 use http::Method as Verb;
 use tokio::time::timeout;
 
@@ -32,6 +32,7 @@ use crate::{
     backend::error::StartError,
     mcp::{Message, Revision, mirrored_params::Mirror},
     model::HttpSpec,
+    support::pin_in_box,
 };
 
 /// Maximum time of the last request of a session, its DELETE.
@@ -57,7 +58,7 @@ pub(crate) fn connect(
 
 impl Transport for HttpTransport {
     fn request(&self, request: Message, mirror: Option<Arc<Mirror>>) -> Exchange {
-        Exchange::Own(answer::answer(Arc::clone(&self.0), request, mirror).boxed())
+        Exchange::Own(pin_in_box(|| answer::answer(Arc::clone(&self.0), request, mirror)))
     }
 
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
