@@ -9,14 +9,12 @@
 //! | `listens` | levels and subscriptions of sessions, and of requests without one |
 //! | `tasks` | tasks of 2025-11-25 and those of the extension, for clients that have the others or none |
 //! | `deferred` | requests of servers that wait for a call to ride on |
-//! | `pass_through` | a reply that stays as it is up to the event that needs a decorator |
 //! | `window` | the time in which requests are collected, so that the client is asked once |
 
 mod collection_window;
 mod deferred;
 mod listens;
 mod pairs;
-mod pass_through;
 mod repeat;
 mod suspend;
 mod suspension_limits;

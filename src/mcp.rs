@@ -21,6 +21,7 @@ pub mod method;
 pub mod mirrored_params;
 pub(crate) mod monotonic_progress;
 pub mod observer;
+pub(crate) mod pass_through;
 pub mod payload;
 pub(crate) mod pending_request;
 pub mod profile;

@@ -165,6 +165,6 @@ pub(crate) async fn read(parts: &mut Parts, body: Body) -> Option<Inbound> {
     let found = params.find(&[At::Key("name")]);
     let name = found.string(params.json()).unwrap_or_default();
     let own = name.strip_prefix(TOOL_PREFIX).unwrap_or(&name);
-    let params = params.replaced(found, &quote(own)).into_params();
+    let params = params.replaced(&found, &quote(own)).into_params();
     Some(Inbound::Request { id, method, params })
 }

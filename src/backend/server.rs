@@ -148,62 +148,62 @@ impl ExternalBackend {
 
     /// Serves a call on its connection.
     fn serve_on(self: Arc<Self>, route: Route, mut slot: Option<SlotGuard>, call: Call) -> Reply {
-        Reply::of(|| async_stream::stream! {
-            let Route { era, key, mut ready } = route;
-            let Call { method, params, context } = call;
-            let again = || Call { method: method.clone(), params: params.clone(), context: context.clone() };
-            let mut retry = CallRetry::of(&self, &method);
-            loop {
-                let leased = match self.connection((era, &key), ready.take(), &context).await {
-                    Ok(leased) => leased,
-                    Err(error) => {
-                        for await event in Arc::clone(&self).reply_not_begun(error, again()) {
-                            yield event;
+        Reply::of(|| {
+            async_stream::stream! {
+                let Route { era, key, mut ready } = route;
+                let mut retry = CallRetry::of(&self, &call.method);
+                loop {
+                    let leased = match self.connection((era, &key), ready.take(), &call.context).await {
+                        Ok(leased) => leased,
+                        Err(error) => {
+                            for await event in Arc::clone(&self).reply_not_begun(error, call.clone()) {
+                                yield event;
+                            }
+                            return;
                         }
-                        return;
-                    }
-                };
-                let connection = &leased.connection;
-                if matches!(method, Method::Discover)
-                    && let Some(result) = self.discovered(connection).await
-                {
-                    yield Event::Done(Outcome::Complete(result));
-                    return;
-                }
-                if let Err(error) = connection.check(&method, &params, &context) {
-                    yield retry.refused(error);
-                    return;
-                }
-                if let Some(slot) = &mut slot {
-                    slot.begin();
-                }
-                let bridge = self.crossing.around_connection(&context.client, connection.tasks());
-                let events = if let Some(bridge) = bridge {
-                    Either::Left(call_through(connection, bridge, again(), self.spec.call_timeout))
-                } else {
-                    let call = OutboundCall::by(&context, &method, &params);
-                    Either::Right(connection.call(call, self.spec.call_timeout))
-                };
-                let mut events = pin!(events);
-                while let Some(event) = events.next().await {
-                    let Some(event) = retry.take(event) else { continue };
-                    // before the client gets the result, so that the next caller finds the slot free
-                    if let Event::Done(outcome) = &event
-                        && let Some(slot) = slot.take_if(|_| outcome.is_of_server() || connection.is_over())
+                    };
+                    let connection = &leased.connection;
+                    if matches!(call.method, Method::Discover)
+                        && let Some(result) = self.discovered(connection).await
                     {
-                        slot.answered();
-                    }
-                    yield connection.own_part(&method, event, &context.requester);
-                }
-                if retry.is_lost() && !connection.is_over() {
-                    self.refresh_server_info(connection).await;
-                }
-                match retry.next() {
-                    AttemptOutcome::Again => {}
-                    AttemptOutcome::Over => return,
-                    AttemptOutcome::GivenUp(event) => {
-                        yield event;
+                        yield Event::Done(Outcome::Complete(result));
                         return;
+                    }
+                    if let Err(error) = connection.check(&call.method, &call.params, &call.context) {
+                        yield retry.refused(error);
+                        return;
+                    }
+                    if let Some(slot) = &mut slot {
+                        slot.begin();
+                    }
+                    let bridge = self.crossing.around_connection(&call.context.client, connection.tasks());
+                    let events = if let Some(bridge) = bridge {
+                        Either::Left(call_through(connection, bridge, call.clone(), self.spec.call_timeout))
+                    } else {
+                        let outbound = OutboundCall::by(&call.context, &call.method, &call.params);
+                        Either::Right(connection.call(outbound, self.spec.call_timeout))
+                    };
+                    let mut events = pin!(events);
+                    while let Some(event) = events.next().await {
+                        let Some(event) = retry.take(event) else { continue };
+                        // before the client gets the result, so that the next caller finds the slot free
+                        if let Event::Done(outcome) = &event
+                            && let Some(slot) = slot.take_if(|_| outcome.is_of_server() || connection.is_over())
+                        {
+                            slot.answered();
+                        }
+                        yield connection.own_part(&call.method, event, &call.context.requester);
+                    }
+                    if retry.is_lost() && !connection.is_over() {
+                        self.refresh_server_info(connection).await;
+                    }
+                    match retry.next() {
+                        AttemptOutcome::Again => {}
+                        AttemptOutcome::Over => return,
+                        AttemptOutcome::GivenUp(event) => {
+                            yield event;
+                            return;
+                        }
                     }
                 }
             }

@@ -13,13 +13,13 @@ use futures_util::{
 use tokio::{task::yield_now, time::sleep};
 
 use self::round::{Round, RoundQuestion};
-use super::pass_through::{self, Takeover};
 use crate::mcp::{
     AnswerReceiver, Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server,
     client_translator::ClientTranslator,
     json::{Object, quote},
     meta,
     monotonic_progress::MonotonicProgress,
+    pass_through::{self, Takeover},
     translate::tool_error,
 };
 

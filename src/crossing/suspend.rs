@@ -29,11 +29,10 @@ use self::{
 };
 use super::{
     deferred::{Deferred, Respondent},
-    pass_through,
     suspension_limits::SuspensionLimits,
 };
 use crate::{
-    mcp::{Call, Event, Payload, Reply, Server, json::Object, meta},
+    mcp::{Call, Event, Payload, Reply, Server, json::Object, meta, pass_through},
     model::{ReplicaNumber, Target},
     support::{Clock, Random, SealingKey},
 };

@@ -8,15 +8,16 @@ use memchr::memmem::Finder;
 use serde_json::Value;
 
 use super::{
-    backends::{Backends, NameView, VisibleBackend},
+    backends::VisibleBackend,
     catalog::{List, ListKind},
-    names,
 };
 use crate::{
     mcp::{
-        Call, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Revision, json, mirrored_params::Mirror,
+        Call, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Revision, json,
+        mirrored_params::Mirror,
+        pass_through::{self, Takeover},
     },
-    model::{BackendId, Target},
+    model::BackendId,
 };
 
 static STRUCTURED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
@@ -27,6 +28,17 @@ struct BackendToolCall {
     call: Call,
     /// The tool's own name.
     name: String,
+    /// Whether the server may still turn out not to have run it.
+    stage: ToolCallStage,
+}
+
+/// What is known of a call that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ToolCallStage {
+    /// It was sent, and nothing has come.
+    Sent,
+    /// The server has begun with it, or it was sent again.
+    Begun,
 }
 
 /// Calls the backend. A [plain](VisibleBackend::plain_server) one is called without this.
@@ -37,71 +49,60 @@ pub(crate) fn call(seen: &VisibleBackend, call: Call) -> Reply {
     if call.method == Method::ToolsCall
         && let Some(name) = call.params.string("name")
     {
-        return BackendToolCall { seen: seen.clone(), call, name }.reply();
+        return BackendToolCall { seen: seen.clone(), call, name, stage: ToolCallStage::Sent }.reply();
     }
     let backend = seen.entry.id.clone();
     seen.entry.server.call(call).map(move |event| hide_envelope_fault(&backend, event))
 }
 
-/// A tool that a client calls, by the name that the client is shown.
-pub(crate) struct CalledTool {
+/// A tool that a client calls and of whose parameters it mirrors some, by the name that the client is shown.
+pub(crate) struct MirroredTool {
     seen: VisibleBackend,
     shown: String,
     /// The tool's own name, unless it was shortened.
     own: String,
+    mirror: Arc<Mirror>,
 }
 
-// === impl CalledTool ===
+// === impl MirroredTool ===
 
-impl CalledTool {
-    /// The tool that `call` names; `None` if it names none of a backend that the caller can see, or if no tool of that
-    /// backend mirrors anything.
-    pub(crate) fn of(backends: &Backends, target: &Target, call: &Call) -> Option<Self> {
-        let shown = json::unquoted(call.params.member("name")?)?;
-        let caller = &call.context.caller;
-        let (seen, own) = match backends.view(target) {
-            NameView::Own => (backends.one_at(target, caller)?, &*shown),
-            NameView::Merged => {
-                let (backend, own) = names::split_name(&shown)?;
-                (backends.visible(target, caller, backend)?, own)
-            }
-        };
-        if !seen.entry.catalog.may_mirror_params() {
-            return None;
-        }
-        let own = own.to_owned();
-        Some(Self { seen, own, shown: shown.into_owned() })
+impl MirroredTool {
+    /// The tool of `seen` that a client calls by the name `shown`, and what the client's transport mirrored of the call;
+    /// `None` if it mirrors nothing, or if no tool of that backend is mirrored.
+    pub(crate) fn of(seen: &VisibleBackend, (shown, own): (&str, &str), mirror: Option<Arc<Mirror>>) -> Option<Self> {
+        let mirror = mirror.filter(|_| seen.entry.catalog.may_mirror_params())?;
+        Some(Self { seen: seen.clone(), shown: shown.to_owned(), own: own.to_owned(), mirror })
     }
 
-    /// Checks the call against its `mirror` by the cached list; `None` if there is none. The server decides about an
-    /// unlisted tool.
+    /// Checks that the call is what the client mirrored of it, by the cached list; `None` if there is none. The server
+    /// decides about an unlisted tool.
     ///
     /// # Errors
     ///
     /// `-32020` if they differ.
-    pub(crate) fn check_at_hand(&self, call: &Call, mirror: &Mirror) -> Option<Result<(), ErrorObject>> {
+    pub(crate) fn check_at_hand(&self, call: &Call) -> Option<Result<(), ErrorObject>> {
         let list = self.seen.entry.catalog.list(&call.context, ListKind::Tools).at_hand()?;
-        Some(self.check_by(&list, call, mirror))
+        Some(self.check_by(&list, call))
     }
 
-    /// Checks the call against its `mirror`, by a list that is waited for.
+    /// The same by a list that is waited for. Without one the server decides.
     ///
     /// # Errors
     ///
     /// `-32020` if they differ.
-    pub(crate) async fn check(&self, call: &Call, mirror: &Mirror) -> Result<(), ErrorObject> {
+    pub(crate) async fn check(&self, call: &Call) -> Result<(), ErrorObject> {
         match self.seen.entry.catalog.list(&call.context, ListKind::Tools).wait().await {
-            Ok(list) => self.check_by(&list, call, mirror),
+            Ok(list) => self.check_by(&list, call),
             Err(_) => Ok(()),
         }
     }
 
-    fn check_by(&self, list: &List, call: &Call, mirror: &Mirror) -> Result<(), ErrorObject> {
+    fn check_by(&self, list: &List, call: &Call) -> Result<(), ErrorObject> {
         let name = list.unshorten(&self.shown).unwrap_or(&self.own);
         match list.mirrored(name) {
             // the refusal of the call itself tells nothing of it
             Some(_) if !self.seen.allows_tool(name) => Ok(()),
-            Some(mirrored) => mirrored.check(&arguments(&call.params), mirror),
+            Some(mirrored) => mirrored.check(&arguments(&call.params), &self.mirror),
             None => Ok(()),
         }
     }
@@ -115,18 +116,16 @@ fn arguments(params: &Payload) -> Value {
 fn hide_envelope_fault(backend: &BackendId, event: Event) -> Event {
     match event {
         Event::Done(Outcome::Failed(error)) if error.is_envelope_fault() => {
-            tracing::warn!(%backend, %error, "a server refused what is around a call, and not the call");
-            metrics::counter!("lockkeeper_gateway_leg_faults_total", "backend" => backend.to_string()).increment(1);
-            Event::Done(Outcome::Failed(error.hidden().naming_backend(backend)))
+            Event::Done(Outcome::Failed(hidden(backend, error)))
         }
         event => event,
     }
 }
 
-/// True if the server reports that the headers do not match the call. It has not run then.
-fn mismatches(event: Option<&Event>) -> bool {
-    let Some(Event::Done(Outcome::Failed(error))) = event else { return false };
-    error.is_envelope_fault() && error.code() == ErrorObject::HEADER_MISMATCH
+fn hidden(backend: &BackendId, error: ErrorObject) -> ErrorObject {
+    tracing::warn!(%backend, %error, "a server refused what is around a call, and not the call");
+    metrics::counter!("lockkeeper_gateway_leg_faults_total", "backend" => backend.to_string()).increment(1);
+    error.hidden().naming_backend(backend)
 }
 
 // === impl BackendToolCall ===
@@ -136,18 +135,17 @@ impl BackendToolCall {
         if self.seen.entry.catalog.may_mirror_params() {
             self.call.context.mirror = self.at_hand().and_then(|list| self.mirrored_in(&list));
         }
-        let mut reply = self.seen.entry.server.call(self.call.clone());
-        Reply::of(|| async_stream::stream! {
-            let mut next = reply.next_event().await;
-            if mismatches(next.as_ref()) && self.mirrors_anew().await {
-                reply = self.seen.entry.server.call(self.call.clone());
-                next = reply.next_event().await;
-            }
-            while let Some(event) = next {
-                yield self.marked(hide_envelope_fault(&self.seen.entry.id, event)).await;
-                next = reply.next_event().await;
-            }
-        })
+        let reply = self.seen.entry.server.call(self.call.clone());
+        pass_through::until(reply, self)
+    }
+
+    /// The call once more if its tool has changed; else the error, as the gateway's.
+    async fn sent_again(mut self, error: ErrorObject) -> Reply {
+        if !self.mirrors_anew().await {
+            return Reply::failed(hidden(&self.seen.entry.id, error));
+        }
+        let reply = self.seen.entry.server.call(self.call.clone());
+        pass_through::until(reply, Self { stage: ToolCallStage::Begun, ..self })
     }
 
     /// The parameters of this call to mirror, as far as the list shows.
@@ -168,13 +166,8 @@ impl BackendToolCall {
 
     /// Marks a result of a tool whose output schema is wrapped for this client, so that the result is wrapped too
     /// (`translation` 3.3, STA).
-    async fn marked(&self, event: Event) -> Event {
-        match event {
-            Event::Done(Outcome::Complete(result)) if self.may_be_wrapped(&result) && self.is_wrapped().await => {
-                Event::Done(Outcome::Complete(result.of_wrapped_output()))
-            }
-            event => event,
-        }
+    async fn marked(self, result: Payload) -> Reply {
+        Reply::complete(if self.is_wrapped().await { result.of_wrapped_output() } else { result })
     }
 
     /// True if the mark would mean anything.
@@ -196,5 +189,32 @@ impl BackendToolCall {
     /// The tools as this client sees them, if they are cached.
     fn at_hand(&self) -> Option<Arc<List>> {
         self.seen.entry.catalog.list(&self.call.context, ListKind::Tools).at_hand()
+    }
+}
+
+impl Takeover for BackendToolCall {
+    fn takes_over_at(&mut self, event: &Event) -> bool {
+        match event {
+            Event::Done(Outcome::Complete(result)) => self.may_be_wrapped(result),
+            Event::Done(Outcome::Failed(error)) => error.is_envelope_fault(),
+            Event::Done(Outcome::InputRequired(_)) | Event::Notified(_) | Event::Asked(_) => {
+                self.stage = ToolCallStage::Begun;
+                false
+            }
+        }
+    }
+
+    fn take_over(self, event: Event, rest: Reply) -> Reply {
+        match event {
+            Event::Done(Outcome::Complete(result)) => Reply::later(self.marked(result)),
+            // the server reports that it has not run it
+            Event::Done(Outcome::Failed(error))
+                if self.stage == ToolCallStage::Sent && error.code() == ErrorObject::HEADER_MISMATCH =>
+            {
+                Reply::later(self.sent_again(error))
+            }
+            Event::Done(Outcome::Failed(error)) => Reply::failed(hidden(&self.seen.entry.id, error)),
+            Event::Done(Outcome::InputRequired(_)) | Event::Notified(_) | Event::Asked(_) => rest,
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    backend_call::{self, CalledTool},
+    backend_call::{self, MirroredTool},
     backends::{Backends, NameView, VisibleBackend},
     catalog::ListKind,
     discover, fanout, listen, lists, paths, route,
@@ -28,50 +28,32 @@ impl Server for EndpointServer {
         }
         // from here on it is what is to be mirrored toward the server
         let mirror = call.context.mirror.take();
-        if let (Method::ToolsCall, Some(mirror)) = (&call.method, mirror) {
-            let tool = CalledTool::of(&self.shared.backends.load(), &self.target, &call);
-            if let Some(tool) = tool {
-                return self.mirrored(tool, call, mirror);
-            }
-        }
-        dispatch(&self.shared, &self.target, call)
+        dispatch(&self.shared, &self.target, call, mirror)
     }
 }
 
-impl EndpointServer {
-    /// Calls a tool if the call is what the client mirrored of it.
-    fn mirrored(&self, tool: CalledTool, call: Call, mirror: Arc<Mirror>) -> Reply {
-        match tool.check_at_hand(&call, &mirror) {
-            Some(Ok(())) => dispatch(&self.shared, &self.target, call),
-            Some(Err(error)) => Reply::failed(error),
-            None => {
-                let (shared, target) = (Arc::clone(&self.shared), self.target.clone());
-                Reply::later(async move {
-                    match tool.check(&call, &mirror).await {
-                        Ok(()) => dispatch(&shared, &target, call),
-                        Err(error) => Reply::failed(error),
-                    }
-                })
-            }
-        }
-    }
-}
-
-fn dispatch(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
+/// Serves a call of which the client mirrored this.
+fn dispatch(shared: &Arc<GatewayState>, target: &Target, call: Call, mirror: Option<Arc<Mirror>>) -> Reply {
     let backends = shared.backends.load();
     match backends.view(target) {
-        NameView::Merged => merged(shared, (target, &backends), call),
+        NameView::Merged => merged(shared, (target, &backends), call, mirror),
         NameView::Own => match backends.one_at(target, &call.context.caller) {
+            Some(one) if call.method == Method::ToolsCall => own_tool((shared, target), &one, call, mirror),
             Some(one) => own(shared, target, one, call),
             None => absent(&call),
         },
     }
 }
 
-fn merged(shared: &Arc<GatewayState>, (target, backends): (&Target, &Backends), call: Call) -> Reply {
+fn merged(
+    shared: &Arc<GatewayState>,
+    (target, backends): (&Target, &Backends),
+    call: Call,
+    mirror: Option<Arc<Mirror>>,
+) -> Reply {
     match &call.method {
-        Method::ToolsCall => route::by_name((target, backends), ListKind::Tools, paths::NAME, call),
-        Method::PromptsGet => route::by_name((target, backends), ListKind::Prompts, paths::NAME, call),
+        Method::ToolsCall => route::by_name((shared, target), ListKind::Tools, paths::NAME, (call, mirror)),
+        Method::PromptsGet => route::by_name((shared, target), ListKind::Prompts, paths::NAME, (call, None)),
         Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
             route::by_uri(shared, target, paths::RESOURCE_URI, call)
         }
@@ -111,22 +93,51 @@ fn own(shared: &Arc<GatewayState>, target: &Target, one: VisibleBackend, call: C
         Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
         Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
         Method::SetLevel => fanout::set_level(shared, vec![one], call),
-        Method::ToolsCall if one.offers_all_tools() => send(&one, call),
-        Method::ToolsCall => {
-            let found = call.params.find(paths::NAME);
-            let name = found.string(call.params.json()).unwrap_or_default();
-            if !one.offers_tool(&call.context, &name) {
-                return Reply::failed(route::unknown(ListKind::Tools, &name));
-            }
-            // a repeated member must not be read otherwise than it was checked
-            let params = call.params.replaced(found, &json::quote(&name));
-            send(&one, Call { params, ..call })
-        }
         method => match ListKind::listed_by(method) {
             Some(kind) => own_list(shared, one, kind, call),
             None => send(&one, call),
         },
     }
+}
+
+fn own_tool(
+    (shared, target): (&Arc<GatewayState>, &Target),
+    one: &VisibleBackend,
+    call: Call,
+    mirror: Option<Arc<Mirror>>,
+) -> Reply {
+    let shown = if one.entry.catalog.may_mirror_params() { call.params.string("name") } else { None };
+    let Some(tool) = shown.and_then(|name| MirroredTool::of(one, (&name, &name), mirror)) else {
+        return call_own_tool(one, call);
+    };
+    match tool.check_at_hand(&call) {
+        Some(Ok(())) => call_own_tool(one, call),
+        Some(Err(error)) => Reply::failed(error),
+        None => {
+            let (shared, target) = (Arc::clone(shared), target.clone());
+            Reply::later(async move {
+                match tool.check(&call).await {
+                    // looked for again: the backends may have changed meanwhile
+                    Ok(()) => dispatch(&shared, &target, call, None),
+                    Err(error) => Reply::failed(error),
+                }
+            })
+        }
+    }
+}
+
+fn call_own_tool(one: &VisibleBackend, call: Call) -> Reply {
+    if one.offers_all_tools() {
+        return send(one, call);
+    }
+    let found = call.params.find(paths::NAME);
+    let name = found.string(call.params.json()).unwrap_or_default();
+    if !one.offers_tool(&call.context, &name) {
+        return Reply::failed(route::unknown(ListKind::Tools, &name));
+    }
+    // a repeated member must not be read otherwise than it was checked
+    let params = call.params.replaced(&found, &json::quote(&name));
+    send(one, Call { params, ..call })
 }
 
 fn send(one: &VisibleBackend, call: Call) -> Reply {

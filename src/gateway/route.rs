@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json as data;
 
 use super::{
-    backend_call,
-    backends::{Backends, VisibleBackend},
+    backend_call::{self, MirroredTool},
+    backends::VisibleBackend,
     catalog::ListKind,
     names::{self, UriOwner},
     paths,
@@ -17,6 +17,7 @@ use crate::{
     mcp::{
         Call, Context, ErrorObject, Reply, Revision,
         json::{self, At, Found, Object},
+        mirrored_params::Mirror,
     },
     model::Target,
 };
@@ -27,24 +28,39 @@ struct AddressedCall {
     found: Found,
 }
 
-/// `tools/call` and `prompts/get`, and completions of a prompt's arguments.
-pub(crate) fn by_name((target, backends): (&Target, &Backends), kind: ListKind, place: &[At], call: Call) -> Reply {
+/// `tools/call` and `prompts/get`, and completions of a prompt's arguments. What the client mirrored of a tool's call is
+/// checked first.
+pub(crate) fn by_name(
+    (shared, target): (&Arc<GatewayState>, &Target),
+    kind: ListKind,
+    place: &'static [At],
+    (call, mirror): (Call, Option<Arc<Mirror>>),
+) -> Reply {
     let found = call.params.find(place);
     let Some(shown) = found.string(call.params.json()) else { return Reply::failed(missing("name")) };
+    let backends = shared.backends.load();
     let Some((seen, rest)) = names::split_name(&shown)
         .and_then(|(backend, rest)| Some((backends.visible(target, &call.context.caller, backend)?, rest)))
     else {
         return Reply::failed(unknown(kind, &shown));
     };
-    let addressed = AddressedCall { call, found };
-    if names::may_be_short(rest) {
-        let rest = rest.to_owned();
-        return Reply::later(async move {
-            let name = long(&seen, kind, &addressed.call.context, &shown).await.unwrap_or(rest);
-            addressed.send_named(&seen, kind, &shown, &name)
-        });
+    if let Some(tool) = MirroredTool::of(&seen, (&shown, rest), mirror) {
+        match tool.check_at_hand(&call) {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return Reply::failed(error),
+            None => {
+                let (shared, target) = (Arc::clone(shared), target.clone());
+                return Reply::later(async move {
+                    match tool.check(&call).await {
+                        // looked for again: the backends may have changed meanwhile
+                        Ok(()) => by_name((&shared, &target), kind, place, (call, None)),
+                        Err(error) => Reply::failed(error),
+                    }
+                });
+            }
+        }
     }
-    addressed.send_named(&seen, kind, &shown, rest)
+    AddressedCall { call, found }.send_by_name(seen, kind, (&shown, rest))
 }
 
 /// The full name of a shortened `shown`. Waits for the backend's list only if the cached one does not have it.
@@ -91,7 +107,7 @@ pub(crate) fn completion(shared: &Arc<GatewayState>, target: &Target, call: Call
     let reference = call.params.member("ref").map(str::to_owned);
     let kind = reference.and_then(|text| Object::parse(text.as_bytes())?.string("type"));
     match kind.as_deref() {
-        Some("ref/prompt") => by_name((target, &shared.backends.load()), ListKind::Prompts, paths::REF_NAME, call),
+        Some("ref/prompt") => by_name((shared, target), ListKind::Prompts, paths::REF_NAME, (call, None)),
         Some("ref/resource") => by_uri(shared, target, paths::REF_URI, call),
         _ => Reply::failed(ErrorObject::invalid_params("`ref.type` must be `ref/prompt` or `ref/resource`")),
     }
@@ -131,6 +147,18 @@ fn missing(key: &str) -> ErrorObject {
 // === impl AddressedCall ===
 
 impl AddressedCall {
+    /// Sends a call of the tool or prompt that is `shown` by a name whose part without the backend is `rest`.
+    fn send_by_name(self, seen: VisibleBackend, kind: ListKind, (shown, rest): (&str, &str)) -> Reply {
+        if !names::may_be_short(rest) {
+            return self.send_named(&seen, kind, shown, rest);
+        }
+        let (shown, rest) = (shown.to_owned(), rest.to_owned());
+        Reply::later(async move {
+            let name = long(&seen, kind, &self.call.context, &shown).await.unwrap_or(rest);
+            self.send_named(&seen, kind, &shown, &name)
+        })
+    }
+
     fn send_named(self, seen: &VisibleBackend, kind: ListKind, shown: &str, name: &str) -> Reply {
         if matches!(kind, ListKind::Tools) && !seen.offers_tool(&self.call.context, name) {
             return Reply::failed(unknown(kind, shown));
@@ -144,7 +172,7 @@ impl AddressedCall {
         let Self { call, found } = self;
         let rewriter = seen.rewriter();
         let method = call.method.clone();
-        let params = call.params.replaced(found, &json::quote(original));
+        let params = call.params.replaced(&found, &json::quote(original));
         tracing::debug!(backend = %seen.entry.id, %method, user = %call.context.caller.user, "call");
         let call = Call { params, ..call };
         let reply = match seen.plain_server() {

@@ -104,7 +104,7 @@ impl ToolView {
         let Some(own) = self.rules.own(&shown).filter(|own| self.rules.offers(own)) else {
             return Reply::failed(unknown(&shown));
         };
-        let params = call.params.replaced(found, &json::quote(&own));
+        let params = call.params.replaced(&found, &json::quote(&own));
         let params = self.with_arguments(&own, params);
         let call = Call { params, ..call };
         if self.rules.writing == WritingTools::Offered {

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     fn found(method: &Method, params: &str) -> Option<String> {
-        let params = IndexedJson::new(params.to_owned().into());
+        let params = IndexedJson::from(params.to_owned());
         ambiguity(method, &params).map(|ambiguity| ambiguity.to_string())
     }
 

@@ -7,16 +7,17 @@ use std::{
 };
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use super::json::{self, At, Found, index::MemberIndex, scan::Members};
 
 /// The name of the `_meta` member.
 pub const META: &str = "_meta";
 
-/// A JSON text, or none. Cheap to clone; its members are looked for once, when the first of them is asked for.
+/// A JSON text, or none; known to be UTF-8, which is looked at once. Cheap to clone; its members are looked for once, when the first of them is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct IndexedJson {
-    text: Bytes,
+    text: ByteString,
     /// `None` in it if the members are too many.
     index: OnceLock<Option<Arc<MemberIndex>>>,
 }
@@ -25,20 +26,20 @@ pub struct IndexedJson {
 
 impl IndexedJson {
     /// A text that is not read yet: one JSON value, or empty.
-    pub const fn new(text: Bytes) -> Self {
+    pub const fn new(text: ByteString) -> Self {
         Self { text, index: OnceLock::new() }
     }
 
     /// The text.
     pub fn into_text(self) -> Bytes {
-        self.text
+        self.text.into_bytes()
     }
 
     /// The text of the member `key`, the last one if the name is repeated.
     pub fn member(&self, key: &str) -> Option<&str> {
         match self.index() {
             Some(index) => index.get(&self.text, key),
-            None => json::member(&self.text, key),
+            None => json::member_of(&self.text, key),
         }
     }
 
@@ -46,7 +47,7 @@ impl IndexedJson {
     pub fn peek(&self, key: &str) -> Option<&str> {
         match self.index.get() {
             Some(Some(index)) => index.get(&self.text, key),
-            _ => json::member(&self.text, key),
+            _ => json::member_of(&self.text, key),
         }
     }
 
@@ -54,21 +55,21 @@ impl IndexedJson {
     pub fn meta_member(&self, key: &str) -> Option<&str> {
         match self.index() {
             Some(index) => index.get_inner(&self.text, key),
-            None => json::member(json::member(&self.text, META)?.as_bytes(), key),
+            None => json::member_of(json::member_of(&self.text, META)?, key),
         }
     }
 
     /// The members in order: each name as it is written, with its quotes, and the text of its value.
     pub(super) fn members(&self) -> impl Iterator<Item = (&str, &str)> {
-        let (text, index) = (self.as_str(), self.index());
+        let (text, index) = (&*self.text, self.index());
         let scanned = if index.is_none() { Some(Members::of(text)) } else { None };
         index.map(|index| index.iter(text)).into_iter().flatten().chain(scanned.into_iter().flatten())
     }
 
     /// The same of `_meta`.
-    pub(super) fn meta_members(&self) -> impl Iterator<Item = (&str, &str)> {
-        let (text, index) = (self.as_str(), self.index());
-        let meta = if index.is_none() { json::member(&self.text, META) } else { None };
+    pub fn meta_members(&self) -> impl Iterator<Item = (&str, &str)> {
+        let (text, index) = (&*self.text, self.index());
+        let meta = if index.is_none() { json::member_of(text, META) } else { None };
         let scanned = meta.map(Members::of).into_iter().flatten();
         index.map(|index| index.iter_inner(text)).into_iter().flatten().chain(scanned)
     }
@@ -77,21 +78,17 @@ impl IndexedJson {
     pub fn find(&self, path: &[At]) -> Found {
         match (path, self.index()) {
             ([At::Key(key)], Some(index)) => index.find(&self.text, key),
-            _ => Found::at(&self.text, path),
+            _ => Found::at(self.text.as_bytes(), path),
         }
     }
 
     /// The text with the JSON text `value` in the place of each value that was found in it.
     #[must_use]
-    pub fn replaced(self, found: Found, value: &str) -> Self {
+    pub fn replaced(self, found: &Found, value: &str) -> Self {
         let index = self.index.into_inner().flatten().zip(found.only());
         let index = index.and_then(|(index, place)| Arc::unwrap_or_clone(index).after_edit(place, value.len()));
         let index = index.map_or_else(OnceLock::new, |index| OnceLock::from(Some(Arc::new(index))));
-        Self { text: found.replace(&self.text, value), index }
-    }
-
-    fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.text).unwrap_or_default()
+        Self { text: found.replace(&self.text, value).into(), index }
     }
 
     fn index(&self) -> Option<&MemberIndex> {
@@ -99,8 +96,15 @@ impl IndexedJson {
     }
 }
 
+/// Bytes that are no UTF-8 are no JSON: none.
 impl From<Bytes> for IndexedJson {
     fn from(text: Bytes) -> Self {
+        Self::new(text.try_into().unwrap_or_default())
+    }
+}
+
+impl From<ByteString> for IndexedJson {
+    fn from(text: ByteString) -> Self {
         Self::new(text)
     }
 }
@@ -116,7 +120,7 @@ impl Deref for IndexedJson {
     type Target = Bytes;
 
     fn deref(&self) -> &Bytes {
-        &self.text
+        self.text.as_bytes()
     }
 }
 
@@ -148,10 +152,10 @@ mod tests {
 
     #[test]
     fn a_replaced_member_is_found_at_its_new_place() {
-        let json = IndexedJson::new(Bytes::from_static(br#"{"name":"demo__add","_meta":{"b":2}}"#));
+        let json = IndexedJson::new(ByteString::from_static(r#"{"name":"demo__add","_meta":{"b":2}}"#));
         let found = json.find(&[At::Key("name")]);
         let other = json.clone();
-        let edited = json.replaced(found, "\"add\"");
+        let edited = json.replaced(&found, "\"add\"");
         assert_eq!((edited.member("name"), edited.meta_member("b")), (Some("\"add\""), Some("2")));
         assert_eq!(other.member("name"), Some("\"demo__add\""));
     }

@@ -225,15 +225,16 @@ impl Found {
     }
 
     /// The text with the JSON text `value` in the place of each. `text` is the one that was looked at.
-    pub fn replace(self, text: &Bytes, value: &str) -> Bytes {
-        if let [range] = &*self.0 {
-            let mut edited = BytesMut::with_capacity(text.len() - range.len() + value.len());
-            edited.put_slice(&text[..range.start]);
-            edited.put_slice(value.as_bytes());
-            edited.put_slice(&text[range.end..]);
-            return edited.freeze();
+    pub fn replace(&self, text: &str, value: &str) -> String {
+        let mut edited = String::with_capacity(text.len() + self.0.len() * value.len());
+        let mut kept = 0;
+        for range in &self.0 {
+            edited.push_str(text.get(kept..range.start).unwrap_or_default());
+            edited.push_str(value);
+            kept = range.end;
         }
-        Edits(self.0.into_iter().map(|range| (range, value.as_bytes().to_vec())).collect()).apply(text)
+        edited.push_str(text.get(kept..).unwrap_or_default());
+        edited
     }
 }
 
@@ -287,7 +288,11 @@ pub fn without_member(text: &Bytes, key: &str) -> Bytes {
 /// The text of the member `key` of the object that `text` is, the last one if the name is repeated, as JavaScript reads it.
 /// `text` must be valid JSON. Allocates nothing.
 pub fn member<'a>(text: &'a [u8], key: &str) -> Option<&'a str> {
-    let text = std::str::from_utf8(text).ok()?;
+    member_of(std::str::from_utf8(text).ok()?, key)
+}
+
+/// The same of a text that is known to be one.
+pub(crate) fn member_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     Members::of(text).filter(|(name, _)| is_named(name, key)).last().map(|(_, value)| value)
 }
 
@@ -433,7 +438,7 @@ mod tests {
         let text = Bytes::from_static(ODD.as_bytes());
         let found = Found::at(&text, &[At::Key("name")]);
         assert_eq!((found.len(), found.string(&text).as_deref()), (2, Some("y")));
-        assert_eq!(found.replace(&text, "\"new\""), with_member(&text, "name", "\"new\""));
+        assert_eq!(found.replace(ODD, "\"new\""), with_member(&text, "name", "\"new\""));
         assert!(Found::at(&text, &[At::Key("no")]).is_empty());
         assert_eq!(Found::at(&text, &[At::Key("a")]).string(&text), None);
     }
@@ -458,7 +463,8 @@ mod tests {
                 };
                 let expected = write(&members.iter().map(set).collect::<Vec<_>>());
                 prop_assert_eq!(with_member(&text, "k", "[7]"), &expected);
-                prop_assert_eq!(Found::at(&text, &[At::Key("k")]).replace(&text, "[7]"), expected);
+                let whole = std::str::from_utf8(&text).unwrap();
+                prop_assert_eq!(Found::at(&text, &[At::Key("k")]).replace(whole, "[7]"), expected);
             }
         }
     }

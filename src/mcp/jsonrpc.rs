@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use bytestring::ByteString;
 use serde_json::value::RawValue;
 
 use super::{
@@ -130,15 +131,15 @@ struct Envelope<'a> {
 impl Message {
     /// Reads one message, as slices of `text`.
     pub fn parse(text: &Bytes) -> Result<Self, Malformed> {
-        let checked = std::str::from_utf8(text).map_err(|_| Malformed::NotJson)?;
+        let text = ByteString::try_from(text.clone()).map_err(|_| Malformed::NotJson)?;
         let mut envelope = Envelope::default();
-        if !check(checked, |name, value| envelope.take(name, value)) {
+        if !check(&text, |name, value| envelope.take(name, value)) {
             return Err(Malformed::NotJson);
         }
-        if !json::is_object(checked) {
+        if !json::is_object(&text) {
             return Err(malformed("it is no JSON object of a message's form"));
         }
-        envelope.into_message(text)
+        envelope.into_message(&text)
     }
 
     /// Writes the message.
@@ -232,8 +233,8 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    fn into_message(self, text: &Bytes) -> Result<Message, Malformed> {
-        let slice = |value: &str| text.slice_ref(value.as_bytes());
+    fn into_message(self, text: &ByteString) -> Result<Message, Malformed> {
+        let slice = |value: &str| text.as_bytes().slice_ref(value.as_bytes());
         let [jsonrpc, given_id, method, params, result, error] = self.members;
         let id = given_id.filter(|_| self.repeated != Some("id")).and_then(|text| RequestId::read(&slice(text)));
         let refuse =
@@ -248,11 +249,11 @@ impl<'a> Envelope<'a> {
         if jsonrpc.is_none_or(|version| version != "\"2.0\"") {
             return refuse("`jsonrpc` is not \"2.0\"");
         }
-        let params = params.map(slice).unwrap_or_default();
+        let params = params.map(|params| text.slice_ref(params)).unwrap_or_default();
         match (method, result, error) {
             (Some(method), None, None) => {
                 let Some(method) = json::unquoted(method) else { return refuse("`method` is no string") };
-                if !params.is_empty() && params[0] != b'{' {
+                if !params.is_empty() && !params.starts_with('{') {
                     return refuse("`params` is no object");
                 }
                 let (method, params) = (Method::parse(&method), params.into());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -85,12 +86,12 @@ impl Payload {
 
     /// The absent payload: a message without `params`.
     pub const fn absent(revision: Revision) -> Self {
-        Self::new_static(revision, b"")
+        Self::new_static(revision, "")
     }
 
     /// The empty object: what an `EmptyResult` is in the legacy versions.
     pub const fn empty(revision: Revision) -> Self {
-        Self::new_static(revision, b"{}")
+        Self::new_static(revision, "{}")
     }
 
     /// Writes a value of the gateway's own making.
@@ -98,8 +99,8 @@ impl Payload {
         Self::new(revision, serde_json::to_vec(value).unwrap_or_default().into())
     }
 
-    const fn new_static(revision: Revision, json: &'static [u8]) -> Self {
-        Self::of_params(revision, IndexedJson::new(Bytes::from_static(json)))
+    const fn new_static(revision: Revision, json: &'static str) -> Self {
+        Self::of_params(revision, IndexedJson::new(ByteString::from_static(json)))
     }
 
     /// The JSON text; empty if absent.
@@ -172,7 +173,7 @@ impl Payload {
 
     /// The same payload with the JSON text `value` in the place of each value that was found in it.
     #[must_use]
-    pub fn replaced(self, found: Found, value: &str) -> Self {
+    pub fn replaced(self, found: &Found, value: &str) -> Self {
         Self { json: self.json.replaced(found, value), ..self }
     }
 

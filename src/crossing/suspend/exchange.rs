@@ -16,13 +16,13 @@ use crate::{
     crossing::{
         collection_window::Window,
         deferred::{Deferred, Respondent, refuse},
-        pass_through::Takeover,
     },
     mcp::{
         Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, ServerRequest,
         client_translator::ClientTranslator,
         declared::can_be_asked,
         json::{At, quote},
+        pass_through::Takeover,
         pending_request::PendingRequest,
         translate::Profile,
     },

@@ -21,9 +21,9 @@ use super::{
     session_tasks::CACHED,
     shared_tasks::SharedTasks,
 };
-use crate::crossing::pass_through::{self, Takeover};
 use crate::mcp::{
     Call, Context, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Server, json,
+    pass_through::{self, Takeover},
     task::{self, DetailedTask, TaskStatus, demands_tasks},
 };
 

@@ -40,8 +40,7 @@ struct MemberPlace {
 impl MemberIndex {
     /// Reads the places of the members of `text`, which must be valid JSON, and of those of its member `inner`; `None` if
     /// they are too many for an index.
-    pub fn of(text: &[u8], inner: &str) -> Option<Self> {
-        let text = std::str::from_utf8(text).ok()?;
+    pub fn of(text: &str, inner: &str) -> Option<Self> {
         let mut index = Self { outer: Places::none(), inner: Places::none() };
         for (name, value) in Members::of(text) {
             index.outer.push(text, name, value)?;
@@ -53,12 +52,12 @@ impl MemberIndex {
     }
 
     /// The text of the member `key`, the last one if the name is repeated, as JavaScript reads it. `text` is that of the index.
-    pub fn get<'a>(&self, text: &'a [u8], key: &str) -> Option<&'a str> {
+    pub fn get<'a>(&self, text: &'a str, key: &str) -> Option<&'a str> {
         self.outer.get(text, key)
     }
 
     /// The same of the member that is looked into.
-    pub fn get_inner<'a>(&self, text: &'a [u8], key: &str) -> Option<&'a str> {
+    pub fn get_inner<'a>(&self, text: &'a str, key: &str) -> Option<&'a str> {
         self.inner.get(text, key)
     }
 
@@ -88,9 +87,8 @@ impl MemberIndex {
     }
 
     /// The places of all members of this name. `text` is that of the index.
-    pub fn find(&self, text: &[u8], key: &str) -> Found {
-        let named = self.outer.all().iter().filter(|place| place.is_named(text, key));
-        Found(named.map(|place| range(place.value)).collect())
+    pub fn find(&self, text: &str, key: &str) -> Found {
+        Found(self.outer.named(text, key).map(|place| range(place.value)).collect())
     }
 }
 
@@ -122,13 +120,18 @@ impl<const MAX: usize> Places<MAX> {
         &self.places[..self.len]
     }
 
+    /// The places of the members of this name. Most others are told by their length.
+    fn named(&self, text: &str, key: &str) -> impl DoubleEndedIterator<Item = &MemberPlace> {
+        self.all().iter().filter(move |place| place.may_be_named(key) && place.is_named(text, key))
+    }
+
     fn iter_mut(&mut self) -> impl Iterator<Item = &mut MemberPlace> {
         self.places.iter_mut().take(self.len)
     }
 
-    fn get<'a>(&self, text: &'a [u8], key: &str) -> Option<&'a str> {
-        let found = self.all().iter().rfind(|place| place.is_named(text, key))?;
-        std::str::from_utf8(text.get(range(found.value))?).ok()
+    fn get<'a>(&self, text: &'a str, key: &str) -> Option<&'a str> {
+        let found = self.named(text, key).next_back()?;
+        text.get(range(found.value))
     }
 
     fn iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
@@ -139,13 +142,13 @@ impl<const MAX: usize> Places<MAX> {
 // === impl MemberPlace ===
 
 impl MemberPlace {
-    fn is_named(&self, text: &[u8], key: &str) -> bool {
-        let name = range(self.name);
-        if self.is_escaped {
-            let written = text.get(name).and_then(|written| std::str::from_utf8(written).ok());
-            return written.is_some_and(|written| name_of(written) == key);
-        }
-        name.len() == key.len() + 2 && text.get(name).is_some_and(|written| written[1..].starts_with(key.as_bytes()))
+    const fn may_be_named(&self, key: &str) -> bool {
+        self.is_escaped || (self.name.1 - self.name.0) as usize == key.len() + 2
+    }
+
+    fn is_named(&self, text: &str, key: &str) -> bool {
+        let Some(written) = text.get(range(self.name)) else { return false };
+        if self.is_escaped { name_of(written) == key } else { written.as_bytes()[1..].starts_with(key.as_bytes()) }
     }
 }
 
@@ -165,37 +168,40 @@ mod tests {
 
     #[test]
     fn an_index_finds_what_a_scan_finds() {
-        let text = br#" { "a" : [1,{"b":2}] , "n\u0061me":"x", "name" : "y", "":null, "c\"":{} }"#;
+        let text = r#" { "a" : [1,{"b":2}] , "n\u0061me":"x", "name" : "y", "":null, "c\"":{} }"#;
         let index = MemberIndex::of(text, "c").unwrap();
         for key in ["a", "b", "name", "", "c\"", "c"] {
-            assert_eq!(index.get(text, key), member(text, key), "{key}");
+            assert_eq!(index.get(text, key), member(text.as_bytes(), key), "{key}");
         }
         assert_eq!(index.get(text, "name"), Some("\"y\""));
-        assert_eq!((index.find(text, "name").len(), Found::at(text, &[At::Key("name")]).len()), (2, 2));
+        assert_eq!((index.find(text, "name").len(), Found::at(text.as_bytes(), &[At::Key("name")]).len()), (2, 2));
     }
 
     #[test]
     fn an_index_looks_into_one_member_the_last_of_its_name() {
-        let text = br#"{"b":{"a":1},"\u0062" : { "a\u0062":2, "a" : {"a":3} , "c":"" } }"#;
+        let text = r#"{"b":{"a":1},"\u0062" : { "a\u0062":2, "a" : {"a":3} , "c":"" } }"#;
         let index = MemberIndex::of(text, "b").unwrap();
         for key in ["a", "ab", "b", "c"] {
-            assert_eq!(index.get_inner(text, key), member(member(text, "b").unwrap().as_bytes(), key), "{key}");
+            assert_eq!(
+                index.get_inner(text, key),
+                member(member(text.as_bytes(), "b").unwrap().as_bytes(), key),
+                "{key}"
+            );
         }
-        let text = std::str::from_utf8(text).unwrap();
         assert_eq!((index.iter(text).count(), index.iter_inner(text).count()), (2, 3));
-        assert_eq!(MemberIndex::of(br#"{"b":[1]}"#, "b").unwrap().iter_inner(r#"{"b":[1]}"#).count(), 0);
+        assert_eq!(MemberIndex::of(r#"{"b":[1]}"#, "b").unwrap().iter_inner(r#"{"b":[1]}"#).count(), 0);
     }
 
     #[test]
     fn an_index_follows_an_edit() {
-        let text = br#"{"a":1,"name":"demo__add" , "b":{"name":2},"":""}"#;
+        let text = r#"{"a":1,"name":"demo__add" , "b":{"name":2},"":""}"#;
         for value in ["\"add\"", "\"a far longer name than it was before\"", "0"] {
-            let found = Found::at(text, &[At::Key("name")]);
-            let edited = found.clone().replace(&bytes::Bytes::from_static(text), value);
+            let found = Found::at(text.as_bytes(), &[At::Key("name")]);
+            let edited = found.replace(text, value);
             let index = MemberIndex::of(text, "b").unwrap();
             let index = index.after_edit(found.only().unwrap(), value.len()).unwrap();
             for key in ["a", "name", "b", "", "c"] {
-                assert_eq!(index.get(&edited, key), member(&edited, key), "{key} in {edited:?}");
+                assert_eq!(index.get(&edited, key), member(edited.as_bytes(), key), "{key} in {edited:?}");
             }
             assert_eq!(index.get_inner(&edited, "name"), Some("2"));
         }
@@ -207,12 +213,12 @@ mod tests {
             let members: Vec<String> = (0..members).map(|at| format!("\"{at}\":{at}")).collect();
             format!("{{{}}}", members.join(","))
         };
-        let of = |text: &str| MemberIndex::of(text.as_bytes(), "b");
-        assert_eq!(of(&object(MAX_MEMBERS)).unwrap().get(object(MAX_MEMBERS).as_bytes(), "5"), Some("5"));
+        let of = |text: &str| MemberIndex::of(text, "b");
+        assert_eq!(of(&object(MAX_MEMBERS)).unwrap().get(&object(MAX_MEMBERS), "5"), Some("5"));
         assert!(of(&object(MAX_MEMBERS + 1)).is_none());
         assert!(of(&format!("{{\"b\":{}}}", object(MAX_INNER))).is_some());
         assert!(of(&format!("{{\"b\":{}}}", object(MAX_INNER + 1))).is_none());
-        assert_eq!(of("").unwrap().get(b"", "a"), None);
-        assert_eq!(of("[1]").unwrap().get(b"[1]", "a"), None);
+        assert_eq!(of("").unwrap().get("", "a"), None);
+        assert_eq!(of("[1]").unwrap().get("[1]", "a"), None);
     }
 }

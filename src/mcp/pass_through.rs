@@ -1,4 +1,4 @@
-//! A reply that passes through up to the event that needs a decorator. Knows no decorator.
+//! A reply that passes through as it is, up to the event at which somebody takes it over. Knows nothing of who does.
 
 use std::{
     mem,
@@ -8,14 +8,14 @@ use std::{
 
 use futures_util::Stream;
 
-use crate::mcp::{ErrorObject, Event, Reply};
+use super::{ErrorObject, Event, Reply};
 
-/// Detects the event that needs a decorator, and applies it.
-pub(super) trait Takeover: Send + Unpin + 'static {
-    /// Checks an event before it passes. Returns true if the decorator has to take over.
+/// Detects the event at which it takes a reply over.
+pub(crate) trait Takeover: Send + Unpin + 'static {
+    /// Checks an event before it passes. Returns true if this is the one.
     fn takes_over_at(&mut self, event: &Event) -> bool;
 
-    /// The decorated rest of the reply, from that event on.
+    /// The rest of the reply, from that event on.
     fn take_over(self, event: Event, rest: Reply) -> Reply;
 }
 
@@ -26,7 +26,7 @@ struct PassThrough<T> {
 }
 
 /// Passes a reply through up to the event that `turn` detects, then hands over.
-pub(super) fn until<T: Takeover>(reply: Reply, turn: T) -> Reply {
+pub(crate) fn until<T: Takeover>(reply: Reply, turn: T) -> Reply {
     Reply::new(PassThrough { reply, turn: Some(turn) })
 }
 
