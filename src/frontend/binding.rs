@@ -2,6 +2,7 @@
 //! side knows HTTP.
 
 mod channel;
+mod mirrored_request;
 mod parted_body;
 mod refusal;
 mod request_head;

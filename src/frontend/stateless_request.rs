@@ -3,27 +3,27 @@
 
 mod discover;
 mod envelope;
+mod exchange;
 mod listen;
 
-use std::{
-    pin::{Pin, pin},
-    sync::Arc,
-};
+use std::{pin::Pin, sync::Arc};
 
 use futures_util::Stream;
-use tokio_util::sync::CancellationToken;
 
 pub(super) use self::envelope::{RequestEnvelope, unsupported};
-use self::{discover::discover, listen::Listen};
+use self::{
+    discover::discover,
+    exchange::{Progress, RequestExchange, RequestSubject},
+    listen::Listen,
+};
 use crate::{
     frontend::{
         request_limits::{RequestKind, RequestPermit},
         state::{FrontendState, Sender},
     },
     mcp::{
-        Call, CancelReason, ClientInfo, Context, ErrorObject, Event, IndexedJson, Level, Message, Method, Notification,
-        Outcome, Payload, Reply, RequestId, client_translator::ClientTranslator, listen::Filter, meta,
-        mirrored_params::Mirror,
+        Call, CancelReason, ClientInfo, Context, ErrorObject, IndexedJson, Message, Method, Payload, RequestId,
+        client_translator::ClientTranslator, listen::Filter, meta, mirrored_params::Mirror,
     },
     model::Requester,
     support::pin_in_box,
@@ -58,37 +58,6 @@ pub(crate) enum StatelessReply {
     Listen(RequestMessages),
 }
 
-/// A running request: its reply, as messages for its client.
-struct RequestExchange {
-    /// The id that the response carries.
-    id: RequestId,
-    /// The method.
-    method: Method,
-    /// The minimum level of log messages, if it wants any.
-    level: Option<Level>,
-    /// Progress notifications.
-    progress: Progress,
-    /// The translator into the client's version.
-    translator: ClientTranslator,
-}
-
-/// Progress notifications of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    /// It has a token.
-    Wanted,
-    /// It has none.
-    Unwanted,
-}
-
-/// Events that end a request from outside.
-struct Stop {
-    /// The credential was revoked.
-    revoked: Arc<CancellationToken>,
-    /// The gateway stops.
-    closed: CancellationToken,
-}
-
 // === impl StatelessRequest ===
 
 impl StatelessRequest<'_> {
@@ -111,7 +80,7 @@ impl StatelessRequest<'_> {
         if self.method == Method::Listen {
             return self.listen(&params, context, permit).map(StatelessReply::Listen);
         }
-        let exchange = RequestExchange {
+        let subject = RequestSubject {
             id: self.id,
             translator: ClientTranslator::new(&context.client, context.profile, &self.method, &params),
             progress: if meta::progress_token(&params).is_some() { Progress::Wanted } else { Progress::Unwanted },
@@ -122,8 +91,8 @@ impl StatelessRequest<'_> {
             Method::Discover => discover(server.as_ref(), context),
             method => server.call(Call { method, params, context }),
         };
-        let stop = Stop { revoked: Arc::clone(&self.sender.admission.lease.revoked), closed: requests.closed.clone() };
-        Ok(StatelessReply::Call(pin_in_box(|| exchange.messages(reply, stop, permit))))
+        let stops = (&*self.sender.admission.lease.revoked, &requests.closed);
+        Ok(StatelessReply::Call(pin_in_box(|| RequestExchange::new(subject, (reply, permit), stops))))
     }
 
     /// The answer to `subscriptions/listen`.
@@ -147,99 +116,4 @@ impl StatelessRequest<'_> {
             revoked: Some(Arc::clone(&self.sender.admission.lease.revoked)),
         }
     }
-}
-
-// === impl RequestExchange ===
-
-impl RequestExchange {
-    /// The messages, the response last. Dropping the stream cancels the call.
-    fn messages(
-        self,
-        mut reply: Reply,
-        stop: Stop,
-        permit: RequestPermit,
-    ) -> impl Stream<Item = Message> + Send + 'static {
-        async_stream::stream! {
-            let mut stopped = pin!(stop.wait());
-            loop {
-                let event = tokio::select! {
-                    biased;
-                    error = &mut stopped => {
-                        yield Message::error(self.id, error);
-                        return;
-                    }
-                    event = reply.next_event() => event,
-                };
-                match event {
-                    Some(Event::Notified(notification)) => {
-                        if let Some(message) = self.notification(notification) {
-                            yield message;
-                        }
-                    }
-                    Some(Event::Asked(question)) => {
-                        metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
-                        let error = ErrorObject::invalid_params("nothing can be asked in a request of this method");
-                        question.answer.give(Err(error));
-                    }
-                    Some(Event::Done(outcome)) => {
-                        // the call has released everything before the client reads its answer
-                        drop((reply, permit));
-                        yield self.response(outcome);
-                        return;
-                    }
-                    None => {
-                        yield Message::error(self.id, ErrorObject::internal("the call ended without an answer"));
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    /// A notification of this request: its progress, and the log messages that it wants. Others belong to a listen.
-    fn notification(&self, notification: Notification) -> Option<Message> {
-        let wanted = match notification.method {
-            Method::LoggingMessage => self.level.is_some_and(|lowest| level_of(&notification) >= Some(lowest)),
-            Method::Progress => self.progress == Progress::Wanted,
-            // custom notifications of the server pass
-            Method::Other(_) => true,
-            _ => false,
-        };
-        if !wanted {
-            metrics::counter!("lockkeeper_frontend_notifications_dropped_total").increment(1);
-            return None;
-        }
-        let Notification { method, params } = self.translator.notification(notification)?;
-        Some(Message::Notification { method, params: params.into_params() })
-    }
-
-    fn response(&self, outcome: Outcome) -> Message {
-        let result = match self.translator.outcome(outcome) {
-            Outcome::Complete(result) => Ok(result),
-            Outcome::InputRequired(result) if self.method.may_require_input() => Ok(result),
-            Outcome::InputRequired(_) => {
-                Err(ErrorObject::internal("the server requires input for a request of this method, which it may not"))
-            }
-            Outcome::Failed(error) => Err(error),
-        };
-        match result {
-            Ok(result) => Message::result(self.id.clone(), result.json().clone()),
-            Err(error) => Message::error(self.id.clone(), error),
-        }
-    }
-}
-
-// === impl Stop ===
-
-impl Stop {
-    async fn wait(&self) -> ErrorObject {
-        tokio::select! {
-            () = self.revoked.cancelled() => ErrorObject::internal("access was revoked; log in again"),
-            () = self.closed.cancelled() => ErrorObject::retryable("the gateway stops before the answer came"),
-        }
-    }
-}
-
-fn level_of(notification: &Notification) -> Option<Level> {
-    notification.params.string("level").and_then(|name| Level::parse(&name))
 }

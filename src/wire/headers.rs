@@ -98,14 +98,23 @@ pub fn unmirrored(value: &str) -> Option<Cow<'_, str>> {
 /// The value of a header that has to occur once, trimmed; `None` if it does not, or is no text.
 pub fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
-    let value = values.next()?.to_str().ok()?;
-    values.next().is_none().then(|| value.trim())
+    let value = values.next()?;
+    text_of(value).filter(|_| values.next().is_none())
+}
+
+/// The text of a value, trimmed; `None` if it is none.
+pub fn text_of(value: &HeaderValue) -> Option<&str> {
+    value.to_str().ok().map(str::trim)
 }
 
 /// True if the body is declared as JSON; parameters such as a charset are ignored.
 pub fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)
+    let Some(value) = headers.get(CONTENT_TYPE) else { return false };
+    // what clients send
+    if value == JSON {
+        return true;
+    }
+    value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)
 }
 
 fn is_zero_weight(parameter: &str) -> bool {

@@ -20,6 +20,34 @@ pub(crate) struct RequestEnvelope {
     pub(crate) version: String,
 }
 
+/// The texts of the members of an envelope, found in one pass.
+#[derive(Default)]
+struct HeldEnvelope<'a> {
+    version: Option<&'a str>,
+    client: Option<&'a str>,
+    capabilities: Option<&'a str>,
+    level: Option<&'a str>,
+}
+
+// === impl HeldEnvelope ===
+
+impl<'a> HeldEnvelope<'a> {
+    fn of(params: &'a IndexedJson) -> Self {
+        let mut held = Self::default();
+        for (name, value) in params.meta_members() {
+            let member = match &*json::name_of(name) {
+                meta::PROTOCOL_VERSION => &mut held.version,
+                meta::CLIENT_INFO => &mut held.client,
+                meta::CLIENT_CAPABILITIES => &mut held.capabilities,
+                meta::LOG_LEVEL => &mut held.level,
+                _ => continue,
+            };
+            *member = Some(value);
+        }
+        held
+    }
+}
+
 // === impl RequestEnvelope ===
 
 impl RequestEnvelope {
@@ -29,27 +57,28 @@ impl RequestEnvelope {
     ///
     /// `-32602` if it is malformed.
     pub(crate) fn read(params: &IndexedJson) -> Result<Self, ErrorObject> {
-        let string = |key| params.meta_member(key).map(json::unquote);
-        let object = |key| match params.meta_member(key) {
+        let held = HeldEnvelope::of(params);
+        let object = |key, value: Option<&str>| match value {
             Some(value) if value.starts_with('{') => Ok(Some(params.slice_ref(value.as_bytes()))),
             Some(_) => Err(malformed(key, "an object")),
             None => Ok(None),
         };
-        let level = match string(meta::LOG_LEVEL) {
+        let level = match held.level {
             Some(name) => {
-                let level = name.and_then(|name| Level::parse(&name));
+                let level = json::unquoted(name).and_then(|name| Level::parse(&name));
                 Some(level.ok_or_else(|| malformed(meta::LOG_LEVEL, "a log level"))?)
             }
             None => None,
         };
-        let version = string(meta::PROTOCOL_VERSION).flatten();
+        let version = held.version.and_then(json::unquote);
         let version = version.ok_or_else(|| malformed(meta::PROTOCOL_VERSION, "a string"))?;
         let client = ClientDescription {
             // an unsupported one ends with the check
             revision: served(&version).unwrap_or(Revision::NEWEST),
             // a client need not identify itself
-            implementation: object(meta::CLIENT_INFO)?.unwrap_or_else(unnamed),
-            capabilities: object(meta::CLIENT_CAPABILITIES)?.ok_or_else(|| missing(meta::CLIENT_CAPABILITIES))?,
+            implementation: object(meta::CLIENT_INFO, held.client)?.unwrap_or_else(unnamed),
+            capabilities: object(meta::CLIENT_CAPABILITIES, held.capabilities)?
+                .ok_or_else(|| missing(meta::CLIENT_CAPABILITIES))?,
         };
         Ok(Self { client, level, version })
     }
