@@ -30,11 +30,14 @@ impl Hosts {
     /// Refuses an unknown host with 421, and a missing or ambiguous host with 400 (RFC 9112 3.2). HTTP/1.0 without
     /// `Host` passes: no browser sends it, so it cannot come from a rebound name.
     pub(super) fn check(&self, request: &Request) -> Result<(), EarlyRefusal> {
-        let host = self.named(request).map_err(|reason| {
+        if self.is_plainly_known(request) {
+            return Ok(());
+        }
+        let host = Self::named(request).map_err(|reason| {
             EarlyRefusal::new(StatusCode::BAD_REQUEST, "invalid_request", format!("{reason} (RFC 9112, section 3.2)."))
         })?;
         let Some(host) = host else { return Ok(()) };
-        let (name, _) = split(host);
+        let (name, _) = split(host.as_bytes());
         if self.knows(name) || PROBES.contains(&request.uri().path()) && is_address(name) {
             return Ok(());
         }
@@ -42,16 +45,24 @@ impl Hosts {
         Err(EarlyRefusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", description))
     }
 
+    /// True for one header with one of the names, with or without a port: nothing else has to be looked at then.
+    fn is_plainly_known(&self, request: &Request) -> bool {
+        let mut headers = request.headers().get_all(header::HOST).iter();
+        let (Some(host), None) = (headers.next(), headers.next()) else { return false };
+        let (name, port) = split(host.as_bytes());
+        request.uri().authority().is_none() && port.iter().all(u8::is_ascii_digit) && self.knows(name)
+    }
+
     /// The host and port of a request; `None` if it need not name one. An absolute target overrides the header (RFC
     /// 9112 3.2.2, RFC 9113 8.3.1).
-    fn named<'a>(&self, request: &'a Request) -> Result<Option<&'a str>, &'static str> {
+    fn named(request: &Request) -> Result<Option<&str>, &'static str> {
         let mut headers = request.headers().get_all(header::HOST).iter();
         let (first, second) = (headers.next(), headers.next());
         if second.is_some() {
             return Err("The request has more than one Host header");
         }
         let header = match first.map(|host| host.to_str()) {
-            Some(Ok(host)) if self.is_plain(host) || is_host(host) => Some(host),
+            Some(Ok(host)) if is_host(host) => Some(host),
             Some(_) => return Err("The Host header names no host"),
             None if request.version() == Version::HTTP_11 => return Err("The request has no Host header"),
             None => None,
@@ -59,14 +70,8 @@ impl Hosts {
         Ok(request.uri().authority().map(Authority::as_str).or(header))
     }
 
-    /// Returns `true` if the text is one of the names with or without a port: nothing else has to be looked at then.
-    fn is_plain(&self, host: &str) -> bool {
-        let (name, port) = split(host);
-        port.bytes().all(|byte| byte.is_ascii_digit()) && self.knows(name)
-    }
-
-    fn knows(&self, name: &str) -> bool {
-        self.0.iter().any(|known| known.eq_ignore_ascii_case(name))
+    fn knows(&self, name: &[u8]) -> bool {
+        self.0.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
     }
 }
 
@@ -76,18 +81,18 @@ fn is_host(text: &str) -> bool {
 }
 
 /// The host, and its port if it has one.
-fn split(host: &str) -> (&str, &str) {
-    let bytes = host.as_bytes();
-    let end = match bytes.first() {
-        Some(b'[') => bytes.iter().position(|byte| *byte == b']').map(|end| end + 1),
-        _ => bytes.iter().rposition(|byte| *byte == b':'),
+fn split(host: &[u8]) -> (&[u8], &[u8]) {
+    let end = match host.first() {
+        Some(b'[') => host.iter().position(|byte| *byte == b']').map(|end| end + 1),
+        _ => host.iter().rposition(|byte| *byte == b':'),
     };
     let (name, rest) = host.split_at(end.unwrap_or(host.len()));
-    (name, rest.strip_prefix(':').unwrap_or(rest))
+    (name, rest.strip_prefix(b":").unwrap_or(rest))
 }
 
 /// Returns `true` if the name is an address: no name that a foreign site could rebind.
-fn is_address(name: &str) -> bool {
+fn is_address(name: &[u8]) -> bool {
+    let name = std::str::from_utf8(name).unwrap_or_default();
     name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok()
 }
 
@@ -97,9 +102,13 @@ mod tests {
 
     #[test]
     fn the_port_is_not_part_of_the_name() {
-        assert_eq!(split("localhost:8080"), ("localhost", "8080"));
-        assert_eq!(split("[::1]:8080"), ("[::1]", "8080"));
-        assert_eq!(split("[::1]"), ("[::1]", ""));
-        assert_eq!(split("mcp.example.com"), ("mcp.example.com", ""));
+        for (host, name, port) in [
+            ("localhost:8080", "localhost", "8080"),
+            ("[::1]:8080", "[::1]", "8080"),
+            ("[::1]", "[::1]", ""),
+            ("mcp.example.com", "mcp.example.com", ""),
+        ] {
+            assert_eq!(split(host.as_bytes()), (name.as_bytes(), port.as_bytes()));
+        }
     }
 }

@@ -50,14 +50,21 @@ impl Credential {
             return Self::Ambiguous;
         }
         let Some(value) = first else { return elsewhere.unwrap_or(Self::Absent) };
-        let Ok(text) = value.to_str() else { return Self::Malformed };
-        let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return Self::Absent;
-        }
-        let token = token.trim();
-        if is_token68(token) { Self::Header(Secret::new(token)) } else { Self::Malformed }
+        let Some(token) = bearer(value.as_bytes()) else {
+            return if value.to_str().is_ok() { Self::Absent } else { Self::Malformed };
+        };
+        std::str::from_utf8(token)
+            .ok()
+            .filter(|token| is_token68(token))
+            .map_or(Self::Malformed, |token| Self::Header(Secret::new(token)))
     }
+}
+
+/// What follows the scheme; `None` for another scheme.
+fn bearer(credentials: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = credentials.split_at_checked("bearer".len())?;
+    let is_whole = token.first().is_none_or(|byte| *byte == b' ');
+    (is_whole && scheme.eq_ignore_ascii_case(b"bearer")).then(|| token.trim_ascii())
 }
 
 /// An API key in the query. A JWT there is ignored: access tokens never travel in URLs (OAuth 2.1 5.1).
