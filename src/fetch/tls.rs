@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustls::{
-    ClientConfig, DigitallySignedStruct, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{
@@ -18,7 +19,7 @@ use crate::model::NetworkSpec;
 /// Failure to set up TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsSetupError {
-    /// The certificates of the system cannot be read, or a key belongs to another certificate.
+    /// A certificate of an authority cannot be read, or a key belongs to another certificate.
     #[error(transparent)]
     Unusable(#[from] rustls::Error),
     /// A certificate or a key is not PEM.
@@ -26,22 +27,20 @@ pub enum TlsSetupError {
     Pem(#[from] pem::Error),
 }
 
-/// Checks of certificates on a machine without authorities: programs and plain HTTP need none, so each is refused only when
-/// it is shown.
+/// The authorities of the system, and further ones. Those of the system, some hundred files, are read when the first
+/// certificate is checked: programs and plain HTTP need none, and a gateway starts without them.
 #[derive(Debug)]
-struct NoAuthorities(Arc<CryptoProvider>);
+struct Authorities {
+    further: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+    verifier: Mutex<Option<Arc<Verifier>>>,
+}
 
 /// TLS that trusts the authorities of the system and those of `network`, and shows its certificate to who asks.
 pub fn client_config(network: &NetworkSpec) -> Result<ClientConfig, TlsSetupError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let authorities = certificates(network.authorities.as_deref().unwrap_or_default())?;
-    let verifier: Arc<dyn ServerCertVerifier> = match Verifier::new_with_extra_roots(authorities, Arc::clone(&provider))
-    {
-        Ok(verifier) => Arc::new(verifier),
-        // the only error of this kind
-        Err(rustls::Error::General(_)) => Arc::new(NoAuthorities(Arc::clone(&provider))),
-        Err(error) => return Err(error.into()),
-    };
+    let further = certificates(network.authorities.as_deref().unwrap_or_default())?;
+    let verifier = Arc::new(Authorities::new(further, Arc::clone(&provider))?);
     let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let tls = tls.dangerous().with_custom_certificate_verifier(verifier);
     Ok(match &network.identity {
@@ -57,46 +56,70 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
     CertificateDer::pem_slice_iter(pem.as_bytes()).collect()
 }
 
-// === impl NoAuthorities ===
+// === impl Authorities ===
 
-impl NoAuthorities {
-    fn refuse<T>() -> Result<T, rustls::Error> {
-        let advice = "install `ca-certificates`, or name a file of them in SSL_CERT_FILE";
-        Err(rustls::Error::General(format!("this machine has no certificates of authorities: {advice}")))
+impl Authorities {
+    /// # Errors
+    ///
+    /// If one of the further authorities cannot be read.
+    fn new(further: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, rustls::Error> {
+        let mut readable = RootCertStore::empty();
+        further.iter().try_for_each(|authority| readable.add(authority.clone()))?;
+        Ok(Self { further, provider, verifier: Mutex::default() })
+    }
+
+    /// # Errors
+    ///
+    /// If there are no authorities: the certificate is refused, and they are looked for again at the next one.
+    fn verifier(&self) -> Result<Arc<Verifier>, rustls::Error> {
+        let mut loaded = self.verifier.lock();
+        if let Some(verifier) = &*loaded {
+            return Ok(Arc::clone(verifier));
+        }
+        let verifier = Verifier::new_with_extra_roots(self.further.iter().cloned(), Arc::clone(&self.provider));
+        let verifier = verifier.map_err(|error| match error {
+            // the only error of this kind
+            rustls::Error::General(_) => {
+                let advice = "install `ca-certificates`, or name a file of them in SSL_CERT_FILE";
+                rustls::Error::General(format!("this machine has no certificates of authorities: {advice}"))
+            }
+            error => error,
+        })?;
+        Ok(Arc::clone(loaded.insert(Arc::new(verifier))))
     }
 }
 
-impl ServerCertVerifier for NoAuthorities {
+impl ServerCertVerifier for Authorities {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Self::refuse()
+        self.verifier()?.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
     fn verify_tls12_signature(
         &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Self::refuse()
+        self.verifier()?.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
         &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Self::refuse()
+        self.verifier()?.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
