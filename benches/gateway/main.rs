@@ -141,6 +141,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     let batch = Duration::from_secs_f64(arguments.seconds);
     let mut bed = ways::Bed::lay(&arguments.gateway).await.context("the parts could not be started")?;
     let mut rows = Vec::new();
+    println!("{}", report::Heading);
     for (work, at_once) in LOADS {
         let names = bed.ways.iter().filter(|way| way.work == work).map(|way| way.name);
         let mut measured: Vec<_> = names.map(|way| report::Measured { way, batches: Vec::new() }).collect();
@@ -153,7 +154,11 @@ async fn measure(arguments: &Arguments) -> Result<()> {
                 }
             }
         }
-        rows.extend(report::rows(work, at_once, &measured));
+        let measured = report::rows(work, at_once, &measured);
+        for row in &measured {
+            println!("{row}");
+        }
+        rows.extend(measured);
     }
     drop(bed);
     let report = report::Report {

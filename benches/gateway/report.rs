@@ -30,6 +30,9 @@ pub(crate) struct Row {
     p50_added_us: Option<Spread>,
 }
 
+/// The line above the rows.
+pub(crate) struct Heading;
+
 /// Median, lowest and highest of all rounds.
 #[derive(Clone, Copy, Serialize)]
 pub(crate) struct Spread {
@@ -146,9 +149,9 @@ impl fmt::Display for Row {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for Heading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
+        write!(
             f,
             "{:<8} {:>3} {:<32} {:>8} {:>7} {:>7} {:>7} {:>17} {:>17} {:>18} {:>17}",
             "work",
@@ -162,10 +165,13 @@ impl fmt::Display for Report {
             "CPU x floor",
             "calls/s x nginx",
             "p50 added µs"
-        )?;
-        for row in &self.rows {
-            writeln!(f, "{row}")?;
-        }
+        )
+    }
+}
+
+/// What stands below the rows, which are printed one after the other.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Start { first_ever, median, fastest } = &self.start;
         writeln!(
             f,
