@@ -226,7 +226,9 @@ impl Found {
 
     /// The text with the JSON text `value` in the place of each. `text` is the one that was looked at.
     pub fn replace(&self, text: &str, value: &str) -> String {
-        let mut edited = String::with_capacity(text.len() + self.0.len() * value.len());
+        // exact: a text with room to spare is given a second allocation when it is shared
+        let kept_bytes = text.len().saturating_sub(self.0.iter().map(Range::len).sum());
+        let mut edited = String::with_capacity(kept_bytes + self.0.len() * value.len());
         let mut kept = 0;
         for range in &self.0 {
             edited.push_str(text.get(kept..range.start).unwrap_or_default());
