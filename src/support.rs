@@ -1,5 +1,5 @@
-//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, maps, printable text, streams of bytes, and the context
-//! of log events. Knows nothing of MCP, OAuth or HTTP.
+//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, maps, printable text, streams of bytes, and the
+//! context of log events. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod boxed;
 pub mod clock;

@@ -14,7 +14,8 @@ use super::json::{self, At, Found, index::MemberIndex, scan::Members};
 /// The name of the `_meta` member.
 pub const META: &str = "_meta";
 
-/// A JSON text, or none; known to be UTF-8, which is looked at once. Cheap to clone; its members are looked for once, when the first of them is asked for.
+/// A JSON text, or none, which is known to be UTF-8. Cheap to clone; its members are looked for once, when the first of
+/// them is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct IndexedJson {
     text: ByteString,

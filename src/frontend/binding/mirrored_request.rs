@@ -37,20 +37,20 @@ impl<'a> MirroredRequest<'a> {
     pub(super) fn of(headers: &'a HeaderMap) -> Self {
         let mut mirrored = Self::default();
         for (name, value) in headers {
-            match name.as_str().strip_prefix("mcp-") {
+            let name = name.as_str();
+            match name.strip_prefix("mcp-") {
                 Some("protocol-version") => mirrored.version.note(value),
                 Some("method") => mirrored.method.note(value),
                 Some("name") => mirrored.name.note(value),
-                Some(name) => mirrored.note_param(name, value),
-                None => {}
+                Some(_) if let Some(param) = name.strip_prefix(headers::PARAM) => mirrored.note_param(param, value),
+                Some(_) | None => {}
             }
         }
         mirrored
     }
 
-    /// Notes the value of a parameter, if it is one; `None` if it is repeated or has invalid characters.
+    /// Notes the value of a parameter; `None` if it is repeated or has invalid characters.
     fn note_param(&mut self, name: &str, value: &HeaderValue) {
-        let Some(name) = name.strip_prefix("param-") else { return };
         let is_visible = |value: &&str| value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
         let value = text_of(value).filter(is_visible).and_then(headers::unmirrored).map(Cow::into_owned);
         let is_first = !self.params.contains_key(name);
