@@ -16,6 +16,7 @@ mod peers;
 mod process;
 mod report;
 mod stdio_floor;
+mod train;
 mod ways;
 
 use std::{path::PathBuf, time::Duration};
@@ -62,6 +63,8 @@ struct Arguments {
 enum Role {
     /// Counts instructions and allocations per call.
     Count(counts::Arguments),
+    /// Makes the calls from which `scripts/program` learns what a call runs through.
+    Train,
     /// What is counted: the gateway, its clients and its HTTP backends in one thread.
     #[command(hide = true)]
     Subject(counts::subject::Arguments),
@@ -121,6 +124,7 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match arguments.role {
         Some(Role::Count(options)) => counts::run(&options),
+        Some(Role::Train) => runtime.block_on(train::run(&arguments.gateway)),
         Some(Role::Subject(options)) => runtime.block_on(counts::subject::run(options)),
         Some(Role::Http { port, era }) => runtime.block_on(peers::http(port, era)),
         Some(Role::Floor { port, backend }) => floor::serve(port, || floor::router(backend)),

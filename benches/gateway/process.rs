@@ -11,6 +11,10 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use tokio::{net::TcpStream, time::Instant};
 
 use crate::client::{Connection, Endpoint};
@@ -67,6 +71,20 @@ impl Process {
             tokio::time::sleep(Duration::from_micros(200)).await;
         }
         Ok(())
+    }
+
+    /// Asks it to end, and waits until it did.
+    pub(crate) async fn end(mut self) -> Result<()> {
+        kill(Pid::from_raw(self.id().cast_signed()), Signal::SIGTERM)?;
+        let end = Instant::now() + START;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                ensure!(status.success(), "ended with {status}");
+                return Ok(());
+            }
+            ensure!(Instant::now() < end, "runs on {START:?} after it was asked to end");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Resident memory in bytes.

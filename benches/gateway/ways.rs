@@ -23,11 +23,15 @@ pub(crate) const DIRECT_WAY: &str = "directly";
 pub(crate) const NGINX_WAY: &str = "nginx";
 pub(crate) const FLOOR_WAY: &str = "floor";
 
+/// Every kind of work.
+const ALL: [Work; 4] = [Work::Small, Work::Large, Work::Notes, Work::Session];
+
 /// Every part, running, and the ways through them. Dropping it ends them all.
 pub(crate) struct Bed {
     pub(crate) ways: Vec<Way>,
+    gateway: Process,
     _parts: Vec<Process>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// One way to a backend, for one kind of work.
@@ -63,19 +67,18 @@ impl Bed {
         let (behind, behind_modern) = (Backend::Process(legacy.id()), Backend::Process(modern.id()));
         let mut ways = Vec::new();
         let mut parts = Vec::new();
-        let all = [Work::Small, Work::Large, Work::Notes, Work::Session];
         let plain = Endpoint::new(port, "/mcp", None)?;
-        ways.extend(Way::http(DIRECT_WAY, &plain, "", (Vec::new(), behind), &all).await?);
+        ways.extend(Way::http(DIRECT_WAY, &plain, "", (Vec::new(), behind), &ALL).await?);
         if Path::new(NGINX).exists() {
             let (nginx, listens) = start_nginx(folder.path(), port).await?;
             let between = [vec![nginx.id()], children(nginx.id())?].concat();
             let endpoint = Endpoint::new(listens, "/mcp", None)?;
-            ways.extend(Way::http(NGINX_WAY, &endpoint, "", (between, behind), &all).await?);
+            ways.extend(Way::http(NGINX_WAY, &endpoint, "", (between, behind), &ALL).await?);
             parts.push(nginx);
         }
         let (floor, listens) = start_role(folder.path(), &["floor"], &[&port.to_string()]).await?;
         let endpoint = Endpoint::new(listens, "/mcp", None)?;
-        ways.extend(Way::http(FLOOR_WAY, &endpoint, "", (vec![floor.id()], behind), &all).await?);
+        ways.extend(Way::http(FLOOR_WAY, &endpoint, "", (vec![floor.id()], behind), &ALL).await?);
 
         let (floors, through) =
             start_reading_floors(folder.path(), [(port, behind), (modern_port, behind_modern)]).await?;
@@ -87,8 +90,7 @@ impl Bed {
         let (gateway, key) = start_gateway(program, folder.path(), servers).await?;
         let between = vec![gateway.process.id()];
         let merged = Endpoint::new(gateway.port, "/mcp", Some(&key))?;
-        ways.extend(Way::http("gateway, /mcp, legacy", &merged, "fast__", (between.clone(), behind), &all).await?);
-        ways.push(Way::modern("gateway, /mcp, modern", &merged, "modern__pass", (between.clone(), behind_modern))?);
+        ways.extend(merged_ways(&merged, &between, [behind, behind_modern]).await?);
         let single = Endpoint::new(gateway.port, "/mcp/fast", Some(&key))?;
         ways.extend(
             Way::http("gateway, /mcp/fast", &single, "", (between.clone(), behind), &[Work::Small, Work::Large])
@@ -115,8 +117,14 @@ impl Bed {
         let local = Channel::pipes(tokio::process::Command::new(program).args(["stdio", "--url", &url]))?;
         let parties = (vec![local.process().context("it ended at once")?], behind);
         ways.push(Way::channel("gateway on stdio", local, "pass", parties).await?);
-        parts.extend([gateway.process, floor, legacy, modern, channels, lines].into_iter().chain(floors));
-        Ok(Self { ways, _parts: parts, _folder: folder })
+        parts.extend([floor, legacy, modern, channels, lines].into_iter().chain(floors));
+        Ok(Self { ways, gateway: gateway.process, _parts: parts, folder })
+    }
+
+    /// Closes the ways, then ends the gateway as a service manager does.
+    pub(crate) async fn end(self) -> Result<()> {
+        drop(self.ways);
+        self.gateway.end().await.with_context(|| log(self.folder.path(), "gateway.log"))
     }
 }
 
@@ -154,6 +162,16 @@ async fn start_reading_floors(
     let parties = (vec![stdio.id()], Backend::ChildrenOf(stdio.id()));
     ways.extend(Way::http("stdio, reading floor", &endpoint, TOOL_PREFIX, parties, &[Work::Small]).await?);
     Ok(([legacy, modern, stdio], ways))
+}
+
+/// The ways through `/mcp` from a client of each era to a server of each.
+async fn merged_ways(merged: &Endpoint, between: &[u32], [legacy, modern]: [Backend; 2]) -> Result<Vec<Way>> {
+    let (to_legacy, to_modern) = ((between.to_vec(), legacy), (between.to_vec(), modern));
+    let mut ways = Way::http("gateway, /mcp, legacy", merged, "fast__", to_legacy.clone(), &ALL).await?;
+    ways.push(Way::modern("gateway, /mcp, modern", merged, "modern__pass", to_modern.clone())?);
+    ways.extend(Way::http("gateway, /mcp, legacy to modern", merged, "modern__", to_modern, &[Work::Small]).await?);
+    ways.push(Way::modern("gateway, /mcp, modern to legacy", merged, "fast__pass", to_legacy)?);
+    Ok(ways)
 }
 
 async fn start_gateway(
