@@ -15,6 +15,8 @@ mod load;
 mod peers;
 mod process;
 mod report;
+mod secure;
+mod servers;
 mod stdio_floor;
 mod train;
 mod ways;
@@ -76,6 +78,14 @@ enum Role {
         /// Its version.
         era: peers::Era,
     },
+    /// The fast backend behind HTTPS.
+    #[command(hide = true)]
+    Https {
+        /// The port on loopback.
+        port: u16,
+        /// The file for its certificate.
+        certificate: PathBuf,
+    },
     /// The floor.
     #[command(hide = true)]
     Floor {
@@ -127,6 +137,7 @@ fn main() -> Result<()> {
         Some(Role::Train) => runtime.block_on(train::run(&arguments.gateway)),
         Some(Role::Subject(options)) => runtime.block_on(counts::subject::run(options)),
         Some(Role::Http { port, era }) => runtime.block_on(peers::http(port, era)),
+        Some(Role::Https { port, certificate }) => runtime.block_on(secure::serve(port, &certificate)),
         Some(Role::Floor { port, backend }) => floor::serve(port, || floor::router(backend)),
         Some(Role::ReadingFloor { port, backend }) => floor::serve(port, || floor::reading_router(backend)),
         Some(Role::StdioFloor { port }) => {

@@ -62,15 +62,19 @@ struct Meta<'a> {
 /// Serves Streamable HTTP on a port of loopback until it is killed.
 pub(crate) async fn http(port: u16, era: Era) -> Result<()> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
-    let answer = async move |_: HeaderMap, body: Bytes| answer(era, &body);
-    let app = Router::new()
-        .route("/mcp", post(answer).delete(async || StatusCode::NO_CONTENT))
-        .route("/stream", get(async || events(stream::pending())));
     let listener = listener.tap_io(|stream| {
         // best effort: without it, small messages wait for each other
         let _ = stream.set_nodelay(true);
     });
-    Ok(axum::serve(listener, app).await?)
+    Ok(axum::serve(listener, router(era)).await?)
+}
+
+/// Its endpoint, and a stream of events that never come.
+pub(crate) fn router(era: Era) -> Router {
+    let answer = async move |_: HeaderMap, body: Bytes| answer(era, &body);
+    Router::new()
+        .route("/mcp", post(answer).delete(async || StatusCode::NO_CONTENT))
+        .route("/stream", get(async || events(stream::pending())))
 }
 
 /// Serves standard input until it closes.

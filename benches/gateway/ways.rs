@@ -13,6 +13,7 @@ use crate::{
     load::{self, Batch, Work},
     peers::Era,
     process::{Gateway, Process, START, children, cpu_time, free_port, this_program},
+    servers::{Server, Servers},
 };
 
 /// Where Debian keeps it.
@@ -30,6 +31,7 @@ const ALL: [Work; 4] = [Work::Small, Work::Large, Work::Notes, Work::Session];
 pub(crate) struct Bed {
     pub(crate) ways: Vec<Way>,
     gateway: Process,
+    _servers: Servers,
     _parts: Vec<Process>,
     folder: TempDir,
 }
@@ -62,9 +64,9 @@ impl Bed {
     /// Starts the backends, nginx if it is installed, the floor and the gateway, and opens a session on each way.
     pub(crate) async fn lay(program: &Path) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let (legacy, port) = start_role(folder.path(), &["http"], &["legacy"]).await?;
-        let (modern, modern_port) = start_role(folder.path(), &["http"], &["modern"]).await?;
-        let (behind, behind_modern) = (Backend::Process(legacy.id()), Backend::Process(modern.id()));
+        let servers = Servers::start(folder.path()).await?;
+        let (port, modern_port) = (servers.legacy.port, servers.modern.port);
+        let (behind, behind_modern) = (Backend::of(&servers.legacy), Backend::of(&servers.modern));
         let mut ways = Vec::new();
         let mut parts = Vec::new();
         let plain = Endpoint::new(port, "/mcp", None)?;
@@ -84,10 +86,7 @@ impl Bed {
             start_reading_floors(folder.path(), [(port, behind), (modern_port, behind_modern)]).await?;
         ways.extend(through);
 
-        let (channels, on_channels) = start_role(folder.path(), &["channels"], &[]).await?;
-        let (lines, on_lines) = start_role(folder.path(), &["lines"], &[]).await?;
-        let servers = [port, modern_port, on_channels, on_lines];
-        let (gateway, key) = start_gateway(program, folder.path(), servers).await?;
+        let (gateway, key) = start_gateway(program, folder.path(), &servers).await?;
         let between = vec![gateway.process.id()];
         let merged = Endpoint::new(gateway.port, "/mcp", Some(&key))?;
         ways.extend(merged_ways(&merged, &between, [behind, behind_modern]).await?);
@@ -101,12 +100,13 @@ impl Bed {
         let small = &[Work::Small];
         ways.extend(Way::http("stdio, gateway, /mcp", &merged, "pipe__", (between.clone(), children), small).await?);
         for (name, prefix, server) in [
-            ("HTTP+SSE server, gateway, /mcp", "events__", &channels),
-            ("WebSocket server, gateway, /mcp", "socket__", &channels),
-            ("TCP server, gateway, /mcp", "lines__", &lines),
+            ("HTTPS server, gateway, /mcp", "secure__", &servers.secure),
+            ("HTTP+SSE server, gateway, /mcp", "events__", &servers.channels),
+            ("WebSocket server, gateway, /mcp", "socket__", &servers.channels),
+            ("TCP server, gateway, /mcp", "lines__", &servers.lines),
         ] {
-            let backend = Backend::Process(server.id());
-            ways.extend(Way::http(name, &merged, prefix, (between.clone(), backend), small).await?);
+            let parties = (between.clone(), Backend::of(server));
+            ways.extend(Way::http(name, &merged, prefix, parties, small).await?);
         }
         let parties = (between, behind);
         let events = Channel::sse(gateway.port, "/sse", &key).await?;
@@ -117,8 +117,9 @@ impl Bed {
         let local = Channel::pipes(tokio::process::Command::new(program).args(["stdio", "--url", &url]))?;
         let parties = (vec![local.process().context("it ended at once")?], behind);
         ways.push(Way::channel("gateway on stdio", local, "pass", parties).await?);
-        parts.extend([floor, legacy, modern, channels, lines].into_iter().chain(floors));
-        Ok(Self { ways, gateway: gateway.process, _parts: parts, folder })
+        parts.push(floor);
+        parts.extend(floors);
+        Ok(Self { ways, gateway: gateway.process, _servers: servers, _parts: parts, folder })
     }
 
     /// Closes the ways, then ends the gateway as a service manager does.
@@ -174,28 +175,12 @@ async fn merged_ways(merged: &Endpoint, between: &[u32], [legacy, modern]: [Back
     Ok(ways)
 }
 
-async fn start_gateway(
-    program: &Path,
-    folder: &Path,
-    [legacy, modern, channels, lines]: [u16; 4],
-) -> Result<(Gateway, String)> {
-    let pipe = this_program()?.display().to_string();
-    let http = |name: &str, port: u16| at(name, &format!("http://127.0.0.1:{port}/mcp"));
-    let stdio = format!("[backends.pipe]\ncommand = {pipe:?}\nargs = [\"stdio\"]\nshare = \"session\"\n");
-    let events = at("events", &format!("http://127.0.0.1:{channels}/sse"));
-    let socket = at("socket", &format!("ws://127.0.0.1:{channels}/ws"));
-    let lines = at("lines", &format!("tcp://127.0.0.1:{lines}"));
-    let config = [http("fast", legacy), http("modern", modern), events, socket, lines, stdio].concat();
-    fs::write(folder.join("lockkeeper.toml"), config)?;
+async fn start_gateway(program: &Path, folder: &Path, servers: &Servers) -> Result<(Gateway, String)> {
+    fs::write(folder.join("lockkeeper.toml"), servers.config()?)?;
     let mut gateway = Gateway::start(program, folder)?;
     gateway.answering().await.with_context(|| log(folder, "gateway.log"))?;
     let key = Gateway::create_key(program, folder)?;
     Ok((gateway, key))
-}
-
-/// The section of a server at a URL.
-fn at(name: &str, url: &str) -> String {
-    format!("[backends.{name}]\nurl = {url:?}\n\n")
 }
 
 async fn start_nginx(folder: &Path, backend: u16) -> Result<(Process, u16)> {
@@ -220,6 +205,14 @@ async fn start_nginx(folder: &Path, backend: u16) -> Result<(Process, u16)> {
 
 fn log(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap_or_default()
+}
+
+// === impl Backend ===
+
+impl Backend {
+    fn of(server: &Server) -> Self {
+        Self::Process(server.process.id())
+    }
 }
 
 // === impl Way ===

@@ -1,0 +1,50 @@
+//! The fast backend behind HTTPS, with a certificate of its own making and HTTP/2 for clients that offer it.
+
+use std::{fs, path::Path, sync::Arc};
+
+use anyhow::Result;
+use axum::Router;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivatePkcs8KeyDer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::peers::{Era, router};
+
+/// Serves the older version on a port of loopback until it is killed; writes the certificate to this file first.
+pub(crate) async fn serve(port: u16, certificate: &Path) -> Result<()> {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+    let written = STANDARD.encode(made.cert.der());
+    fs::write(certificate, format!("-----BEGIN CERTIFICATE-----\n{written}\n-----END CERTIFICATE-----\n"))?;
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let config = config.with_safe_default_protocol_versions()?.with_no_client_auth();
+    let mut config = config.with_single_cert(vec![made.cert.der().clone()], key.into())?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+
+    let app = router(Era::Legacy);
+    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await?;
+        connections.spawn(connection(acceptor.clone(), stream, app.clone()));
+    }
+}
+
+async fn connection(acceptor: TlsAcceptor, stream: TcpStream, app: Router) {
+    // Best effort: without it, small messages wait for each other.
+    let _ = stream.set_nodelay(true);
+    // A client that went away, or does not trust it, ends here.
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let service = TowerToHyperService::new(app);
+    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+}
