@@ -3,7 +3,10 @@
 import asyncio
 import collections
 import re
+import socket
 
+# ip(7); Python names it from 3.12 on.
+IP_BIND_ADDRESS_NO_PORT = 24
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 
@@ -37,12 +40,25 @@ class Connection(asyncio.Protocol):
     @classmethod
     async def open(cls, target, source, seconds=10):
         """Connects from the address of `source`. Raises Gone if that fails or takes longer than `seconds`."""
-        loop = asyncio.get_running_loop()
         try:
-            connecting = loop.create_connection(cls, target.host, target.port, local_addr=(source.bind, 0))
-            return (await asyncio.wait_for(connecting, seconds))[1]
+            return await asyncio.wait_for(cls.connect(target, source), seconds)
         except (OSError, asyncio.TimeoutError) as error:
             raise Gone(f"no connection: {error or 'timeout'}") from None
+
+    @classmethod
+    async def connect(cls, target, source):
+        loop = asyncio.get_running_loop()
+        end = socket.socket()
+        try:
+            end.setblocking(False)
+            # The port is chosen at the connect, when one whose connection ended a second ago will do: there are 28,000.
+            end.setsockopt(socket.SOL_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+            end.bind((source.bind, 0))
+            await loop.sock_connect(end, (target.host, target.port))
+            return (await loop.create_connection(cls, sock=end))[1]
+        except BaseException:
+            end.close()
+            raise
 
     def connection_made(self, transport):
         self.transport = transport

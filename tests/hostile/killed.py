@@ -19,6 +19,8 @@ from sources import Source, Target
 from trial import gateway_for
 
 PEOPLE, CALLERS, KEY_MAKERS, RACERS = 4, 2, 1, 1
+# A key has 64 browser sessions: one whose login waits a second for the disk would lose its own to the logins after it.
+LOGIN_KEYS = 16
 ROUND_SECONDS = (0.5, 2.5)
 # number of each kind that is checked after a restart; all of them after the last
 MOST_CHECKED = 40
@@ -61,7 +63,7 @@ class Ledger:
 class World:
     def __init__(self, gateway):
         self.gateway, self.target, self.ledger = gateway, Target.of("proxy", gateway.port), Ledger()
-        self.dice, self.numbers, self.key, self.direct = random.Random(9), 0, None, None
+        self.dice, self.numbers, self.keys, self.direct = random.Random(9), 0, [], None
 
     def source(self):
         """A new address each time, so that no limit applies."""
@@ -73,7 +75,7 @@ class World:
     async def person(self):
         app = App(self.target, self.source())
         self.ledger.clients.append(await app.register())
-        code = Code(app, *await app.code(self.key))
+        code = Code(app, *await app.code(self.dice.choice(self.keys)))
         self.ledger.codes.append(code)
         if self.dice.random() < 0.2:
             return
@@ -101,7 +103,7 @@ class World:
         """Redeems a code twice at the same time."""
         app = App(self.target, self.source())
         await app.register()
-        code = Code(app, *await app.code(self.key))
+        code = Code(app, *await app.code(self.dice.choice(self.keys)))
         code.state = "raced"
         self.ledger.codes.append(code)
 
@@ -255,7 +257,7 @@ async def run(options, folder, log):
     gateway.start()
     world = World(gateway)
     try:
-        world.key = gateway.create_key("login", "--user", "ann")
+        world.keys = [gateway.create_key(f"login {number}", "--user", "ann") for number in range(LOGIN_KEYS)]
         world.direct = gateway.create_key("direct", "--direct", "--user", "ann")
         for number in range(options.rounds):
             await world.live()
