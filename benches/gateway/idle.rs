@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use crate::{
     client::{Connection, Endpoint},
     process::{Gateway, Process},
-    ways::{FLOOR_WAY, start_role},
+    servers::Server,
+    ways::FLOOR_WAY,
 };
 
 /// Starts that are timed; the median counts.
@@ -63,10 +64,11 @@ pub(crate) async fn start_to_first_answer(program: &Path) -> Result<Start> {
 /// Opens sessions, each with its stream, and weighs the gateway before and after.
 pub(crate) async fn memory_per_session(program: &Path, sessions: usize) -> Result<Idle> {
     let folder = tempfile::tempdir()?;
-    let (_backend, port) = start_role(folder.path(), &["http"], &["legacy"]).await?;
+    let backend = Server::start(folder.path(), "http", &["legacy"]).await?;
     let most = sessions + 100;
     let config = format!(
-        "[limits]\nsessions = {most}\nsessions_per_caller = {most}\n\n[backends.fast]\nurl = \"http://127.0.0.1:{port}/mcp\"\n"
+        "[limits]\nsessions = {most}\nsessions_per_caller = {most}\n\n[backends.fast]\nurl = \"http://127.0.0.1:{}/mcp\"\n",
+        backend.port
     );
     fs::write(folder.path().join("lockkeeper.toml"), config)?;
     let mut gateway = Gateway::start(program, folder.path())?;
@@ -84,10 +86,11 @@ pub(crate) async fn memory_per_session(program: &Path, sessions: usize) -> Resul
 /// Opens as many streams through the floor, and weighs it before and after.
 pub(crate) async fn memory_per_stream(streams: usize) -> Result<Idle> {
     let folder = tempfile::tempdir()?;
-    let (_backend, port) = start_role(folder.path(), &["http"], &["legacy"]).await?;
-    let (floor, port) = start_role(folder.path(), &["floor"], &[&port.to_string()]).await?;
-    let endpoint = Endpoint::new(port, "/stream", None)?;
-    weigh(FLOOR_WAY, &floor, streams, async || open(Connection::open(port).await?, &endpoint).await).await
+    let backend = Server::start(folder.path(), "http", &["legacy"]).await?;
+    let floor = Server::start(folder.path(), "floor", &[&backend.port.to_string()]).await?;
+    let endpoint = Endpoint::new(floor.port, "/stream", None)?;
+    let open = async || open(Connection::open(endpoint.port).await?, &endpoint).await;
+    weigh(FLOOR_WAY, &floor.process, streams, open).await
 }
 
 /// Weighs a process before and after `sessions` streams; they end afterwards.

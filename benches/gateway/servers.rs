@@ -1,13 +1,14 @@
-//! The servers that listen while a gateway is measured before them, and what its configuration says of them.
+//! This program in roles that listen: the servers that a gateway is measured before, with its configuration, and floors.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::Result;
-
-use crate::{
-    process::{Process, this_program},
-    ways::start_role,
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
 };
+
+use anyhow::{Context as _, Result};
+
+use crate::process::{Process, free_port, this_program};
 
 /// Dropping them ends them.
 pub(crate) struct Servers {
@@ -64,8 +65,14 @@ impl Servers {
 // === impl Server ===
 
 impl Server {
-    async fn start(folder: &Path, role: &str, options: &[&str]) -> Result<Self> {
-        let (process, port) = start_role(folder, &[role], options).await?;
+    /// Starts this program in a role, which is told a free port and these options, and waits until it listens.
+    pub(crate) async fn start(folder: &Path, role: &str, options: &[&str]) -> Result<Self> {
+        let port = free_port()?;
+        let mut command = Command::new(this_program()?);
+        command.arg(role).arg(port.to_string()).args(options);
+        let log = folder.join(format!("{role}-{port}.log"));
+        let mut process = Process::start(&mut command, &log)?;
+        process.listening(port).await.with_context(|| fs::read_to_string(log).unwrap_or_default())?;
         Ok(Self { process, port })
     }
 }

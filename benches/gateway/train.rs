@@ -1,5 +1,5 @@
 //! The calls from which a program that was built to profile itself learns: a batch of each load on each way, then an
-//! orderly end, at which the program writes its profile. Nothing is measured.
+//! orderly end, at which the gateway writes its profile; the one on pipes is killed and writes none. Nothing is measured.
 
 use std::{path::Path, time::Duration};
 

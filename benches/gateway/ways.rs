@@ -78,9 +78,9 @@ impl Bed {
             ways.extend(Way::http(NGINX_WAY, &endpoint, "", (between, behind), &ALL).await?);
             parts.push(nginx);
         }
-        let (floor, listens) = start_role(folder.path(), &["floor"], &[&port.to_string()]).await?;
-        let endpoint = Endpoint::new(listens, "/mcp", None)?;
-        ways.extend(Way::http(FLOOR_WAY, &endpoint, "", (vec![floor.id()], behind), &ALL).await?);
+        let floor = Server::start(folder.path(), "floor", &[&port.to_string()]).await?;
+        let endpoint = Endpoint::new(floor.port, "/mcp", None)?;
+        ways.extend(Way::http(FLOOR_WAY, &endpoint, "", (vec![floor.process.id()], behind), &ALL).await?);
 
         let (floors, through) =
             start_reading_floors(folder.path(), [(port, behind), (modern_port, behind_modern)]).await?;
@@ -117,7 +117,7 @@ impl Bed {
         let local = Channel::pipes(tokio::process::Command::new(program).args(["stdio", "--url", &url]))?;
         let parties = (vec![local.process().context("it ended at once")?], behind);
         ways.push(Way::channel("gateway on stdio", local, "pass", parties).await?);
-        parts.push(floor);
+        parts.push(floor.process);
         parts.extend(floors);
         Ok(Self { ways, gateway: gateway.process, _servers: servers, _parts: parts, folder })
     }
@@ -129,17 +129,6 @@ impl Bed {
     }
 }
 
-/// Starts this program in a role that listens on a port.
-pub(crate) async fn start_role(folder: &Path, role: &[&str], options: &[&str]) -> Result<(Process, u16)> {
-    let port = free_port()?;
-    let mut command = Command::new(this_program()?);
-    command.args(role).arg(port.to_string()).args(options);
-    let log = folder.join(format!("{}-{port}.log", role.concat()));
-    let mut process = Process::start(&mut command, &log)?;
-    process.listening(port).await.with_context(|| fs::read_to_string(log).unwrap_or_default())?;
-    Ok((process, port))
-}
-
 /// Starts the reading floors: before the legacy server on this port, before the modern one, and before one on stdio;
 /// returns the ways through them.
 async fn start_reading_floors(
@@ -147,8 +136,8 @@ async fn start_reading_floors(
     [(legacy, behind), (modern, behind_modern)]: [(u16, Backend); 2],
 ) -> Result<([Process; 3], Vec<Way>)> {
     let start = async |role: &str, options: &[&str]| {
-        let (floor, listens) = start_role(folder, &[role], options).await?;
-        Ok::<_, anyhow::Error>((floor, Endpoint::new(listens, "/mcp", Some("floor"))?))
+        let Server { process, port } = Server::start(folder, role, options).await?;
+        Ok::<_, anyhow::Error>((process, Endpoint::new(port, "/mcp", Some("floor"))?))
     };
     let (legacy, endpoint) = start("reading-floor", &[&legacy.to_string()]).await?;
     let parties = (vec![legacy.id()], behind);
