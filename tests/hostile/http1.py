@@ -51,7 +51,7 @@ class Connection(asyncio.Protocol):
         end = socket.socket()
         try:
             end.setblocking(False)
-            # The port is chosen at the connect, when one whose connection ended a second ago will do: there are 28,000.
+            # The kernel then chooses the port at the connect, and may take one whose connection ended a second ago.
             end.setsockopt(socket.SOL_IP, IP_BIND_ADDRESS_NO_PORT, 1)
             end.bind((source.bind, 0))
             await loop.sock_connect(end, (target.host, target.port))
