@@ -1,7 +1,12 @@
 //! HTTP client for URLs that the person who runs this program chose: without the guard. Knows nothing of the requests.
 
+use std::time::Duration;
+
 use super::tls::{self, TlsSetupError};
 use crate::model::NetworkSpec;
+
+/// Maximum idle time of a connection: less than the 5 s of common servers, which lose what meets their closing.
+const MAX_IDLE: Duration = Duration::from_secs(4);
 
 /// Failure to set up a client.
 #[derive(Debug, thiserror::Error)]
@@ -24,5 +29,6 @@ pub fn client(
     configure: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
 ) -> Result<reqwest::Client, ClientSetupError> {
     let tls = tls::client_config(&NetworkSpec::default())?;
-    Ok(configure(reqwest::Client::builder().tls_backend_preconfigured(tls)).build()?)
+    let client = reqwest::Client::builder().tls_backend_preconfigured(tls).pool_idle_timeout(MAX_IDLE);
+    Ok(configure(client).build()?)
 }

@@ -1,11 +1,14 @@
 //! HTTP client for all requests to servers, with the gateway's rules.
 
+mod failure;
 mod incoming_body;
+mod keep_alive;
 mod plain;
+mod secure;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, error::Error, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use http::{
@@ -13,10 +16,7 @@ use http::{
     uri::{Authority, Scheme},
 };
 use http_body_util::Full;
-use hyper_util::{
-    client::legacy,
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-};
+use hyper_util::rt::TokioIo;
 use thread_local::ThreadLocal;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -24,13 +24,15 @@ use tokio::{
 };
 use tower::Service as _;
 
-use self::plain::{IDLE_TIMEOUT, IdleConnections, PlainConnection, Sent};
+use self::{
+    failure::{lost, unreachable},
+    plain::{IdleConnections, PlainConnection, Sent},
+    secure::SecureConnections,
+};
 use super::connector::{ClientError, ServerConnector};
 use crate::{backend::transport::interface::TransportError, model::NetworkSpec};
+pub(super) use failure::cause;
 pub(super) use incoming_body::IncomingBody;
-
-/// Maximum number of retries of a request that the server certainly did not process.
-const RETRIES: u32 = 2;
 
 /// HTTP client: no redirects (they would carry the configured credentials elsewhere), no cookies, a timeout for
 /// connecting. Responses have no timeout here; calls have one for silence. HTTP/2 is used if TLS negotiates it.
@@ -46,8 +48,7 @@ pub(crate) struct Client {
 /// The connections of one thread.
 struct Connections {
     plain: Arc<IdleConnections>,
-    /// Those with TLS.
-    secure: legacy::Client<ServerConnector, Full<Bytes>>,
+    secure: SecureConnections,
 }
 
 // === impl Client ===
@@ -80,14 +81,8 @@ impl Client {
 
     /// The connections of the current thread.
     fn connections(&self) -> &Connections {
-        self.connections.get_or(|| {
-            let secure = legacy::Client::builder(TokioExecutor::new())
-                .timer(TokioTimer::new())
-                .pool_timer(TokioTimer::new())
-                .pool_idle_timeout(IDLE_TIMEOUT)
-                .build(self.connector.clone());
-            Connections { plain: Arc::default(), secure }
-        })
+        self.connections
+            .get_or(|| Connections { plain: Arc::default(), secure: SecureConnections::new(&self.connector) })
     }
 
     /// The credentials for the proxy that forwards a request for `uri`, if one does.
@@ -125,7 +120,9 @@ impl Client {
     /// closed is repeated on another one, as is one that an HTTP/2 server reports as unprocessed.
     pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<IncomingBody>, TransportError> {
         if request.uri().scheme() == Some(&Scheme::HTTPS) {
-            return Box::pin(self.send_by_tls(request)).await;
+            // boxed, so that the future of every call does not have to hold it
+            let sent = Box::pin(self.connections().secure.send(request)).await;
+            return sent.map(|response| response.map(IncomingBody::from));
         }
         let uri = request.uri().clone();
         let server = uri.authority().ok_or_else(|| TransportError::Refused("the URL names no host".to_owned()))?;
@@ -137,7 +134,6 @@ impl Client {
                 Sent::Lost(error) => return Err(lost(&error)),
             }
         }
-        // boxed, so that the future of every call does not have to hold it
         let opened = Box::pin(self.open_plain(&uri, server)).await?;
         match opened.send(request).await {
             Sent::Answered(response, opened) => Ok(response.map(|body| IncomingBody::on(opened, body))),
@@ -150,56 +146,8 @@ impl Client {
         let home = &self.connections().plain;
         PlainConnection::new(stream, server.clone(), home).await.map_err(|error| lost(&error))
     }
-
-    /// Sends a request for `https`, by HTTP/2 if the server has it.
-    async fn send_by_tls(&self, request: Request<Full<Bytes>>) -> Result<Response<IncomingBody>, TransportError> {
-        let answered = |response: Response<_>| response.map(IncomingBody::from);
-        for _ in 0..RETRIES {
-            match self.connections().secure.request(request.clone()).await {
-                Err(error) if is_not_taken_up(&error) => {}
-                sent => return sent.map(answered).map_err(|error| broken(&error)),
-            }
-        }
-        self.connections().secure.request(request).await.map(answered).map_err(|error| broken(&error))
-    }
 }
 
 fn origin(scheme: &str, host: &str, port: u16) -> Result<Uri, String> {
     format!("{scheme}://{host}:{port}/").parse().map_err(|_| "the host name is wrong".to_owned())
-}
-
-/// True if the server reports that it has not processed the request (RFC 9113 6.8, 8.7).
-fn is_not_taken_up(error: &legacy::Error) -> bool {
-    let Some(error) = innermost(error).downcast_ref::<h2::Error>() else { return false };
-    let drains = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
-    let refuses = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-    error.is_remote() && (drains || refuses)
-}
-
-/// The error of a request without an answer.
-fn broken(error: &legacy::Error) -> TransportError {
-    if error.is_connect() { unreachable(error) } else { lost(error) }
-}
-
-/// The error of a request without a connection, which was certainly not processed.
-fn unreachable(error: &(dyn Error + 'static)) -> TransportError {
-    let reason = cause(error);
-    TransportError::Unreachable(format!("the server cannot be reached ({reason}): is it running, is `url` right?"))
-}
-
-fn lost(error: &(dyn Error + 'static)) -> TransportError {
-    TransportError::Lost(cause(error))
-}
-
-/// The innermost cause.
-pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
-    innermost(error).to_string()
-}
-
-fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause
 }

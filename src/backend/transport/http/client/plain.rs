@@ -14,18 +14,20 @@ use http::{Request, Response, Uri, uri::Authority};
 use http_body_util::Full;
 use hyper::{body::Incoming, client::conn::http1};
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, time::sleep};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep},
+};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::connector::{ConnectRoute, Stream};
+use super::{
+    super::connector::{ConnectRoute, Stream},
+    keep_alive::max_idle,
+};
 use crate::support::{FastMap, own_waker::OwnWaker};
 
-/// Maximum idle time of a connection.
-pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// Interval at which idle connections that their server has closed are dropped.
+/// Interval at which idle connections are dropped that their server has closed, or is about to close.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// Number of sweeps that an idle connection lasts.
-const MAX_SWEEPS: u64 = IDLE_TIMEOUT.as_secs() / SWEEP_INTERVAL.as_secs();
 
 /// The idle connections of one thread.
 #[derive(Default)]
@@ -40,7 +42,8 @@ struct Idle {
 
 struct IdleConnection {
     connection: Box<PlainConnection>,
-    sweeps: u64,
+    /// The end of the time in which a request may be sent on it.
+    until: Instant,
 }
 
 /// One connection to a server, or to a proxy that forwards requests to it.
@@ -51,6 +54,8 @@ pub(super) struct PlainConnection {
     waker: Arc<OwnWaker>,
     server: Authority,
     route: ConnectRoute,
+    /// By the first response.
+    max_idle: Option<Duration>,
     home: Weak<IdleConnections>,
 }
 
@@ -69,18 +74,26 @@ pub(super) enum Sent {
 impl IdleConnections {
     /// Takes an idle connection to `server`.
     pub(super) fn take(&self, server: &Authority) -> Option<Box<PlainConnection>> {
-        self.0.lock().by_server.get_mut(server.as_str())?.pop().map(|idle| idle.connection)
+        let mut idle = self.0.lock();
+        let kept = idle.by_server.get_mut(server.as_str())?;
+        let now = Instant::now();
+        while let Some(last) = kept.pop() {
+            if now < last.until {
+                return Some(last.connection);
+            }
+        }
+        None
     }
 
-    /// Keeps a connection for the next request.
-    fn keep(self: &Arc<Self>, connection: Box<PlainConnection>) {
+    /// Keeps a connection for a request within `max_idle`.
+    fn keep(self: &Arc<Self>, connection: Box<PlainConnection>, max_idle: Duration) {
         // outside of a runtime nothing can be sent either
         let Ok(runtime) = Handle::try_current() else { return };
         let mut idle = self.0.lock();
         if idle.sweeper.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
             idle.sweeper = Some(AbortOnDropHandle::new(runtime.spawn(sweep(Arc::downgrade(self)))));
         }
-        let kept = IdleConnection { connection, sweeps: 0 };
+        let kept = IdleConnection { connection, until: Instant::now() + max_idle };
         match idle.by_server.get_mut(kept.connection.server.as_str()) {
             Some(others) => others.push(kept),
             None => drop(idle.by_server.insert(kept.connection.server.to_string(), vec![kept])),
@@ -88,17 +101,15 @@ impl IdleConnections {
     }
 }
 
-/// Drops idle connections that have ended or were not used for [`IDLE_TIMEOUT`], as long as there are any.
+/// Drops idle connections that have ended or were not used in time, as long as there are any.
 async fn sweep(connections: Weak<IdleConnections>) {
     loop {
         sleep(SWEEP_INTERVAL).await;
         let Some(connections) = connections.upgrade() else { return };
         let mut idle = connections.0.lock();
+        let now = Instant::now();
         idle.by_server.retain(|_, kept| {
-            kept.retain_mut(|idle| {
-                idle.sweeps += 1;
-                idle.sweeps <= MAX_SWEEPS && idle.connection.is_open()
-            });
+            kept.retain_mut(|idle| now < idle.until && idle.connection.is_open());
             !kept.is_empty()
         });
         if idle.by_server.is_empty() {
@@ -120,7 +131,7 @@ impl PlainConnection {
         let route = stream.route();
         let (sender, driver) = http1::Builder::new().handshake(stream).await?;
         let (driver, home) = (Some(driver), Arc::downgrade(home));
-        Ok(Box::new(Self { sender, driver, waker: Arc::default(), server, route, home }))
+        Ok(Box::new(Self { sender, driver, waker: Arc::default(), server, route, max_idle: None, home }))
     }
 
     /// Sends a request, whose headers name the host.
@@ -131,7 +142,10 @@ impl PlainConnection {
         }
         let mut response = pin!(self.sender.try_send_request(request));
         match poll_fn(|cx| self.poll_with(cx, |cx| response.as_mut().poll(cx))).await {
-            Ok(response) => Sent::Answered(response, self),
+            Ok(response) => {
+                self.max_idle.get_or_insert_with(|| max_idle(response.headers()));
+                Sent::Answered(response, self)
+            }
             Err(mut error) => match error.take_message() {
                 Some(request) => Sent::Unsent(request, error.into_error()),
                 None => Sent::Lost(error.into_error()),
@@ -155,12 +169,13 @@ impl PlainConnection {
         })
     }
 
-    /// Keeps the connection for the next request, unless it has ended or the response has not.
+    /// Keeps the connection for the next request, unless it has ended, the response has not, or it is for one request.
     pub(super) fn release(mut self: Box<Self>) {
         if (self.sender.is_ready() || self.is_open() && self.sender.is_ready())
-            && let Some(home) = self.home.upgrade()
+            && let (Some(home), Some(max_idle)) = (self.home.upgrade(), self.max_idle)
+            && !max_idle.is_zero()
         {
-            home.keep(self);
+            home.keep(self, max_idle);
         }
     }
 

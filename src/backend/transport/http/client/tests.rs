@@ -1,6 +1,7 @@
 //! The client, with scripted servers and proxies.
 
 mod frames;
+mod kept;
 
 use std::{sync::Arc, time::Duration};
 
@@ -212,28 +213,6 @@ async fn post(client: &Client, url: &str) -> Result<(StatusCode, Version), Trans
 }
 
 #[tokio::test]
-async fn connections_are_kept() {
-    let mut peer = Peer::start(Then::Answers(OK)).await;
-    let client = client(&[]);
-    for _ in 0..2 {
-        assert_eq!(post(&client, &peer.url()).await.unwrap(), (StatusCode::OK, Version::HTTP_11));
-    }
-    assert_eq!([peer.head().0, peer.head().0], [0, 0]);
-}
-
-#[tokio::test]
-async fn a_connection_is_kept_after_an_answer_that_nobody_reads_if_all_of_it_came() {
-    for (answer, connections) in [(OK, [0, 0]), ("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nok", [0, 1])] {
-        let mut peer = Peer::start(Then::Answers(answer)).await;
-        let client = client(&[]);
-        for _ in 0..2 {
-            drop(send(&client, &peer.url()).await.unwrap());
-        }
-        assert_eq!([peer.head().0, peer.head().0], connections, "{answer}");
-    }
-}
-
-#[tokio::test]
 async fn a_request_that_is_dropped_takes_its_connection_along() {
     let mut peer = Peer::start(Then::Hangs).await;
     let (client, url) = (client(&[]), peer.url());
@@ -243,42 +222,6 @@ async fn a_request_that_is_dropped_takes_its_connection_along() {
             head = peer.heads.recv() => assert_eq!(head.unwrap().0, number),
         }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_connection_is_kept_for_a_minute_and_a_half() {
-    let mut peer = Peer::start(Then::Answers(OK)).await;
-    let client = client(&[]);
-    for (pause, number) in [(0, 0), (60, 0), (60, 0), (100, 1)] {
-        tokio::time::sleep(Duration::from_secs(pause)).await;
-        post(&client, &peer.url()).await.unwrap();
-        assert_eq!(peer.head().0, number, "after {pause} s");
-    }
-}
-
-#[tokio::test]
-async fn each_thread_has_connections_of_its_own() {
-    let mut peer = Peer::start(Then::Answers(OK)).await;
-    let (client, url) = (client(&[]), peer.url());
-    post(&client, &url).await.unwrap();
-    let (other, its_url) = (client.clone(), url.clone());
-    let elsewhere = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { post(&other, &its_url).await.map(|(status, _)| status) })
-    };
-    assert_eq!(tokio::task::spawn_blocking(elsewhere).await.unwrap().unwrap(), StatusCode::OK);
-    post(&client, &url).await.unwrap();
-    assert_eq!([peer.head().0, peer.head().0, peer.head().0], [0, 1, 0]);
-}
-
-#[tokio::test]
-async fn a_kept_connection_that_was_closed_is_replaced() {
-    let mut peer = Peer::start(Then::AnswersOnce(OK)).await;
-    let client = client(&[]);
-    for _ in 0..3 {
-        assert_eq!(post(&client, &peer.url()).await.unwrap().0, StatusCode::OK);
-    }
-    assert_eq!([peer.head().0, peer.head().0, peer.head().0], [0, 1, 2]);
 }
 
 #[tokio::test]

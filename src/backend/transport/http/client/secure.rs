@@ -1,0 +1,87 @@
+//! The connections with TLS of one thread: HTTP/2 where the server has it, else HTTP/1.1. Knows nothing of connecting.
+
+use std::{collections::HashSet, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, Version, uri::Authority};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::{
+    client::legacy,
+    rt::{TokioExecutor, TokioTimer},
+};
+use parking_lot::Mutex;
+
+use super::{
+    super::connector::ServerConnector,
+    failure::{innermost, lost, unreachable},
+    keep_alive,
+};
+use crate::backend::transport::interface::TransportError;
+
+/// Maximum number of retries of a request that the server certainly did not process.
+const RETRIES: u32 = 2;
+/// Maximum idle time of a connection of HTTP/2, whose end the server announces: less than the minute of load balancers.
+const MAX_IDLE: Duration = Duration::from_secs(55);
+
+type HttpsClient = legacy::Client<ServerConnector, Full<Bytes>>;
+
+/// The connections with TLS of one thread.
+pub(super) struct SecureConnections {
+    any: HttpsClient,
+    /// Those to [`Self::http1_servers`].
+    http1: HttpsClient,
+    /// The servers that have answered by HTTP/1.1.
+    http1_servers: Mutex<HashSet<Authority>>,
+}
+
+// === impl SecureConnections ===
+
+impl SecureConnections {
+    pub(super) fn new(connector: &ServerConnector) -> Self {
+        let client = |max_idle| {
+            legacy::Client::builder(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(max_idle)
+                .build(connector.clone())
+        };
+        Self { any: client(MAX_IDLE), http1: client(keep_alive::UNTOLD), http1_servers: Mutex::default() }
+    }
+
+    /// Sends a request, again if the server reports that it has not processed it.
+    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, TransportError> {
+        for _ in 0..RETRIES {
+            match self.send_once(request.clone()).await {
+                Err(error) if is_not_taken_up(&error) => {}
+                sent => return sent.map_err(|error| broken(&error)),
+            }
+        }
+        self.send_once(request).await.map_err(|error| broken(&error))
+    }
+
+    async fn send_once(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, legacy::Error> {
+        let server = request.uri().authority().cloned();
+        if server.as_ref().is_some_and(|server| self.http1_servers.lock().contains(server)) {
+            return self.http1.request(request).await;
+        }
+        let response = self.any.request(request).await?;
+        if response.version() < Version::HTTP_2 {
+            self.http1_servers.lock().extend(server);
+        }
+        Ok(response)
+    }
+}
+
+/// True if the server reports that it has not processed the request (RFC 9113 6.8, 8.7).
+fn is_not_taken_up(error: &legacy::Error) -> bool {
+    let Some(error) = innermost(error).downcast_ref::<h2::Error>() else { return false };
+    let drains = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+    let refuses = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    error.is_remote() && (drains || refuses)
+}
+
+/// The error of a request without an answer.
+fn broken(error: &legacy::Error) -> TransportError {
+    if error.is_connect() { unreachable(error) } else { lost(error) }
+}

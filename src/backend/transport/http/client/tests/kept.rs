@@ -1,0 +1,94 @@
+//! Connections that are kept between requests.
+
+use super::*;
+
+#[tokio::test]
+async fn connections_are_kept() {
+    let mut peer = Peer::start(Then::Answers(OK)).await;
+    let client = client(&[]);
+    for _ in 0..2 {
+        assert_eq!(post(&client, &peer.url()).await.unwrap(), (StatusCode::OK, Version::HTTP_11));
+    }
+    assert_eq!([peer.head().0, peer.head().0], [0, 0]);
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_after_an_answer_that_nobody_reads_if_all_of_it_came() {
+    for (answer, connections) in [(OK, [0, 0]), ("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nok", [0, 1])] {
+        let mut peer = Peer::start(Then::Answers(answer)).await;
+        let client = client(&[]);
+        for _ in 0..2 {
+            drop(send(&client, &peer.url()).await.unwrap());
+        }
+        assert_eq!([peer.head().0, peer.head().0], connections, "{answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_on_a_connection_that_its_server_may_be_closing() {
+    let cases = [
+        (OK, [(0, 0), (3, 0), (3, 0), (5, 1)]),
+        ("HTTP/1.1 200 OK\r\nkeep-alive: timeout=5\r\ncontent-length: 2\r\n\r\nok", [(0, 0), (2, 0), (2, 0), (4, 1)]),
+        ("HTTP/1.1 200 OK\r\nkeep-alive: timeout=1\r\ncontent-length: 2\r\n\r\nok", [(0, 0), (0, 1), (0, 2), (0, 3)]),
+        (
+            "HTTP/1.1 200 OK\r\nKeep-Alive: max=100, Timeout = 3600\r\ncontent-length: 2\r\n\r\nok",
+            [(0, 0), (80, 0), (80, 0), (100, 1)],
+        ),
+        ("HTTP/1.1 200 OK\r\nkeep-alive: timeout=-1\r\ncontent-length: 2\r\n\r\nok", [(0, 0), (3, 0), (3, 0), (5, 1)]),
+    ];
+    for (answer, requests) in cases {
+        let mut peer = Peer::start(Then::Answers(answer)).await;
+        let client = client(&[]);
+        for (pause, number) in requests {
+            tokio::time::sleep(Duration::from_secs(pause)).await;
+            post(&client, &peer.url()).await.unwrap();
+            assert_eq!(peer.head().0, number, "{answer} after {pause} s");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_with_tls_is_kept_for_longer_if_its_end_is_announced() {
+    let cases: [(&'static [&'static [u8]], _); 2] = [
+        (&[b"h2"], [(0, true), (50, false), (50, false), (60, true)]),
+        // the second request shows that the server is known for HTTP/1.1
+        (&[], [(0, true), (0, true), (3, false), (5, true)]),
+    ];
+    for (protocols, requests) in cases {
+        let mut proxy = Peer::start(Then::Tunnels(protocols)).await;
+        let client = client(&[("https_proxy", proxy.url())]);
+        for (pause, is_new) in requests {
+            // paused for this alone: in an exchange, a paused clock would leap to the end of the idle time
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(pause)).await;
+            tokio::time::resume();
+            post(&client, "https://server.test/mcp").await.unwrap();
+            assert_eq!(proxy.heads.try_recv().is_ok(), is_new, "{protocols:?} after {pause} s");
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_thread_has_connections_of_its_own() {
+    let mut peer = Peer::start(Then::Answers(OK)).await;
+    let (client, url) = (client(&[]), peer.url());
+    post(&client, &url).await.unwrap();
+    let (other, its_url) = (client.clone(), url.clone());
+    let elsewhere = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { post(&other, &its_url).await.map(|(status, _)| status) })
+    };
+    assert_eq!(tokio::task::spawn_blocking(elsewhere).await.unwrap().unwrap(), StatusCode::OK);
+    post(&client, &url).await.unwrap();
+    assert_eq!([peer.head().0, peer.head().0, peer.head().0], [0, 1, 0]);
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_was_closed_is_replaced() {
+    let mut peer = Peer::start(Then::AnswersOnce(OK)).await;
+    let client = client(&[]);
+    for _ in 0..3 {
+        assert_eq!(post(&client, &peer.url()).await.unwrap().0, StatusCode::OK);
+    }
+    assert_eq!([peer.head().0, peer.head().0, peer.head().0], [0, 1, 2]);
+}
