@@ -1,14 +1,15 @@
 # syntax=docker/dockerfile:1
 
-# --- The build: SQLite and the cryptography are compiled from source with the C compiler of the image. It takes two
-# programs: the first one is run to learn what a call needs. With `--build-arg LOCKKEEPER_PROFILE=none` it is one.
+# --- The build: SQLite and the cryptography are compiled from source with the C compiler of the image. The
+# program is built twice: the first one is run to learn what a call runs through. `--build-arg LOCKKEEPER_PROFILE=none`
+# builds once.
 FROM rust:1.95-slim-trixie AS build
 WORKDIR /src
 COPY . .
 ARG LOCKKEEPER_PROFILE=
 RUN rustup component add llvm-tools
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
-    --mount=type=cache,target=/src/target \
+    --mount=type=cache,target=/src/target,sharing=locked \
     cp "$(scripts/program)" /usr/local/bin/lockkeeper
 
 # --- The image: the program, the certificates of public authorities, and an init that reaps what children leave behind.
