@@ -18,6 +18,8 @@ use crate::{
 
 /// Where Debian keeps it.
 const NGINX: &str = "/usr/sbin/nginx";
+/// Its processes that serve.
+const NGINX_WORKERS: usize = 2;
 
 /// The ways that others are compared with.
 pub(crate) const DIRECT_WAY: &str = "directly";
@@ -176,19 +178,19 @@ async fn start_nginx(folder: &Path, backend: u16) -> Result<(Process, u16)> {
     let port = free_port()?;
     let (config, own) = (folder.join("nginx.conf"), folder.display());
     let text = include_str!("nginx.conf");
-    let text = text.replace("@FOLDER@", &own.to_string()).replace("@PORT@", &port.to_string());
-    fs::write(&config, text.replace("@BACKEND@", &backend.to_string()))?;
+    let text = text.replace("@FOLDER@", &own.to_string()).replace("@WORKERS@", &NGINX_WORKERS.to_string());
+    fs::write(&config, text.replace("@PORT@", &port.to_string()).replace("@BACKEND@", &backend.to_string()))?;
     let mut command = Command::new(NGINX);
     command.arg("-p").arg(folder).arg("-e").arg(folder.join("nginx.log")).arg("-c").arg(&config);
     let mut nginx = Process::start(&mut command, &folder.join("nginx.log"))?;
     nginx.listening(port).await.with_context(|| log(folder, "nginx.log"))?;
     // the workers, whose time counts, are there a moment after the port
     let workers = async {
-        while children(nginx.id()).is_ok_and(|workers| workers.is_empty()) {
+        while children(nginx.id()).is_ok_and(|workers| workers.len() < NGINX_WORKERS) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(START, workers).await.context("nginx has no worker")?;
+    tokio::time::timeout(START, workers).await.context("nginx lacks workers")?;
     Ok((nginx, port))
 }
 
