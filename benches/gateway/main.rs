@@ -53,7 +53,7 @@ struct Arguments {
     /// Sessions with an open stream, of which each is weighed.
     #[arg(long, default_value_t = 1000)]
     sessions: usize,
-    /// The gateway's program, to measure another build; else the one of this package.
+    /// The program of the gateway: `scripts/bench` gives that of a release; else the one of this package.
     #[arg(long, default_value = env!("CARGO_BIN_EXE_lockkeeper"))]
     gateway: PathBuf,
     #[command(subcommand)]
