@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::tls::{self, TlsSetupError};
 use crate::model::NetworkSpec;
 
-/// Maximum idle time of a connection: less than the 5 s of common servers, which lose what meets their closing.
-const MAX_IDLE: Duration = Duration::from_secs(4);
+/// Maximum idle time of a connection: less than the 5 s after which common servers close it; a request sent then is lost.
+const MAX_IDLE: Duration = Duration::from_secs(3);
 
 /// Failure to set up a client.
 #[derive(Debug, thiserror::Error)]

@@ -3,28 +3,50 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// Field in which a server tells how long it keeps an idle connection (RFC 2068 19.7.1).
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
-/// Maximum idle time of a connection whose server tells none: less than the 5 s of common servers (uvicorn, Apache).
-pub(super) const UNTOLD: Duration = Duration::from_secs(4);
-/// Maximum idle time of any connection.
-const MAX: Duration = Duration::from_secs(90);
-/// Time before the end that a server tells in which nothing is sent: a busy one may read late, but closes in time.
+/// Maximum idle time of a connection whose server tells none: less than the 2 s of gunicorn.
+const UNTOLD: Duration = Duration::from_secs(1);
+/// The same with TLS, where a new connection costs more: less than the 5 s of uvicorn.
+pub(super) const UNTOLD_SECURE: Duration = Duration::from_secs(3);
+/// Maximum idle time of any connection: less than the minute of load balancers.
+pub(super) const MAX: Duration = Duration::from_secs(55);
+/// Time before the told end in which nothing is sent: a busy server reads late, and its timer does not wait.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// The time for which a connection may be idle, by the headers of a response on it. Zero if it is for one request.
+/// The time for which a connection without TLS may be idle, by the headers of the last response on it.
 pub(super) fn max_idle(headers: &HeaderMap) -> Duration {
-    told_by(headers).map_or(UNTOLD, |told| told.saturating_sub(MARGIN).min(MAX))
+    match told_by(headers) {
+        None => UNTOLD,
+        // a proxy may have passed on what its own server told (RFC 2068 19.7.1.1)
+        Some(told) if !has_connection_token(headers) => told.min(UNTOLD),
+        Some(told) => told.min(MAX),
+    }
 }
 
-/// The `timeout` of a server: `Keep-Alive: timeout=5, max=100`.
+/// True if a connection with TLS may be idle for [`UNTOLD_SECURE`].
+pub(super) fn is_kept(headers: &HeaderMap) -> bool {
+    told_by(headers).is_none_or(|told| told >= UNTOLD_SECURE)
+}
+
+/// What a server tells, less [`MARGIN`]: `Keep-Alive: timeout=5, max=100`.
 fn told_by(headers: &HeaderMap) -> Option<Duration> {
-    let parameters = headers.get(KEEP_ALIVE)?.to_str().ok()?.split(',');
-    parameters.filter_map(|parameter| parameter.split_once('=')).find_map(|(name, value)| {
-        let seconds = name.trim().eq_ignore_ascii_case("timeout").then(|| value.trim().parse().ok())??;
-        Some(Duration::from_secs(seconds))
-    })
+    let parameters = headers.get_all(KEEP_ALIVE).into_iter().flat_map(elements);
+    let timeout = parameters.filter_map(|parameter| parameter.split_once('=')).find_map(|(name, value)| {
+        let is_timeout = name.trim().eq_ignore_ascii_case("timeout");
+        is_timeout.then(|| value.trim().trim_matches('"').parse().ok())?
+    })?;
+    Some(Duration::from_secs(timeout).saturating_sub(MARGIN))
+}
+
+fn has_connection_token(headers: &HeaderMap) -> bool {
+    let mut tokens = headers.get_all(header::CONNECTION).into_iter().flat_map(elements);
+    tokens.any(|token| token.trim().eq_ignore_ascii_case("keep-alive"))
+}
+
+fn elements(value: &HeaderValue) -> impl Iterator<Item = &str> {
+    value.to_str().unwrap_or_default().split(',')
 }

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::support::{FastMap, own_waker::OwnWaker};
 
-/// Interval at which idle connections are dropped that their server has closed, or is about to close.
+/// Interval at which idle connections that have ended or are too old are dropped.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The idle connections of one thread.
@@ -42,7 +42,7 @@ struct Idle {
 
 struct IdleConnection {
     connection: Box<PlainConnection>,
-    /// The end of the time in which a request may be sent on it.
+    /// No request is sent on it from then on.
     until: Instant,
 }
 
@@ -54,8 +54,8 @@ pub(super) struct PlainConnection {
     waker: Arc<OwnWaker>,
     server: Authority,
     route: ConnectRoute,
-    /// By the first response.
-    max_idle: Option<Duration>,
+    /// By the last response.
+    max_idle: Duration,
     home: Weak<IdleConnections>,
 }
 
@@ -85,15 +85,16 @@ impl IdleConnections {
         None
     }
 
-    /// Keeps a connection for a request within `max_idle`.
-    fn keep(self: &Arc<Self>, connection: Box<PlainConnection>, max_idle: Duration) {
+    /// Keeps a connection for a request within its idle time.
+    fn keep(self: &Arc<Self>, connection: Box<PlainConnection>) {
         // outside of a runtime nothing can be sent either
         let Ok(runtime) = Handle::try_current() else { return };
         let mut idle = self.0.lock();
         if idle.sweeper.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
             idle.sweeper = Some(AbortOnDropHandle::new(runtime.spawn(sweep(Arc::downgrade(self)))));
         }
-        let kept = IdleConnection { connection, until: Instant::now() + max_idle };
+        let until = Instant::now() + connection.max_idle;
+        let kept = IdleConnection { connection, until };
         match idle.by_server.get_mut(kept.connection.server.as_str()) {
             Some(others) => others.push(kept),
             None => drop(idle.by_server.insert(kept.connection.server.to_string(), vec![kept])),
@@ -131,7 +132,7 @@ impl PlainConnection {
         let route = stream.route();
         let (sender, driver) = http1::Builder::new().handshake(stream).await?;
         let (driver, home) = (Some(driver), Arc::downgrade(home));
-        Ok(Box::new(Self { sender, driver, waker: Arc::default(), server, route, max_idle: None, home }))
+        Ok(Box::new(Self { sender, driver, waker: Arc::default(), server, route, max_idle: Duration::ZERO, home }))
     }
 
     /// Sends a request, whose headers name the host.
@@ -143,7 +144,7 @@ impl PlainConnection {
         let mut response = pin!(self.sender.try_send_request(request));
         match poll_fn(|cx| self.poll_with(cx, |cx| response.as_mut().poll(cx))).await {
             Ok(response) => {
-                self.max_idle.get_or_insert_with(|| max_idle(response.headers()));
+                self.max_idle = max_idle(response.headers());
                 Sent::Answered(response, self)
             }
             Err(mut error) => match error.take_message() {
@@ -172,10 +173,10 @@ impl PlainConnection {
     /// Keeps the connection for the next request, unless it has ended, the response has not, or it is for one request.
     pub(super) fn release(mut self: Box<Self>) {
         if (self.sender.is_ready() || self.is_open() && self.sender.is_ready())
-            && let (Some(home), Some(max_idle)) = (self.home.upgrade(), self.max_idle)
-            && !max_idle.is_zero()
+            && !self.max_idle.is_zero()
+            && let Some(home) = self.home.upgrade()
         {
-            home.keep(self, max_idle);
+            home.keep(self);
         }
     }
 

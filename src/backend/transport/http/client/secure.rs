@@ -1,13 +1,13 @@
 //! The connections with TLS of one thread: HTTP/2 where the server has it, else HTTP/1.1. Knows nothing of connecting.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
 use bytes::Bytes;
 use http::{Request, Response, Version, uri::Authority};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::{
-    client::legacy,
+    client::legacy::{self, connect::capture_connection},
     rt::{TokioExecutor, TokioTimer},
 };
 use parking_lot::Mutex;
@@ -21,13 +21,12 @@ use crate::backend::transport::interface::TransportError;
 
 /// Maximum number of retries of a request that the server certainly did not process.
 const RETRIES: u32 = 2;
-/// Maximum idle time of a connection of HTTP/2, whose end the server announces: less than the minute of load balancers.
-const MAX_IDLE: Duration = Duration::from_secs(55);
 
 type HttpsClient = legacy::Client<ServerConnector, Full<Bytes>>;
 
 /// The connections with TLS of one thread.
 pub(super) struct SecureConnections {
+    /// Those of HTTP/2, whose end the server announces, and the first one to any server.
     any: HttpsClient,
     /// Those to [`Self::http1_servers`].
     http1: HttpsClient,
@@ -46,7 +45,7 @@ impl SecureConnections {
                 .pool_idle_timeout(max_idle)
                 .build(connector.clone())
         };
-        Self { any: client(MAX_IDLE), http1: client(keep_alive::UNTOLD), http1_servers: Mutex::default() }
+        Self { any: client(keep_alive::MAX), http1: client(keep_alive::UNTOLD_SECURE), http1_servers: Mutex::default() }
     }
 
     /// Sends a request, again if the server reports that it has not processed it.
@@ -61,13 +60,30 @@ impl SecureConnections {
     }
 
     async fn send_once(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, legacy::Error> {
-        let server = request.uri().authority().cloned();
-        if server.as_ref().is_some_and(|server| self.http1_servers.lock().contains(server)) {
-            return self.http1.request(request).await;
+        let Some(server) = request.uri().authority().cloned() else { return self.any.request(request).await };
+        if self.http1_servers.lock().contains(&server) {
+            return self.send_by_http1(&server, request).await;
         }
         let response = self.any.request(request).await?;
         if response.version() < Version::HTTP_2 {
-            self.http1_servers.lock().extend(server);
+            self.http1_servers.lock().insert(server);
+        }
+        Ok(response)
+    }
+
+    async fn send_by_http1(
+        &self,
+        server: &Authority,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, legacy::Error> {
+        let connection = capture_connection(&mut request);
+        let response = self.http1.request(request).await?;
+        if response.version() == Version::HTTP_2 {
+            self.http1_servers.lock().remove(server);
+        } else if !keep_alive::is_kept(response.headers())
+            && let Some(connection) = &*connection.connection_metadata()
+        {
+            connection.poison();
         }
         Ok(response)
     }

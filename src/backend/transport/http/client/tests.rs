@@ -6,7 +6,7 @@ mod kept;
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::{Method, StatusCode, Version};
+use http::{HeaderName, Method, StatusCode, Version};
 use http_body_util::BodyExt as _;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -50,6 +50,8 @@ enum Then {
     Hangs,
     /// Opens the requested tunnel to a TLS server with these protocols.
     Tunnels(&'static [&'static [u8]]),
+    /// Opens the tunnel to a TLS server of HTTP/1.1 that tells an idle time of 3 s.
+    TunnelsBriefly,
     /// Opens the tunnel to a TLS server that asks for a certificate.
     TunnelsForKnown,
     /// Opens the tunnel to an HTTP/2 server that refuses requests.
@@ -111,11 +113,15 @@ async fn serve(
             Then::Hangs => std::future::pending().await,
             Then::Tunnels(protocols) => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-                return serve_tls(stream, tls_server(protocols, Visitors::Anybody)).await;
+                return serve_tls(stream, tls_server(protocols, Visitors::Anybody), None).await;
+            }
+            Then::TunnelsBriefly => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                return serve_tls(stream, tls_server(&[], Visitors::Anybody), Some("timeout=3")).await;
             }
             Then::TunnelsForKnown => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-                return serve_tls(stream, tls_server(&[], Visitors::Known)).await;
+                return serve_tls(stream, tls_server(&[], Visitors::Known), None).await;
             }
             Then::Refuses(refusals) => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
@@ -156,11 +162,20 @@ fn tls_server(protocols: &[&[u8]], visitors: Visitors) -> ServerConfig {
     config
 }
 
-async fn serve_tls(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, config: ServerConfig) {
+async fn serve_tls(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    config: ServerConfig,
+    keep_alive: Option<&'static str>,
+) {
     // a client that does not trust this server, or is not let in, ends here
     let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await else { return };
-    let answer =
-        hyper::service::service_fn(async |_| Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from("ok")))));
+    let answer = hyper::service::service_fn(move |_| async move {
+        let mut response = Response::new(Full::new(Bytes::from("ok")));
+        response
+            .headers_mut()
+            .extend(keep_alive.map(|told| (HeaderName::from_static("keep-alive"), told.parse().unwrap())));
+        Ok::<_, hyper::Error>(response)
+    });
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer).await;
 }
 
