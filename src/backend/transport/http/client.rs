@@ -134,6 +134,7 @@ impl Client {
                 Sent::Lost(error) => return Err(lost(&error)),
             }
         }
+        // boxed for the same reason
         let opened = Box::pin(self.open_plain(&uri, server)).await?;
         match opened.send(request).await {
             Sent::Answered(response, opened) => Ok(response.map(|body| IncomingBody::on(opened, body))),

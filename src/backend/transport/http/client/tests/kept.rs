@@ -64,14 +64,13 @@ async fn nothing_is_sent_on_a_connection_that_its_server_may_be_closing() {
 async fn a_connection_that_is_not_used_again_is_closed() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (client, url) = (client(&[]), format!("http://{}/", listener.local_addr().unwrap()));
-    let (answered, accepted) = tokio::join!(post(&client, &url), async {
+    let (answered, mut stream) = tokio::join!(post(&client, &url), async {
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.read_buf(&mut Vec::with_capacity(4096)).await.unwrap();
         stream.write_all(OK.as_bytes()).await.unwrap();
         stream
     });
     answered.unwrap();
-    let mut stream = accepted;
     let read = tokio::time::timeout(Duration::from_secs(10), stream.read(&mut [0])).await;
     assert_eq!(read.expect("an end").unwrap(), 0, "no request");
 }
