@@ -342,6 +342,7 @@ impl Foundation<'_> {
         ));
         let status = self.status(&path, &reloader, &*world.clock);
         let gate = Gate::new(self.oauth.clone(), module_settings::gate(self.config));
+        let public_url = Url::parse(self.public_url.as_str())?;
         let machine = Machine {
             supervisor: Arc::clone(&path.supervisor),
             gateway: Arc::clone(&path.gateway),
@@ -349,11 +350,11 @@ impl Foundation<'_> {
             telemetry: world.telemetry.clone(),
             gate: gate.clone(),
             oauth: self.oauth.clone(),
+            public_url: public_url.clone(),
             leaving: world.leaving.clone(),
             started: Latch::default(),
             control: self.control.token.digest(),
         };
-        let public_url = Url::parse(self.public_url.as_str())?;
         let web = web::WebState {
             oauth: self.oauth.clone(),
             upstream: self.upstream.clone(),

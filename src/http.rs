@@ -31,7 +31,7 @@ pub use self::guard_settings::{BODY_LIMIT, Bound, GuardSettings};
 pub use crate::model::{ClientIp, CorrelationId};
 use crate::{
     listener::AddressPermit,
-    model::CorrelationIds,
+    model::{CorrelationIds, RequestPlace},
     support::{
         log_context::{Fields, log_with},
         panics,
@@ -99,9 +99,7 @@ impl Guard {
     {
         let id = self.ids.issue();
         let peer = peer(&mut request);
-        let proxies = self.proxies.as_slice();
-        let from =
-            ClientIp(if proxies.is_empty() { peer } else { client_ip::behind(peer, request.headers(), proxies) });
+        let from = self.client(peer, &request);
         let context = log_context(&request, id, from);
         request.extensions_mut().insert(id);
         request.extensions_mut().insert(from);
@@ -124,6 +122,15 @@ impl Guard {
     }
 
     /// Checks the request, counts it if a proxy forwards it, and bounds its body.
+    /// The client's address. The replica that carried a request has already found it: the peer here is the client.
+    fn client(&self, peer: IpAddr, request: &Request) -> ClientIp {
+        let is_carried = || request.extensions().get() == Some(&RequestPlace::Carried);
+        if self.proxies.is_empty() || is_carried() {
+            return ClientIp(peer);
+        }
+        ClientIp(client_ip::behind(peer, request.headers(), &self.proxies))
+    }
+
     fn admit(
         &self,
         request: &mut Request,

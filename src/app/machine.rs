@@ -9,9 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode, Version, header, uri::Authority};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
+use url::{Host, Url};
 
 use crate::{
     backend::Supervisor,
@@ -33,6 +34,7 @@ pub(super) struct Machine {
     pub(super) telemetry: Telemetry,
     pub(super) gate: Gate,
     pub(super) oauth: OAuth,
+    pub(super) public_url: Url,
     /// Cancelled when the gateway is about to stop.
     pub(super) leaving: CancellationToken,
     /// Open once the backends of the start have been listed, or failed.
@@ -46,6 +48,7 @@ pub(super) struct Machine {
 struct SideDoor {
     open: Router,
     control: Digest,
+    public_url: Url,
 }
 
 // === impl Machine ===
@@ -64,7 +67,7 @@ impl Machine {
 pub(super) fn router(machine: Machine) -> Router {
     let closed = Router::new().route("/api/status", get(status)).route("/metrics", get(render));
     let closed = closed.with_state(machine.clone());
-    let door = SideDoor { open: closed.clone(), control: machine.control };
+    let door = SideDoor { open: closed.clone(), control: machine.control, public_url: machine.public_url.clone() };
     let gated = protect_administration(closed, machine.gate.clone());
     Router::new()
         .route("/healthz", get(async || "ok\n"))
@@ -98,7 +101,7 @@ async fn render(State(machine): State<Machine>) -> impl IntoResponse {
 }
 
 async fn side_door(State(door): State<SideDoor>, request: Request, next: Next) -> Response {
-    let scraper = request.uri().path() == "/metrics" && is_local(&request);
+    let scraper = request.uri().path() == "/metrics" && is_local(&request, &door.public_url);
     if scraper || bearer_digest(request.headers()) == Some(door.control) {
         door.open.oneshot(request).await.into_response()
     } else {
@@ -106,14 +109,75 @@ async fn side_door(State(door): State<SideDoor>, request: Request, next: Next) -
     }
 }
 
-/// True for a request from a process on this machine. A proxy on this machine adds one of these headers.
-fn is_local(request: &Request) -> bool {
+/// True for a request that a process on this machine sends itself (`OA-138`). A proxy on this machine adds one of these
+/// headers, or passes on the name by which strangers know the gateway; nginx, which may send its own address instead,
+/// speaks HTTP/1.0 unless it is told otherwise.
+fn is_local(request: &Request, public_url: &Url) -> bool {
     const FORWARDED: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
     let from = request.extensions().get::<ClientIp>();
-    from.is_some_and(|ip| ip.0.is_loopback()) && !FORWARDED.iter().any(|name| request.headers().contains_key(*name))
+    from.is_some_and(|ip| ip.0.is_loopback())
+        && !FORWARDED.iter().any(|name| request.headers().contains_key(*name))
+        && request.version() > Version::HTTP_10
+        && host(request).is_some_and(|host| is_unknown_to_strangers(&host, public_url))
+}
+
+/// The host that the request names. An absolute target overrides the header (RFC 9112 3.2.2).
+fn host(request: &Request) -> Option<Host> {
+    let header = || request.headers().get(header::HOST)?.to_str().ok()?.parse().ok();
+    let authority: Authority = request.uri().authority().cloned().or_else(header)?;
+    Host::parse(authority.host()).ok()
+}
+
+/// True for a loopback host, and for an address by which clients do not reach the gateway.
+fn is_unknown_to_strangers(host: &Host, public_url: &Url) -> bool {
+    let is_public = public_url.host().map(|public| public.to_owned()).as_ref() == Some(host);
+    match host {
+        Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
+        Host::Ipv4(address) => address.is_loopback() || !is_public,
+        Host::Ipv6(address) => address.is_loopback() || !is_public,
+    }
 }
 
 fn bearer_digest(headers: &HeaderMap) -> Option<Digest> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| Digest::sha256(token.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    #[test]
+    fn a_scraper_names_this_machine_and_not_the_public_host() {
+        let answers = |public: &str, host: &str| {
+            let request = Request::get("/metrics").header("host", host).extension(ClientIp([127, 0, 0, 1].into()));
+            is_local(&request.body(Body::empty()).unwrap(), &Url::parse(public).unwrap())
+        };
+        let (named, numbered, local) = ("https://mcp.example.com", "https://203.0.113.5:8443", "http://127.0.0.1:8080");
+        for host in ["127.0.0.1:8080", "localhost", "LOCALHOST:9", "a.localhost", "[::1]:8080", "10.0.0.7"] {
+            assert!(answers(named, host), "{host}");
+        }
+        for host in ["mcp.example.com", "MCP.example.com:443", "mcp.example.com.", "localhost.evil.example", "gateway"]
+        {
+            assert!(!answers(named, host), "{host}");
+        }
+        assert!(!answers(numbered, "203.0.113.5") && !answers(numbered, "203.0.113.5:8080"));
+        assert!(answers(local, "127.0.0.1:8080") && answers("http://localhost:8080", "localhost:8080"));
+    }
+
+    #[test]
+    fn a_proxy_that_shows_itself_is_no_scraper() {
+        let request =
+            || Request::get("/metrics").header("host", "127.0.0.1").extension(ClientIp([127, 0, 0, 1].into()));
+        let answers = |request: http::request::Builder| {
+            is_local(&request.body(Body::empty()).unwrap(), &Url::parse("https://mcp.example.com").unwrap())
+        };
+        assert!(answers(request()));
+        assert!(!answers(request().header("via", "1.1 proxy")));
+        assert!(!answers(request().version(Version::HTTP_10)));
+        assert!(!answers(request().extension(ClientIp([10, 0, 0, 7].into()))));
+        assert!(!answers(request().uri("http://mcp.example.com/metrics")), "the target overrides the header");
+    }
 }

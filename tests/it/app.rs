@@ -187,6 +187,34 @@ async fn the_first_key_is_shown_once_and_stays_valid_after_a_restart() {
     gateway.stop().await;
 }
 
+// a proxy on this machine that passes the name and nothing else connects as a scraper does
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_138_metrics_are_not_for_strangers_who_name_the_public_host() {
+    let folder = DataFolder::new();
+    let config = folder.path().join("lockkeeper.toml");
+    std::fs::write(config, "public_url = \"https://mcp.example.com\"\n[backends.secret]\nbuiltin = \"demo\"\n")
+        .unwrap();
+    let gateway = Running::start(folder.path()).await;
+    let here = ControlFile::read(folder.path()).unwrap().unwrap();
+    let key = made_key(folder.path(), &["--direct", "--admin"]);
+    let ask = async |host: &str, key: &str| {
+        let request = client().get(format!("{}/metrics", here.url)).header("host", host);
+        let request = if key.is_empty() { request } else { request.bearer_auth(key) };
+        let answer = request.send().await.unwrap();
+        (answer.status(), answer.text().await.unwrap())
+    };
+    for host in ["mcp.example.com", "MCP.EXAMPLE.COM:443", "mcp.example.com:8080"] {
+        let (status, text) = ask(host, "").await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{host}");
+        assert!(!text.contains("secret"), "{text}");
+        assert_eq!(ask(host, &key).await.0, StatusCode::OK, "{host}");
+    }
+    for host in ["127.0.0.1:8080", "localhost", "[::1]"] {
+        assert_eq!(ask(host, "").await.0, StatusCode::OK, "{host}");
+    }
+    gateway.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_is_for_administrators_and_for_readers_of_the_data_folder() {
     let folder = DataFolder::new();

@@ -17,6 +17,7 @@ use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
     http::{Bound, ClientIp, GuardSettings},
+    model::RequestPlace,
     support::{SeededRandom, log_context::WithRequestFields},
 };
 use tower::ServiceExt as _;
@@ -248,6 +249,19 @@ async fn oa_139_a_local_gateway_does_not_demand_https() {
     let local = GuardSettings { public_url: Url::parse("http://127.0.0.1:8080").unwrap(), ..settings() };
     let answer = ask(&local, Request::get("/page")).await;
     assert!(!answer.headers().contains_key("strict-transport-security"));
+}
+
+// one replica has found the client, here another trusted proxy of the operator; the header is that of its request there
+#[tokio::test]
+async fn oa_138_a_carried_request_comes_from_the_client_that_the_first_replica_found() {
+    let settings = GuardSettings { trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()], ..settings() };
+    let seen = async |place: RequestPlace| {
+        let client: SocketAddr = "10.0.0.9:0".parse().unwrap();
+        let request = Request::get("/ip").header("x-forwarded-for", "198.51.100.7").extension(ConnectInfo(client));
+        text(ask(&settings, request.extension(place)).await).await
+    };
+    assert_eq!(seen(RequestPlace::Carried).await, "10.0.0.9");
+    assert_eq!(seen(RequestPlace::Anywhere).await, "198.51.100.7");
 }
 
 #[tokio::test]
