@@ -15,11 +15,12 @@ use axum::{
     response::Response,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::Service;
@@ -32,6 +33,8 @@ use crate::{
 
 /// Maximum time of TLS and of the look at the key.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval between lines of the log about connections with unknown keys.
+const STRANGERS_LOGGED_EVERY: Duration = Duration::from_mins(1);
 
 /// The listening socket for other replicas.
 #[derive(Debug)]
@@ -45,6 +48,18 @@ pub struct ReplicaDoor {
 struct Entrance {
     tls: Arc<ServerConfig>,
     membership: Membership,
+    strangers: Arc<Strangers>,
+}
+
+/// Connections with unknown keys. All together cause one line of the log in a minute, which counts them.
+#[derive(Debug, Default)]
+struct Strangers(Mutex<StrangersState>);
+
+#[derive(Debug, Default)]
+struct StrangersState {
+    /// Since the last line.
+    count: u64,
+    logged: Option<Instant>,
 }
 
 /// A connection: TLS begins where the connection is served.
@@ -75,7 +90,7 @@ pub struct CarriedRequests<S>(pub S);
 impl ReplicaDoor {
     pub(super) fn new(listener: TcpListener, membership: Membership) -> Result<Self, rustls::Error> {
         let tls = membership.identity().acceptor()?;
-        Ok(Self { listener, entrance: Entrance { tls, membership } })
+        Ok(Self { listener, entrance: Entrance { tls, membership, strangers: Arc::default() } })
     }
 }
 
@@ -107,14 +122,33 @@ impl Entrance {
             match shown {
                 Some(key) if self.membership.is_key_of_another(key).await => Ok(stream),
                 _ => {
-                    tracing::warn!(
-                        "a program that is no replica of this gateway connected to the address for replicas"
-                    );
+                    metrics::counter!("lockkeeper_replica_strangers_total").increment(1);
+                    if let Some(count) = self.strangers.add() {
+                        tracing::warn!(
+                            count,
+                            "programs that are no replica of this gateway connected to the address for replicas"
+                        );
+                    }
                     Err(io::ErrorKind::PermissionDenied.into())
                 }
             }
         };
         timeout(OPENING_TIMEOUT, opened).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+// === impl Strangers ===
+
+impl Strangers {
+    /// Counts one more. Returns the number to log, if a line is due.
+    fn add(&self) -> Option<u64> {
+        let (mut state, now) = (self.0.lock(), Instant::now());
+        state.count += 1;
+        if state.logged.is_some_and(|last| now - last < STRANGERS_LOGGED_EVERY) {
+            return None;
+        }
+        state.logged = Some(now);
+        Some(std::mem::take(&mut state.count))
     }
 }
 
@@ -178,5 +212,20 @@ impl<S: Serve> Service<Request> for CarriedRequests<S> {
         }
         request.extensions_mut().insert(RequestPlace::Carried);
         self.0.call(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn strangers_cause_one_counted_line_in_a_minute() {
+        let strangers = Strangers::default();
+        assert_eq!(strangers.add(), Some(1));
+        assert!((0..99).all(|_| strangers.add().is_none()));
+        tokio::time::advance(STRANGERS_LOGGED_EVERY).await;
+        assert_eq!(strangers.add(), Some(100));
+        assert_eq!(strangers.add(), None);
     }
 }

@@ -40,6 +40,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_secs(3);
 /// Minimum interval of looks at the store for a replica that is not known yet.
 const LOOKED_UP_EVERY: Duration = Duration::from_millis(200);
+/// The same for unknown keys, all together: anybody who reaches the address for replicas can show some.
+const KEYS_LOOKED_UP_EVERY: Duration = Duration::from_secs(1);
 
 /// This replica and the others. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -55,6 +57,8 @@ struct Inner {
     home: Home,
     /// The last look at the store.
     looked: tokio::sync::Mutex<Instant>,
+    /// The last look at the store for an unknown key. Locked before `looked`, so that nothing else waits for it.
+    looked_for_key: tokio::sync::Mutex<Option<Instant>>,
 }
 
 /// The other replicas.
@@ -119,8 +123,10 @@ impl Membership {
         let number = storage.replicas().join(address, identity.public_key(), LEASE).await?;
         fence.open_until(before + LEASE - MARGIN);
         let (peers, home, looked) = (ArcSwap::default(), Home::default(), tokio::sync::Mutex::new(before));
+        let looked_for_key = tokio::sync::Mutex::default();
         home.set_targets(at_home);
-        let membership = Self(Arc::new(Inner { storage, number, identity, fence, peers, home, looked }));
+        let membership =
+            Self(Arc::new(Inner { storage, number, identity, fence, peers, home, looked, looked_for_key }));
         membership.look().await?;
         tracing::info!(replica = %number, %address, others = membership.0.peers.load().len(), "joined the replicas");
         Ok(membership)
@@ -215,8 +221,22 @@ impl Membership {
         if is_known() {
             return true;
         }
-        self.look_again().await;
+        self.look_for_key().await;
         is_known()
+    }
+
+    /// Looks for an unknown key, or waits for a look that began later than this.
+    async fn look_for_key(&self) {
+        let asked = Instant::now();
+        let mut looked = self.0.looked_for_key.lock().await;
+        if looked.is_some_and(|looked| looked > asked) {
+            return;
+        }
+        if let Some(last) = *looked {
+            sleep_until(last + KEYS_LOOKED_UP_EVERY).await;
+        }
+        *looked = Some(Instant::now());
+        self.look_again().await;
     }
 
     /// Waits until a replica is gone, at most for this time.
@@ -230,6 +250,12 @@ impl Membership {
     #[cfg(test)]
     pub(super) async fn look_for_tests(&self) {
         self.look().await.unwrap();
+    }
+
+    /// The last look for an unknown key.
+    #[cfg(test)]
+    pub(super) async fn looked_for_key_at(&self) -> Instant {
+        self.0.looked_for_key.lock().await.unwrap()
     }
 
     /// Looks, or waits for a look that began later than this.

@@ -214,6 +214,26 @@ async fn only_replicas_of_the_store_are_let_in() {
 }
 
 #[tokio::test]
+async fn unknown_keys_cause_one_look_at_the_store_in_a_second() {
+    let storage = Storage::in_memory().await.unwrap();
+    let (one, two) = Member::pair(&storage).await;
+    pause();
+    let membership = &one.replicas.membership;
+    let begin = Instant::now();
+    let mut looks = Vec::new();
+    for round in 0..3 {
+        let strangers = (0..50).map(|key| async move { membership.is_key_of_another(&[round, key]).await });
+        assert!(!futures_util::future::join_all(strangers).await.contains(&true));
+        looks.push(membership.looked_for_key_at().await - begin);
+    }
+    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] >= Duration::from_secs(1)), "{looks:?}");
+    assert!(looks[2] < Duration::from_secs(60), "{looks:?}");
+    // they keep no replica out
+    tokio::time::resume();
+    assert!(membership.is_key_of_another(two.replicas.membership.identity().public_key()).await);
+}
+
+#[tokio::test]
 async fn a_connection_that_is_refused_can_still_be_ended() {
     let storage = Storage::in_memory().await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
