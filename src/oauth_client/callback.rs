@@ -1,6 +1,6 @@
 //! Redirect URI on this machine (RFC 8252 7.3): takes the response to one authorization request. Knows nothing of tokens.
 
-use std::{convert::Infallible, io, net::Ipv4Addr, pin::pin, sync::Arc, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, io, net::Ipv4Addr, pin::pin, sync::Arc, time::Duration};
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
@@ -10,8 +10,8 @@ use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::mpsc,
-    task::JoinSet,
-    time::timeout,
+    task::{AbortHandle, JoinSet},
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -26,6 +26,12 @@ use super::{
 const REDIRECT_URI: &str = "http://127.0.0.1/callback";
 /// Maximum time for the page to reach the browser.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// Maximum number of open connections: every program and web page on this machine can open some. One more ends the oldest.
+const MAX_CONNECTIONS: usize = 16;
+/// Maximum time of one connection.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause after an accept error: it lasts until a descriptor is closed, or concerns one connection.
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Redirect URI on this machine: `http`, a loopback host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,22 +94,61 @@ impl Callback {
     pub(super) async fn code(self, expected: ExpectedResponse) -> CodeOutcome {
         let (sender, mut outcomes) = mpsc::channel(1);
         let page = Arc::new(RedirectPage { path: self.uri.0.path().to_owned(), expected, outcomes: sender });
-        let (stop, mut connections) = (CancellationToken::new(), JoinSet::new());
-        let outcome = loop {
-            tokio::select! {
-                outcome = outcomes.recv() => break outcome,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => connections.spawn(serve(stream, Arc::clone(&page), stop.clone())),
-                    Err(_) => break None,
-                },
-            };
+        let mut connections = Connections::new(page);
+        let outcome = tokio::select! {
+            outcome = outcomes.recv() => outcome,
+            never = connections.accept(&self.listener) => match never {},
         };
-        // browsers keep idle connections, which end at once; the one with the page ends when it is sent
-        stop.cancel();
-        let _ = timeout(FAREWELL, connections.join_all()).await;
+        connections.end().await;
         outcome.unwrap_or_else(|| {
             Err(LoginError::Unavailable("the redirect URI of the login cannot be served".to_owned()))
         })
+    }
+}
+
+/// The connections of browsers, and of anything else on this machine.
+struct Connections {
+    page: Arc<RedirectPage>,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+    /// The oldest first.
+    open: VecDeque<AbortHandle>,
+}
+
+// === impl Connections ===
+
+impl Connections {
+    fn new(page: Arc<RedirectPage>) -> Self {
+        Self { page, stop: CancellationToken::new(), tasks: JoinSet::new(), open: VecDeque::new() }
+    }
+
+    /// Serves connections. Never ends by itself.
+    async fn accept(&mut self, listener: &TcpListener) -> Infallible {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => self.serve(stream),
+                Err(_) => sleep(ERROR_PAUSE).await,
+            }
+        }
+    }
+
+    fn serve(&mut self, stream: TcpStream) {
+        while self.tasks.try_join_next().is_some() {}
+        self.open.retain(|connection| !connection.is_finished());
+        if self.open.len() >= MAX_CONNECTIONS
+            && let Some(oldest) = self.open.pop_front()
+        {
+            oldest.abort();
+        }
+        let connection = serve(stream, Arc::clone(&self.page), self.stop.clone());
+        self.open.push_back(self.tasks.spawn(async { drop(timeout(CONNECTION_TIMEOUT, connection).await) }));
+    }
+
+    /// Ends idle connections, which browsers keep, at once, and the one with the page when it is sent.
+    async fn end(mut self) {
+        self.stop.cancel();
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = timeout(FAREWELL, ended).await;
     }
 }
 
@@ -160,7 +205,47 @@ fn page(status: StatusCode, title: &str, text: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
+
+    /// A redirect URI that waits for the response with the state `s`.
+    async fn waiting() -> (std::net::SocketAddr, JoinSet<CodeOutcome>) {
+        let callback = Callback::bind(&LoopbackUri::default()).await.unwrap();
+        let address = callback.listener.local_addr().unwrap();
+        let (state, issuer) = ("s".to_owned(), "https://as.example".to_owned());
+        let mut outcome = JoinSet::new();
+        outcome.spawn(callback.code(ExpectedResponse { state, issuer, returns_issuer: false }));
+        (address, outcome)
+    }
+
+    /// The end of a connection, which gets nothing.
+    async fn end(mut silent: TcpStream) {
+        assert_eq!(silent.read(&mut [0]).await.unwrap_or(0), 0);
+    }
+
+    #[tokio::test]
+    async fn a_program_that_opens_connections_keeps_no_browser_out() {
+        let (address, mut outcome) = waiting().await;
+        let mut silent = VecDeque::new();
+        for _ in 0..=MAX_CONNECTIONS {
+            silent.push_back(TcpStream::connect(address).await.unwrap());
+        }
+        end(silent.pop_front().unwrap()).await;
+        let mut browser = TcpStream::connect(address).await.unwrap();
+        browser.write_all(b"GET /callback?code=c&state=s HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        let mut page = String::new();
+        browser.read_to_string(&mut page).await.unwrap();
+        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+        assert_eq!(outcome.join_next().await.unwrap().unwrap(), Ok("c".to_owned()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_connection_ends_and_the_login_goes_on() {
+        let (address, mut outcome) = waiting().await;
+        end(TcpStream::connect(address).await.unwrap()).await;
+        assert!(outcome.try_join_next().is_none());
+    }
 
     #[test]
     fn a_redirect_uri_stays_on_this_machine() {
