@@ -23,6 +23,8 @@ use crate::{
 const CARD: &str = "application/mcp-server-card+json";
 /// The media type of the catalog.
 const CATALOG: &str = "application/ai-catalog+json";
+/// The version of a card: the patch version would tell strangers which fixes are missing.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 /// The schema of a card.
 const SCHEMA: &str = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json";
 
@@ -74,7 +76,7 @@ fn entry(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
     })
 }
 
-/// The card of an endpoint. The version is that of the gateway, which the endpoint of a single server replaces by the server's own
+/// The card of an endpoint. The version is the gateway's, without the patch, which the endpoint of a single server replaces by the server's own
 /// once a client has logged in: a card is advisory (discovery, consistency with runtime behavior).
 fn card(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
     let (title, description) = match &endpoint.target {
@@ -85,7 +87,7 @@ fn card(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
     json!({
         "$schema": SCHEMA,
         "name": format!("{}/{}", reversed(&host(settings)), name(endpoint)),
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": VERSION,
         "title": title,
         "description": description,
         "websiteUrl": format!("{}/", settings.issuer),

@@ -41,6 +41,7 @@ pub(super) struct StartPage<'a> {
     pub(super) vs_code: String,
     /// Backends, if somebody is logged in.
     pub(super) backends: Option<BackendList>,
+    /// The version, which only people who are logged in see.
     pub(super) version: &'static str,
 }
 

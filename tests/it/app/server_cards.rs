@@ -64,6 +64,8 @@ async fn a_stranger_learns_of_the_gateway_alone() {
     assert_eq!(identifier, "urn:air:127.0.0.1:mcp:lockkeeper");
     let card = card(&gateway, url).await;
     assert_eq!(card["name"], "127.0.0.1/lockkeeper");
+    let version = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
+    assert_eq!(card["version"], version, "without the patch version");
     assert_eq!(card["remotes"][0]["url"], format!("{}/mcp", gateway.url));
     assert_eq!(card["remotes"][0]["supportedProtocolVersions"].as_array().unwrap().len(), 5);
     assert_eq!(

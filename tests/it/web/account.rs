@@ -25,9 +25,11 @@ async fn the_start_page_shows_the_url_to_everybody_and_the_state_after_a_login()
     assert_eq!(page.status, StatusCode::OK);
     assert!(page.body.contains(&format!("{ROOT}/mcp")) && page.body.contains("claude mcp add"));
     assert!(!page.body.contains("11 tools"));
+    let version = concat!("Lockkeeper ", env!("CARGO_PKG_VERSION"));
+    assert!(!page.body.contains(version), "strangers do not learn the version");
     browser.log_in_alone(&site.key).await;
     let page = browser.get("/").await;
-    assert!(page.body.contains("11 tools, 1 resource"), "{}", page.body);
+    assert!(page.body.contains("11 tools, 1 resource") && page.body.contains(version), "{}", page.body);
     assert!(!page.body.contains("/etc/secret"), "the reason is for administrators");
 }
 
