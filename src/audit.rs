@@ -55,33 +55,42 @@ impl Audit {
         Self(Arc::new(Trail { storage, clock, state: Mutex::default() }))
     }
 
-    /// Records an event: a line in the log at once, and a row with the next [`Audit::write`].
+    /// Records an event: a line in the log at once, and a row with the next [`Audit::write`]; or counts it.
     pub fn record(&self, event: impl Into<AuditEvent>) {
         let line = event.into().line();
-        line.log();
-        let now = self.0.clock.now();
-        let mut state = self.0.state.lock();
-        let cost = state.budgets.take(&line, now);
-        if cost == Cost::Counted || state.waiting.len() >= MAX_WAITING {
-            *state.counted.entry(line.event).or_default() += 1;
-            return;
+        if self.add_row(&line) == Cost::Row {
+            line.log();
+        } else {
+            metrics::counter!("lockkeeper_audit_events_counted_total", "event" => line.event).increment(1);
         }
-        let request = log_context::current_request();
-        state.waiting.push(line.row(now, request));
     }
 
-    /// Writes the rows that wait, and from time to time one row for each kind of event that has none.
+    fn add_row(&self, line: &AuditLine) -> Cost {
+        let now = self.0.clock.now();
+        let mut state = self.0.state.lock();
+        let cost = state.budgets.take(line, now);
+        if cost == Cost::Counted || state.waiting.len() >= MAX_WAITING {
+            *state.counted.entry(line.event).or_default() += 1;
+        } else {
+            let request = log_context::current_request();
+            state.waiting.push(line.row(now, request));
+        }
+        cost
+    }
+
+    /// Writes the rows that wait, and from time to time one row and one line for each kind of event that was counted.
     pub async fn write(&self) -> Result<(), StorageError> {
         let now = self.0.clock.now();
-        let rows = {
+        let (mut rows, counted) = {
             let mut state = self.0.state.lock();
-            let mut rows = std::mem::take(&mut state.waiting);
-            if state.budgets.is_summary_due(now) {
-                let counted = std::mem::take(&mut state.counted);
-                rows.extend(counted.into_iter().map(|(event, count)| AuditLine::summary(event).counted(now, count)));
-            }
-            rows
+            let is_due = state.budgets.is_summary_due(now);
+            let counted = if is_due { std::mem::take(&mut state.counted) } else { HashMap::new() };
+            (std::mem::take(&mut state.waiting), counted)
         };
+        for (event, count) in counted {
+            AuditLine::summary(event).with("count", &count).log();
+            rows.push(AuditLine::summary(event).counted(now, count));
+        }
         if rows.is_empty() {
             return Ok(());
         }

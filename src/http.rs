@@ -11,6 +11,7 @@ mod host;
 mod logged_path;
 mod origin;
 mod refusal;
+mod refusal_budget;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -113,7 +114,7 @@ impl Guard {
                 }
                 Err(refusal) => refusal.into_response(),
             };
-            self.answers.log(&answer);
+            self.answers.log(&answer, from);
             answer
         });
         let mut answer = log_with(id.digits(), context, answer).await;
@@ -121,7 +122,6 @@ impl Guard {
         answer
     }
 
-    /// Checks the request, counts it if a proxy forwards it, and bounds its body.
     /// The client's address. The replica that carried a request has already found it: the peer here is the client.
     fn client(&self, peer: IpAddr, request: &Request) -> ClientIp {
         let is_carried = || request.extensions().get() == Some(&RequestPlace::Carried);
@@ -131,6 +131,7 @@ impl Guard {
         ClientIp(client_ip::behind(peer, request.headers(), &self.proxies))
     }
 
+    /// Checks the request, counts it if a proxy forwards it, and bounds its body.
     fn admit(
         &self,
         request: &mut Request,

@@ -1,4 +1,4 @@
-//! Bounds on the rows that one person, or all strangers, can cause. Know nothing of what is recorded.
+//! Bounds on the rows, and the lines of the log, that one person, or all strangers, can cause. Know nothing of what is recorded.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -21,7 +21,7 @@ const SUMMARY_EVERY: Duration = Duration::from_mins(10);
 /// Cost of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cost {
-    /// A row of its own.
+    /// A row and a line of its own.
     Row,
     /// It is only counted.
     Counted,

@@ -37,7 +37,7 @@ impl AuditLine {
         Self { weight: Weight::Alarming, ..Self::new(event, text) }
     }
 
-    /// Events of this name that have no rows of their own.
+    /// Events of this name that have no rows and lines of their own.
     pub(super) const fn summary(event: &'static str) -> Self {
         Self::new(event, "further events")
     }

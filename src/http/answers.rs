@@ -6,7 +6,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use metrics::Counter;
 use url::Url;
 
-use crate::model::{CorrelationId, RequestPlace};
+use super::refusal_budget::RefusalBudget;
+use crate::model::{ClientIp, CorrelationId, RequestPlace};
 
 /// Content security policy of pages. Without `form-action` (`OA-28`): Chromium and Safari apply it to the whole chain
 /// of redirects after a form, so the redirect to the client would silently fail.
@@ -23,6 +24,7 @@ pub(super) struct Answers {
     transport_security: Option<HeaderValue>,
     /// Number of responses, by class of status.
     counters: [Counter; CLASSES.len()],
+    refusals: RefusalBudget,
 }
 
 // === impl Answers ===
@@ -34,11 +36,13 @@ impl Answers {
         Self {
             transport_security: https.then(|| HeaderValue::from_static("max-age=31536000")),
             counters: CLASSES.map(|class| metrics::counter!("lockkeeper_http_requests_total", "class" => class)),
+            refusals: RefusalBudget::new(),
         }
     }
 
-    /// Logs and counts a response: server errors as errors, the others at lower levels.
-    pub(super) fn log(&self, answer: &Response) {
+    /// Logs and counts a response to a client: server errors as errors, the others at lower levels, refusals as far as
+    /// there is a budget.
+    pub(super) fn log(&self, answer: &Response, client: ClientIp) {
         let status = answer.status();
         let code = status.as_u16();
         if let Some(counter) = self.counters.get(usize::from(code / 100).saturating_sub(1)) {
@@ -49,7 +53,12 @@ impl Answers {
         } else if answer.extensions().get() == Some(&RequestPlace::Carried) {
             tracing::debug!("the request goes back to the replica that carried it");
         } else if status.is_client_error() {
-            tracing::info!(status = code, "the request was refused");
+            if let Some(count) = self.refusals.summary() {
+                tracing::info!(count, "further requests were refused");
+            }
+            if self.refusals.take(client) {
+                tracing::info!(status = code, "the request was refused");
+            }
         } else {
             tracing::debug!(status = code, "the request was answered");
         }

@@ -1,6 +1,10 @@
 //! The audit trail (`OA-141`).
 
-use std::time::Duration;
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use lockkeeper::{
     model::ClientId,
@@ -8,6 +12,7 @@ use lockkeeper::{
     storage::AuditSearch,
 };
 use serde_json::{Value, json};
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::support::oauth::{Authority, HOME};
 
@@ -92,6 +97,49 @@ async fn oa_141_what_strangers_cause_is_counted_beyond_a_bound() {
     // ten minutes later there is room for some more
     let _ = authority.oauth.verify("nonsense", HOME).await;
     assert_eq!(events(&authority, refused()).await.len(), 102);
+}
+
+#[derive(Clone, Default)]
+struct LogLines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for LogLines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl LogLines {
+    /// The lines of this event.
+    fn of(&self, event: &str) -> Vec<Value> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["event"] == event).collect()
+    }
+}
+
+#[tokio::test]
+async fn oa_141_lines_that_strangers_cause_have_the_bound_of_rows() {
+    let (authority, log) = (Authority::new().await, LogLines::default());
+    events(&authority, AuditSearch::default()).await;
+    let writer = log.clone();
+    let layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(move || writer.clone());
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    for _ in 0..1_000 {
+        let _ = authority.oauth.verify("nonsense", HOME).await;
+    }
+    assert_eq!(log.of("token_refused").len(), 100);
+    // what the operator does beside it is not lost
+    authority.oauth.keys().revoke(&authority.holder.key).await.unwrap();
+    assert_eq!(log.of("key_revoked").len(), 1);
+    authority.clock.advance(Duration::from_mins(10));
+    events(&authority, AuditSearch::default()).await;
+    let lines = log.of("token_refused");
+    assert_eq!(lines.len(), 101);
+    assert_eq!(lines[100]["count"], "900");
 }
 
 #[tokio::test]
