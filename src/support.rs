@@ -1,6 +1,7 @@
-//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, maps, printable text, streams of bytes, and the
-//! context of log events. Knows nothing of MCP, OAuth or HTTP.
+//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, maps, printable text, streams of bytes, a writer
+//! that never waits, and the context of log events. Knows nothing of MCP, OAuth or HTTP.
 
+pub mod background_writer;
 pub mod boxed;
 pub mod clock;
 pub mod digest;
@@ -17,13 +18,14 @@ pub mod random;
 pub mod sealing;
 pub mod secret;
 
+pub use background_writer::BackgroundWriter;
 pub use boxed::pin_in_box;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use digest::Digest;
 pub use fast_map::{FastHash, FastMap};
 pub use fence::Fence;
 pub use latch::Latch;
-pub use printable::{printable, printable_name};
+pub use printable::{printable, printable_name, printable_text};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use sealing::{NotSealedHere, SealingKey};
 pub use secret::Secret;

@@ -1,9 +1,11 @@
 //! Setup of logs and metrics. Knows nothing of what is logged.
 //!
-//! Logs go to standard error, so that standard output holds only the output of commands. [`Telemetry::render`] renders
-//! metrics for Prometheus.
+//! Logs go to the writer that they are given, which is standard error: standard output holds only the output of commands.
+//! [`Telemetry::render`] renders metrics for Prometheus.
 
-use std::{io, time::Duration};
+mod escaped;
+
+use std::{backtrace::Backtrace, panic, time::Duration};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +17,8 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use crate::support::{log_context::WithRequestFields, printable::printable_line};
+use self::escaped::{EscapedFields, EscapedJson};
+use crate::support::{BackgroundWriter, log_context::WithRequestFields};
 
 /// Directives for libraries whose details nobody asks for with `debug` alone: each statement, each frame.
 const QUIET_LIBRARIES: &str = "sqlx=warn,hyper=info,hyper_util=info,h2=info,rustls=info,reqwest=info,tungstenite=info";
@@ -67,21 +70,25 @@ pub struct Telemetry {
     metrics: PrometheusHandle,
 }
 
-/// Standard error without characters that could disguise a line. Each write is one line.
-struct StderrLines(io::Stderr);
+/// Reports in the log that lines of it were lost.
+pub fn report_lost_lines(count: u64) {
+    tracing::warn!(count, "lines of the log were dropped: nobody read it fast enough");
+}
 
-impl io::Write for StderrLines {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if line.is_ascii() {
-            return self.0.write(line);
-        }
-        self.0.write_all(printable_line(&String::from_utf8_lossy(line)).as_bytes())?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
+/// Panics as lines of the log: the default hook waits for standard error.
+fn log_panics() {
+    panic::set_hook(Box::new(|panic| {
+        let (text, place) =
+            (panic.payload_as_str().unwrap_or("(no message)"), panic.location().map(tracing::field::display));
+        let backtrace = Backtrace::capture();
+        let backtrace = matches!(backtrace.status(), std::backtrace::BacktraceStatus::Captured).then_some(backtrace);
+        tracing::error!(
+            panic = text,
+            place,
+            backtrace = backtrace.as_ref().map(tracing::field::display),
+            "a thread panicked"
+        );
+    }));
 }
 
 /// The filter of these directives; libraries stay quiet unless a directive names them.
@@ -97,24 +104,23 @@ fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
 // === impl Telemetry ===
 
 impl Telemetry {
-    /// Sets up logs and metrics for the whole process. Call it once.
-    pub fn install(settings: &LogSettings) -> Result<Self, TelemetryError> {
+    /// Sets up metrics, and logs to `writer`, for the whole process. Call it once.
+    pub fn install(settings: &LogSettings, writer: BackgroundWriter) -> Result<Self, TelemetryError> {
         let filter = filter(&settings.filter)?;
         let registry = tracing_subscriber::registry().with(filter);
-        let lines = fmt::layer().with_writer(|| StderrLines(io::stderr()));
+        let lines = fmt::layer().with_writer(move || writer.clone());
         let installed = match settings.format {
             Format::Json => {
                 let lines = lines.json().flatten_event(true).with_current_span(true).with_span_list(false);
-                registry.with(WithRequestFields::new(lines)).try_init()
+                registry.with(WithRequestFields::new(lines.map_event_format(EscapedJson))).try_init()
             }
-            Format::Coloured => {
-                registry.with(WithRequestFields::new(lines.with_ansi(true).with_target(false))).try_init()
-            }
-            Format::Plain => {
-                registry.with(WithRequestFields::new(lines.with_ansi(false).with_target(false))).try_init()
+            Format::Coloured | Format::Plain => {
+                let lines = lines.with_ansi(settings.format == Format::Coloured).with_target(false);
+                registry.with(WithRequestFields::new(lines.fmt_fields(EscapedFields))).try_init()
             }
         };
         installed.map_err(|_| TelemetryError::Twice)?;
+        log_panics();
         let recorder = builder()?.build_recorder();
         let metrics = recorder.handle();
         // Not `install_recorder`, which starts a thread of its own: upkeep runs on a task that has an owner.

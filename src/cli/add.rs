@@ -22,6 +22,7 @@ use crate::{
         BackendId, Groups,
         status::{BackendState, BackendStatus},
     },
+    support::printable,
 };
 
 const EXAMPLES: &str = "\
@@ -249,6 +250,6 @@ impl Tried {
             1 => format!("1 tool: {}", shown.join(", ")),
             number => format!("{number} tools: {}{more}", shown.join(", ")),
         };
-        format!(": {server} (MCP {version}), {tools}")
+        printable(&format!(": {server} (MCP {version}), {tools}"))
     }
 }

@@ -1,16 +1,33 @@
 //! Output of commands: the only module that writes to standard output and standard error. Knows no command.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::{
+    fmt,
+    io::{self, IsTerminal as _, Write},
+    mem,
+    time::Duration,
+};
 
 use serde::Serialize;
 
 use super::failure::{CommandFailure, Exit};
-use crate::{config::Environment, support::printable};
+use crate::{
+    config::Environment,
+    support::{
+        BackgroundWriter, printable,
+        printable::{EscapeForm, Escaping, printable_text},
+    },
+    telemetry,
+};
+
+/// Maximum time at the end of the process for what waits to be written.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Standard output and standard error of a command, or their test doubles.
 pub struct Output {
     stdout: Box<dyn Write + Send>,
     stderr: Box<dyn Write + Send>,
+    /// The streams that are written in the background.
+    background: Vec<BackgroundWriter>,
     /// Style of standard output.
     pub out: Style,
     /// Style of standard error.
@@ -54,12 +71,41 @@ impl Output {
             err: style(io::stderr().is_terminal()),
             stdout: Box::new(io::stdout()),
             stderr: Box::new(io::stderr()),
+            background: Vec::new(),
         }
     }
 
     /// Other writers in place of the streams, without colours.
     pub fn to(stdout: impl Write + Send + 'static, stderr: impl Write + Send + 'static) -> Self {
-        Self { stdout: Box::new(stdout), stderr: Box::new(stderr), out: Style::Plain, err: Style::Plain }
+        let (stdout, stderr) = (Box::new(stdout), Box::new(stderr));
+        Self { stdout, stderr, background: Vec::new(), out: Style::Plain, err: Style::Plain }
+    }
+
+    /// Writes standard error in the background from now on, notes and failures too, and returns the writer for the log:
+    /// nothing waits for its reader.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives no thread.
+    pub fn log_writer(&mut self) -> io::Result<BackgroundWriter> {
+        let stderr = mem::replace(&mut self.stderr, Box::new(io::sink()));
+        let writer = BackgroundWriter::start(stderr, telemetry::report_lost_lines)?;
+        self.stderr = Box::new(writer.clone());
+        self.background.push(writer.clone());
+        Ok(writer)
+    }
+
+    /// Writes standard output in the background from now on, for a command that goes on without a reader.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives no thread.
+    pub fn print_in_background(&mut self) -> io::Result<()> {
+        let stdout = mem::replace(&mut self.stdout, Box::new(io::sink()));
+        let writer = BackgroundWriter::start(stdout, telemetry::report_lost_lines)?;
+        self.stdout = Box::new(writer.clone());
+        self.background.push(writer);
+        Ok(())
     }
 
     /// Prints a result. A closed pipe is not an error.
@@ -73,24 +119,26 @@ impl Output {
     ///
     /// If the pipe is closed.
     pub fn try_print(&mut self, text: &str) -> io::Result<()> {
-        self.stdout.write_all(text.as_bytes())?;
-        if !text.ends_with('\n') {
-            self.stdout.write_all(b"\n")?;
-        }
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        self.stdout.write_all(format!("{text}{end}").as_bytes())?;
         self.stdout.flush()
     }
 
     /// Prints a result as JSON.
     pub fn json(&mut self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
-            Ok(text) => self.print(&text),
+            Ok(text) => self.print(&terminal_json(&text)),
             Err(error) => self.remark(&format!("the result cannot be written as JSON: {error}")),
         }
     }
 
-    /// Prints a note for people on standard error.
+    /// Prints a note for people on standard error, without control sequences.
     pub fn remark(&mut self, text: &str) {
-        let _ = writeln!(self.stderr, "{text}");
+        self.tell(&printable_text(text));
+    }
+
+    fn tell(&mut self, text: &str) {
+        let _ = self.stderr.write_all(format!("{text}\n").as_bytes());
         let _ = self.stderr.flush();
     }
 
@@ -106,15 +154,31 @@ impl Output {
             }
         }
         if let Some(advice) = &failure.advice {
-            text.extend(["\n", &style.paint(Emphasis::Good, "help:"), " ", advice]);
+            text.extend(["\n", &style.paint(Emphasis::Good, "help:"), " ", &printable_text(advice)]);
         }
-        self.remark(&text);
+        self.tell(&text);
         failure.exit
     }
 }
 
-impl std::fmt::Debug for Output {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// JSON whose strings control no terminal, with the same values.
+fn terminal_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    // a `String` takes everything
+    let _ = fmt::Write::write_str(&mut Escaping::new(&mut text, EscapeForm::Json), json);
+    text
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        for writer in &self.background {
+            writer.finish(LAST_WORDS);
+        }
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Output({:?}, {:?})", self.out, self.err)
     }
 }

@@ -84,6 +84,8 @@ impl ServeArgs {
         let config = arguments::load(&given, process)?;
         let telemetry = install(&config.log, process)?;
         log_start(&config);
+        let in_background = process.output.print_in_background();
+        in_background.map_err(|error| CommandFailure::failed("the gateway cannot run").why(error))?;
         run_app((config, given), telemetry, process).await
     }
 
@@ -99,14 +101,16 @@ impl ServeArgs {
 }
 
 /// Sets up logs and metrics.
-pub fn install(log: &LogConfig, process: &ProcessContext) -> Result<Telemetry, CommandFailure> {
+pub fn install(log: &LogConfig, process: &mut ProcessContext) -> Result<Telemetry, CommandFailure> {
     let format = match (log.format, process.output.err) {
         (LogFormat::Json, _) => telemetry::Format::Json,
         (LogFormat::Text, Style::Colours) => telemetry::Format::Coloured,
         (LogFormat::Text, Style::Plain) => telemetry::Format::Plain,
     };
-    Telemetry::install(&telemetry::LogSettings { filter: log.filter.clone(), format })
-        .map_err(|error| CommandFailure::failed("logs and metrics cannot be set up").why(error))
+    let cannot = || CommandFailure::failed("logs and metrics cannot be set up");
+    let writer = process.output.log_writer().map_err(|error| cannot().why(error))?;
+    let settings = telemetry::LogSettings { filter: log.filter.clone(), format };
+    Telemetry::install(&settings, writer).map_err(|error| cannot().why(error))
 }
 
 /// Logs the start.

@@ -21,7 +21,7 @@ use crate::{
         BackendSpec, Groups, Naming, TransportSpec,
         status::{BackendState, BackendStatus},
     },
-    support::{Secret, printable},
+    support::{Secret, printable, printable_text},
 };
 
 const EXAMPLES: &str = "\
@@ -176,7 +176,7 @@ impl CallToolArgs {
         if self.form.json {
             process.output.json(&result);
         } else {
-            process.output.print(&printed(&result));
+            process.output.print(&printable_text(&printed(&result)));
         }
         if result["isError"] == true {
             return Err(CommandFailure::failed(format!("`{}` reports an error", self.name)));

@@ -7,6 +7,7 @@ use lockkeeper::{
     app::App,
     config::{self, CommandLineOptions, Environment},
     listener::{self, Accept, Lifecycle},
+    support::BackgroundWriter,
     telemetry::{self, Telemetry},
 };
 use tokio::{
@@ -134,7 +135,8 @@ impl Served {
             proxies: Vec::new(),
             timeouts: listener::Timeouts::default(),
         };
-        let app = Box::pin(App::build(config, Telemetry::install(&settings)?)).await?;
+        let log = BackgroundWriter::start(Box::new(io::stderr()), telemetry::report_lost_lines)?;
+        let app = Box::pin(App::build(config, Telemetry::install(&settings, log)?)).await?;
         let key = Gateway::create_key(&arguments.program, folder)?;
         let (connect, streams) = mpsc::unbounded_channel();
         let lifecycle = Lifecycle {

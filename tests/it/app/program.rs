@@ -1,15 +1,23 @@
 //! The gateway as a process of its own.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
     path::Path,
     process::{Child, Command, Stdio},
 };
+
+use reqwest::StatusCode;
+use tokio::task::spawn_blocking;
 
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use serde_json::json;
+
+use super::{client, direct_key};
+use crate::support::{data_folder::DataFolder, in_time};
 
 /// A gateway as a process. Dropping it kills it.
 pub(super) struct Program {
@@ -22,11 +30,17 @@ pub(super) struct Program {
 impl Program {
     /// Starts it in this folder, with its data in `data`, and waits until it listens.
     pub(super) fn start(folder: &Path) -> Self {
+        Self::start_with(folder, &[], Stdio::null())
+    }
+
+    /// The same with these options, and this reader of its log.
+    fn start_with(folder: &Path, options: &[&str], log: Stdio) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"])
+            .args(options)
             .current_dir(folder)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -39,7 +53,11 @@ impl Program {
     }
 
     pub(super) fn hang_up(&self) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGHUP).unwrap();
+        self.send(Signal::SIGHUP);
+    }
+
+    fn send(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
     }
 }
 
@@ -47,5 +65,52 @@ impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_whose_log_nobody_reads_answers_and_stops() {
+    let folder = DataFolder::new();
+    let mut program = Program::start_with(folder.path(), &["--log", "debug"], Stdio::piped());
+    let stranger = client();
+    let status = async |path: &str| stranger.get(format!("{}{path}", program.url)).send().await.unwrap().status();
+    // more lines than the pipe holds
+    for _ in 0..2_000 {
+        assert_eq!(in_time("an answer", status("/nothing")).await, StatusCode::NOT_FOUND);
+    }
+    assert_eq!(in_time("an answer", status("/healthz")).await, StatusCode::OK);
+    program.send(Signal::SIGTERM);
+    let log = program.child.stderr.take().unwrap();
+    let ended = spawn_blocking(move || program.child.wait().unwrap().success());
+    assert!(in_time("the end", ended).await.unwrap());
+    let lines = BufReader::new(log).lines().map_while(Result::ok).count();
+    assert!(lines > 100, "what the pipe took is there: {lines} lines");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_forges_no_line_of_the_log() {
+    const FORGED: &str = "x\r\n2026-01-01T00:00:00Z  INFO audit: forged\u{1b}[2K\u{9b}1A\u{2028}y";
+    for form in ["text", "json"] {
+        let folder = DataFolder::new();
+        let log = folder.path().join("log");
+        let file = fs::File::create(&log).unwrap();
+        let program = Program::start_with(folder.path(), &["--log", "debug", "--log-format", form], file.into());
+        let key = direct_key(&folder.path().join("data"));
+        let about = json!({ "name": FORGED, "version": FORGED });
+        let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about });
+        for (id, method, params) in [(1, "initialize", hello), (2, FORGED, json!({ "x": FORGED }))] {
+            let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+            let request = client().post(format!("{}/mcp", program.url)).bearer_auth(&key);
+            let request = request.header("accept", "application/json, text/event-stream");
+            request.header("content-type", "application/json").body(message.to_string()).send().await.unwrap();
+        }
+        program.send(Signal::SIGTERM);
+        let mut program = program;
+        spawn_blocking(move || program.child.wait().unwrap()).await.unwrap();
+        let mut text = String::new();
+        fs::File::open(&log).unwrap().read_to_string(&mut text).unwrap();
+        assert!(text.contains("forged"), "{form}: the client's text is there");
+        assert!(!text.contains(['\r', '\u{1b}', '\u{9b}', '\u{2028}']), "{form}: {text:?}");
+        assert!(!text.lines().any(|line| line.starts_with("2026-01-01T00:00:00Z")), "{form}: {text}");
     }
 }
