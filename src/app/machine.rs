@@ -130,7 +130,7 @@ fn host(request: &Request) -> Option<Host> {
 
 /// True for a loopback host, and for an address by which clients do not reach the gateway.
 fn is_unknown_to_strangers(host: &Host, public_url: &Url) -> bool {
-    let is_public = public_url.host().map(|public| public.to_owned()).as_ref() == Some(host);
+    let is_public = public_url.host().is_some_and(|public| public.to_owned() == *host);
     match host {
         Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
         Host::Ipv4(address) => address.is_loopback() || !is_public,

@@ -1,4 +1,5 @@
-//! Bounds on the rows, and the lines of the log, that one person, or all strangers, can cause. Know nothing of what is recorded.
+//! Bounds on the rows, and the lines of the log, that one person, or all strangers, can cause. Know nothing of what is
+//! recorded.
 
 use std::{collections::HashMap, time::Duration};
 

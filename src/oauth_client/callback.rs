@@ -94,7 +94,7 @@ impl Callback {
     pub(super) async fn code(self, expected: ExpectedResponse) -> CodeOutcome {
         let (sender, mut outcomes) = mpsc::channel(1);
         let page = Arc::new(RedirectPage { path: self.uri.0.path().to_owned(), expected, outcomes: sender });
-        let mut connections = Connections::new(page);
+        let mut connections = BrowserConnections::new(page);
         let outcome = tokio::select! {
             outcome = outcomes.recv() => outcome,
             never = connections.accept(&self.listener) => match never {},
@@ -107,7 +107,7 @@ impl Callback {
 }
 
 /// The connections of browsers, and of anything else on this machine.
-struct Connections {
+struct BrowserConnections {
     page: Arc<RedirectPage>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
@@ -115,9 +115,9 @@ struct Connections {
     open: VecDeque<AbortHandle>,
 }
 
-// === impl Connections ===
+// === impl BrowserConnections ===
 
-impl Connections {
+impl BrowserConnections {
     fn new(page: Arc<RedirectPage>) -> Self {
         Self { page, stop: CancellationToken::new(), tasks: JoinSet::new(), open: VecDeque::new() }
     }

@@ -22,10 +22,10 @@ pub struct BackgroundWriter(Arc<Handle>);
 pub type ReportLost = fn(u64);
 
 #[derive(Debug)]
-struct Handle(Arc<Shared>);
+struct Handle(Arc<SharedQueue>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedQueue {
     queue: Mutex<Queue>,
     /// Signalled when the thread has something to do.
     work: Condvar,
@@ -53,7 +53,7 @@ impl BackgroundWriter {
     ///
     /// If the system gives no thread.
     pub fn start(target: Box<dyn Write + Send>, report: ReportLost) -> io::Result<Self> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<SharedQueue>::default();
         let writing = Arc::clone(&shared);
         thread::Builder::new().name("log".to_owned()).spawn(move || writing.run(target, report))?;
         Ok(Self(Arc::new(Handle(shared))))
@@ -61,7 +61,7 @@ impl BackgroundWriter {
 
     /// Waits until everything is written, at most for this time.
     pub fn finish(&self, within: Duration) {
-        let Shared { queue, idle, .. } = &*self.0.0;
+        let SharedQueue { queue, idle, .. } = &*self.0.0;
         let is_busy = |queue: &mut Queue| queue.is_writing || !queue.waiting.is_empty();
         let _ = idle.wait_while_for(&mut queue.lock(), is_busy, within);
     }
@@ -70,7 +70,7 @@ impl BackgroundWriter {
 impl Write for BackgroundWriter {
     /// Puts whole lines into the queue, or drops them. Never fails.
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
-        let Shared { queue, work, .. } = &*self.0.0;
+        let SharedQueue { queue, work, .. } = &*self.0.0;
         let mut queue = queue.lock();
         if queue.waiting.len() + lines.len() > MAX_WAITING {
             queue.lose(lines);
@@ -110,9 +110,9 @@ fn count_lines(lines: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', lines).count() as u64
 }
 
-// === impl Shared ===
+// === impl SharedQueue ===
 
-impl Shared {
+impl SharedQueue {
     /// Writes what comes, until the end.
     fn run(&self, mut target: Box<dyn Write + Send>, report: ReportLost) {
         let mut batch = Vec::new();
