@@ -21,6 +21,7 @@ pub mod identity_assertion;
 pub mod identity_token;
 mod initial_access_token;
 pub mod login;
+mod name_globs;
 mod nesting;
 pub mod network;
 pub mod policy;
@@ -59,6 +60,7 @@ pub use identity_assertion::{AssertedAccount, AssertedRights, AssertionVerifier,
 pub use identity_token::{IdentitySigner, IdentityToken, SignedIdentity};
 pub use initial_access_token::InitialAccessToken;
 pub use login::{IdentityAssertions, LoginProvider, LoginRule, LoginSession, People};
+pub use name_globs::NameGlobs;
 pub use nesting::{MAX_NESTING, NESTING, nesting};
 pub use network::{NetworkSpec, ProxyChoice, TlsIdentity};
 pub use policy::{

@@ -190,6 +190,7 @@ pub(super) fn configured_backends(
         // the lists of a server that asks each user for something are each user's own
         share: if spec.is_per_user() { Share::User } else { spec.share },
         read_only_tools: spec.read_only_tools.clone(),
+        allow_methods: spec.allow_methods.clone(),
         tools: spec.tools.clone(),
         bounds: BackendBounds { calls: spec.calls, result_size: spec.result_size, heartbeat: spec.heartbeat },
     };

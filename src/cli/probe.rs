@@ -72,6 +72,7 @@ impl Probe {
                 server,
                 share: spec.share,
                 read_only_tools: spec.read_only_tools.clone(),
+                allow_methods: spec.allow_methods.clone(),
                 tools: spec.tools.clone(),
                 bounds: BackendBounds::default(),
                 last_server_info: None,

@@ -154,6 +154,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
     let parallel = section.count("parallel", 1..=1_000);
     let spares = section.count("spares", 0..=16);
     let read_only_tools = section.texts("read_only_tools");
+    let allow_methods = tool_rules::names(section, "allow_methods");
     let tools = tool_rules::read(section.table("tools"));
     let calls = section.count("calls", 1..=1_000_000);
     let result_size = section.size("result_size", 1 << 10..=1 << 30);
@@ -188,6 +189,7 @@ fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &
         parallel: parallel.unwrap_or(default.parallel),
         spares: spares.unwrap_or(default.spares),
         read_only_tools: read_only_tools.unwrap_or_default(),
+        allow_methods: allow_methods.unwrap_or_default(),
         tools,
         calls,
         result_size,

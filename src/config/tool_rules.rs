@@ -5,10 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::section::Section;
-use crate::model::{
-    ToolRules, WritingTools,
-    tool_rules::{Renaming, ToolNames},
-};
+use crate::model::{NameGlobs, ToolRules, WritingTools, tool_rules::Renaming};
 
 /// Reads the table; `None` if it sets nothing.
 pub(super) fn read(mut section: Section<'_>) -> Option<Arc<ToolRules>> {
@@ -52,10 +49,10 @@ pub(super) fn read_shared(section: &mut Section<'_>) -> Option<Arc<ToolRules>> {
     let [include, allowed, exclude, disabled] =
         ["includeTools", "allowedTools", "excludeTools", "disabledTools"].map(|key| section.texts(key));
     // those are names, and no patterns
-    let literal = |lists: [Option<Vec<String>>; 2]| -> Option<ToolNames> {
+    let literal = |lists: [Option<Vec<String>>; 2]| -> Option<NameGlobs> {
         let given: Vec<Vec<String>> = lists.into_iter().flatten().collect();
         let names = given.concat().iter().map(|name| globset::escape(name)).collect();
-        ToolNames::parse(names).ok().filter(|_| !given.is_empty())
+        NameGlobs::parse(names).ok().filter(|_| !given.is_empty())
     };
     let rules = ToolRules {
         allow: literal([include, allowed]),
@@ -65,8 +62,9 @@ pub(super) fn read_shared(section: &mut Section<'_>) -> Option<Arc<ToolRules>> {
     (!rules.is_empty()).then(|| Arc::new(rules))
 }
 
-fn names(section: &mut Section<'_>, key: &'static str) -> Option<ToolNames> {
-    match ToolNames::parse(section.texts(key)?) {
+/// Patterns of names; `None` if there are none.
+pub(super) fn names(section: &mut Section<'_>, key: &'static str) -> Option<NameGlobs> {
+    match NameGlobs::parse(section.texts(key)?) {
         Ok(names) => Some(names),
         Err(what) => {
             section.fault(format!("`{key}`: {what}"), Some("patterns have `*`, `?`, `[ab]` and `{a,b}`"));

@@ -19,8 +19,8 @@ use super::{
     tool_view::ToolView,
 };
 use crate::{
-    mcp::{Context, Server},
-    model::{Access, BackendId, Caller, GroupSpec, Groups, Naming, Share, Target, ToolRules},
+    mcp::{Context, Method, Server, method::MethodAccess},
+    model::{Access, BackendId, Caller, GroupSpec, Groups, NameGlobs, Naming, Share, Target, ToolRules},
     support::FastMap,
 };
 
@@ -60,6 +60,7 @@ pub(crate) struct BackendEntry {
     bounds: BackendBounds,
     tools: Option<ToolView>,
     read_only_tools: HashSet<String>,
+    allow_methods: NameGlobs,
     share: Share,
     /// Its lists.
     pub(crate) catalog: Catalog,
@@ -218,6 +219,7 @@ impl BackendEntry {
             bounds: configured.bounds,
             tools,
             read_only_tools: configured.read_only_tools.into_iter().collect(),
+            allow_methods: configured.allow_methods,
             catalog,
             share: configured.share,
             stop,
@@ -245,6 +247,7 @@ impl BackendEntry {
             && self.has_rules(configured.tools.as_deref())
             && *self.title == *configured.title
             && self.share == configured.share
+            && self.allow_methods == configured.allow_methods
             && self.read_only_tools == configured.read_only_tools.iter().cloned().collect()
     }
 }
@@ -267,6 +270,24 @@ fn bounded(mut server: Arc<dyn Server>, configured: &ConfiguredBackend) -> Arc<d
 // === impl VisibleBackend ===
 
 impl VisibleBackend {
+    /// True if messages of this method reach the backend from the caller. Which tools may be called is decided by
+    /// [`Self::allows_tool`].
+    pub(crate) fn admits(&self, method: &Method) -> bool {
+        let is_full = self.access == Access::Full;
+        match method.access() {
+            MethodAccess::Any | MethodAccess::Tool | MethodAccess::OwnTask => true,
+            MethodAccess::OfServers => is_full,
+            MethodAccess::Undefined => {
+                (is_full && !self.has_tool_rules()) || self.entry.allow_methods.contains(method.as_str())
+            }
+        }
+    }
+
+    /// True if the operator has rules for the tools of the backend, or of the group at whose endpoint it is.
+    fn has_tool_rules(&self) -> bool {
+        self.entry.tools.is_some() || self.group.as_ref().is_some_and(|group| group.tools.is_some())
+    }
+
     /// True if the caller may see and call the tool of this (own) name.
     pub(crate) fn allows_tool(&self, name: &str) -> bool {
         if !self.entry.has_tool(name) || !self.is_in_group(name) {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     mcp::{Payload, Server},
-    model::{BackendId, Share, ToolRules},
+    model::{BackendId, NameGlobs, Share, ToolRules},
 };
 
 /// What a backend may do at most, and for how long it may be silent.
@@ -31,6 +31,8 @@ pub struct ConfiguredBackend {
     pub share: Share,
     /// The tools that a read-only right reaches.
     pub read_only_tools: Vec<String>,
+    /// The methods that MCP does not define and that every caller may send it.
+    pub allow_methods: NameGlobs,
     /// The rules for its tools; `None`: it offers them as they are.
     pub tools: Option<Arc<ToolRules>>,
     /// The bounds that the operator sets.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json, mirrored_params::Mirror},
-    model::Target,
+    model::{Access, Target},
 };
 
 /// The server at one endpoint.
@@ -24,7 +24,7 @@ impl Server for EndpointServer {
     fn call(&self, mut call: Call) -> Reply {
         // a server that reads names without case would serve what was not checked under this name
         if call.method.is_misspelled() {
-            return Reply::failed(ErrorObject::method_not_found(call.method.as_str()));
+            return unknown_method(&call);
         }
         // from here on it is what is to be mirrored toward the server
         let mirror = call.context.mirror.take();
@@ -39,6 +39,7 @@ fn dispatch(shared: &Arc<GatewayState>, target: &Target, call: Call, mirror: Opt
         NameView::Merged => merged(shared, (target, &backends), call, mirror),
         NameView::Own => match backends.one_at(target, &call.context.caller) {
             Some(one) if call.method == Method::ToolsCall => own_tool((shared, target), &one, call, mirror),
+            Some(one) if !one.admits(&call.method) => unknown_method(&call),
             Some(one) => own(shared, target, one, call),
             None => absent(&call),
         },
@@ -83,7 +84,7 @@ fn merged(
                     Reply::done(lists::serve(&shared, view, &seen, kind, &call).await)
                 })
             }
-            None => Reply::failed(ErrorObject::method_not_found(method.as_str())),
+            None => unknown_method(&call),
         },
     }
 }
@@ -93,6 +94,11 @@ fn own(shared: &Arc<GatewayState>, target: &Target, one: VisibleBackend, call: C
         Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
         Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
         Method::SetLevel => fanout::set_level(shared, vec![one], call),
+        // what else a server completes is no part of what may be read
+        Method::Complete if one.access == Access::ReadOnly => match route::completed(&call.params) {
+            Ok(_) => send(&one, call),
+            Err(error) => Reply::failed(error),
+        },
         method => match ListKind::listed_by(method) {
             Some(kind) => own_list(shared, one, kind, call),
             None => send(&one, call),
@@ -145,6 +151,15 @@ fn send(one: &VisibleBackend, call: Call) -> Reply {
         Some(server) => server.call(call),
         None => backend_call::call(one, call),
     }
+}
+
+/// The reply if there is no such method for the caller: a notification is dropped.
+fn unknown_method(call: &Call) -> Reply {
+    if call.method.is_notification() {
+        metrics::counter!("lockkeeper_gateway_notifications_dropped_total").increment(1);
+        return Reply::complete(Payload::absent(Revision::NEWEST_LEGACY));
+    }
+    Reply::failed(ErrorObject::method_not_found(call.method.as_str()))
 }
 
 /// The reply if the caller can see no backend.

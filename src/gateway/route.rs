@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     mcp::{
-        Call, Context, ErrorObject, Reply, Revision,
+        Call, Context, ErrorObject, Payload, Reply, Revision,
         json::{self, At, Found, Object},
         mirrored_params::Mirror,
     },
@@ -26,6 +26,12 @@ use crate::{
 struct AddressedCall {
     call: Call,
     found: Found,
+}
+
+/// What `completion/complete` completes an argument of.
+pub(crate) enum Completed {
+    Prompt,
+    Template,
 }
 
 /// `tools/call` and `prompts/get`, and completions of a prompt's arguments. What the client mirrored of a tool's call is
@@ -104,12 +110,24 @@ fn listed(shared: Arc<GatewayState>, seen: Vec<VisibleBackend>, uri: String, add
 
 /// `completion/complete`.
 pub(crate) fn completion(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
-    let reference = call.params.member("ref").map(str::to_owned);
-    let kind = reference.and_then(|text| Object::parse(text.as_bytes())?.string("type"));
+    match completed(&call.params) {
+        Ok(Completed::Prompt) => by_name((shared, target), ListKind::Prompts, paths::REF_NAME, (call, None)),
+        Ok(Completed::Template) => by_uri(shared, target, paths::REF_URI, call),
+        Err(error) => Reply::failed(error),
+    }
+}
+
+/// The kind of the reference in these parameters of `completion/complete`.
+///
+/// # Errors
+///
+/// `-32602` if it is none that MCP defines.
+pub(crate) fn completed(params: &Payload) -> Result<Completed, ErrorObject> {
+    let kind = params.member("ref").and_then(|text| Object::parse(text.as_bytes())?.string("type"));
     match kind.as_deref() {
-        Some("ref/prompt") => by_name((shared, target), ListKind::Prompts, paths::REF_NAME, (call, None)),
-        Some("ref/resource") => by_uri(shared, target, paths::REF_URI, call),
-        _ => Reply::failed(ErrorObject::invalid_params("`ref.type` must be `ref/prompt` or `ref/resource`")),
+        Some("ref/prompt") => Ok(Completed::Prompt),
+        Some("ref/resource") => Ok(Completed::Template),
+        _ => Err(ErrorObject::invalid_params("`ref.type` must be `ref/prompt` or `ref/resource`")),
     }
 }
 

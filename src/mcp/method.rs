@@ -4,9 +4,25 @@ use std::fmt;
 
 use super::{Era, Revision, spelling};
 
-/// Declares the methods with their names on the wire.
+/// The callers whose messages of a method reach a server. `docs/authorization.md` lists the methods of each class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MethodAccess {
+    /// Every caller with a right to the server.
+    Any,
+    /// Every caller with a right to the server, for the tools that this right covers.
+    Tool,
+    /// Every caller with a right to the server, for the tasks of its own calls.
+    OwnTask,
+    /// Callers with full rights: the message is one of servers, and no client has to send it.
+    OfServers,
+    /// Callers with full rights at a server without tool rules, and every caller if the operator opens the method: MCP
+    /// does not define it.
+    Undefined,
+}
+
+/// Declares the methods with their names on the wire and their access classes.
 macro_rules! methods {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal: $access:ident),* $(,)?) => {
         /// A method of a request or notification. An unknown name is kept as it came.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum Method {
@@ -16,8 +32,8 @@ macro_rules! methods {
         }
 
         impl Method {
-            /// The names of all methods that a version knows.
-            const NAMES: &[&str] = &[$($name),*];
+            /// The names of all methods that a version knows, with their access classes.
+            pub const DEFINED: &[(&str, MethodAccess)] = &[$(($name, MethodAccess::$access)),*];
 
             /// The method of this name.
             pub fn parse(name: &str) -> Self {
@@ -34,54 +50,63 @@ macro_rules! methods {
                     Self::Other(name) => name,
                 }
             }
+
+            /// The callers that may send it.
+            pub const fn access(&self) -> MethodAccess {
+                match self {
+                    $(Self::$variant => MethodAccess::$access,)*
+                    Self::Other(_) => MethodAccess::Undefined,
+                }
+            }
         }
     };
 }
 
 methods! {
-    Initialize = "initialize",
-    Ping = "ping",
-    Discover = "server/discover",
-    Listen = "subscriptions/listen",
-    ToolsList = "tools/list",
-    ToolsCall = "tools/call",
-    PromptsList = "prompts/list",
-    PromptsGet = "prompts/get",
-    ResourcesList = "resources/list",
-    ResourceTemplatesList = "resources/templates/list",
-    ResourcesRead = "resources/read",
-    ResourcesSubscribe = "resources/subscribe",
-    ResourcesUnsubscribe = "resources/unsubscribe",
-    Complete = "completion/complete",
-    SetLevel = "logging/setLevel",
-    TasksGet = "tasks/get",
-    TasksResult = "tasks/result",
-    TasksList = "tasks/list",
-    TasksCancel = "tasks/cancel",
-    TasksUpdate = "tasks/update",
-    CreateMessage = "sampling/createMessage",
-    Elicit = "elicitation/create",
-    RootsList = "roots/list",
-    Initialized = "notifications/initialized",
-    Cancelled = "notifications/cancelled",
-    Progress = "notifications/progress",
-    LoggingMessage = "notifications/message",
-    ToolsListChanged = "notifications/tools/list_changed",
-    PromptsListChanged = "notifications/prompts/list_changed",
-    ResourcesListChanged = "notifications/resources/list_changed",
-    ResourceUpdated = "notifications/resources/updated",
-    RootsListChanged = "notifications/roots/list_changed",
-    TaskStatus = "notifications/tasks/status",
-    Tasks = "notifications/tasks",
-    ElicitationComplete = "notifications/elicitation/complete",
-    SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged",
+    Initialize = "initialize": Any,
+    Ping = "ping": Any,
+    Discover = "server/discover": Any,
+    Listen = "subscriptions/listen": Any,
+    ToolsList = "tools/list": Any,
+    ToolsCall = "tools/call": Tool,
+    PromptsList = "prompts/list": Any,
+    PromptsGet = "prompts/get": Any,
+    ResourcesList = "resources/list": Any,
+    ResourceTemplatesList = "resources/templates/list": Any,
+    ResourcesRead = "resources/read": Any,
+    ResourcesSubscribe = "resources/subscribe": Any,
+    ResourcesUnsubscribe = "resources/unsubscribe": Any,
+    Complete = "completion/complete": Any,
+    SetLevel = "logging/setLevel": Any,
+    TasksGet = "tasks/get": OwnTask,
+    TasksResult = "tasks/result": OwnTask,
+    TasksList = "tasks/list": OwnTask,
+    TasksCancel = "tasks/cancel": OwnTask,
+    TasksUpdate = "tasks/update": OwnTask,
+    CreateMessage = "sampling/createMessage": OfServers,
+    Elicit = "elicitation/create": OfServers,
+    RootsList = "roots/list": OfServers,
+    Initialized = "notifications/initialized": Any,
+    Cancelled = "notifications/cancelled": Any,
+    Progress = "notifications/progress": Any,
+    LoggingMessage = "notifications/message": OfServers,
+    ToolsListChanged = "notifications/tools/list_changed": OfServers,
+    PromptsListChanged = "notifications/prompts/list_changed": OfServers,
+    ResourcesListChanged = "notifications/resources/list_changed": OfServers,
+    ResourceUpdated = "notifications/resources/updated": OfServers,
+    RootsListChanged = "notifications/roots/list_changed": Any,
+    TaskStatus = "notifications/tasks/status": Any,
+    Tasks = "notifications/tasks": OfServers,
+    ElicitationComplete = "notifications/elicitation/complete": OfServers,
+    SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged": OfServers,
 }
 
 impl Method {
     /// True if some readers take this unknown name for that of a known method.
     pub fn is_misspelled(&self) -> bool {
         let Self::Other(name) = self else { return false };
-        Self::NAMES.iter().any(|known| spelling::is_other_spelling(name, known))
+        let folded = spelling::folded(name);
+        Self::DEFINED.iter().any(|(known, _)| known.eq_ignore_ascii_case(&folded))
     }
 
     /// True for the task methods of 2025-11-25, which servers of other legacy versions do not know.
@@ -150,7 +175,18 @@ mod tests {
 
     #[test]
     fn a_name_that_reads_like_a_methods_is_found() {
-        for name in ["Tools/Call", "logging/setlevel", "tool\u{17f}/call", "tas\u{212a}s/get"] {
+        for name in [
+            "Tools/Call",
+            "logging/setlevel",
+            "tool\u{17f}/call",
+            "tas\u{212a}s/get",
+            "tools//call",
+            " tools/call\u{a0}",
+            "tools/call\0",
+            "\u{ff54}ools\u{ff0f}call",
+            "to\u{200b}ols/call",
+            "notifications/me\u{df}age",
+        ] {
             assert!(Method::parse(name).is_misspelled(), "{name}");
         }
         for name in ["tools/call", "tools/calls", "x-vendor/Do"] {

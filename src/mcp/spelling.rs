@@ -1,5 +1,9 @@
 //! Other spellings of the protocol's names, as some readers compare them. Knows no name.
 
+use icu_properties::{CodePointSetData, props::DefaultIgnorableCodePoint};
+use unicase::UniCase;
+use unicode_normalization::UnicodeNormalization as _;
+
 /// True if `name` is another spelling of `meant`, which is ASCII, under Unicode simple folding. Two characters beyond
 /// ASCII fold into it: U+017F to `s` and U+212A to `k`.
 pub(super) fn is_other_spelling(name: &str, meant: &str) -> bool {
@@ -16,4 +20,21 @@ pub(super) fn is_other_spelling(name: &str, meant: &str) -> bool {
         c => c.to_ascii_lowercase(),
     };
     name.chars().map(folded).eq(meant.chars().map(|c| c.to_ascii_lowercase()))
+}
+
+/// The name as the most lenient reader compares it: without what surrounds it and what nobody sees in it, in NFKC and
+/// without case (the Unicode Standard, *Identifier Caseless Matching*), each run of slashes as one.
+pub(super) fn folded(name: &str) -> String {
+    let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
+    let visible: String = name.chars().filter(|c| !ignorable.contains(*c)).nfkc().collect();
+    // case folding can undo the normal form
+    let caseless: String = UniCase::unicode(visible).to_folded_case().nfkc().collect();
+    let trimmed = caseless.trim_matches(|c: char| c == '/' || c.is_whitespace() || c.is_control());
+    let mut folded = String::with_capacity(trimmed.len());
+    for c in trimmed.chars() {
+        if c != '/' || !folded.ends_with('/') {
+            folded.push(c);
+        }
+    }
+    folded
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
-    BackendId, Caller, CallerIdentity, Delivery, Disclosure, Requester, SecretName, SecretValues, ServerAuth,
-    ToolRules, TransportSpec, UserId,
+    BackendId, Caller, CallerIdentity, Delivery, Disclosure, NameGlobs, Requester, SecretName, SecretValues,
+    ServerAuth, ToolRules, TransportSpec, UserId,
 };
 
 /// Sharing of backend sessions between users (`design`: isolation between people).
@@ -93,6 +93,8 @@ pub struct BackendSpec {
     pub spares: usize,
     /// The names of the tools that `mcp:<backend>:read` may call.
     pub read_only_tools: Vec<String>,
+    /// The methods that MCP does not define and that every caller may send it.
+    pub allow_methods: NameGlobs,
     /// The rules for its tools; `None`: it offers them as they are.
     pub tools: Option<Arc<ToolRules>>,
     /// The most calls of clients that run at it at once; `None`: any number.
@@ -129,6 +131,7 @@ impl BackendSpec {
             parallel: 4,
             spares: 1,
             read_only_tools: Vec::new(),
+            allow_methods: NameGlobs::default(),
             tools: None,
             calls: None,
             result_size: None,
@@ -147,10 +150,10 @@ impl BackendSpec {
     }
 
     /// True if a server that was started for `other` serves this one too: they differ at most in what the gateway does
-    /// with its tools and its calls.
+    /// with its tools, methods and calls.
     pub fn is_served_as(&self, other: &Self) -> bool {
-        let Self { read_only_tools, tools, calls, result_size, heartbeat, .. } = self.clone();
-        *self == Self { read_only_tools, tools, calls, result_size, heartbeat, ..other.clone() }
+        let Self { read_only_tools, allow_methods, tools, calls, result_size, heartbeat, .. } = self.clone();
+        *self == Self { read_only_tools, allow_methods, tools, calls, result_size, heartbeat, ..other.clone() }
     }
 
     /// What the server is told of the caller of a call; `None` if that is nothing, or if the gateway itself calls.

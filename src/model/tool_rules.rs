@@ -1,18 +1,19 @@
 //! An operator's rules for the tools of one server: which there are, their names, descriptions and default arguments. Knows
 //! nothing of messages.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde_json::{Map, Value};
+
+use super::NameGlobs;
 
 /// The rules for the tools of one server. Patterns and keys are the server's own names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolRules {
     /// The tools that there are; `None`: all.
-    pub allow: Option<ToolNames>,
+    pub allow: Option<NameGlobs>,
     /// The tools that there are not, though allowed.
-    pub deny: ToolNames,
+    pub deny: NameGlobs,
     /// The tools that may change something.
     pub writing: WritingTools,
     /// Other names; the first that fits counts.
@@ -31,13 +32,6 @@ pub enum WritingTools {
     Offered,
     /// Left out.
     LeftOut,
-}
-
-/// A set of tool names, as patterns: `*` is any text, `?` a character, `[ab]` one of these, `{a,b}` one of these texts.
-#[derive(Clone, Default)]
-pub struct ToolNames {
-    patterns: Vec<String>,
-    set: GlobSet,
 }
 
 /// A renaming of tools. With a `*`, the text at its place is kept.
@@ -61,7 +55,7 @@ impl ToolRules {
     pub fn is_empty(&self) -> bool {
         let Self { allow, deny, writing, rename, descriptions, arguments } = self;
         allow.is_none()
-            && deny.patterns.is_empty()
+            && deny.is_empty()
             && *writing == WritingTools::Offered
             && rename.is_empty()
             && descriptions.is_empty()
@@ -82,40 +76,6 @@ impl ToolRules {
     pub fn own(&self, shown: &str) -> Option<String> {
         let renamed = self.rename.iter().filter_map(|one| one.to.moved(shown, &one.from));
         renamed.chain([shown.to_owned()]).find(|own| self.shown(own) == shown)
-    }
-}
-
-// === impl ToolNames ===
-
-impl ToolNames {
-    /// Parses patterns.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the first that is none.
-    pub fn parse(patterns: Vec<String>) -> Result<Self, String> {
-        let mut set = GlobSetBuilder::new();
-        for pattern in &patterns {
-            set.add(Glob::new(pattern).map_err(|error| error.to_string())?);
-        }
-        let set = set.build().map_err(|error| error.to_string())?;
-        Ok(Self { patterns, set })
-    }
-
-    fn contains(&self, name: &str) -> bool {
-        self.set.is_match(name)
-    }
-}
-
-impl PartialEq for ToolNames {
-    fn eq(&self, other: &Self) -> bool {
-        self.patterns == other.patterns
-    }
-}
-
-impl fmt::Debug for ToolNames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.patterns.fmt(f)
     }
 }
 
@@ -167,8 +127,8 @@ impl NamePattern {
 mod tests {
     use super::*;
 
-    fn names(patterns: &[&str]) -> ToolNames {
-        ToolNames::parse(patterns.iter().map(|&pattern| pattern.to_owned()).collect()).unwrap()
+    fn names(patterns: &[&str]) -> NameGlobs {
+        NameGlobs::parse(patterns.iter().map(|&pattern| pattern.to_owned()).collect()).unwrap()
     }
 
     #[test]
@@ -196,7 +156,6 @@ mod tests {
 
     #[test]
     fn patterns_that_cannot_be_followed_are_refused() {
-        assert!(ToolNames::parse(vec!["[a".to_owned()]).is_err());
         for (from, to) in [("a*", "b"), ("a", "b*"), ("a**", "b*"), ("", "b")] {
             assert!(Renaming::parse(from, to).is_err(), "{from} {to}");
         }

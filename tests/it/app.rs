@@ -14,6 +14,7 @@ mod readiness;
 mod refresh;
 mod reload;
 mod revocations;
+mod rights;
 mod server_cards;
 mod server_info;
 mod users;

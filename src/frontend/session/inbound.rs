@@ -105,8 +105,10 @@ impl Inbound<'_> {
                 let message = "Invalid Request: the session begins with initialize";
                 refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message))
             }
-            // these names are reserved for the gateway's own calls
-            (method, Some(_)) if method.is_sessionless() => refuse(id, ErrorObject::method_not_found(method.as_str())),
+            // the former are reserved for the gateway's own calls, the latter have no answer
+            (method, Some(_)) if method.is_sessionless() || method.is_notification() => {
+                refuse(id, ErrorObject::method_not_found(method.as_str()))
+            }
             (Method::SetLevel, Some(client)) => self.set_level(id, Payload::of_params(client.revision, params), client),
             (method @ (Method::ResourcesSubscribe | Method::ResourcesUnsubscribe), Some(client)) => {
                 self.subscribe(id, &method, Payload::of_params(client.revision, params), client)

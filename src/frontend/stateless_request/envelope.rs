@@ -92,7 +92,7 @@ impl RequestEnvelope {
         if served(&self.version).is_none() {
             return Err(unsupported(&self.version));
         }
-        if !is_known(method) {
+        if !is_known(method) || method.is_notification() {
             return Err(ErrorObject::method_not_found(method.as_str()));
         }
         Ok(())

@@ -16,7 +16,7 @@ use lockkeeper::{
     gateway::{BackendBounds, ConfiguredBackend, Gateway},
     mcp::{Method, Outcome, Server},
     model::{
-        BackendId, BackendSpec, EraChoice, HttpSpec, Requester, SessionId, Share, SocketAddress, StdioSpec,
+        BackendId, BackendSpec, EraChoice, HttpSpec, NameGlobs, Requester, SessionId, Share, SocketAddress, StdioSpec,
         TransportSpec, status::BackendStatus,
     },
 };
@@ -248,6 +248,7 @@ fn mount(id: BackendId, server: Arc<dyn Server>) -> ConfiguredBackend {
         server,
         share: Share::Session,
         read_only_tools: Vec::new(),
+        allow_methods: NameGlobs::default(),
         tools: None,
         bounds: BackendBounds::default(),
         last_server_info: None,

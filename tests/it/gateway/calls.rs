@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use lockkeeper::{
     gateway::{BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Reply, ServerRequest, Step},
-    model::{Access, Rights},
+    model::{Access, NameGlobs, Rights, ToolRules},
 };
 
 use super::script::{Backend, Client, gateway, gateway_with, id, mount, payload};
@@ -119,7 +119,41 @@ async fn a_method_in_another_spelling_reaches_no_server() {
         assert_eq!(answer, format!("error -32601 Method not found: {method}"));
         assert!(one.asked(method).is_empty());
     }
-    assert!(!single.ask(Method::parse("x-vendor/do"), "{}").await.starts_with("error"));
+}
+
+#[tokio::test]
+async fn a_method_beyond_mcp_takes_full_rights_at_a_server_without_rules_or_the_operators_word() {
+    let backends: Vec<_> = (0..4).map(|_| Backend::with_tools(&["look"])).collect();
+    let rules = || Some(Arc::new(ToolRules { deny: globs(&["write"]), ..ToolRules::default() }));
+    let allow_methods = globs(&["x-vendor/*", "*"]);
+    let gateway = gateway(vec![
+        mount("plain", &backends[0]),
+        ConfiguredBackend { tools: rules(), ..mount("ruled", &backends[1]) },
+        ConfiguredBackend { allow_methods: allow_methods.clone(), ..mount("open", &backends[2]) },
+        ConfiguredBackend { allow_methods, tools: rules(), ..mount("both", &backends[3]) },
+    ]);
+    let mut read = Rights::none();
+    ["plain", "ruled", "open", "both"].iter().for_each(|name| read.backends.allow(&id(name), Access::ReadOnly));
+    for (rights, reached) in [(Rights::all_backends(), [true, false, true, true]), (read, [false, false, true, true])] {
+        for (name, reached) in ["plain", "ruled", "open", "both"].into_iter().zip(reached) {
+            let client = Client::of(gateway.single(&id(name)).unwrap(), "bob", rights.clone());
+            let answer = client.ask(Method::parse("x-vendor/do"), "{}").await;
+            assert_eq!(!answer.starts_with("error -32601"), reached, "{name} {answer}");
+            for disguised in ["tools//call", "Tools/Call ", "tasks//get"] {
+                let answer = client.ask(Method::parse(disguised), r#"{"name":"write"}"#).await;
+                assert_eq!(answer, format!("error -32601 Method not found: {disguised}"), "{name}");
+            }
+        }
+        let merged = Client::of(gateway.merged(), "bob", rights);
+        assert!(merged.ask(Method::parse("x-vendor/do"), "{}").await.starts_with("error -32601"));
+        merged.ask(Method::parse("notifications/x"), "{}").await;
+    }
+    let told: Vec<_> = backends.iter().map(|one| one.asked("notifications/x").len()).collect();
+    assert_eq!(told, [1, 0, 2, 2]);
+}
+
+fn globs(patterns: &[&str]) -> NameGlobs {
+    NameGlobs::parse(patterns.iter().map(|&pattern| pattern.to_owned()).collect()).unwrap()
 }
 
 #[tokio::test]

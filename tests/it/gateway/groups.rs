@@ -5,16 +5,13 @@ use std::sync::Arc;
 use lockkeeper::{
     gateway::{Gateway, GatewaySettings},
     mcp::{Method, Revision},
-    model::{
-        Access, AllowedBackends, GroupSpec, Groups, Rights, ToolRules,
-        tool_rules::{Renaming, ToolNames},
-    },
+    model::{Access, AllowedBackends, GroupSpec, Groups, NameGlobs, Rights, ToolRules, tool_rules::Renaming},
 };
 
 use super::script::{Backend, Client, gateway_with, heard, id, mount};
 
-fn names(patterns: &[&str]) -> ToolNames {
-    ToolNames::parse(patterns.iter().map(|&pattern| pattern.to_owned()).collect()).unwrap()
+fn names(patterns: &[&str]) -> NameGlobs {
+    NameGlobs::parse(patterns.iter().map(|&pattern| pattern.to_owned()).collect()).unwrap()
 }
 
 fn rules(allow: &[&str], deny: &[&str]) -> ToolRules {

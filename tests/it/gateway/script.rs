@@ -20,7 +20,7 @@ use lockkeeper::{
         observer::{LifecycleEvent, Observer},
         translate::Profile,
     },
-    model::{BackendId, Caller, Groups, Requester, Rights, SessionId, Share, UserId},
+    model::{BackendId, Caller, Groups, NameGlobs, Requester, Rights, SessionId, Share, UserId},
     support::SeededRandom,
 };
 use parking_lot::Mutex;
@@ -293,6 +293,7 @@ pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> ConfiguredBackend {
         server: Arc::new(Shared(Arc::clone(backend))),
         share: Share::Session,
         read_only_tools: vec!["look".to_owned()],
+        allow_methods: NameGlobs::default(),
         tools: None,
         bounds: BackendBounds::default(),
         last_server_info: None,

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use lockkeeper::{
     gateway::{ConfiguredBackend, Gateway},
     mcp::{Method, Revision},
-    model::{
-        ToolRules, WritingTools,
-        tool_rules::{Renaming, ToolNames},
-    },
+    model::{NameGlobs, ToolRules, WritingTools, tool_rules::Renaming},
 };
 use serde_json::{Value, json};
 
@@ -18,8 +15,8 @@ use super::script::{Backend, Client, gateway, id, mount};
 const VERSIONS: [Revision; 5] =
     [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28];
 
-fn names(patterns: &[&str]) -> ToolNames {
-    ToolNames::parse(patterns.iter().map(|&pattern| pattern.to_owned()).collect()).unwrap()
+fn names(patterns: &[&str]) -> NameGlobs {
+    NameGlobs::parse(patterns.iter().map(|&pattern| pattern.to_owned()).collect()).unwrap()
 }
 
 /// A server under rules as `b1`, and another as `b2`.

@@ -1,0 +1,302 @@
+//! What callers reach at a server with a right to read it and with full rights: two people, one of them hostile, over real
+//! sockets at real servers.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use lockkeeper::mcp::{Method, method::MethodAccess};
+use serde_json::{Value, json};
+
+use super::{Running, client, made_key};
+use crate::support::data_folder::DataFolder;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
+
+/// Methods that MCP does not define, some of them in disguise.
+const BEYOND: [&str; 4] = ["admin/wipe", "skills/list", "events/subscribe", "skills/a/b"];
+
+/// Other spellings of methods that MCP defines.
+const DISGUISED: [&str; 8] = [
+    "Tools/Call",
+    "tools//call",
+    "tools/call ",
+    "\u{ff54}ools/call",
+    "tools\u{ff0f}call",
+    "tools/call\u{0}",
+    "to\u{200b}ols/call",
+    "tasks/li\u{17f}t",
+];
+
+/// The server `plain`; `ruled`, with rules for its tools; and `open`, where everybody may send `skills/…`.
+async fn gateway(folder: &Path) -> Running {
+    let server = |name: &str, more: &str| {
+        let arguments = [SCRIPT.to_owned(), folder.join(name).display().to_string()];
+        format!(
+            "[backends.{name}]\ncommand = \"python3\"\nera = \"legacy\"\nargs = {arguments:?}\nread_only_tools = [\"echo\"]\n{more}\n"
+        )
+    };
+    let servers = [
+        server("plain", ""),
+        server("ruled", "tools.deny = [\"die\"]"),
+        server("open", "allow_methods = [\"skills/*\", \"tools/*\", \"tasks/*\"]\ntools.deny = [\"die\"]"),
+    ];
+    fs::write(folder.join("lockkeeper.toml"), servers.concat()).unwrap();
+    Running::start(folder).await
+}
+
+/// A client of one endpoint, in a session or without one.
+struct Endpoint<'a> {
+    gateway: &'a Running,
+    path: &'a str,
+    key: &'a str,
+    /// The id of its session and its version.
+    session: Option<(String, &'static str)>,
+}
+
+impl<'a> Endpoint<'a> {
+    fn modern(gateway: &'a Running, path: &'a str, key: &'a str) -> Self {
+        Self { gateway, path, key, session: None }
+    }
+
+    async fn legacy(gateway: &'a Running, path: &'a str, key: &'a str, version: &'static str) -> Self {
+        let mut client = Self::modern(gateway, path, key);
+        let params =
+            json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "c", "version": "1" } });
+        let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+        let opened = client.send(&[], hello.to_string()).await;
+        let session = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        client.session = Some((session, version));
+        assert_eq!(client.notify("notifications/initialized", json!({})).await, 202);
+        client
+    }
+
+    async fn send(&self, headers: &[(&str, &str)], body: String) -> reqwest::Response {
+        let mut request = client().post(format!("{}{}", self.gateway.url, self.path)).bearer_auth(self.key).body(body);
+        let common = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+        for (name, value) in common.iter().chain(headers) {
+            request = request.header(*name, *value);
+        }
+        request.send().await.unwrap()
+    }
+
+    /// The status and the message that answers.
+    async fn raw(&self, method: &str, name: Option<&str>, body: String) -> (u16, Value) {
+        let headers = match &self.session {
+            Some((session, version)) => vec![("mcp-session-id", session.as_str()), ("mcp-protocol-version", version)],
+            None => {
+                let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+                headers.extend(name.map(|name| ("mcp-name", name)));
+                headers
+            }
+        };
+        let response = self.send(&headers, body).await;
+        let status = response.status().as_u16();
+        let text = response.text().await.unwrap();
+        let answer = text.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&text);
+        (status, serde_json::from_str(answer).unwrap_or_default())
+    }
+
+    async fn ask(&self, method: &str, mut params: Value) -> (u16, Value) {
+        if self.session.is_none() {
+            params["_meta"] = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {} });
+        }
+        let name = params["name"].as_str().map(str::to_owned);
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.raw(method, name.as_deref(), message.to_string()).await
+    }
+
+    async fn notify(&self, method: &str, params: Value) -> u16 {
+        let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        self.raw(method, None, message.to_string()).await.0
+    }
+
+    /// Status and code of an error.
+    async fn refused(&self, method: &str, params: Value) -> (u16, i64) {
+        let (status, answer) = self.ask(method, params).await;
+        (status, answer["error"]["code"].as_i64().unwrap_or_default())
+    }
+
+    /// True if a request of this method gets as far as its method: without a session its header has to mirror it.
+    fn can_send(&self, method: &str) -> bool {
+        self.session.is_some() || method.bytes().all(|byte| matches!(byte, b'!'..=b'~'))
+    }
+
+    /// Status and code for a method that does not exist.
+    fn unknown(&self) -> (u16, i64) {
+        (if self.session.is_some() { 200 } else { 404 }, -32601)
+    }
+}
+
+/// The number of lines that a server read and that hold this text.
+fn read(folder: &Path, server: &str, text: &str) -> usize {
+    let log = fs::read_to_string(folder.join(server)).unwrap_or_default();
+    log.lines().filter(|line| line.contains(text)).count()
+}
+
+/// What the server reads as the name of a method.
+fn method(name: &str) -> String {
+    format!("\"method\":{}", serde_json::to_string(name).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_148_a_caller_that_may_read_reaches_no_method_that_mcp_does_not_define() {
+    let folder = DataFolder::new();
+    let gateway = gateway(folder.path()).await;
+    let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
+    let bob =
+        ["--direct", "--user", "bob", "--backend", "plain:read", "--backend", "ruled:read", "--backend", "open:read"];
+    let bob = made_key(folder.path(), &bob);
+    for path in ["/mcp/plain", "/mcp/ruled", "/mcp/open", "/mcp"] {
+        for client in
+            [Endpoint::modern(&gateway, path, &bob), Endpoint::legacy(&gateway, path, &bob, "2025-11-25").await]
+        {
+            let is_open = |name: &str| path == "/mcp/open" && name.starts_with("skills/");
+            let names = DISGUISED.into_iter().chain(BEYOND);
+            for name in names.filter(|name| !is_open(name) && client.can_send(name)) {
+                assert_eq!(client.refused(name, json!({ "name": "die" })).await, client.unknown(), "{path} {name}");
+            }
+        }
+    }
+    for server in ["plain", "ruled", "open"] {
+        for name in DISGUISED.into_iter().chain(BEYOND) {
+            assert_eq!(read(folder.path(), server, &method(name)), 0, "{server} {name}");
+        }
+    }
+    // what the operator opened is open to both; the server itself does not know it
+    for key in [&ann, &bob] {
+        let client = Endpoint::legacy(&gateway, "/mcp/open", key, "2025-11-25").await;
+        assert_eq!(client.refused("skills/list", json!({})).await, (200, -32601));
+        assert_eq!(client.refused("admin/wipe", json!({})).await, (200, -32601));
+    }
+    assert_eq!(read(folder.path(), "open", &method("skills/list")), 2);
+    // full rights reach a server without rules for its tools, in no spelling of a method of MCP
+    for path in ["/mcp/plain", "/mcp/ruled"] {
+        let client = Endpoint::legacy(&gateway, path, &ann, "2025-11-25").await;
+        for name in DISGUISED.into_iter().chain(["admin/wipe"]) {
+            assert_eq!(client.refused(name, json!({ "name": "die" })).await, (200, -32601), "{path} {name}");
+        }
+    }
+    let wiped = ["plain", "ruled", "open"].map(|server| read(folder.path(), server, &method("admin/wipe")));
+    assert_eq!(wiped, [1, 0, 0]);
+    for server in ["plain", "ruled"] {
+        assert!(DISGUISED.iter().all(|name| read(folder.path(), server, &method(name)) == 0));
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_148_a_tool_that_may_change_something_is_unknown_in_every_form_of_a_call() {
+    let folder = DataFolder::new();
+    let gateway = gateway(folder.path()).await;
+    let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
+    let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--backend", "plain:read"]);
+    let client = Endpoint::legacy(&gateway, "/mcp/plain", &bob, "2025-03-26").await;
+    for params in [
+        json!({ "name": "about" }),
+        json!({ "name": "about", "task": {} }),
+        json!({ "name": "about", "_meta": { "progressToken": 1 } }),
+        json!({ "name": "Echo", "arguments": { "text": "x" } }),
+        json!({ "name": "plain__echo", "arguments": { "text": "x" } }),
+        json!({ "name": ["echo", "about"] }),
+    ] {
+        assert_eq!(client.refused("tools/call", params.clone()).await, (200, -32602), "{params}");
+    }
+    let about = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"about"}}"#;
+    let batch = format!(r#"[{about},{{"jsonrpc":"2.0","id":3,"method":"ping"}}]"#);
+    let (_, answers) = client.raw("", None, batch).await;
+    let codes: Vec<_> = answers.as_array().unwrap().iter().filter_map(|one| one["error"]["code"].as_i64()).collect();
+    assert_eq!(codes, [-32602]);
+    for hidden in
+        [r#""name":"echo","name":"about""#, r#""name":"echo","n\u0061me":"about""#, r#""name":"about","Name":"echo""#]
+    {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{{hidden}}}}}"#);
+        assert_eq!(client.raw("", None, text).await.1["error"]["code"], -32602, "{hidden}");
+    }
+    // without an id it is a call all the same
+    let silent = r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"about"}}"#;
+    assert_eq!(client.raw("", None, silent.to_owned()).await.0, 202);
+    let (_, answer) = client.ask("tools/call", json!({ "name": "\u{65}cho", "arguments": { "text": "hi" } })).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "hi", "{answer}");
+    assert_eq!(read(folder.path(), "plain", "about"), 0);
+    let (_, answer) =
+        Endpoint::modern(&gateway, "/mcp/plain", &ann).ask("tools/call", json!({ "name": "about" })).await;
+    assert!(answer["result"].is_object(), "{answer}");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_148_notifications_beyond_mcp_are_accepted_and_reach_no_server_that_is_only_read() {
+    let folder = DataFolder::new();
+    let gateway = gateway(folder.path()).await;
+    let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
+    let rights = ["--backend", "plain:read", "--backend", "ruled", "--backend", "open:read"];
+    let bob = made_key(folder.path(), &[&["--direct", "--user", "bob"][..], &rights].concat());
+    let sent = ["notifications/vendor/wipe", "notifications/message", "Notifications/Cancelled", "admin/wipe"];
+    for path in ["/mcp", "/mcp/plain", "/mcp/ruled", "/mcp/open"] {
+        let client = Endpoint::legacy(&gateway, path, &bob, "2025-11-25").await;
+        let echo = if path == "/mcp" { "plain__echo" } else { "echo" };
+        for name in sent {
+            assert_eq!(client.notify(name, json!({ "data": "wipe" })).await, 202, "{path} {name}");
+            // nothing answers it, so no request has its name
+            if name.starts_with("notifications/") {
+                assert_eq!(client.refused(name, json!({})).await, client.unknown(), "{path} {name}");
+            }
+        }
+        assert_eq!(client.notify("notifications/roots/list_changed", json!({})).await, 202);
+        let (_, answer) = client.ask("tools/call", json!({ "name": echo, "arguments": { "text": "hi" } })).await;
+        assert_eq!(answer["result"]["content"][0]["text"], "hi", "{path} {answer}");
+    }
+    let modern = Endpoint::modern(&gateway, "/mcp/plain", &bob);
+    assert_eq!(modern.refused("notifications/message", json!({})).await, (404, -32601));
+    for server in ["plain", "ruled", "open"] {
+        let of_servers = read(folder.path(), server, &method("notifications/message"));
+        assert_eq!(of_servers > 0, server == "ruled", "{server}: {of_servers}");
+        assert_eq!(read(folder.path(), server, "wipe\""), of_servers, "{server}");
+    }
+    // full rights at a server without rules for its tools
+    let client = Endpoint::legacy(&gateway, "/mcp/plain", &ann, "2025-11-25").await;
+    assert_eq!(client.notify("notifications/vendor/wipe", json!({})).await, 202);
+    client.ask("tools/call", json!({ "name": "echo", "arguments": { "text": "hi" } })).await;
+    assert_eq!(read(folder.path(), "plain", &method("notifications/vendor/wipe")), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_148_completions_of_anything_but_prompts_and_templates_take_full_rights() {
+    let folder = DataFolder::new();
+    let gateway = gateway(folder.path()).await;
+    let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
+    let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--backend", "plain:read"]);
+    let of = |kind: &str| json!({ "ref": { "type": kind, "name": "die" }, "argument": { "name": "a", "value": "" } });
+    for (key, reaches) in [(&bob, 1), (&ann, 2)] {
+        let before = read(folder.path(), "plain", &method("completion/complete"));
+        let client = Endpoint::legacy(&gateway, "/mcp/plain", key, "2025-11-25").await;
+        for kind in ["ref/prompt", "ref/tool"] {
+            client.ask("completion/complete", of(kind)).await;
+        }
+        assert_eq!(read(folder.path(), "plain", &method("completion/complete")) - before, reaches);
+    }
+    let client = Endpoint::modern(&gateway, "/mcp/plain", &bob);
+    assert_eq!(client.refused("completion/complete", of("ref/tool")).await.1, -32602);
+    gateway.stop().await;
+}
+
+#[test]
+fn the_page_lists_the_access_class_of_every_method() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/authorization.md")).unwrap();
+    let section = page.split_once("### What `:read` allows").unwrap().1.split_once("\n## ").unwrap().0;
+    let mut listed = BTreeMap::new();
+    for row in section.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let access = match cells[0] {
+            "any" => MethodAccess::Any,
+            "tool" => MethodAccess::Tool,
+            "own task" => MethodAccess::OwnTask,
+            "of servers" => MethodAccess::OfServers,
+            _ => continue,
+        };
+        listed.extend(cells[1].split(", ").map(|name| (name.trim_matches('`').to_owned(), access)));
+    }
+    let defined: BTreeMap<_, _> = Method::DEFINED.iter().map(|(name, access)| ((*name).to_owned(), *access)).collect();
+    assert_eq!(listed, defined);
+}
