@@ -43,3 +43,4 @@ pub use error::StartError;
 pub use slots::SlotLimits;
 pub use supervisor::{BackendChanges, BackendDeps, RetiredBackends, Supervisor};
 pub use transport::http::ClientError;
+pub use user_servers::CONNECT_TOOL;

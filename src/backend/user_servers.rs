@@ -12,6 +12,7 @@ mod unconnected;
 use std::sync::Arc;
 
 pub(super) use self::table::UserServers;
+pub use self::unconnected::CONNECT_TOOL;
 use self::{table::UsedServer, unconnected::Unconnected};
 use crate::{
     mcp::{Call, Event, Method, Outcome, Payload, Reply, Server},

@@ -3,13 +3,14 @@
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use tokio_util::sync::CancellationToken;
 
 use super::{
     call_bound::BoundedCalls,
-    catalog::{Catalog, CatalogBackend, CatalogSettings},
+    catalog::{Catalog, CatalogBackend, CatalogSettings, ListKind},
     configured_backend::{BackendBounds, ConfiguredBackend},
     heartbeat::Heartbeats,
     names,
@@ -19,10 +20,14 @@ use super::{
     tool_view::ToolView,
 };
 use crate::{
-    mcp::{Context, Method, Server, method::MethodAccess},
+    mcp::{Context, ErrorObject, Method, Server, method::MethodAccess},
     model::{Access, BackendId, Caller, GroupSpec, Groups, NameGlobs, Naming, Share, Target, ToolRules},
     support::FastMap,
 };
+
+/// The age up to which a list counts as the one that its server gives now: names that are not in it cannot have it fetched
+/// more often.
+const LIST_IS_CURRENT: Duration = Duration::from_secs(10);
 
 /// The backends of one moment, in configured order. It never changes; another takes its place.
 pub(crate) struct Backends {
@@ -61,11 +66,23 @@ pub(crate) struct BackendEntry {
     tools: Option<ToolView>,
     read_only_tools: HashSet<String>,
     allow_methods: NameGlobs,
+    connect_tool: Option<&'static str>,
     share: Share,
     /// Its lists.
     pub(crate) catalog: Catalog,
     /// Ends its watch.
     pub(crate) stop: CancellationToken,
+}
+
+/// The right of a caller to call a tool, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToolOffer {
+    /// The caller may call it.
+    Offered,
+    /// There is no such tool for the caller.
+    Unknown,
+    /// The list that the caller's server gives now decides.
+    InList,
 }
 
 /// A visible backend and its access level.
@@ -220,6 +237,7 @@ impl BackendEntry {
             tools,
             read_only_tools: configured.read_only_tools.into_iter().collect(),
             allow_methods: configured.allow_methods,
+            connect_tool: configured.connect_tool,
             catalog,
             share: configured.share,
             stop,
@@ -248,6 +266,7 @@ impl BackendEntry {
             && *self.title == *configured.title
             && self.share == configured.share
             && self.allow_methods == configured.allow_methods
+            && self.connect_tool == configured.connect_tool
             && self.read_only_tools == configured.read_only_tools.iter().cloned().collect()
     }
 }
@@ -271,7 +290,7 @@ fn bounded(mut server: Arc<dyn Server>, configured: &ConfiguredBackend) -> Arc<d
 
 impl VisibleBackend {
     /// True if messages of this method reach the backend from the caller. Which tools may be called is decided by
-    /// [`Self::allows_tool`].
+    /// [`Self::offers_tool`].
     pub(crate) fn admits(&self, method: &Method) -> bool {
         let is_full = self.access == Access::Full;
         match method.access() {
@@ -288,7 +307,7 @@ impl VisibleBackend {
         self.entry.tools.is_some() || self.group.as_ref().is_some_and(|group| group.tools.is_some())
     }
 
-    /// True if the caller may see and call the tool of this (own) name.
+    /// True if the caller may see the tool of this (own) name, as far as names decide.
     pub(crate) fn allows_tool(&self, name: &str) -> bool {
         if !self.entry.has_tool(name) || !self.is_in_group(name) {
             return false;
@@ -305,15 +324,49 @@ impl VisibleBackend {
         group.tools.is_none() || group.offers(&names::prefixed(&self.entry.id, name))
     }
 
-    /// Returns `true` if this client is shown the tool of this (own) name, and so may call it.
-    pub(crate) fn offers_tool(&self, context: &Context, name: &str) -> bool {
-        self.allows_tool(name) && (self.has_plain_calls() || !self.entry.catalog.leaves_out_tool(context, name))
+    /// The right of this client to call the tool of this (own) name: it may call what it is shown. Under rules for tools a
+    /// name in no list is refused, since the server may take it for a tool that the rules leave out; without rules the
+    /// server decides about it.
+    pub(crate) fn offers_tool(&self, context: &Context, name: &str) -> ToolOffer {
+        if !self.allows_tool(name) {
+            return ToolOffer::Unknown;
+        }
+        if self.has_tool_rules() && self.entry.connect_tool != Some(name) {
+            return if self.is_known_to_list(context, name) { ToolOffer::Offered } else { ToolOffer::InList };
+        }
+        if self.has_plain_calls() || !self.entry.catalog.leaves_out_tool(context, name) {
+            ToolOffer::Offered
+        } else {
+            ToolOffer::Unknown
+        }
+    }
+
+    /// The tool to call in place of the (own) `name` that no list had so far, by the list that the caller's server gives
+    /// now: the same, the gateway's own that leads the user to the page without which the server is not reached, or none.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which there is no list.
+    pub(crate) async fn listed_tool(&self, context: &Context, name: &str) -> Result<Option<String>, ErrorObject> {
+        let connect_tool = self.entry.connect_tool.filter(|tool| *tool != name);
+        // the user may have been at the page since
+        let is_replaced = connect_tool.is_some_and(|tool| self.is_known_to_list(context, tool));
+        let max_age = if is_replaced { Duration::ZERO } else { LIST_IS_CURRENT };
+        let list = self.entry.catalog.current(context, ListKind::Tools, max_age).await?;
+        let shown = [Some(name), connect_tool].into_iter().flatten();
+        Ok(shown.into_iter().find(|tool| list.shows(tool, context.client.revision)).map(str::to_owned))
+    }
+
+    /// True if the cached list of the caller's server shows the tool of this (own) name to this client.
+    fn is_known_to_list(&self, context: &Context, name: &str) -> bool {
+        let list = self.entry.catalog.list(context, ListKind::Tools);
+        list.own().is_some_and(|list| list.shows(name, context.client.revision))
     }
 
     /// Returns `true` if every client may call every tool.
     pub(crate) fn offers_all_tools(&self) -> bool {
         self.access == Access::Full
-            && self.entry.tools.is_none()
+            && !self.has_tool_rules()
             && (self.has_plain_calls() || !self.entry.catalog.leaves_out_tools())
     }
 

@@ -34,12 +34,13 @@ pub(crate) use self::{
 };
 use self::{
     cache::{CacheOwner, ListCache, ListCacheKey},
+    cached::Freshness,
     source::ListSource,
 };
 use super::output_checks::OutputChecks;
 use crate::{
     mcp::{
-        CancelReason, ClientInfo, Context, Payload, Revision, Server,
+        CancelReason, ClientInfo, Context, ErrorObject, Payload, Revision, Server,
         translate::{LeftOut, Profile},
     },
     model::{BackendId, Caller, Requester, SessionId, Share},
@@ -160,6 +161,27 @@ impl Catalog {
         self.source.list(&cache, kind);
         cached.settled().await;
         cached.value()
+    }
+
+    /// The list of this caller's server, never a substitute: fetched again if it is older than `max_age`.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which it cannot be fetched.
+    pub(crate) async fn current(
+        &self,
+        context: &Context,
+        kind: ListKind,
+        max_age: Duration,
+    ) -> Result<Arc<List>, ErrorObject> {
+        self.cache(context).list(kind).expire(max_age);
+        let Lookup { cached, .. } = self.list(context, kind);
+        cached.settled().await;
+        let Freshness { value, failure, .. } = cached.look(Duration::MAX);
+        match (value, failure) {
+            (Some(list), None) => Ok(list),
+            (_, failure) => Err(failure.unwrap_or_else(|| ErrorObject::internal("The backend is still starting."))),
+        }
     }
 
     /// The key of this context's cache.

@@ -33,6 +33,9 @@ pub struct ConfiguredBackend {
     pub read_only_tools: Vec<String>,
     /// The methods that MCP does not define and that every caller may send it.
     pub allow_methods: NameGlobs,
+    /// The gateway's own tool that leads a user to a page, listed in place of the server's while that is not reached
+    /// without the page; `None` if the server is the same for all users.
+    pub connect_tool: Option<&'static str>,
     /// The rules for its tools; `None`: it offers them as they are.
     pub tools: Option<Arc<ToolRules>>,
     /// The bounds that the operator sets.

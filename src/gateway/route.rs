@@ -6,7 +6,7 @@ use serde_json::json as data;
 
 use super::{
     backend_call::{self, MirroredTool},
-    backends::VisibleBackend,
+    backends::{ToolOffer, VisibleBackend},
     catalog::ListKind,
     names::{self, UriOwner},
     paths,
@@ -178,10 +178,23 @@ impl AddressedCall {
     }
 
     fn send_named(self, seen: &VisibleBackend, kind: ListKind, shown: &str, name: &str) -> Reply {
-        if matches!(kind, ListKind::Tools) && !seen.offers_tool(&self.call.context, name) {
-            return Reply::failed(unknown(kind, shown));
+        if !matches!(kind, ListKind::Tools) {
+            return self.send(seen, name);
         }
-        self.send(seen, name)
+        match seen.offers_tool(&self.call.context, name) {
+            ToolOffer::Offered => self.send(seen, name),
+            ToolOffer::Unknown => Reply::failed(unknown(kind, shown)),
+            ToolOffer::InList => {
+                let (seen, shown, name) = (seen.clone(), shown.to_owned(), name.to_owned());
+                Reply::later(async move {
+                    match seen.listed_tool(&self.call.context, &name).await {
+                        Ok(Some(listed)) => self.send(&seen, &listed),
+                        Ok(None) => Reply::failed(unknown(kind, &shown)),
+                        Err(error) => Reply::failed(error),
+                    }
+                })
+            }
+        }
     }
 
     /// Sends the call with the backend's own name for what it is for, and shows what comes back. Every occurrence of a

@@ -1,35 +1,23 @@
 //! A server whose tools follow the operator's rules: some are left out, others have another name, description or default
-//! arguments. The rules hold for calls as for lists. Knows nothing of routes.
+//! arguments. A call is checked here by the name of its tool; that the tool is in the caller's list is checked before
+//! (`VisibleBackend::offers_tool`), since only the list says what a tool does. Knows nothing of routes.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json, value::RawValue};
-use tokio::{sync::Mutex as AsyncMutex, time::Instant};
 
 use super::paths;
 use crate::{
-    mcp::{Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Server, json},
+    mcp::{Call, ErrorObject, Event, Method, Outcome, Payload, Reply, Server, json},
     model::{ToolRules, WritingTools},
 };
-
-/// The most tools whose annotations are kept.
-const MAX_KNOWN: usize = 100_000;
-/// The most pages that are read for the annotation of a tool.
-const MAX_PAGES: usize = 100;
-/// Time between two readings of a list for names that are not known.
-const READ_AGAIN: Duration = Duration::from_secs(10);
 
 /// A server whose tools follow rules. Clones share it.
 #[derive(Clone)]
 pub(crate) struct ToolView {
     server: Arc<dyn Server>,
     rules: Arc<ToolRules>,
-    /// Own names of listed tools, and whether they change nothing.
-    read_only: Arc<Mutex<HashMap<String, bool>>>,
-    /// The last time at which the list was read for a name that was not known.
-    last_read: Arc<AsyncMutex<Option<Instant>>>,
 }
 
 // === impl ToolView ===
@@ -37,7 +25,7 @@ pub(crate) struct ToolView {
 impl ToolView {
     /// Puts rules on the tools of `server`.
     pub(crate) fn new(server: Arc<dyn Server>, rules: Arc<ToolRules>) -> Self {
-        Self { server, rules, read_only: Arc::default(), last_read: Arc::default() }
+        Self { server, rules }
     }
 
     /// True if the rules are these.
@@ -45,10 +33,14 @@ impl ToolView {
         *self.rules == *rules
     }
 
-    /// False if the rules leave out the tool that clients would see under this name, as far as it is known.
+    /// False if the rules leave out, by its name, the tool that clients would see under this name.
     pub(crate) fn may_offer(&self, shown: &str) -> bool {
-        let Some(own) = self.rules.own(shown).filter(|own| self.rules.offers(own)) else { return false };
-        self.rules.writing == WritingTools::Offered || self.read_only.lock().get(&own) != Some(&false)
+        self.own(shown).is_some()
+    }
+
+    /// The own name of the tool that clients see under this name, unless its name leaves it out.
+    fn own(&self, shown: &str) -> Option<String> {
+        self.rules.own(shown).filter(|own| self.rules.offers(own))
     }
 
     /// The tools of a list that there are, as clients see them.
@@ -69,7 +61,6 @@ impl ToolView {
         };
         let annotations = json::member(tool.as_bytes(), "annotations").unwrap_or("{}");
         let changes_nothing = json::member(annotations.as_bytes(), "readOnlyHint") == Some("true");
-        self.learn(&own, changes_nothing);
         if !self.rules.offers(&own) || (self.rules.writing == WritingTools::LeftOut && !changes_nothing) {
             return None;
         }
@@ -91,71 +82,13 @@ impl ToolView {
         Some(String::from_utf8_lossy(&edited).into_owned())
     }
 
-    fn learn(&self, own: &str, changes_nothing: bool) {
-        let mut known = self.read_only.lock();
-        if known.len() < MAX_KNOWN || known.contains_key(own) {
-            known.insert(own.to_owned(), changes_nothing);
-        }
-    }
-
     fn call_tool(&self, call: Call) -> Reply {
         let found = call.params.find(paths::NAME);
         let Some(shown) = found.string(call.params.json()) else { return self.server.call(call) };
-        let Some(own) = self.rules.own(&shown).filter(|own| self.rules.offers(own)) else {
-            return Reply::failed(unknown(&shown));
-        };
+        let Some(own) = self.own(&shown) else { return Reply::failed(unknown(&shown)) };
         let params = call.params.replaced(&found, &json::quote(&own));
         let params = self.with_arguments(&own, params);
-        let call = Call { params, ..call };
-        if self.rules.writing == WritingTools::Offered {
-            return self.server.call(call);
-        }
-        let known = self.read_only.lock().get(&own).copied();
-        match known {
-            Some(true) => self.server.call(call),
-            Some(false) => Reply::failed(unknown(&shown)),
-            None => {
-                let view = self.clone();
-                Reply::later(async move {
-                    if view.find_out(&own, &call.context).await {
-                        view.server.call(call)
-                    } else {
-                        Reply::failed(unknown(&shown))
-                    }
-                })
-            }
-        }
-    }
-
-    /// Reads the server's list; true if it says that this tool changes nothing. Names that are not there cannot make it read
-    /// the list again and again.
-    async fn find_out(&self, own: &str, context: &Context) -> bool {
-        let mut last_read = self.last_read.lock().await;
-        let known = self.read_only.lock().get(own).copied();
-        if let Some(changes_nothing) = known {
-            return changes_nothing;
-        }
-        if last_read.is_some_and(|last| last.elapsed() < READ_AGAIN) {
-            return false;
-        }
-        let found = self.read_list(own, context).await;
-        *last_read = Some(Instant::now());
-        found
-    }
-
-    async fn read_list(&self, own: &str, context: &Context) -> bool {
-        let mut params = Payload::absent(context.client.revision);
-        for _ in 0..MAX_PAGES {
-            let call = Call { method: Method::ToolsList, params, context: context.clone() };
-            let Outcome::Complete(page) = self.server.call(call).outcome().await else { return false };
-            self.listed(&page);
-            if let Some(changes_nothing) = self.read_only.lock().get(own) {
-                return *changes_nothing;
-            }
-            let Some(cursor) = page.string("nextCursor") else { return false };
-            params = Payload::of(context.client.revision, &serde_json::json!({ "cursor": cursor }));
-        }
-        false
+        self.server.call(Call { params, ..call })
     }
 
     /// The parameters with the default arguments that the call does not give.

@@ -9,8 +9,8 @@ use crate::{
     model::{AccessPage, BackendId},
 };
 
-/// The name of the tool.
-const TOOL: &str = "connect_account";
+/// The name of the tool. A call of it never reaches the real server.
+pub const CONNECT_TOOL: &str = "connect_account";
 
 /// A server without its user.
 pub(super) struct Unconnected {
@@ -41,7 +41,7 @@ impl Unconnected {
     fn tool(&self) -> Value {
         let backend = &self.backend;
         json!({
-            "name": TOOL,
+            "name": CONNECT_TOOL,
             "title": format!("Connect {backend}"),
             "description": format!("Connects {backend} for this user, on a page of the gateway. Its own tools are listed after that."),
             "inputSchema": { "type": "object", "properties": {} },
@@ -61,7 +61,8 @@ pub(super) fn of_gateway(backend: &BackendId, method: &Method) -> Reply {
 
 /// True for a call of the tool that leads to the page. A client repeats it once the user has been there.
 pub(super) fn is_own_tool(call: &Call) -> bool {
-    call.method == Method::ToolsCall && call.params.member("name").and_then(text::unquote).as_deref() == Some(TOOL)
+    call.method == Method::ToolsCall
+        && call.params.member("name").and_then(text::unquote).as_deref() == Some(CONNECT_TOOL)
 }
 
 /// The result of that tool for a user who has given everything.

@@ -165,6 +165,12 @@ impl<T: PartialEq> Cached<T> {
         self.state.lock().stale = true;
     }
 
+    /// Makes a value due whose fetch ended this long ago.
+    pub(crate) fn expire(&self, age: Duration) {
+        let mut state = self.state.lock();
+        state.stale |= state.ended.is_some_and(|ended| ended.elapsed() >= age);
+    }
+
     /// Forgets a failed fetch, since its cause is over. One that runs and fails is repeated at once.
     pub(crate) fn forget_failure(&self) {
         let mut state = self.state.lock();
@@ -195,6 +201,11 @@ impl<T: PartialEq> Cached<T> {
 // === impl Lookup ===
 
 impl<T: PartialEq> Lookup<T> {
+    /// The present value, never its substitute.
+    pub(crate) fn own(&self) -> Option<&Arc<T>> {
+        self.freshness.value.as_ref()
+    }
+
     /// The present value.
     pub(crate) fn at_hand(&self) -> Option<Arc<T>> {
         self.freshness.value.clone().or_else(|| self.fallback.clone())

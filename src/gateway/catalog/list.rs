@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use bytes::Bytes;
@@ -46,6 +46,8 @@ pub(crate) struct List {
     left_out: Vec<LeftOut>,
     /// The names or URIs of all entries, once there is a second page.
     keys: HashSet<String>,
+    /// The places of the entries in the order of their keys, once one is looked for.
+    by_key: OnceLock<Vec<usize>>,
 }
 
 /// The entries of one list in the list's order; `None` for one that the version has no form for.
@@ -191,8 +193,24 @@ impl List {
 
     /// True if the entry of this own name is not shown to clients of `revision`.
     pub(crate) fn leaves_out(&self, name: &str, revision: Revision) -> bool {
-        let shown = |entry: &ListEntry| entry.key == name && entry.valid_in.has(revision);
-        self.left_out.iter().any(|entry| entry.name == name) && !self.entries.iter().any(shown)
+        self.left_out.iter().any(|entry| entry.name == name) && !self.shows(name, revision)
+    }
+
+    /// True if clients of `revision` are shown an entry of this own name.
+    pub(crate) fn shows(&self, name: &str, revision: Revision) -> bool {
+        self.named(name).any(|entry| entry.valid_in.has(revision))
+    }
+
+    /// The entries of this own name.
+    fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a ListEntry> {
+        let key = |at: usize| self.entries[at].key.as_str();
+        let by_key = self.by_key.get_or_init(|| {
+            let mut places: Vec<usize> = (0..self.entries.len()).collect();
+            places.sort_by(|one, other| key(*one).cmp(key(*other)));
+            places
+        });
+        let first = by_key.partition_point(|at| key(*at) < name);
+        by_key[first..].iter().map(|at| &self.entries[*at]).take_while(move |entry| entry.key == name)
     }
 
     /// The original of a shortened merged name.
@@ -213,12 +231,7 @@ impl List {
     /// True if the output schema of this tool is wrapped for clients whose structured output is an object; `None` if
     /// there is no such tool.
     pub(crate) fn wraps_output_of(&self, name: &str) -> Option<bool> {
-        self.wrapped.contains(name).then_some(true).or_else(|| self.has(name).then_some(false))
-    }
-
-    /// True if there is an entry of this own name.
-    fn has(&self, name: &str) -> bool {
-        self.entries.iter().any(|entry| entry.key == name)
+        self.wrapped.contains(name).then_some(true).or_else(|| self.named(name).next().map(|_| false))
     }
 
     /// Number of entries.

@@ -23,7 +23,8 @@ enum Era {
 /// A gateway with the servers `one`, `two` and `three`, and a group of the first two without a tool of the second.
 async fn gateway(folder: &Path) -> Running {
     let server = |name: &str| {
-        let arguments = [SCRIPT.to_owned(), folder.join(name).display().to_string()];
+        let lists = if name == "two" { "lists=about" } else { "lists=" };
+        let arguments = [SCRIPT.to_owned(), folder.join(name).display().to_string(), lists.to_owned()];
         format!("[backends.{name}]\ncommand = \"python3\"\nera = \"legacy\"\nargs = {arguments:?}\n")
     };
     let servers = ["one", "two", "three"].map(server).concat();
@@ -104,18 +105,21 @@ async fn a_group_lists_and_calls_its_servers_and_refuses_what_it_leaves_out() {
     let key = made_key(folder.path(), &["--direct"]);
     for era in [Era::Legacy, Era::Modern] {
         let at = (&gateway, "/mcp/work", key.as_str());
-        assert_eq!(names(&ask(era, at, "tools/list", json!({})).await.unwrap()), ["one__echo"], "{era:?}");
+        assert_eq!(
+            names(&ask(era, at, "tools/list", json!({})).await.unwrap()),
+            ["two__about", "one__echo"],
+            "{era:?}"
+        );
         let answer = ask(era, at, "tools/call", echo("one__echo")).await.unwrap();
         assert_eq!(answer["result"]["content"][0]["text"], "hi", "{era:?}: {answer}");
-        // a tool of the other server that it does not list
         let answer = ask(era, at, "tools/call", echo("two__about")).await.unwrap();
         assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("pid"), "{era:?}: {answer}");
-        for refused in ["two__echo", "three__echo"] {
+        for refused in ["two__echo", "two__Echo", "one__about", "three__echo"] {
             let answer = ask(era, at, "tools/call", echo(refused)).await.unwrap();
             assert_eq!(answer["error"]["message"], format!("Unknown tool: {refused}"), "{era:?}: {answer}");
         }
         let listed = ask(era, (&gateway, "/mcp", &key), "tools/list", json!({})).await.unwrap();
-        assert_eq!(names(&listed), ["one__echo", "two__echo", "three__echo"], "{era:?}");
+        assert_eq!(names(&listed), ["one__echo", "two__echo", "two__about", "three__echo"], "{era:?}");
     }
     let calls = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap().matches("\"echo\"").count();
     assert_eq!([calls("one"), calls("two"), calls("three")], [2, 0, 0]);
@@ -129,7 +133,7 @@ async fn a_key_for_a_group_opens_its_endpoints_and_no_other() {
     let key = made_key(folder.path(), &["--direct", "--group", "work"]);
     for era in [Era::Legacy, Era::Modern] {
         let listed = ask(era, (&gateway, "/mcp/work", &key), "tools/list", json!({})).await.unwrap();
-        assert_eq!(names(&listed), ["one__echo"], "{era:?}");
+        assert_eq!(names(&listed), ["two__about", "one__echo"], "{era:?}");
         for path in ["/mcp", "/mcp/one", "/mcp/three"] {
             assert_eq!(ask(era, (&gateway, path, &key), "tools/list", json!({})).await, Err(403), "{era:?} {path}");
         }
@@ -163,7 +167,7 @@ async fn a_group_is_served_over_every_transport() {
         assert_eq!(posted.send().await.unwrap().status(), StatusCode::ACCEPTED);
         if is_request {
             let answer: Value = serde_json::from_str(&events.next("message").await).unwrap();
-            assert!(answer["id"] == 0 || names(&answer) == ["one__echo"], "{answer}");
+            assert!(answer["id"] == 0 || names(&answer) == ["two__about", "one__echo"], "{answer}");
         }
     }
 
@@ -178,7 +182,7 @@ async fn a_group_is_served_over_every_transport() {
         if is_request {
             let Frame::Text(answer) = socket.next().await.unwrap().unwrap() else { panic!("no text") };
             let answer: Value = serde_json::from_str(&answer).unwrap();
-            assert!(answer["id"] == 0 || names(&answer) == ["one__echo"], "{answer}");
+            assert!(answer["id"] == 0 || names(&answer) == ["two__about", "one__echo"], "{answer}");
         }
     }
     let refused = format!("{}/ws/one", gateway.url.replace("http://", "ws://"));

@@ -281,6 +281,31 @@ async fn oa_148_completions_of_anything_but_prompts_and_templates_take_full_righ
     gateway.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_149_a_tool_that_rules_leave_out_is_called_in_no_spelling() {
+    let folder = DataFolder::new();
+    let gateway = gateway(folder.path()).await;
+    let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
+    let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--backend", "ruled"]);
+    let spellings = ["die", "Die", "die ", "DIE", "\u{ff44}ie", "d\u{200b}ie", "/die", "about", "Echo"];
+    let of = |name: &str| json!({ "name": name, "arguments": { "text": "hi" } });
+    for (key, prefix, path) in [(&bob, "", "/mcp/ruled"), (&bob, "ruled__", "/mcp"), (&ann, "", "/mcp/ruled")] {
+        let legacy = Endpoint::legacy(&gateway, path, key, "2025-11-25").await;
+        let modern = Endpoint::modern(&gateway, path, key);
+        for name in spellings.map(|name| format!("{prefix}{name}")) {
+            let (_, answer) = legacy.ask("tools/call", of(&name)).await;
+            assert_eq!(answer["error"]["message"], format!("Unknown tool: {name}"), "{answer}");
+            if modern.can_send(&name) {
+                assert_eq!(modern.refused("tools/call", of(&name)).await, (200, -32602), "{name}");
+            }
+        }
+        let (_, answer) = legacy.ask("tools/call", of(&format!("{prefix}echo"))).await;
+        assert_eq!(answer["result"]["content"][0]["text"], "hi", "{answer}");
+    }
+    assert_eq!(read(folder.path(), "ruled", &method("tools/call")), 3, "the calls of `echo`");
+    gateway.stop().await;
+}
+
 #[test]
 fn the_page_lists_the_access_class_of_every_method() {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/authorization.md")).unwrap();

@@ -6,7 +6,7 @@ log = open(sys.argv[1], "a", buffering=1)
 held = []
 asked = {}
 chores = {}
-tools = ["echo"]
+tools = ["echo", *filter(None, options.get("lists", "").split(","))]
 
 
 def note(text):

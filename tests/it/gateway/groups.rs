@@ -118,6 +118,16 @@ async fn a_tool_that_a_group_leaves_out_is_neither_listed_nor_called_there() {
 }
 
 #[tokio::test]
+async fn a_tool_in_another_spelling_is_none_of_a_group_with_rules() {
+    let world = World::new([group("work", &["b1"], Some(rules(&["*"], &["b1__set"]))), group("free", &["b1"], None)]);
+    for name in ["b1__Set", "b1__set ", "b1__\u{ff53}et"] {
+        assert_eq!(call(&world.at("work"), name).await, unknown(name));
+        call(&world.at("free"), name).await;
+    }
+    assert_eq!(world.called(), [3, 0, 0], "without rules the server decides");
+}
+
+#[tokio::test]
 async fn the_rules_of_a_group_count_whole_names_after_the_rules_of_the_server() {
     let long = "a_name_that_is_much_too_long_for_clients_that_take_sixty_four_characters_at_most";
     let backend = Backend::with_tools(&["old", long]);

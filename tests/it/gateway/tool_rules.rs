@@ -1,11 +1,11 @@
 //! An operator's rules for the tools of a server.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
     gateway::{ConfiguredBackend, Gateway},
-    mcp::{Method, Revision},
-    model::{NameGlobs, ToolRules, WritingTools, tool_rules::Renaming},
+    mcp::{ErrorObject, Method, Revision},
+    model::{NameGlobs, Rights, Share, ToolRules, WritingTools, tool_rules::Renaming},
 };
 use serde_json::{Value, json};
 
@@ -164,4 +164,74 @@ async fn the_rules_hold_for_clients_of_each_version() {
     }
     let called = backend.asked("tools/call");
     assert!(called.len() >= VERSIONS.len() * 2 && called.iter().all(|params| !params.contains("write")), "{called:?}");
+}
+
+/// Other spellings of `danger`, as lenient readers compare them.
+const DANGER: [&str; 7] = ["Danger", "danger ", "DANGER", "\u{ff44}anger", "dan\u{ad}ger", "/danger", "danger\u{a0}"];
+
+#[tokio::test]
+async fn a_tool_in_another_spelling_is_refused_only_where_there_are_rules() {
+    let (ruled, free) = (Backend::with_tools(&["look", "danger"]), Backend::with_tools(&["look", "danger"]));
+    let rules = ToolRules { deny: names(&["danger"]), ..ToolRules::default() };
+    let first = ConfiguredBackend { tools: Some(Arc::new(rules)), ..mount("b1", &ruled) };
+    let gateway = gateway(vec![first, mount("b2", &free)]);
+    for revision in VERSIONS {
+        for name in DANGER {
+            let name = name.to_owned();
+            let client = Client::new(gateway.single(&id("b1")).unwrap()).speaking(revision);
+            assert_eq!(call(&client, json!({ "name": name })).await, format!("error -32602 Unknown tool: {name}"));
+            let merged = Client::new(gateway.merged()).speaking(revision);
+            let shown = format!("b1__{name}");
+            assert_eq!(call(&merged, json!({ "name": shown })).await, format!("error -32602 Unknown tool: {shown}"));
+            call(&Client::new(gateway.single(&id("b2")).unwrap()).speaking(revision), json!({ "name": name })).await;
+        }
+    }
+    assert!(ruled.asked("tools/call").is_empty());
+    assert_eq!(free.asked("tools/call").len(), DANGER.len() * VERSIONS.len(), "without rules the server decides");
+}
+
+#[tokio::test]
+async fn the_list_of_one_user_is_no_permission_for_another() {
+    let backend = Backend::with_tools(&[]);
+    let tools = |hint: &str| format!(r#"{{"tools":[{{"name":"write","annotations":{{"readOnlyHint":{hint}}}}}]}}"#);
+    backend.set("tools/list", &[&tools("true")]);
+    let rules = ToolRules { writing: WritingTools::LeftOut, ..ToolRules::default() };
+    let first = ConfiguredBackend { tools: Some(Arc::new(rules)), share: Share::User, ..mount("b1", &backend) };
+    let gateway = gateway(vec![first]);
+    let of = |user: &str| Client::of(gateway.single(&id("b1")).unwrap(), user, Rights::all_backends());
+    assert_eq!(of("mallory").tools().await, "write");
+    backend.set("tools/list", &[&tools("false")]);
+    assert_eq!(call(&of("ann"), json!({ "name": "write" })).await, "error -32602 Unknown tool: write");
+    assert!(call(&of("mallory"), json!({ "name": "write" })).await.starts_with(r#"{"got":"#));
+    assert_eq!(backend.asked("tools/call").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_for_the_list_and_a_tool_that_comes_later_is_found_in_it() {
+    let backend = Backend::with_tools(&["look"]);
+    backend.awake.send_replace(false);
+    let gateway = ruled(&backend, ToolRules { deny: names(&["write"]), ..ToolRules::default() });
+    let client = Client::new(gateway.single(&id("b1")).unwrap());
+    let mut waiting = Box::pin(call(&client, json!({ "name": "look" })));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    tokio::time::advance(Duration::from_secs(30)).await;
+    assert!(futures_util::poll!(&mut waiting).is_pending() && backend.asked("tools/call").is_empty());
+    backend.awake.send_replace(true);
+    assert!(waiting.await.starts_with(r#"{"got":"#));
+    // the server says nothing of another tool
+    backend.set_tools(&["look", "grown"]);
+    assert_eq!(call(&client, json!({ "name": "grown" })).await, "error -32602 Unknown tool: grown");
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert!(call(&client, json!({ "name": "grown" })).await.starts_with(r#"{"got":"#));
+}
+
+#[tokio::test]
+async fn without_a_list_a_call_fails_for_the_reason_that_the_list_does() {
+    let backend = Backend::with_tools(&["look"]);
+    *backend.failure.lock() = Some(ErrorObject::internal("the server is down"));
+    let gateway = ruled(&backend, ToolRules { deny: names(&["write"]), ..ToolRules::default() });
+    let client = Client::new(gateway.single(&id("b1")).unwrap());
+    let answer = call(&client, json!({ "name": "look" })).await;
+    assert!(answer.starts_with("error -32603") && answer.contains("the server is down"), "{answer}");
+    assert!(backend.asked("tools/call").is_empty());
 }

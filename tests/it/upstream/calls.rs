@@ -48,6 +48,27 @@ async fn up_007_a_client_of_2025_11_25_gets_the_page_as_an_error_and_calls_again
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_007_a_tool_that_a_client_remembers_leads_to_the_page_where_there_are_rules_for_tools() {
+    let world = World::in_mode("oauth", "tools.deny = [\"danger\"]").await;
+    let mut ada = world.person("ada");
+    let call = |name: &str| json!({ "name": name, "arguments": {} });
+    let mut client = ada.client("2025-11-25", shows_pages());
+    let error = client.ask("tools/call", call("github__whoami")).await["error"].clone();
+    assert_eq!(error["code"], -32042, "{error}");
+    let refused = client.ask("tools/call", call("github__danger")).await;
+    assert_eq!(refused["error"]["message"], "Unknown tool: github__danger");
+    let url = error["data"]["elicitations"][0]["url"].as_str().unwrap().to_owned();
+    world.server.account("ada");
+    ada.log_in().await;
+    ada.connect(&page_in(&url)).await;
+    assert!(client.call("github__connect_account").await.contains("is connected"), "the tool that others call again");
+    assert_eq!(client.call("github__whoami").await, "ada");
+    let refused = client.ask("tools/call", call("github__Danger")).await;
+    assert_eq!(refused["error"]["message"], "Unknown tool: github__Danger");
+    assert!(!world.server.take_log().iter().any(|line| line.contains("anger")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_007_a_client_of_2026_07_28_is_asked_for_input_and_repeats_its_call() {
     let world = World::new().await;
     let mut ada = world.person("ada");
