@@ -134,7 +134,7 @@ impl Gateway {
         backends.find(id.as_str()).map(|entry| entry.catalog.output_checks().warnings()).unwrap_or_default()
     }
 
-    /// List entries that are hidden from clients, with the reasons; at most 100.
+    /// List entries that clients are not shown, or only at the backend's own endpoint, with the reasons; at most 100.
     pub fn left_out(&self, id: &BackendId) -> Vec<OmittedEntry> {
         let backends = self.shared.backends.load();
         let Some(entry) = backends.find(id.as_str()) else { return Vec::new() };
@@ -143,7 +143,8 @@ impl Gateway {
             name: one.name,
             reason: one.reason,
         };
-        entry.catalog.left_out().into_iter().take(MAX_LEFT_OUT).map(status).collect()
+        let foreign = uri_owner::left_out(&backends, entry);
+        entry.catalog.left_out().into_iter().chain(foreign).take(MAX_LEFT_OUT).map(status).collect()
     }
 
     /// Deletes the state of an ended client session.

@@ -191,6 +191,7 @@ pub(super) fn configured_backends(
         share: if spec.is_per_user() { Share::User } else { spec.share },
         read_only_tools: spec.read_only_tools.clone(),
         allow_methods: spec.allow_methods.clone(),
+        origin: spec.transport.origin(),
         connect_tool: spec.is_per_user().then_some(backend::CONNECT_TOOL),
         tools: spec.tools.clone(),
         bounds: BackendBounds { calls: spec.calls, result_size: spec.result_size, heartbeat: spec.heartbeat },

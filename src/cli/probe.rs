@@ -73,6 +73,7 @@ impl Probe {
                 share: spec.share,
                 read_only_tools: spec.read_only_tools.clone(),
                 allow_methods: spec.allow_methods.clone(),
+                origin: spec.transport.origin(),
                 connect_tool: spec.is_per_user().then_some(backend::CONNECT_TOOL),
                 tools: spec.tools.clone(),
                 bounds: BackendBounds::default(),

@@ -7,6 +7,7 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
+use url::Origin;
 
 use super::{
     call_bound::BoundedCalls,
@@ -66,6 +67,8 @@ pub(crate) struct BackendEntry {
     tools: Option<ToolView>,
     read_only_tools: HashSet<String>,
     allow_methods: NameGlobs,
+    /// The origin of its own URL.
+    pub(crate) origin: Option<Origin>,
     connect_tool: Option<&'static str>,
     share: Share,
     /// Its lists.
@@ -237,6 +240,7 @@ impl BackendEntry {
             tools,
             read_only_tools: configured.read_only_tools.into_iter().collect(),
             allow_methods: configured.allow_methods,
+            origin: configured.origin,
             connect_tool: configured.connect_tool,
             catalog,
             share: configured.share,
@@ -266,6 +270,7 @@ impl BackendEntry {
             && *self.title == *configured.title
             && self.share == configured.share
             && self.allow_methods == configured.allow_methods
+            && self.origin == configured.origin
             && self.connect_tool == configured.connect_tool
             && self.read_only_tools == configured.read_only_tools.iter().cloned().collect()
     }

@@ -284,9 +284,14 @@ impl Catalog {
         })
     }
 
+    /// The list that the gateway itself sees, if it is there.
+    pub(crate) fn listed(&self, kind: ListKind) -> Option<Arc<List>> {
+        self.base()?.list(kind).value()
+    }
+
     /// Number of entries that the gateway itself sees.
     pub(crate) fn count(&self, kind: ListKind) -> usize {
-        self.base().and_then(|base| base.list(kind).value()).map_or(0, |list| list.len())
+        self.listed(kind).map_or(0, |list| list.len())
     }
 
     /// Hidden entries, with their kinds and reasons.

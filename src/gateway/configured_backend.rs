@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use url::Origin;
+
 use crate::{
     mcp::{Payload, Server},
     model::{BackendId, NameGlobs, Share, ToolRules},
@@ -33,6 +35,8 @@ pub struct ConfiguredBackend {
     pub read_only_tools: Vec<String>,
     /// The methods that MCP does not define and that every caller may send it.
     pub allow_methods: NameGlobs,
+    /// The origin of its own URL, whose web addresses belong to it; `None` if it has no URL.
+    pub origin: Option<Origin>,
     /// The gateway's own tool that leads a user to a page, listed in place of the server's while that is not reached
     /// without the page; `None` if the server is the same for all users.
     pub connect_tool: Option<&'static str>,

@@ -3,6 +3,8 @@
 //! A merged list is in the client's version; each entry is translated from its server's version. The list of a single
 //! backend is in the backend's version, unchanged if possible.
 
+use std::collections::HashSet;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{
@@ -11,6 +13,7 @@ use super::{
     gather::{Gathered, WaitPolicy, gather},
     hints::{CacheHints, CacheScope},
     shared::GatewayState,
+    uri_owner,
 };
 use crate::{
     crossing::tasks::task_support,
@@ -26,6 +29,8 @@ struct ListQuery<'a> {
     given: Vec<Gathered<List>>,
     /// The backends whose tools are marked as callable as tasks, by place.
     marked: Vec<bool>,
+    /// The places of entries that belong to another backend.
+    foreign: HashSet<(usize, usize)>,
     call: &'a Call,
 }
 
@@ -76,7 +81,11 @@ pub(crate) async fn serve(
         return Outcome::Failed(error);
     }
     let marked = marked(seen, &given, kind, &call.context).await;
-    let asked = ListQuery { view, kind, seen, given, marked, call };
+    let foreign = match (view, kind) {
+        (NameView::Merged, ListKind::Resources | ListKind::Templates) => uri_owner::foreign_places(seen, &given),
+        _ => HashSet::new(),
+    };
+    let asked = ListQuery { view, kind, seen, given, marked, foreign, call };
     if let (None, Some(whole)) = (start, asked.whole(shared.settings.page_size)) {
         return Outcome::Complete(whole);
     }
@@ -197,7 +206,9 @@ impl ListQuery<'_> {
             let first = if backend == start.backend { start.entry } else { 0 };
             let shown = (self.view == NameView::Merged).then(|| list.converted(self.kind, client.0, client.1));
             for (entry, offered) in list.entries.iter().enumerate().skip(first) {
-                if !offered.valid_in.has(client.0) || (self.kind == ListKind::Tools && !one.allows_tool(&offered.key)) {
+                let is_hidden = (self.kind == ListKind::Tools && !one.allows_tool(&offered.key))
+                    || self.foreign.contains(&(backend, entry));
+                if is_hidden || !offered.valid_in.has(client.0) {
                     continue;
                 }
                 if page.len() >= most {

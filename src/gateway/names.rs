@@ -6,8 +6,10 @@
 //!   hexadecimal digits of its SHA-256; the backend's list tells the original.
 //! - **URIs** of resources: `<backend>+<original>`, which keeps paths and RFC 6570 templates and can be undone without a
 //!   table. `ui://` keeps its scheme, since MCP Apps hosts look for it: `ui://<backend>+<rest>`. `http://` and `https://`
-//!   stay as they are, since clients may fetch them by themselves; the lists tell their owner.
+//!   stay as they are, since clients may fetch them by themselves; origins and lists tell their owner.
 //! - **Ids** of tasks: `<backend>.<id>`. A backend's name holds no period.
+
+use url::{Origin, Url};
 
 use crate::{model::BackendId, support::Digest};
 
@@ -18,7 +20,7 @@ const UI: &str = "ui://";
 pub(crate) enum UriOwner<'a> {
     /// The backend of this name, which knows the resource by this URI.
     Backend(&'a str, String),
-    /// A web address: the lists decide.
+    /// A web address: origins and lists decide.
     Listed,
     /// Unknown.
     Unknown,
@@ -84,7 +86,24 @@ pub(crate) fn uri_owner(uri: &str) -> UriOwner<'_> {
     }
 }
 
-fn is_web(uri: &str) -> bool {
+/// The origin of a web address, or of a template in which everything up to its path is literal; `None` of anything else.
+pub(crate) fn web_origin(uri: &str) -> Option<Origin> {
+    if !is_web(uri) {
+        return None;
+    }
+    let literal = match uri.split_once('{') {
+        Some((literal, _)) => {
+            let authority = literal.split_once("://")?.1;
+            // what follows may be a part of the host
+            authority.contains(['/', '?', '#']).then_some(literal)?
+        }
+        None => uri,
+    };
+    Some(Url::parse(literal).ok()?.origin())
+}
+
+/// Returns `true` for addresses that clients may fetch by themselves.
+pub(crate) fn is_web(uri: &str) -> bool {
     let starts = |scheme: &str| uri.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     starts("https://") || starts("http://")
 }
@@ -130,6 +149,18 @@ mod tests {
         assert_eq!(uri_owner("https://example.com/a+b"), UriOwner::Listed);
         assert_eq!(uri_owner("file:///a"), UriOwner::Unknown);
         assert_eq!(uri_owner("b1+git+ssh://x"), UriOwner::Backend("b1", "git+ssh://x".to_owned()));
+    }
+
+    #[test]
+    fn an_origin_is_that_of_a_literal_host() {
+        let origin = |uri| web_origin(uri).map(|origin| origin.ascii_serialization());
+        assert_eq!(origin("HTTPS://User@A.example:443/x").as_deref(), Some("https://a.example"));
+        assert_eq!(origin("http://a.example:8080/{x}").as_deref(), Some("http://a.example:8080"));
+        for other in
+            ["https://{host}/a", "https://a.example{/x}", "https://a.example{.tld}/", "file:///a", "https://", "x"]
+        {
+            assert_eq!(origin(other), None, "{other}");
+        }
     }
 
     #[test]

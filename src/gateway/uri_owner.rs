@@ -1,41 +1,135 @@
-//! The owner of a web address: `https://` resources keep their URI on the merged endpoint, so the lists must tell
-//! (`translation` section 5). Knows nothing of calls.
+//! The owner of a web address: `https://` resources keep their URI on the merged endpoint, so origins and lists tell whose
+//! they are (`translation` section 5). Knows nothing of calls.
+//!
+//! The owner is the server whose own origin the address has; otherwise the first in configured order that lists it; for an
+//! address that none lists the first with a matching template. So no server takes a resource from another by listing it.
+
+use std::collections::{HashMap, HashSet};
+
+use url::Origin;
 
 use super::{
-    backends::VisibleBackend,
+    backends::{BackendEntry, Backends, VisibleBackend},
     catalog::{List, ListKind},
     gateway_settings::GatewaySettings,
     gather::{Gathered, WaitPolicy, gather},
+    names,
 };
-use crate::mcp::Context;
+use crate::{
+    mcp::{Context, translate::LeftOut},
+    model::BackendId,
+};
 
-/// The backend among those seen that the resource `uri` belongs to: the first that lists it, else the one whose
-/// matching template has the longest literal start, else the only one with resources.
+/// A backend, as far as it may own web addresses.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    id: &'a BackendId,
+    /// The origin of its own URL.
+    origin: Option<&'a Origin>,
+    list: Option<&'a List>,
+}
+
+/// An entry of a list that belongs to another backend, which has the same or the same origin.
+#[derive(Debug, PartialEq, Eq)]
+struct ForeignEntry {
+    /// The places of the backend and of the entry in its list.
+    place: (usize, usize),
+    /// The reason for people.
+    reason: String,
+}
+
+/// The backend among those seen that the resource `uri` belongs to; the only one with resources if nothing decides.
 pub(crate) async fn of<'a>(
     settings: &GatewaySettings,
     seen: &'a [VisibleBackend],
     uri: &str,
     context: &Context,
 ) -> Option<&'a VisibleBackend> {
+    let origin = names::web_origin(uri);
+    let of_origin: Vec<_> = seen.iter().filter(|one| origin.is_some() && one.entry.origin == origin).collect();
+    let seen = match of_origin[..] {
+        [] => seen.iter().collect(),
+        [only] => return Some(only),
+        _ => of_origin,
+    };
     let budget = settings.cold_budget;
     let ask = |kind| seen.iter().map(|one| one.entry.catalog.list(context, kind)).collect();
     let (resources, templates) = tokio::join!(
         gather(ask(ListKind::Resources), budget, WaitPolicy::UntilOne),
         gather(ask(ListKind::Templates), budget, WaitPolicy::UntilOne),
     );
-    if let Some(at) = resources.iter().position(|list| keys(list).any(|key| key == uri)) {
-        return seen.get(at);
-    }
-    let fit = |list: &Gathered<List>| keys(list).filter_map(|template| fits(template, uri)).max();
-    let best = templates.iter().enumerate().filter_map(|(at, list)| Some((fit(list)?, std::cmp::Reverse(at)))).max();
-    if let Some((_, std::cmp::Reverse(at))) = best {
-        return seen.get(at);
+    let listed = resources.iter().position(|list| keys(list).any(|key| key == uri));
+    let decided = listed.or_else(|| templates.iter().position(|list| keys(list).any(|template| fits(template, uri))));
+    if let Some(at) = decided {
+        return seen.get(at).copied();
     }
     let has_some = |at: &usize| keys(&resources[*at]).chain(keys(&templates[*at])).next().is_some();
     let mut with_resources = (0..seen.len()).filter(has_some);
     match (with_resources.next(), with_resources.next()) {
-        (Some(only), None) => seen.get(only),
+        (Some(only), None) => seen.get(only).copied(),
         _ => None,
+    }
+}
+
+/// The places of the entries of these lists that belong to another backend: a merged list has each web address once.
+pub(crate) fn foreign_places(seen: &[VisibleBackend], lists: &[Gathered<List>]) -> HashSet<(usize, usize)> {
+    let candidates: Vec<_> =
+        seen.iter().zip(lists).map(|(one, list)| Candidate::new(&one.entry, list.as_deref().ok())).collect();
+    foreign(&candidates).into_iter().map(|entry| entry.place).collect()
+}
+
+/// The entries of a backend that belong to another on the merged endpoint, with the reasons, by the lists that the gateway
+/// itself sees.
+pub(crate) fn left_out(backends: &Backends, entry: &BackendEntry) -> Vec<(ListKind, LeftOut)> {
+    let mut left_out = Vec::new();
+    for kind in [ListKind::Resources, ListKind::Templates] {
+        let lists: Vec<_> = backends.entries.iter().map(|one| one.catalog.listed(kind)).collect();
+        let candidates: Vec<_> =
+            backends.entries.iter().zip(&lists).map(|(one, list)| Candidate::new(one, list.as_deref())).collect();
+        for ForeignEntry { place: (backend, place), reason } in foreign(&candidates) {
+            if let Some(list) = lists[backend].as_ref().filter(|_| backends.entries[backend].id == entry.id) {
+                left_out.push((kind, LeftOut { name: list.entries[place].key.clone(), reason }));
+            }
+        }
+    }
+    left_out
+}
+
+/// The entries that belong to another of the backends, which are in configured order.
+fn foreign(candidates: &[Candidate<'_>]) -> Vec<ForeignEntry> {
+    let mut of_origin: HashMap<&Origin, Vec<usize>> = HashMap::new();
+    for (at, candidate) in candidates.iter().enumerate() {
+        candidate.origin.into_iter().for_each(|origin| of_origin.entry(origin).or_default().push(at));
+    }
+    let mut owners: HashMap<&str, usize> = HashMap::new();
+    let mut foreign = Vec::new();
+    for (at, candidate) in candidates.iter().enumerate() {
+        for (place, key, origin) in candidate.list.iter().flat_map(|list| list.web()) {
+            let of_origin = origin.and_then(|origin| of_origin.get(origin));
+            let reason = match of_origin {
+                Some(owners) if !owners.contains(&at) => {
+                    let owner = candidates[owners[0]].id;
+                    Some(format!("it has the origin of `{owner}` and is only at this server's own endpoint"))
+                }
+                _ => {
+                    let owner = *owners.entry(key).or_insert(at);
+                    let first = candidates[owner].id;
+                    (owner != at).then(|| {
+                        format!("`{first}` comes first and lists it too; it is only at this server's own endpoint")
+                    })
+                }
+            };
+            foreign.extend(reason.map(|reason| ForeignEntry { place: (at, place), reason }));
+        }
+    }
+    foreign
+}
+
+// === impl Candidate ===
+
+impl<'a> Candidate<'a> {
+    fn new(entry: &'a BackendEntry, list: Option<&'a List>) -> Self {
+        Self { id: &entry.id, origin: entry.origin.as_ref(), list }
     }
 }
 
@@ -43,26 +137,69 @@ fn keys(list: &Gathered<List>) -> impl Iterator<Item = &str> {
     list.iter().flat_map(|list| list.entries.iter().map(|entry| entry.key.as_str()))
 }
 
-/// The number of literal characters at the start of the RFC 6570 template; `None` if `uri` does not match its start and
-/// end.
-fn fits(template: &str, uri: &str) -> Option<usize> {
+/// True if `uri` has the start and end of the RFC 6570 template.
+fn fits(template: &str, uri: &str) -> bool {
     if template == uri {
-        return Some(uri.len());
+        return true;
     }
-    let (start, rest) = template.split_once('{')?;
+    let Some((start, rest)) = template.split_once('{') else { return false };
     let end = rest.rsplit_once('}').map_or("", |(_, end)| end);
-    (uri.len() >= start.len() + end.len() && uri.starts_with(start) && uri.ends_with(end)).then_some(start.len())
+    uri.len() >= start.len() + end.len() && uri.starts_with(start) && uri.ends_with(end)
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::mcp::{Payload, Revision};
 
     #[test]
     fn a_template_fits_by_its_beginning_and_end() {
-        assert_eq!(fits("https://a/{x}/raw", "https://a/1/raw"), Some(10));
-        assert_eq!(fits("https://a/{x}{?q}", "https://a/1?q=2"), Some(10));
-        assert_eq!(fits("https://a/{x}/raw", "https://a/1"), None);
-        assert_eq!(fits("https://a/x", "https://a/y"), None);
+        assert!(fits("https://a/{x}/raw", "https://a/1/raw"));
+        assert!(fits("https://a/{x}{?q}", "https://a/1?q=2"));
+        assert!(!fits("https://a/{x}/raw", "https://a/1"));
+        assert!(!fits("https://a/x", "https://a/y"));
+    }
+
+    #[test]
+    fn an_entry_belongs_to_its_origin_and_else_to_the_first_that_lists_it() {
+        let list = |kind, text: &'static str| {
+            let mut list = List::empty();
+            let page = Payload::new(Revision::V2025_11_25, Bytes::from_static(text.as_bytes()));
+            list.add(kind, (&BackendId::parse("b").unwrap(), 64), &page);
+            list
+        };
+        let ids = ["one", "two", "three"].map(|id| BackendId::parse(id).unwrap());
+        let own = names::web_origin("https://two.example/mcp").unwrap();
+        let origins = [None, Some(&own), None];
+        let reasons = |lists: [&List; 3]| {
+            let candidate = |at: usize| Candidate { id: &ids[at], origin: origins[at], list: Some(lists[at]) };
+            foreign(&[0, 1, 2].map(candidate)).into_iter().map(|one| (one.place, one.reason)).collect::<Vec<_>>()
+        };
+        let taken = list(
+            ListKind::Resources,
+            r#"{"resources":[{"uri":"HTTPS://Two.Example:443/a","name":"a"},{"uri":"https://two.example@x/b","name":"b"},{"uri":"file:///a","name":"c"}]}"#,
+        );
+        let second = list(ListKind::Resources, r#"{"resources":[{"uri":"https://x/c","name":"a"}]}"#);
+        let third = list(
+            ListKind::Resources,
+            r#"{"resources":[{"uri":"https://two.example@x/b","name":"b"},{"uri":"https://x/c","name":"c"},{"uri":"https://x/d","name":"d"},{"uri":"file:///a","name":"e"}]}"#,
+        );
+        assert_eq!(
+            reasons([&taken, &second, &third]),
+            [
+                ((0, 0), "it has the origin of `two` and is only at this server's own endpoint".to_owned()),
+                ((2, 0), "`one` comes first and lists it too; it is only at this server's own endpoint".to_owned()),
+                ((2, 1), "`two` comes first and lists it too; it is only at this server's own endpoint".to_owned()),
+            ]
+        );
+        let templates = |text| list(ListKind::Templates, text);
+        let wide = templates(
+            r#"{"resourceTemplates":[{"uriTemplate":"https://{host}/a","name":"t"},{"uriTemplate":"https://two.example{/p}","name":"u"},{"uriTemplate":"https://two.example/{p}","name":"v"}]}"#,
+        );
+        let same = templates(r#"{"resourceTemplates":[{"uriTemplate":"https://{host}/a","name":"t"}]}"#);
+        let places: Vec<_> = reasons([&wide, &List::empty(), &same]).into_iter().map(|(place, _)| place).collect();
+        assert_eq!(places, [(0, 2), (2, 0)]);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use url::Url;
+use url::{Origin, Url};
 
 use super::{Bearer, IdentityToken, NetworkSpec};
 use crate::support::{Digest, Secret};
@@ -126,6 +126,26 @@ impl TransportSpec {
             Self::Http(http) | Self::Sse(http) => Some(http),
             Self::Stdio(_) | Self::WebSocket(_) | Self::Socket(_) | Self::Demo => None,
         }
+    }
+
+    /// The origin of the web addresses at the server's own URL; that of a WebSocket is the one of its handshake.
+    pub fn origin(&self) -> Option<Origin> {
+        let (Self::Http(HttpSpec { url, .. })
+        | Self::Sse(HttpSpec { url, .. })
+        | Self::WebSocket(HttpSpec { url, .. })) = self
+        else {
+            return None;
+        };
+        let mut url = url.clone();
+        let scheme = match url.scheme() {
+            "ws" => Some("http"),
+            "wss" => Some("https"),
+            _ => None,
+        };
+        if let Some(scheme) = scheme {
+            url.set_scheme(scheme).ok()?;
+        }
+        Some(url.origin())
     }
 
     /// The same server with this token.

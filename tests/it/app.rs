@@ -18,6 +18,7 @@ mod rights;
 mod server_cards;
 mod server_info;
 mod users;
+mod web_resources;
 mod websocket;
 
 use std::{path::Path, process::Command};

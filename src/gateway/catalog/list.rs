@@ -8,6 +8,7 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
+use url::Origin;
 
 use super::kind::ListKind;
 use crate::{
@@ -48,6 +49,8 @@ pub(crate) struct List {
     keys: HashSet<String>,
     /// The places of the entries in the order of their keys, once one is looked for.
     by_key: OnceLock<Vec<usize>>,
+    /// The places and origins of resources and templates that are web addresses.
+    web: Vec<(usize, Option<Origin>)>,
 }
 
 /// The entries of one list in the list's order; `None` for one that the version has no form for.
@@ -129,6 +132,9 @@ impl List {
                     self.short.entry(shown).or_insert(self.entries.len());
                 }
             }
+            if matches!(kind, ListKind::Resources | ListKind::Templates) && names::is_web(&entry.key) {
+                self.web.push((self.entries.len(), names::web_origin(&entry.key)));
+            }
             if kind == ListKind::Tools
                 && let Some(mirrored) = Mirrored::of_tool(&entry.raw)
             {
@@ -199,6 +205,11 @@ impl List {
     /// True if clients of `revision` are shown an entry of this own name.
     pub(crate) fn shows(&self, name: &str, revision: Revision) -> bool {
         self.named(name).any(|entry| entry.valid_in.has(revision))
+    }
+
+    /// The places, URIs and origins of resources and templates that are web addresses.
+    pub(crate) fn web(&self) -> impl Iterator<Item = (usize, &str, Option<&Origin>)> {
+        self.web.iter().map(|(at, origin)| (*at, self.entries[*at].key.as_str(), origin.as_ref()))
     }
 
     /// The entries of this own name.

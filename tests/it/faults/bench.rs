@@ -249,6 +249,7 @@ fn mount(id: BackendId, server: Arc<dyn Server>) -> ConfiguredBackend {
         share: Share::Session,
         read_only_tools: Vec::new(),
         allow_methods: NameGlobs::default(),
+        origin: None,
         connect_tool: None,
         tools: None,
         bounds: BackendBounds::default(),

@@ -9,6 +9,7 @@ use lockkeeper::{
     mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Reply, ServerRequest, Step},
     model::{Access, NameGlobs, Rights, ToolRules},
 };
+use serde_json::json;
 
 use super::script::{Backend, Client, gateway, gateway_with, id, mount, payload};
 
@@ -172,6 +173,86 @@ async fn resources_go_to_their_backend_by_uri() {
     assert_eq!(two.asked("resources/read"), [r#"{"uri":"https://x/a"}"#]);
     client.ask(Method::ResourcesSubscribe, r#"{"uri":"b1+file:///a"}"#).await;
     assert_eq!(one.asked("resources/subscribe"), [r#"{"uri":"file:///a"}"#]);
+}
+
+/// The URIs of the resources or templates that a client is listed.
+async fn listed(client: &Client, method: Method, member: (&str, &str)) -> Vec<String> {
+    let list: serde_json::Value = serde_json::from_str(&client.ask(method, "{}").await).unwrap();
+    list[member.0].as_array().unwrap().iter().map(|one| one[member.1].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_web_resource_belongs_to_its_origin_or_to_the_first_that_lists_it() {
+    let backends = ["greedy", "docs", "late"].map(|name| (name, Backend::with_tools(&["look"])));
+    let resources = |uris: &[&str]| {
+        let list: Vec<_> = uris.iter().map(|uri| json!({ "uri": uri, "name": "r" })).collect();
+        json!({ "resources": list }).to_string()
+    };
+    let lists = [
+        resources(&["https://docs.example/secret", "https://x.example/a"]),
+        resources(&["https://docs.example/other"]),
+        resources(&["https://x.example/a", "https://x.example/b"]),
+    ];
+    for ((_, backend), list) in backends.iter().zip(&lists) {
+        backend.set("resources/list", &[list]);
+    }
+    let template = |uri: &str| json!({ "resourceTemplates": [{ "uriTemplate": uri, "name": "t" }] }).to_string();
+    backends[0].1.set("resources/templates/list", &[&template("https://{+url}")]);
+    backends[2].1.set("resources/templates/list", &[&template("https://x.example/long/path/{p}")]);
+    let mounts = backends.each_ref().map(|(name, backend)| ConfiguredBackend {
+        origin: (*name == "docs").then(|| url::Url::parse("https://docs.example/mcp").unwrap().origin()),
+        ..mount(name, backend)
+    });
+    let gateway = gateway(mounts.to_vec());
+    let read = async |client: &Client, uri: &str| {
+        let before = backends.each_ref().map(|(_, backend)| backend.asked("resources/read").len());
+        client.ask(Method::ResourcesRead, &json!({ "uri": uri }).to_string()).await;
+        let reader =
+            backends.iter().zip(before).find(|((_, backend), before)| backend.asked("resources/read").len() > *before);
+        reader.map(|((name, _), _)| *name)
+    };
+    let client = Client::new(gateway.merged());
+    for (uri, owner) in [
+        // its own server does not list it
+        ("https://docs.example/secret", "docs"),
+        ("HTTPS://DOCS.example:443/unknown", "docs"),
+        ("https://docs.example@x.example/a", "greedy"),
+        ("https://x.example/a", "greedy"),
+        // another server's template decides nothing about what is listed, and the longer one nothing at all
+        ("https://x.example/b", "late"),
+        ("https://x.example/long/path/1", "greedy"),
+    ] {
+        assert_eq!(read(&client, uri).await, Some(owner), "{uri}");
+    }
+    let uris = listed(&client, Method::ResourcesList, ("resources", "uri")).await;
+    assert_eq!(uris, ["https://x.example/a", "https://docs.example/other", "https://x.example/b"]);
+    // somebody without the first server has the second one's
+    let mut rights = Rights::none();
+    rights.backends.allow(&id("late"), Access::Full);
+    let other = Client::of(gateway.merged(), "bob", rights);
+    assert_eq!(listed(&other, Method::ResourcesList, ("resources", "uri")).await.len(), 2);
+    assert_eq!(read(&other, "https://x.example/a").await, Some("late"));
+    // each keeps its own at its own endpoint
+    let own = Client::new(gateway.single(&id("greedy")).unwrap());
+    assert_eq!(listed(&own, Method::ResourcesList, ("resources", "uri")).await.len(), 2);
+    assert_eq!(read(&own, "https://docs.example/secret").await, Some("greedy"));
+    let left_out = |name: &str| {
+        let left_out = gateway.left_out(&id(name)).into_iter();
+        left_out.map(|one| format!("{} {}: {}", one.list, one.name, one.reason)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        left_out("greedy"),
+        [
+            "resources/list https://docs.example/secret: it has the origin of `docs` and is only at this server's own endpoint"
+        ]
+    );
+    assert_eq!(
+        left_out("late"),
+        [
+            "resources/list https://x.example/a: `greedy` comes first and lists it too; it is only at this server's own endpoint"
+        ]
+    );
+    assert!(left_out("docs").is_empty());
 }
 
 #[tokio::test]

@@ -294,6 +294,7 @@ pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> ConfiguredBackend {
         share: Share::Session,
         read_only_tools: vec!["look".to_owned()],
         allow_methods: NameGlobs::default(),
+        origin: None,
         connect_tool: None,
         tools: None,
         bounds: BackendBounds::default(),
