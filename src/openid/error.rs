@@ -58,6 +58,9 @@ pub enum TokenProblem {
     /// Expired, or from the future, or issued before the login began.
     #[error("it is not valid at this time")]
     Time,
+    /// The person logged in before the request for a fresh login.
+    #[error("its login is from before the request for a new one")]
+    Stale,
     /// It is for another login.
     #[error("its nonce is another one")]
     Nonce,

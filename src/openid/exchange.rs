@@ -21,7 +21,7 @@ use url::{Url, form_urlencoded};
 use super::{
     discovery::{ProviderClientAuth, ProviderMetadata},
     error::OpenIdError,
-    pending_login::PendingLogin,
+    pending_login::{PendingLogin, ProviderPrompt},
 };
 use crate::{
     fetch::{FetchError, FetchRequest, FetchRules, Fetcher},
@@ -89,6 +89,10 @@ impl ProviderClient<'_> {
         let prompts: Vec<&str> = prompts.into_iter().flatten().collect();
         if !prompts.is_empty() {
             request = request.add_extra_param("prompt", prompts.join(" "));
+        }
+        if login.prompt == ProviderPrompt::Fresh {
+            // beside `prompt`: it has the provider say when the person logged in (Core 2, `auth_time`)
+            request = request.add_extra_param("max_age", "0");
         }
         Ok(request.url().0)
     }

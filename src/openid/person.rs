@@ -25,6 +25,8 @@ pub struct Person {
     pub groups: Vec<String>,
     /// Session at the provider, which it names when that ends (`sid`).
     pub session: Option<String>,
+    /// Time of the login; `None` if a session at the provider was enough, and it does not say since when it is.
+    pub logged_in: Option<Timestamp>,
 }
 
 /// A logout at a provider.
@@ -102,6 +104,7 @@ impl PersonClaims {
             email: self.email.clone(),
             groups: self.groups.clone().unwrap_or_default(),
             session: None,
+            logged_in: None,
         };
         let asks = |lists: fn(&People) -> bool| provider.rules.iter().any(|rule| lists(&rule.people));
         let asks_for_email = asks(|people| matches!(people, People::Listed { domains, .. } if !domains.is_empty()));
@@ -169,6 +172,7 @@ mod tests {
             email: read.email,
             groups: read.groups.unwrap_or_default(),
             session: None,
+            logged_in: None,
         };
         match person.rights(provider)?.backends {
             AllowedBackends::Only(backends) => Some(backends.into_keys().collect()),

@@ -11,10 +11,11 @@ use super::{
     discovery::{self, ProviderMetadata},
     error::{OpenIdError, TokenProblem},
     exchange::{ProviderClient, ProviderTokens},
+    pending_login::ProviderPrompt,
     person::{Logout, Person, PersonClaims},
     provider_keys::ProviderKeys,
     signed_token::TokenHead,
-    token_checks::{LoginContext, TokenContext},
+    token_checks::{LoginClaims, LoginContext, TokenContext},
 };
 use crate::{
     fetch::{Documents, Exception, FetchBudget, FetchRules, Fetcher, Ports, Reach},
@@ -76,7 +77,13 @@ impl Provider {
     ) -> Result<Person, OpenIdError> {
         let id_token = tokens.id_token.as_ref().ok_or(TokenProblem::Missing)?;
         let claims = self.claims(id_token.expose(), metadata).await?;
-        let subject = self.context().id_token(&claims, login)?.to_owned();
+        let LoginClaims { subject, mut logged_in } = self.context().id_token(&claims, login)?;
+        let subject = subject.to_owned();
+        if login.prompt == ProviderPrompt::Fresh && logged_in.is_none() {
+            let provider = &self.spec.name;
+            tracing::info!(provider, "a new login was asked for, and the id token has no `auth_time`: it is accepted");
+            logged_in = Some(login.begun);
+        }
         let mut said = PersonClaims::read(&claims, &self.spec);
         if said.lack(&self.spec)
             && let Some(more) = self.client(metadata, "").user_info(&tokens.access, &subject).await
@@ -90,6 +97,7 @@ impl Provider {
             email: said.email,
             groups: said.groups.unwrap_or_default(),
             session: claims["sid"].as_str().map(str::to_owned),
+            logged_in,
         })
     }
 

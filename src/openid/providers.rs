@@ -160,7 +160,7 @@ impl Providers {
             }
             (_, LoginSession::Independent) => None,
         };
-        let context = LoginContext { nonce: &login.nonce, begun: login.begun };
+        let context = LoginContext { nonce: &login.nonce, begun: login.begun, prompt: login.prompt };
         let person = provider.person(&tokens, &metadata, context).await?;
         Ok(FinishedLogin { person, refresh, after: login.after })
     }

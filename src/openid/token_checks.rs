@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::error::TokenProblem;
+use super::{error::TokenProblem, pending_login::ProviderPrompt};
 use crate::support::Timestamp;
 
 /// Clock skew between provider and gateway, in seconds.
@@ -28,6 +28,15 @@ pub(super) struct TokenContext<'a> {
 pub(super) struct LoginContext<'a> {
     pub(super) nonce: &'a str,
     pub(super) begun: Timestamp,
+    pub(super) prompt: ProviderPrompt,
+}
+
+/// Person and login that a valid id token names.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LoginClaims<'a> {
+    pub(super) subject: &'a str,
+    /// Time of the login, if the provider says it.
+    pub(super) logged_in: Option<Timestamp>,
 }
 
 /// Subject or session that a valid logout token names.
@@ -40,8 +49,12 @@ pub(super) struct LogoutClaims<'a> {
 }
 
 impl TokenContext<'_> {
-    /// Checks the claims of an id token; returns its subject.
-    pub(super) fn id_token<'c>(self, claims: &'c Value, login: LoginContext<'_>) -> Result<&'c str, TokenProblem> {
+    /// Checks the claims of an id token.
+    pub(super) fn id_token<'c>(
+        self,
+        claims: &'c Value,
+        login: LoginContext<'_>,
+    ) -> Result<LoginClaims<'c>, TokenProblem> {
         self.common(claims)?;
         let issued = claims["iat"].as_f64().map_or(i64::MIN, seconds);
         if issued < login.begun.as_seconds() - SKEW {
@@ -50,7 +63,23 @@ impl TokenContext<'_> {
         if claims["nonce"].as_str() != Some(login.nonce) {
             return Err(TokenProblem::Nonce);
         }
-        subject(claims)?.ok_or(TokenProblem::Malformed)
+        let logged_in = self.logged_in(claims, login)?;
+        Ok(LoginClaims { subject: subject(claims)?.ok_or(TokenProblem::Malformed)?, logged_in })
+    }
+
+    /// The time of the login, which is not from before a request for a fresh one. Some providers never say it.
+    fn logged_in(self, claims: &Value, login: LoginContext<'_>) -> Result<Option<Timestamp>, TokenProblem> {
+        let said = claims.get("auth_time").filter(|said| !said.is_null());
+        let at = said.and_then(Value::as_f64).map(seconds);
+        if login.prompt == ProviderPrompt::Fresh {
+            if said.is_some() && at.is_none() {
+                return Err(TokenProblem::Malformed);
+            }
+            if at.is_some_and(|at| at < login.begun.as_seconds() - SKEW) {
+                return Err(TokenProblem::Stale);
+            }
+        }
+        Ok(at.map(|at| Timestamp::from_seconds(at).min(self.now)))
     }
 
     /// Checks the claims of a logout token.
@@ -146,7 +175,8 @@ mod tests {
     fn up_012_an_id_token_is_for_this_client_this_login_and_this_time() {
         let check = |changes: &[(&str, Value)]| {
             let claims = claims(changes);
-            context().id_token(&claims, LoginContext { nonce: "n", begun: NOW }).map(str::to_owned)
+            let login = LoginContext { nonce: "n", begun: NOW, prompt: ProviderPrompt::IfNeeded };
+            context().id_token(&claims, login).map(|found| found.subject.to_owned())
         };
         for fine in [
             vec![],
@@ -183,6 +213,30 @@ mod tests {
             (("sub", json!("x".repeat(256))), TokenProblem::Malformed),
         ] {
             assert_eq!(check(std::slice::from_ref(&change)), Err(problem), "{change:?}");
+        }
+    }
+
+    #[test]
+    fn up_012_a_fresh_login_is_not_from_before_its_request() {
+        let check = |auth_time: Value, prompt| {
+            let claims = claims(&[("auth_time", auth_time)]);
+            context().id_token(&claims, LoginContext { nonce: "n", begun: NOW, prompt }).map(|found| found.logged_in)
+        };
+        let at = |seconds| Ok(Some(Timestamp::from_seconds(seconds)));
+        for (auth_time, fresh, any) in [
+            (json!(1_000_000), at(1_000_000), at(1_000_000)),
+            (json!(999_940), at(999_940), at(999_940)),
+            (json!(999_939), Err(TokenProblem::Stale), at(999_939)),
+            (json!(999_939.9), Err(TokenProblem::Stale), at(999_939)),
+            (json!(0), Err(TokenProblem::Stale), at(0)),
+            // it cannot be later than now
+            (json!(2_000_000), at(1_000_000), at(1_000_000)),
+            (json!("999939"), Err(TokenProblem::Malformed), Ok(None)),
+            (json!([999_939]), Err(TokenProblem::Malformed), Ok(None)),
+            (Value::Null, Ok(None), Ok(None)),
+        ] {
+            assert_eq!(check(auth_time.clone(), ProviderPrompt::Fresh), fresh, "{auth_time}");
+            assert_eq!(check(auth_time.clone(), ProviderPrompt::IfNeeded), any, "{auth_time}");
         }
     }
 

@@ -24,8 +24,8 @@ use super::{
 use crate::{
     model::ClientIp,
     oauth::{
-        self, BeginOutcome, Browser, KeyHolder, LoginPrompt, PendingAuthorization, RequestSource, StoreOutcome,
-        Transaction, TransactionId, Trust,
+        self, BeginOutcome, Browser, KeyHolder, PendingAuthorization, RequestSource, StoreOutcome, Transaction,
+        TransactionId, Trust,
     },
     support::Secret,
 };
@@ -140,7 +140,7 @@ async fn log_in(
 ) -> Result<Response, Problem> {
     match login::check(state, visitor, form.key).await? {
         Ok(holder) => {
-            visitor.log_in(&holder).await?;
+            visitor.log_in(&holder, Some(state.clock.now())).await?;
             logged_in(state, visitor, (transaction, &holder)).await
         }
         // the request stays in the form (`OA-73`)
@@ -168,13 +168,10 @@ pub(super) async fn logged_in(
     }
 }
 
-/// The next page for a valid request: login, or consent if somebody is logged in and the app requests no fresh login
-/// (`OA-77`).
+/// The next page for a valid request: consent if somebody is logged in, as recently as the app wants (`OA-77`), else
+/// login.
 async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transaction) -> Result<Response, Problem> {
-    let holder = match transaction.login {
-        LoginPrompt::IfNeeded => visitor.holder().await?,
-        LoginPrompt::Fresh => None,
-    };
+    let holder = visitor.holder_for(transaction.login).await?;
     let browser = visitor.browser().await?;
     let Some(holder) = holder else {
         let sealed = state.oauth.authorization().seal(transaction, &browser)?;

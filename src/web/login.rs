@@ -73,7 +73,7 @@ pub(super) async fn log_in(
     let connect = form.connect.as_deref().and_then(ConnectAddress::parse);
     match check(&state, &visitor, form.key).await? {
         Ok(holder) => {
-            visitor.log_in(&holder).await?;
+            visitor.log_in(&holder, Some(state.clock.now())).await?;
             Ok(match form.device {
                 Some(code) => to_device(&state, &code),
                 None => go_on(&state, connect.as_ref()),

@@ -21,7 +21,7 @@ use crate::{
     audit::LoginEvent,
     model::{AllowedNetworks, KeyAccount, LoginProvider, NewAccount},
     oauth::{AccountEntry, Browser, KeyHolder, LoginPrompt, form::Params},
-    openid::{FinishedLogin, LoginAnswer, OpenIdError, Person, ProviderPrompt},
+    openid::{FinishedLogin, LoginAnswer, OpenIdError, Person, ProviderPrompt, TokenProblem},
     storage::BoundLogin,
     support::Digest,
 };
@@ -78,7 +78,8 @@ pub(super) async fn begin(
         visitor.spend(Purpose::Transaction(&form.transaction), &form.token).await?;
         let authorization = state.oauth.authorization();
         let transaction = authorization.unseal(&form.transaction, &visitor.browser().await?).await?;
-        if transaction.login == LoginPrompt::Fresh {
+        // also if nobody is logged in here: the session at the provider may be older than the app wants
+        if transaction.login != LoginPrompt::IfNeeded {
             prompt = ProviderPrompt::Fresh;
         }
         let secret = state.random.token();
@@ -138,7 +139,7 @@ async fn log_in(
     let spec = state.providers.spec(provider).ok_or_else(Problem::not_found)?;
     let after: AfterLogin = serde_json::from_str(&finished.after).map_err(|_| Problem::internal())?;
     let holder = admit(state, spec, &finished).await?;
-    visitor.log_in(&holder).await?;
+    visitor.log_in(&holder, finished.person.logged_in).await?;
     match after {
         AfterLogin::Account => Ok(login::go_on(state, None)),
         AfterLogin::Connect { address } => Ok(login::go_on(state, ConnectAddress::parse(&address).as_ref())),
@@ -253,6 +254,7 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
             format!("{label} refused the gateway's request."),
             vec![AGAIN, OPERATOR],
         ),
+        OpenIdError::Token(TokenProblem::Stale) => return not_fresh(label),
         OpenIdError::Issuer | OpenIdError::Token(_) => (
             StatusCode::FORBIDDEN,
             "access_denied",
@@ -263,6 +265,17 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
     };
     let retry_after = (status == StatusCode::TOO_MANY_REQUESTS).then_some(Duration::from_mins(1));
     Problem { status, error, title, text, advice, retry_after }
+}
+
+fn not_fresh(label: &str) -> Problem {
+    Problem {
+        status: StatusCode::FORBIDDEN,
+        error: "access_denied",
+        title: "You have to log in again",
+        text: format!("The app wants a new login, and {label} answered with an earlier one. The app received nothing."),
+        advice: vec!["Log out there, go back to the app, and start again.", OPERATOR],
+        retry_after: None,
+    }
 }
 
 fn not_let_in(spec: &LoginProvider, person: &Person) -> Problem {

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     model::{ClientIp, KeyId},
-    oauth::{Browser, KeyHolder},
-    support::Digest,
+    oauth::{Browser, KeyHolder, LoginPrompt},
+    support::{Digest, Timestamp},
 };
 
 /// Login status of a browser.
@@ -39,6 +39,9 @@ struct LoginState {
     /// Random value to which authorization requests are bound after the login. It survives a further login with the
     /// same key, so that a pending request in another tab is not lost.
     seed: String,
+    /// Time of the login, if it is known: a provider may have had a session of the person, and not say since when.
+    #[serde(default)]
+    at: Option<Timestamp>,
     forms: Forms,
 }
 
@@ -70,6 +73,12 @@ impl Visitor {
         Ok(holder.filter(|holder| holder.networks.allow(self.from)))
     }
 
+    /// The same, if the login is recent enough for a request.
+    pub(super) async fn holder_for(&self, prompt: LoginPrompt) -> Result<Option<KeyHolder>, Problem> {
+        let LoginStatus::LoggedIn(login) = &self.visit else { return Ok(None) };
+        if prompt.accepts(login.at, self.state.clock.now()) { self.holder().await } else { Ok(None) }
+    }
+
     /// A token for a new form. A browser without a cookie gets one.
     pub(super) async fn token(&mut self, purpose: Purpose<'_>) -> Result<String, Problem> {
         let random = &*self.state.random;
@@ -94,14 +103,15 @@ impl Visitor {
         self.keep().await
     }
 
-    /// Stores the login under a new session id, so that a planted old id is worthless (N-75).
-    pub(super) async fn log_in(&mut self, holder: &KeyHolder) -> Result<(), Problem> {
+    /// Stores the login, which was at this time, under a new session id, so that a planted old id is worthless (N-75).
+    pub(super) async fn log_in(&mut self, holder: &KeyHolder, at: Option<Timestamp>) -> Result<(), Problem> {
         let random = &*self.state.random;
         let seed = match &self.visit {
             LoginStatus::LoggedIn(login) if login.key == holder.key => login.seed.clone(),
             LoginStatus::LoggedIn(_) | LoginStatus::Anonymous => random.token(),
         };
-        self.visit = LoginStatus::LoggedIn(LoginState { key: holder.key.clone(), seed, forms: Forms::mint(random) });
+        let (key, forms) = (holder.key.clone(), Forms::mint(random));
+        self.visit = LoginStatus::LoggedIn(LoginState { key, seed, at, forms });
         self.session.cycle_id().await?;
         self.keep().await
     }

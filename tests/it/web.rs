@@ -6,6 +6,7 @@ mod authorize;
 mod client_documents;
 mod device;
 mod errors;
+mod fresh_login;
 mod layers;
 mod login;
 mod provider_login;

@@ -179,7 +179,16 @@ fn read_rest(
     };
     let prompt = params.get("prompt").map_err(once)?.unwrap_or_default();
     let prompts = |name: &str| prompt.split(' ').any(|word| word == name);
-    let login = if prompts("login") { LoginPrompt::Fresh } else { LoginPrompt::IfNeeded };
+    let login = match (prompts("login"), params.get("max_age").map_err(once)?) {
+        (false, None) => LoginPrompt::IfNeeded,
+        (is_fresh, Some(text)) => match max_age(text) {
+            None => return refuse("invalid_request", "max_age must be a whole number of seconds, 0 or more"),
+            Some(0) => LoginPrompt::Fresh,
+            Some(_) if is_fresh => LoginPrompt::Fresh,
+            Some(seconds) => LoginPrompt::Within(seconds),
+        },
+        (true, None) => LoginPrompt::Fresh,
+    };
     let consent = match (prompts("none"), prompts("consent")) {
         (true, _) => ConsentPrompt::Never,
         (false, true) => ConsentPrompt::Always,
@@ -197,6 +206,13 @@ fn read_rest(
         login,
         consent,
     })
+}
+
+/// The value of `max_age` (OpenID Connect Core 3.1.2.1).
+fn max_age(text: &str) -> Option<u64> {
+    // `parse` would take a sign
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
 }
 
 // === impl Rejected ===

@@ -1,10 +1,10 @@
 //! Browsers and ids of authorization requests. Knows nothing of the requests' content.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::support::Digest;
+use crate::support::{Digest, Timestamp};
 
 /// A browser: the digest of its cookie, to which transactions are bound (`OA-68`). Before the login the cookie is a
 /// random value that is not stored, after it a session.
@@ -21,8 +21,23 @@ pub struct TransactionId(pub(super) String);
 pub enum LoginPrompt {
     /// A live session is enough.
     IfNeeded,
+    /// A live session is enough if its login is at most this many seconds old (`max_age`).
+    Within(u64),
     /// The client asked for a fresh login.
     Fresh,
+}
+
+// === impl LoginPrompt ===
+
+impl LoginPrompt {
+    /// True if a session is enough whose login was at this time; `None`: the time is unknown.
+    pub fn accepts(self, login: Option<Timestamp>, now: Timestamp) -> bool {
+        match self {
+            Self::IfNeeded => true,
+            Self::Within(seconds) => login.is_some_and(|login| now.since(login) <= Duration::from_secs(seconds)),
+            Self::Fresh => false,
+        }
+    }
 }
 
 // === impl TransactionId ===
