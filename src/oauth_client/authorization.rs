@@ -12,7 +12,7 @@ use super::{
     discovery::{AuthorizationServer, Discovered, discover},
     error::LoginError,
     http::OAuthHttp,
-    login_file::{Login, LoginFile, LoginLock},
+    login_file::{Login, LoginFile, LoginLock, SavedLogin, TokenSet, WaitingLogin},
     registration::{ApplicationType, ClientIdentity, ClientRegistration, RegisteredClient, identify},
     tokens::{SavedTokens, TokenSource},
 };
@@ -63,9 +63,7 @@ pub(super) struct BrowserLogin {
 /// A request that waits for its response.
 struct ShownRequest {
     callback: Callback,
-    source: TokenSource,
-    client: RegisteredClient,
-    pending: OpenAuthorization,
+    pending: WaitingLogin,
 }
 
 // === impl OpenBrowser ===
@@ -106,7 +104,8 @@ impl BrowserLogin {
         Ok(Self { target, browser, http: OAuthHttp::open()?, clock, random })
     }
 
-    /// Logs a person in and saves the tokens. A request that a person has seen less than ten minutes ago is not shown again.
+    /// Logs a person in and saves the tokens, in place of earlier ones. A request that a person has seen less than ten
+    /// minutes ago is not shown again.
     pub(super) async fn log_in(
         &self,
         login: &mut Login,
@@ -118,22 +117,28 @@ impl BrowserLogin {
             Some(request) => (request, Attempt::Resumed),
             None => (self.begin(login, lock, challenge).await?, Attempt::New),
         };
-        let ShownRequest { callback, source, client, pending } = request;
-        (self.browser.0)(&pending.url, attempt);
-        let expected = pending.expected(&source);
-        let code = if let Ok(code) = tokio::time::timeout(LOGIN_TIMEOUT, callback.code(expected)).await {
-            code
-        } else {
-            login.forget_unanswered_client();
-            Err(LoginError::Unavailable("nobody logged in within ten minutes".to_owned()))
-        };
+        let ShownRequest { callback, pending: WaitingLogin { source, client, open } } = request;
+        (self.browser.0)(&open.url, attempt);
+        let answered = tokio::time::timeout(LOGIN_TIMEOUT, callback.code(open.expected(&source))).await;
         login.pending = None;
+        let Ok(code) = answered else {
+            login.forget_unanswered_client(&client);
+            self.target.file.write(login, lock)?;
+            return Err(LoginError::Unavailable("nobody logged in within ten minutes".to_owned()));
+        };
         let now = self.clock.now();
         let tokens = match code {
-            Ok(code) => source.exchange((&self.http, now), (&client).into(), (code, &pending.verifier)).await,
+            Ok(code) => source.exchange((&self.http, now), (&client).into(), (code, &open.verifier)).await,
             Err(error) => Err(error),
         };
-        login.tokens = tokens.as_ref().ok().cloned();
+        match &tokens {
+            Ok(tokens) => {
+                login.state = SavedLogin::LoggedIn(Box::new(TokenSet { source, client, tokens: tokens.clone() }));
+            }
+            Err(_) if login.tokens().is_none() => login.state = SavedLogin::LoggedOut(Some(client)),
+            // a person who denies further scopes keeps those of before
+            Err(_) => {}
+        }
         self.target.file.write(login, lock)?;
         tokens
     }
@@ -141,16 +146,15 @@ impl BrowserLogin {
     /// The request of a process that was ended, if its response can be taken.
     async fn resume(&self, login: &mut Login) -> Option<ShownRequest> {
         let pending = login.pending.take()?;
-        let (source, client) = (login.source.clone()?, login.client.clone()?);
-        if self.clock.now().since(pending.begun) >= LOGIN_TIMEOUT {
-            login.forget_unanswered_client();
+        if self.clock.now().since(pending.open.begun) >= LOGIN_TIMEOUT {
+            login.forget_unanswered_client(&pending.client);
             return None;
         }
-        if !self.target.is_for(&client) {
+        if !self.target.is_for(&pending.client) {
             return None;
         }
-        let callback = Callback::bind(&LoopbackUri::parse(&client.redirect_uri)?).await.ok()?;
-        Some(ShownRequest { callback, source, client, pending })
+        let callback = Callback::bind(&LoopbackUri::parse(&pending.client.redirect_uri)?).await.ok()?;
+        Some(ShownRequest { callback, pending })
     }
 
     /// A new request, saved for processes that take it over.
@@ -163,7 +167,7 @@ impl BrowserLogin {
         let Discovered { resource, scope, server } = discover(&self.http, &self.target.server, challenge).await?;
         let scope = self.target.scope.clone().or(scope);
         let source = TokenSource::new(&server, resource);
-        let kept = login.client.take().filter(|client| client.issuer == server.issuer && self.target.is_for(client));
+        let kept = login.client_of(&server.issuer).filter(|client| self.target.is_for(client)).cloned();
         let kept = match kept {
             Some(client) if self.is_forgotten((&source, &server), &client, scope.as_deref()).await => None,
             kept => kept,
@@ -185,12 +189,12 @@ impl BrowserLogin {
                 ClientRegistration { redirect_uri, scope: scope.as_deref(), application: ApplicationType::Native };
             (callback, identify(&self.http, &self.target.identity, &server, description).await?)
         };
-        let pending = self.request((&source, &server), &client, scope.as_deref())?;
-        let (server, tokens) = (self.target.server.to_string(), login.tokens.take());
-        let (kept_source, kept_client) = (Some(source.clone()), Some(client.clone()));
-        *login = Login { server, source: kept_source, client: kept_client, tokens, pending: Some(pending.clone()) };
+        let open = self.request((&source, &server), &client, scope.as_deref())?;
+        let pending = WaitingLogin { source, client, open };
+        login.server = self.target.server.to_string();
+        login.pending = Some(pending.clone());
         self.target.file.write(login, lock)?;
-        Ok(ShownRequest { callback, source, client, pending })
+        Ok(ShownRequest { callback, pending })
     }
 
     /// True if the authorization server says that it does not know a client that it registered earlier. Otherwise the

@@ -30,13 +30,58 @@ pub struct LoginFile {
 
 /// Content of the file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(from = "StoredLogin", into = "StoredLogin")]
 pub(super) struct Login {
     /// URL of the server, for people who read the file.
     pub(super) server: String,
-    pub(super) source: Option<TokenSource>,
-    pub(super) client: Option<RegisteredClient>,
-    pub(super) tokens: Option<SavedTokens>,
-    pub(super) pending: Option<OpenAuthorization>,
+    pub(super) state: SavedLogin,
+    /// The login that waits for a person. Until it succeeds, `state` stays as it is: the server may have moved to another
+    /// authorization server.
+    pub(super) pending: Option<WaitingLogin>,
+}
+
+/// State of a login.
+#[derive(Debug, Clone)]
+pub(super) enum SavedLogin {
+    /// There are no tokens; the client is from an earlier login.
+    LoggedOut(Option<RegisteredClient>),
+    /// There are tokens.
+    LoggedIn(Box<TokenSet>),
+}
+
+/// Tokens with the authorization server and the client that they are from: they are sent to no other.
+#[derive(Debug, Clone)]
+pub(super) struct TokenSet {
+    pub(super) source: TokenSource,
+    pub(super) client: RegisteredClient,
+    pub(super) tokens: SavedTokens,
+}
+
+/// An authorization request that waits for its response.
+#[derive(Debug, Clone)]
+pub(super) struct WaitingLogin {
+    pub(super) source: TokenSource,
+    pub(super) client: RegisteredClient,
+    pub(super) open: OpenAuthorization,
+}
+
+/// The same in the file.
+#[derive(Serialize, Deserialize)]
+struct StoredLogin {
+    server: String,
+    source: Option<TokenSource>,
+    client: Option<RegisteredClient>,
+    tokens: Option<SavedTokens>,
+    pending: Option<StoredPending>,
+}
+
+/// An authorization request in the file. One of an earlier version has no source and client of its own.
+#[derive(Serialize, Deserialize)]
+struct StoredPending {
+    source: Option<TokenSource>,
+    client: Option<RegisteredClient>,
+    #[serde(flatten)]
+    open: OpenAuthorization,
 }
 
 /// Exclusive access to a login; ends when it is dropped, or with the process.
@@ -48,10 +93,96 @@ pub(super) struct LoginLock {
 // === impl Login ===
 
 impl Login {
+    /// The tokens, if there are any.
+    pub(super) const fn tokens(&self) -> Option<&SavedTokens> {
+        match &self.state {
+            SavedLogin::LoggedIn(set) => Some(&set.tokens),
+            SavedLogin::LoggedOut(_) => None,
+        }
+    }
+
+    /// The client of the last login, if this authorization server knows it.
+    pub(super) fn client_of(&self, issuer: &str) -> Option<&RegisteredClient> {
+        let client = match &self.state {
+            SavedLogin::LoggedIn(set) => Some(&set.client),
+            SavedLogin::LoggedOut(client) => client.as_ref(),
+        };
+        client.filter(|client| client.issuer == issuer)
+    }
+
     /// Gives up a client whose authorization request got no response: the authorization server may not know it any more,
     /// and have told the person alone.
-    pub(super) fn forget_unanswered_client(&mut self) {
-        self.client = None;
+    pub(super) fn forget_unanswered_client(&mut self, client: &RegisteredClient) {
+        if self.client_of(&client.issuer).is_some_and(|known| known.id == client.id) && self.tokens().is_none() {
+            self.state = SavedLogin::default();
+        }
+    }
+}
+
+impl From<StoredLogin> for Login {
+    fn from(stored: StoredLogin) -> Self {
+        let StoredLogin { server, source, client, tokens, pending } = stored;
+        let Some(StoredPending { source: pending_source, client: pending_client, open }) = pending else {
+            return Self { server, state: SavedLogin::of(source, client, tokens), pending: None };
+        };
+        match (pending_source, pending_client) {
+            (Some(of_pending), Some(with)) => Self {
+                server,
+                state: SavedLogin::of(source, client, tokens),
+                pending: WaitingLogin::checked(of_pending, with, open),
+            },
+            // an earlier version: source and client are those of the request, and the tokens may be another server's
+            _ => Self {
+                server,
+                state: SavedLogin::default(),
+                pending: source.zip(client).and_then(|(source, client)| WaitingLogin::checked(source, client, open)),
+            },
+        }
+    }
+}
+
+impl From<Login> for StoredLogin {
+    fn from(login: Login) -> Self {
+        let Login { server, state, pending } = login;
+        let pending = pending.map(|WaitingLogin { source, client, open }| StoredPending {
+            source: Some(source),
+            client: Some(client),
+            open,
+        });
+        match state {
+            SavedLogin::LoggedOut(client) => Self { server, source: None, client, tokens: None, pending },
+            SavedLogin::LoggedIn(set) => {
+                let TokenSet { source, client, tokens } = *set;
+                Self { server, source: Some(source), client: Some(client), tokens: Some(tokens), pending }
+            }
+        }
+    }
+}
+
+// === impl SavedLogin ===
+
+impl SavedLogin {
+    fn of(source: Option<TokenSource>, client: Option<RegisteredClient>, tokens: Option<SavedTokens>) -> Self {
+        match (source, client, tokens) {
+            (Some(source), Some(client), Some(tokens)) if client.issuer == source.issuer => {
+                Self::LoggedIn(Box::new(TokenSet { source, client, tokens }))
+            }
+            (_, client, _) => Self::LoggedOut(client),
+        }
+    }
+}
+
+impl Default for SavedLogin {
+    fn default() -> Self {
+        Self::LoggedOut(None)
+    }
+}
+
+// === impl WaitingLogin ===
+
+impl WaitingLogin {
+    fn checked(source: TokenSource, client: RegisteredClient, open: OpenAuthorization) -> Option<Self> {
+        (client.issuer == source.issuer).then_some(Self { source, client, open })
     }
 }
 
@@ -131,4 +262,72 @@ fn private() -> fs::OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn source(host: &str) -> Value {
+        json!({
+            "issuer": format!("https://{host}"), "authorization_endpoint": format!("https://{host}/authorize"),
+            "token_endpoint": format!("https://{host}/token"), "revocation_endpoint": null, "resource": null,
+        })
+    }
+
+    fn client(host: &str) -> Value {
+        let (issuer, redirect_uri) = (format!("https://{host}"), "http://127.0.0.1:1/callback");
+        json!({ "issuer": issuer, "id": host, "secret": null, "secret_in_body": false, "redirect_uri": redirect_uri })
+    }
+
+    fn tokens() -> Value {
+        json!({ "access": "a", "refresh": "r", "expires": null, "scope": null, "issued": 0, "by": "refresh_token" })
+    }
+
+    fn request() -> Value {
+        json!({ "url": "https://b/authorize", "state": "s", "verifier": "v", "returns_issuer": false, "begun": 0 })
+    }
+
+    fn read(login: &Value) -> Login {
+        serde_json::from_value(login.clone()).unwrap()
+    }
+
+    /// The issuers of the tokens and of the request that waits.
+    fn issuers(login: &Login) -> (Option<&str>, Option<&str>) {
+        let of_tokens = match &login.state {
+            SavedLogin::LoggedIn(set) => Some(&*set.source.issuer),
+            SavedLogin::LoggedOut(_) => None,
+        };
+        (of_tokens, login.pending.as_ref().map(|pending| &*pending.source.issuer))
+    }
+
+    #[test]
+    fn up_017_tokens_and_a_request_that_waits_have_each_their_own_authorization_server() {
+        let mut pending = request();
+        (pending["source"], pending["client"]) = (source("b"), client("b"));
+        let file = json!({
+            "server": "x", "source": source("a"), "client": client("a"), "tokens": tokens(), "pending": pending,
+        });
+        let login = read(&file);
+        assert_eq!(issuers(&login), (Some("https://a"), Some("https://b")));
+        assert_eq!(serde_json::to_value(&login).unwrap(), file);
+        assert_eq!(login.client_of("https://a").map(|client| &*client.id), Some("a"));
+        assert!(login.client_of("https://b").is_none());
+    }
+
+    #[test]
+    fn up_017_a_file_that_does_not_say_whose_the_tokens_are_has_none() {
+        let file = |client: Value, pending: Value| {
+            read(&json!({
+                "server": "x", "source": source("b"), "client": client, "tokens": tokens(), "pending": pending,
+            }))
+        };
+        // of an earlier version: the request has overwritten the source of the tokens
+        assert_eq!(issuers(&file(client("b"), request())), (None, Some("https://b")));
+        assert_eq!(issuers(&file(client("b"), Value::Null)), (Some("https://b"), None));
+        assert_eq!(issuers(&file(client("a"), Value::Null)), (None, None));
+        assert_eq!(issuers(&file(client("a"), request())), (None, None));
+    }
 }

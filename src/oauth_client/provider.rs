@@ -8,7 +8,7 @@ use super::{
     authorization::{BrowserLogin, LoginTarget, OpenBrowser},
     challenge::BearerChallenge,
     error::LoginError,
-    login_file::{Login, LoginLock},
+    login_file::{Login, LoginLock, SavedLogin, TokenSet},
     tokens::{SavedTokens, TokenGrant},
 };
 use crate::{
@@ -46,7 +46,7 @@ impl TokenProvider {
 
     /// Answers requests for tokens, and refreshes tokens before they end, until the last [`crate::model::Bearer`] is dropped.
     pub async fn run(self, mut requests: TokenRequests) {
-        let mut current = self.login.target.file.read().ok().and_then(|login| login.tokens);
+        let mut current = self.login.target.file.read().ok().and_then(|login| login.tokens().cloned());
         let mut not_before = Instant::now();
         loop {
             if let Some(tokens) = &current {
@@ -90,8 +90,8 @@ impl TokenProvider {
     pub async fn log_in_now(&self) -> Result<Option<String>, LoginError> {
         let lock = self.login.target.file.lock().await?;
         let mut login = self.login.target.file.read()?;
-        if let Some(tokens) = login.tokens.clone().filter(|tokens| !tokens.is_over(self.login.clock.now())) {
-            return Ok(tokens.scope);
+        if let Some(tokens) = login.tokens().filter(|tokens| !tokens.is_over(self.login.clock.now())) {
+            return Ok(tokens.scope.clone());
         }
         let tokens = match self.refresh(&mut login, &lock).await? {
             Some(tokens) => tokens,
@@ -108,9 +108,9 @@ impl TokenProvider {
     async fn refreshed(&self, current: Option<&SavedTokens>) -> Result<Option<SavedTokens>, LoginError> {
         let lock = self.login.target.file.lock().await?;
         let mut login = self.login.target.file.read()?;
-        match &login.tokens {
+        match login.tokens() {
             Some(saved) if current.is_none_or(|tokens| tokens.access.expose() != saved.access.expose()) => {
-                Ok(login.tokens)
+                Ok(Some(saved.clone()))
             }
             _ => self.refresh(&mut login, &lock).await,
         }
@@ -122,7 +122,7 @@ impl TokenProvider {
         let lock = self.login.target.file.lock().await?;
         let mut login = self.login.target.file.read()?;
         let now = self.login.clock.now();
-        let saved = login.tokens.clone();
+        let saved = login.tokens().cloned();
         if let Some(tokens) =
             saved.as_ref().filter(|tokens| !request.is_open(Some(&tokens.access.0)) && !tokens.is_over(now))
         {
@@ -146,22 +146,19 @@ impl TokenProvider {
     /// Refreshes the tokens and saves them; `None` if only a login can help. They are given up only if the
     /// authorization server says that they have ended.
     async fn refresh(&self, login: &mut Login, lock: &LoginLock) -> Result<Option<SavedTokens>, LoginError> {
-        let (Some(source), Some(client), Some(tokens)) = (&login.source, &login.client, &login.tokens) else {
-            return Ok(None);
-        };
+        let SavedLogin::LoggedIn(set) = &mut login.state else { return Ok(None) };
+        let TokenSet { source, client, tokens } = &mut **set;
         let Some(token) = &tokens.refresh else { return Ok(None) };
-        match source.refresh((&self.login.http, self.login.clock.now()), client.into(), (tokens, token)).await {
-            Ok(tokens) => {
-                login.tokens = Some(tokens.clone());
+        match source.refresh((&self.login.http, self.login.clock.now()), (&*client).into(), (&*tokens, token)).await {
+            Ok(refreshed) => {
+                *tokens = refreshed.clone();
                 self.login.target.file.write(login, lock)?;
-                Ok(Some(tokens))
+                Ok(Some(refreshed))
             }
             Err(LoginError::Refused { code, .. }) => {
                 tracing::info!(server = %self.login.target.server, code, "the login has ended");
-                login.tokens = None;
-                if code == "invalid_client" || code == "unauthorized_client" {
-                    login.client = None;
-                }
+                let is_known = code != "invalid_client" && code != "unauthorized_client";
+                login.state = SavedLogin::LoggedOut(is_known.then(|| client.clone()));
                 self.login.target.file.write(login, lock)?;
                 Ok(None)
             }

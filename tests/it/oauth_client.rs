@@ -1,5 +1,8 @@
 //! Logins at a protected server: the gateway's own authorization server, over real sockets, and a person who approves.
 
+mod moved;
+mod servers;
+
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{Router, extract::Request as AxumRequest, response::IntoResponse as _, routing::any};
@@ -63,11 +66,7 @@ impl World {
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&self.authority.clock);
         let (server, identity) = (self.server.clone(), ClientIdentity::Registered);
         let target = LoginTarget { server, file: self.file(), identity, scope: None, redirect_uri: None };
-        let provider = TokenProvider::new(target, self.browser.clone(), clock, Arc::new(OsRandom)).unwrap();
-        let (bearer, requests) = Bearer::new();
-        let mut running = JoinSet::new();
-        running.spawn(provider.run(requests));
-        Process { bearer, provider: running }
+        Process::start(TokenProvider::new(target, self.browser.clone(), clock, Arc::new(OsRandom)).unwrap())
     }
 
     /// Logs in as a person does who sees `url`; returns the text of the last page.
@@ -119,6 +118,13 @@ async fn visit(url: &str) -> String {
 // === impl Process ===
 
 impl Process {
+    fn start(provider: TokenProvider) -> Self {
+        let (bearer, requests) = Bearer::new();
+        let mut running = JoinSet::new();
+        running.spawn(provider.run(requests));
+        Self { bearer, provider: running }
+    }
+
     /// Asks for another token than the current one.
     fn renew(&self) -> impl Future<Output = Result<(), RenewalError>> + use<> {
         let bearer = self.bearer.clone();

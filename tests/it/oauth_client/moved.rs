@@ -1,0 +1,64 @@
+//! Servers that move from one authorization server to another.
+
+use std::sync::Arc;
+
+use lockkeeper::{
+    oauth_client::{Attempt, ClientIdentity, LoginFile, LoginTarget, OpenBrowser, TokenProvider},
+    support::{ManualClock, OsRandom},
+};
+use tokio::{sync::mpsc, task::JoinSet};
+
+use super::{Process, servers::Peer, visit};
+
+#[tokio::test]
+async fn up_017_a_refresh_token_goes_to_no_other_authorization_server_than_its_own() {
+    let (first, second) = (Peer::start().await, Peer::start().await);
+    let (folder, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (open, mut shown) = mpsc::unbounded_channel();
+    let browser = OpenBrowser::new(move |url, attempt| drop(open.send((url.clone(), attempt))));
+    let process = || {
+        let (server, file) = (first.url(), LoginFile::new(folder.path(), &first.url()));
+        let identity = ClientIdentity::Registered;
+        let target = LoginTarget { server, file, identity, scope: None, redirect_uri: None };
+        let given = Arc::<ManualClock>::clone(&clock);
+        Process::start(TokenProvider::new(target, browser.clone(), given, Arc::new(OsRandom)).unwrap())
+    };
+    first.names(&[&first.origin]);
+    let running = process();
+    let (renewed, _) = tokio::join!(running.renew(), async { visit(shown.recv().await.unwrap().0.as_str()).await });
+    renewed.unwrap();
+
+    // the server moves: it rejects the token, and the one that its old authorization server gives for it
+    first.names(&[&second.origin]);
+    clock.advance(std::time::Duration::from_secs(31));
+    running.renew().await.unwrap();
+    let mut waiting = JoinSet::new();
+    waiting.spawn(running.renew());
+    let (page, _) = shown.recv().await.unwrap();
+    assert!(page.as_str().starts_with(&second.origin), "{page}");
+    // the program dies while the new login waits
+    drop((running, waiting));
+    first.take_log();
+    second.take_log();
+    clock.advance(std::time::Duration::from_secs(31));
+    let next = process();
+    next.bearer.renew(None, Vec::new()).await.unwrap();
+    next.renew().await.unwrap();
+    let [own, other] = [&first, &second].map(|peer| peer.take_log().join("\n"));
+    assert!(own.contains(&format!("refresh-2-of-{}", first.origin.replace(':', "%3A").replace('/', "%2F"))), "{own}");
+    assert_eq!(other, "", "the other authorization server gets nothing");
+
+    // the new login still waits; it replaces the old one as a whole
+    let mut waiting = JoinSet::new();
+    waiting.spawn(next.renew());
+    assert_eq!(shown.recv().await.unwrap(), (page.clone(), Attempt::Resumed));
+    visit(page.as_str()).await;
+    waiting.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(next.token(), format!("access-1-of-{}", second.origin));
+    first.take_log();
+    second.take_log();
+    clock.advance(std::time::Duration::from_secs(31));
+    next.renew().await.unwrap();
+    assert_eq!(first.take_log(), [""; 0]);
+    assert!(second.take_log().join("\n").contains("grant_type=refresh_token"));
+}
