@@ -72,7 +72,9 @@ pub use requester::{RequestNumber, Requester};
 pub use rights::{Access, AllowedBackends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};
 pub use server_access::{AccessChange, AccessChanges, AccessEffect, AccessPage, ServerAccess};
-pub use server_auth::{ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, ServerAuth};
+pub use server_auth::{
+    AuthorizationSettings, ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, ResourceIndicator, ServerAuth,
+};
 pub use tool_rules::{ToolRules, WritingTools};
 pub use transport::{
     Delivery, Descriptors, HeaderParams, HttpSpec, SocketAddress, StdioSpec, TransportAbilities, TransportSpec,

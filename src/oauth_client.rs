@@ -17,6 +17,7 @@ mod kept_secret;
 mod login_file;
 mod provider;
 mod registration;
+mod server_identity;
 mod tokens;
 
 pub use self::{
@@ -32,5 +33,6 @@ pub use self::{
     login_file::LoginFile,
     provider::TokenProvider,
     registration::{ApplicationType, ClientIdentity, ClientRegistration, RegisteredClient, identify},
+    server_identity::{fits, is_same, is_server},
     tokens::{AuthenticatedClient, SavedTokens, TokenGrant, TokenSource},
 };

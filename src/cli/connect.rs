@@ -22,7 +22,7 @@ use crate::{
         expand::{ReferenceSources, expand},
         files,
     },
-    model::{Bearer, TransportSpec},
+    model::{AuthorizationSettings, Bearer, ResourceIndicator, TransportSpec},
     oauth_client::{ClientIdentity, LoginFile, LoginTarget, LoopbackUri, OpenBrowser, TokenProvider, is_loopback},
     support::{OsRandom, Secret, SystemClock},
 };
@@ -76,6 +76,9 @@ pub struct ConnectArgs {
     /// Redirect URI that is registered for the client id, such as `http://localhost:3118/callback`; default: any port
     #[arg(long, value_name = "URI", requires = "client_id", value_parser = redirect_uri)]
     redirect_uri: Option<LoopbackUri>,
+    /// Resource that the tokens are for, or `false` to name none; default: that of the server's metadata
+    #[arg(long, value_name = "URI", value_parser = resource)]
+    resource: Option<ResourceIndicator>,
     /// Scopes to ask for; default: those that the server names
     #[arg(long, value_name = "SCOPES")]
     scope: Option<String>,
@@ -177,6 +180,7 @@ impl ConnectArgs {
             server: server.clone(),
             file,
             identity,
+            settings: AuthorizationSettings { resource: self.resource.clone().unwrap_or_default() },
             scope: self.scope.clone(),
             redirect_uri: self.redirect_uri.clone(),
         })
@@ -219,6 +223,10 @@ fn log_out(file: &LoginFile, server: &Url, process: &mut ProcessContext) -> Resu
 fn server_url(text: &str) -> Result<String, String> {
     let is_http = Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
     if is_http { Ok(text.to_owned()) } else { Err("it must be a URL such as https://mcp.example.com/mcp".to_owned()) }
+}
+
+fn resource(text: &str) -> Result<ResourceIndicator, String> {
+    if text == "false" { Ok(ResourceIndicator::Omitted) } else { ResourceIndicator::named(text) }
 }
 
 fn redirect_uri(text: &str) -> Result<LoopbackUri, String> {

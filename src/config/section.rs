@@ -253,6 +253,24 @@ impl<'a> Section<'a> {
         None
     }
 
+    /// A string that `parse` checks, or `false`, which is `off`.
+    pub fn parsed_or_false<T>(
+        &mut self,
+        key: &'static str,
+        off: T,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let entry = self.take(key)?;
+        match &entry.value.value {
+            ConfigValue::Flag(false) => Some(off),
+            ConfigValue::Text(_) => self.parse_node(&entry.value, &self.path(key), &parse),
+            _ => {
+                self.wrong_kind(entry, "a string or false");
+                None
+            }
+        }
+    }
+
     /// One of these words.
     pub fn choice<T: Clone>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Option<T> {
         self.parsed(key, |text| {

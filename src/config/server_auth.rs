@@ -2,12 +2,15 @@
 
 use super::section::Section;
 use crate::{
-    model::{ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, ServerAuth, Share, TransportSpec},
+    model::{
+        AuthorizationSettings, ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, ResourceIndicator, ServerAuth,
+        Share, TransportSpec,
+    },
     support::Secret,
 };
 
 /// The options beside `auth`.
-const KEYS: [&str; 4] = ["client_id", "client_secret", "scopes", "private_authorization_server"];
+const KEYS: [&str; 5] = ["client_id", "client_secret", "scopes", "resource", "private_authorization_server"];
 
 /// The value of `auth`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub(super) fn read(section: &mut Section<'_>, transport: Option<&TransportSpec>,
     let id = section.text("client_id");
     let secret = section.text("client_secret").map(Secret::new);
     let scope = section.parsed_list("scopes", scope).map(|scopes| scopes.join(" ")).filter(|scope| !scope.is_empty());
+    let resource = section.parsed_or_false("resource", ResourceIndicator::Omitted, ResourceIndicator::named);
+    let resource = resource.unwrap_or_default();
     let network = match section.flag("private_authorization_server") {
         Some(true) => DiscoveredNetwork::Any,
         Some(false) | None => DiscoveredNetwork::Public,
@@ -46,7 +51,7 @@ pub(super) fn read(section: &mut Section<'_>, transport: Option<&TransportSpec>,
         section.fault("client credentials are missing", Some("set `client_id` and `client_secret`"));
     }
     let client = id.map(|id| ConfiguredClient { id, secret });
-    let client = OAuthClientSpec { client, scope, network };
+    let client = OAuthClientSpec { client, scope, settings: AuthorizationSettings { resource }, network };
     if mode == Mode::OAuth { ServerAuth::User(client) } else { ServerAuth::Gateway(client) }
 }
 

@@ -1,6 +1,7 @@
 //! Authorization of the gateway at a server, as configured. Knows nothing of the protocol.
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use crate::support::Secret;
 
@@ -23,8 +24,29 @@ pub struct OAuthClientSpec {
     pub client: Option<ConfiguredClient>,
     /// The scopes to ask for, separated by spaces; `None`: those that the server names.
     pub scope: Option<String>,
+    /// What the operator says in place of the server.
+    pub settings: AuthorizationSettings,
     /// The addresses at which the authorization server may be.
     pub network: DiscoveredNetwork,
+}
+
+/// Authorization at a server as its operator, or the person who uses it, knows it, in place of what the server names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuthorizationSettings {
+    /// The resource that tokens are for.
+    pub resource: ResourceIndicator,
+}
+
+/// The parameter `resource` of requests (RFC 8707).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ResourceIndicator {
+    /// The identifier in the server's metadata.
+    #[default]
+    Discovered,
+    /// This one.
+    Named(String),
+    /// None: some authorization servers refuse the parameter.
+    Omitted,
 }
 
 /// A client that was registered by hand.
@@ -44,6 +66,27 @@ pub enum DiscoveredNetwork {
     Public,
     /// Any: the operator trusts the server with the network of the gateway.
     Any,
+}
+
+// === impl ResourceIndicator ===
+
+impl ResourceIndicator {
+    /// Maximum length of an identifier, in bytes.
+    const MAX: usize = 2048;
+
+    /// The setting as text: an absolute URI without a fragment (RFC 8707 2).
+    ///
+    /// # Errors
+    ///
+    /// The reason, for people.
+    pub fn named(text: &str) -> Result<Self, String> {
+        let is_uri = text.len() <= Self::MAX && text.chars().all(|c| c.is_ascii_graphic());
+        let is_absolute = Url::parse(text).is_ok_and(|uri| uri.fragment().is_none());
+        if !is_uri || !is_absolute {
+            return Err("this must be a URI without a fragment, such as `https://mcp.example.com`".to_owned());
+        }
+        Ok(Self::Named(text.to_owned()))
+    }
 }
 
 // === impl ServerAuth ===

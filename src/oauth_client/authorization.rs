@@ -16,7 +16,10 @@ use super::{
     registration::{ApplicationType, ClientIdentity, ClientRegistration, RegisteredClient, identify},
     tokens::{SavedTokens, TokenSource},
 };
-use crate::support::{Clock, Random};
+use crate::{
+    model::AuthorizationSettings,
+    support::{Clock, Random},
+};
 
 /// Maximum time for a person to log in; the request in the browser stays valid as long, whichever process takes its response.
 const LOGIN_TIMEOUT: Duration = Duration::from_mins(10);
@@ -45,6 +48,8 @@ pub struct LoginTarget {
     pub file: LoginFile,
     /// Identity at the authorization server.
     pub identity: ClientIdentity,
+    /// What the person says in place of the server.
+    pub settings: AuthorizationSettings,
     /// Scopes to ask for, separated by spaces; those that the server names if absent.
     pub scope: Option<String>,
     /// The redirect URI that is registered for a given identity; one with any port if absent.
@@ -102,6 +107,12 @@ impl BrowserLogin {
         random: Arc<dyn Random>,
     ) -> Result<Self, LoginError> {
         Ok(Self { target, browser, http: OAuthHttp::open()?, clock, random })
+    }
+
+    /// Reads the login, as far as it is for the server with the settings of now.
+    pub(super) fn read(&self) -> Result<Login, LoginError> {
+        let LoginTarget { server, settings, file, .. } = &self.target;
+        Ok(file.read()?.retain(|source| source.is_for(server, settings)))
     }
 
     /// Logs a person in and saves the tokens, in place of earlier ones. A request that a person has seen less than ten
@@ -164,7 +175,8 @@ impl BrowserLogin {
         lock: &LoginLock,
         challenge: &BearerChallenge,
     ) -> Result<ShownRequest, LoginError> {
-        let Discovered { resource, scope, server } = discover(&self.http, &self.target.server, challenge).await?;
+        let target = (&self.target.server, &self.target.settings);
+        let Discovered { resource, scope, server } = discover(&self.http, target, challenge).await?;
         let scope = self.target.scope.clone().or(scope);
         let source = TokenSource::new(&server, resource);
         let kept = login.client_of(&server.issuer).filter(|client| self.target.is_for(client)).cloned();

@@ -9,12 +9,15 @@ use super::{
     endpoint::{at_root, trusted, well_known},
     error::LoginError,
     http::OAuthHttp,
+    server_identity::{self, check_resource},
 };
+use crate::model::{AuthorizationSettings, ResourceIndicator};
 
 /// The discovered parameters of a login at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discovered {
-    /// Identifier of the protected resource (RFC 8707); `None` for a server of 2025-03-26, which has no metadata.
+    /// Identifier of the protected resource (RFC 8707); `None` if none is sent, as to a server of 2025-03-26, which has no
+    /// metadata.
     pub resource: Option<String>,
     /// Scopes to ask for, separated by spaces; `None` leaves the choice to the authorization server.
     pub scope: Option<String>,
@@ -46,28 +49,38 @@ pub struct AuthorizationServer {
 
 /// Metadata of a protected resource (RFC 9728, section 2).
 struct ProtectedResource {
-    resource: String,
+    /// The identifier; `None` if it is not taken from here.
+    resource: Option<String>,
     authorization_server: Option<Url>,
     scopes_supported: Vec<String>,
 }
 
-/// Finds the authorization server of the MCP server at `server`, which sent `challenge`.
+/// Finds the authorization server of the MCP server at `server`, which sent `challenge`. The settings go before what the
+/// server names.
 ///
 /// # Errors
 ///
 /// An error if a document cannot be fetched or breaks a rule that protects the login.
-pub async fn discover(http: &OAuthHttp, server: &Url, challenge: &BearerChallenge) -> Result<Discovered, LoginError> {
-    let Some(resource) = protected_resource(http, server, challenge).await? else {
+pub async fn discover(
+    http: &OAuthHttp,
+    (server, settings): (&Url, &AuthorizationSettings),
+    challenge: &BearerChallenge,
+) -> Result<Discovered, LoginError> {
+    let named = match &settings.resource {
+        ResourceIndicator::Named(named) => Some(named.clone()),
+        ResourceIndicator::Discovered | ResourceIndicator::Omitted => None,
+    };
+    let Some(resource) = protected_resource(http, (server, settings), challenge).await? else {
         let authorization_server = without_resource_metadata(http, server).await?;
         let scope = asked_scope(challenge, &[], &authorization_server);
-        return Ok(Discovered { resource: None, scope, server: authorization_server });
+        return Ok(Discovered { resource: named, scope, server: authorization_server });
     };
     let issuer = resource.authorization_server.clone().unwrap_or_else(|| at_root(server));
     let Some(authorization_server) = authorization_server(http, server, &issuer).await? else {
         return Err(LoginError::Untrusted(format!("the authorization server {issuer} of {server} has no metadata")));
     };
     let scope = asked_scope(challenge, &resource.scopes_supported, &authorization_server);
-    Ok(Discovered { resource: Some(resource.resource), scope, server: authorization_server })
+    Ok(Discovered { resource: named.or(resource.resource), scope, server: authorization_server })
 }
 
 /// The scopes of the challenge, else all that the resource names; with `offline_access` where the authorization server
@@ -85,19 +98,19 @@ fn asked_scope(challenge: &BearerChallenge, supported: &[String], server: &Autho
 
 async fn protected_resource(
     http: &OAuthHttp,
-    server: &Url,
+    (server, settings): (&Url, &AuthorizationSettings),
     challenge: &BearerChallenge,
 ) -> Result<Option<ProtectedResource>, LoginError> {
     let candidates = match &challenge.resource_metadata {
         Some(text) => vec![trusted(text, server, "the resource metadata URL")?],
         None => vec![
-            well_known(server, "oauth-protected-resource"),
-            well_known(&at_root(server), "oauth-protected-resource"),
+            well_known(server, server_identity::WELL_KNOWN),
+            well_known(&at_root(server), server_identity::WELL_KNOWN),
         ],
     };
     for url in candidates {
         if let Some(document) = http.document(&url).await?.filter(|document| document["resource"].is_string()) {
-            return ProtectedResource::read(&document, server).map(Some);
+            return ProtectedResource::read(&document, &url, (server, settings)).map(Some);
         }
     }
     Ok(None)
@@ -153,24 +166,24 @@ fn strings(document: &Value, name: &str) -> Vec<String> {
 // === impl ProtectedResource ===
 
 impl ProtectedResource {
-    /// Reads metadata, whose `resource` must be the server or a folder above it (RFC 9728 3.3).
-    fn read(document: &Value, server: &Url) -> Result<Self, LoginError> {
-        let resource = document["resource"].as_str().unwrap_or_default().to_owned();
-        let is_above = Url::parse(&resource).is_ok_and(|resource| is_above(&resource, server));
-        if !is_above {
-            let reason = format!("the metadata of {server} is that of another resource, `{resource}`: it is refused");
-            return Err(LoginError::Untrusted(reason));
-        }
+    /// Reads metadata that was found at `read_from`. Its `resource` is checked if tokens will be for it.
+    fn read(
+        document: &Value,
+        read_from: &Url,
+        (server, settings): (&Url, &AuthorizationSettings),
+    ) -> Result<Self, LoginError> {
+        let resource = match settings.resource {
+            ResourceIndicator::Discovered => {
+                let named = document["resource"].as_str().unwrap_or_default();
+                check_resource(named, server, read_from)?;
+                Some(named.to_owned())
+            }
+            ResourceIndicator::Named(_) | ResourceIndicator::Omitted => None,
+        };
         let first = strings(document, "authorization_servers").into_iter().next();
         let authorization_server = first.map(|text| trusted(&text, server, "the authorization server")).transpose()?;
         Ok(Self { resource, authorization_server, scopes_supported: strings(document, "scopes_supported") })
     }
-}
-
-fn is_above(resource: &Url, server: &Url) -> bool {
-    let folder = resource.path().trim_end_matches('/');
-    let rest = server.path().strip_prefix(folder);
-    resource.origin() == server.origin() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 // === impl AuthorizationServer ===
@@ -228,17 +241,15 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_another_resource_is_refused() {
-        let server = url("https://a.example/mcp/b");
-        let read = |resource: &str| ProtectedResource::read(&json!({ "resource": resource }), &server);
-        for resource in ["https://a.example/mcp/b", "https://a.example/mcp/", "https://a.example"] {
-            assert!(read(resource).is_ok(), "{resource}");
-        }
-        for resource in
-            ["https://b.example/mcp/b", "https://a.example/mc", "http://a.example/mcp", "https://a.example/mcp/b/c", ""]
-        {
-            assert!(read(resource).is_err(), "{resource}");
-        }
+    fn up_019_a_configured_resource_goes_before_the_named_one() {
+        let (server, read_from) = (url("https://a.example/mcp"), url("https://a.example/x"));
+        let read = |resource: ResourceIndicator| {
+            let (document, settings) = (json!({ "resource": "api://b" }), AuthorizationSettings { resource });
+            ProtectedResource::read(&document, &read_from, (&server, &settings)).map(|read| read.resource)
+        };
+        assert!(read(ResourceIndicator::Discovered).is_err());
+        assert_eq!(read(ResourceIndicator::Named("api://b".to_owned())), Ok(None));
+        assert_eq!(read(ResourceIndicator::Omitted), Ok(None));
     }
 
     fn metadata(change: impl FnOnce(&mut Value)) -> Result<AuthorizationServer, LoginError> {

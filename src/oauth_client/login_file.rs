@@ -110,6 +110,16 @@ impl Login {
         client.filter(|client| client.issuer == issuer)
     }
 
+    /// The login without what comes from other sources than these.
+    pub(super) fn retain(mut self, fits: impl Fn(&TokenSource) -> bool) -> Self {
+        self.pending = self.pending.filter(|pending| fits(&pending.source));
+        self.state = match self.state {
+            SavedLogin::LoggedIn(set) if !fits(&set.source) => SavedLogin::LoggedOut(Some(set.client)),
+            state => state,
+        };
+        self
+    }
+
     /// Gives up a client whose authorization request got no response: the authorization server may not know it any more,
     /// and have told the person alone.
     pub(super) fn forget_unanswered_client(&mut self, client: &RegisteredClient) {

@@ -46,7 +46,7 @@ impl TokenProvider {
 
     /// Answers requests for tokens, and refreshes tokens before they end, until the last [`crate::model::Bearer`] is dropped.
     pub async fn run(self, mut requests: TokenRequests) {
-        let mut current = self.login.target.file.read().ok().and_then(|login| login.tokens().cloned());
+        let mut current = self.login.read().ok().and_then(|login| login.tokens().cloned());
         let mut not_before = Instant::now();
         loop {
             if let Some(tokens) = &current {
@@ -89,7 +89,7 @@ impl TokenProvider {
     /// The reason, if the login did not succeed.
     pub async fn log_in_now(&self) -> Result<Option<String>, LoginError> {
         let lock = self.login.target.file.lock().await?;
-        let mut login = self.login.target.file.read()?;
+        let mut login = self.login.read()?;
         if let Some(tokens) = login.tokens().filter(|tokens| !tokens.is_over(self.login.clock.now())) {
             return Ok(tokens.scope.clone());
         }
@@ -107,7 +107,7 @@ impl TokenProvider {
     /// The tokens of another process, or refreshed ones; `None` if a login is needed.
     async fn refreshed(&self, current: Option<&SavedTokens>) -> Result<Option<SavedTokens>, LoginError> {
         let lock = self.login.target.file.lock().await?;
-        let mut login = self.login.target.file.read()?;
+        let mut login = self.login.read()?;
         match login.tokens() {
             Some(saved) if current.is_none_or(|tokens| tokens.access.expose() != saved.access.expose()) => {
                 Ok(Some(saved.clone()))
@@ -120,7 +120,7 @@ impl TokenProvider {
     async fn obtain(&self, request: &TokenRequest) -> Result<SavedTokens, LoginError> {
         let challenge = BearerChallenge::of(&request.challenges);
         let lock = self.login.target.file.lock().await?;
-        let mut login = self.login.target.file.read()?;
+        let mut login = self.login.read()?;
         let now = self.login.clock.now();
         let saved = login.tokens().cloned();
         if let Some(tokens) =

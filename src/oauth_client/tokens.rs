@@ -17,8 +17,12 @@ use super::{
     http::{HttpError, OAuthHttp},
     kept_secret::KeptSecret,
     registration::RegisteredClient,
+    server_identity::fits,
 };
-use crate::support::{Secret, Timestamp};
+use crate::{
+    model::AuthorizationSettings,
+    support::{Secret, Timestamp},
+};
 
 /// Maximum time between a refresh and the end of the token.
 const EARLY: Duration = Duration::from_mins(1);
@@ -131,6 +135,11 @@ impl TokenSource {
             revocation_endpoint: server.revocation_endpoint.clone(),
             resource,
         }
+    }
+
+    /// True if its tokens may be for the server with these settings, as they are now.
+    pub fn is_for(&self, server: &Url, settings: &AuthorizationSettings) -> bool {
+        fits((server, settings), self.resource.as_deref())
     }
 
     /// The client of the `oauth2` crate for these endpoints.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 use zeroize::Zeroizing;
 
-use super::{context::UpstreamContext, error::UpstreamError};
+use super::{context::UpstreamContext, error::UpstreamError, servers::ProtectedServer};
 use crate::{
     model::{BackendId, DiscoveredNetwork, UserId},
     oauth_client::{RegisteredClient, SavedTokens, TokenSource},
@@ -84,13 +84,13 @@ impl AccountTokens {
 // === impl StoredAccount ===
 
 impl StoredAccount {
-    /// The tokens of a user at a server; `None` if there are none for the server at this address.
+    /// The tokens of a user at a server; `None` if there are none for the server as it is configured.
     pub(super) async fn load(
         context: &UpstreamContext,
-        (user, backend, server): (&UserId, &BackendId, Digest),
+        (user, backend, server): (&UserId, &BackendId, &ProtectedServer),
     ) -> Result<Option<Self>, UpstreamError> {
         let row = context.storage.upstream_tokens().lookup(user, backend).await?;
-        let Some(row) = row.filter(|row| row.server == server) else { return Ok(None) };
+        let Some(row) = row.filter(|row| server.takes(row)) else { return Ok(None) };
         let account = open(context, place(user, backend, &row.issuer), &row.sealed).await?;
         Ok(Some(Self { account, row }))
     }

@@ -51,7 +51,8 @@ impl Connections {
     pub async fn of(&self, user: &UserId) -> Result<Vec<ConnectionView>, UpstreamError> {
         let rows = self.context.storage.upstream_tokens().list(Some(user)).await?;
         let login = |backend: &BackendId| {
-            let row = rows.iter().find(|row| row.backend == *backend)?;
+            let server = self.servers.find(backend)?;
+            let row = rows.iter().find(|row| row.backend == *backend).filter(|row| server.takes(row))?;
             Some(LoginView { issuer: row.issuer.clone(), scope: row.scope.clone(), connected: row.connected })
         };
         let view = |(backend, _)| ConnectionView { login: login(&backend), backend };

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     model::{AccessEffect, BackendId, RenewalError, TokenRequest, TokenRequests, UserId},
-    oauth_client::{BearerChallenge, TokenGrant, discover},
+    oauth_client::{BearerChallenge, Discovered, TokenGrant, TokenSource, discover, is_same},
     support::Timestamp,
 };
 
@@ -186,16 +186,18 @@ impl Keeper {
         }
     }
 
-    /// True if the server now names another authorization server. What cannot be fetched proves nothing.
+    /// True if the server now names another authorization server, or another resource. What cannot be fetched proves
+    /// nothing.
     async fn has_moved(&self, stored: &StoredAccount, challenge: &BearerChallenge) -> bool {
-        let found = discover(&self.server.http(&self.context), &self.server.url, challenge).await;
-        found.is_ok_and(|found| found.server.issuer != stored.account.source.issuer)
+        let found = discover(&self.server.http(&self.context), self.server.target(), challenge).await;
+        let source = &stored.account.source;
+        found.is_ok_and(|found| found.server.issuer != source.issuer || !is_same_resource(&found, source))
     }
 
-    /// Ends tokens of an authorization server that the server has no more.
+    /// Ends tokens of an authorization server, or for a resource, that the server has no more.
     async fn end(&self, stored: &StoredAccount) -> RenewalError {
         let (user, backend) = self.state.place();
-        tracing::warn!(%user, %backend, "a server names another authorization server: the user's tokens end");
+        tracing::warn!(%user, %backend, "a server names another authorization server or resource: the user's tokens end");
         self.context.discoveries.forget(backend);
         let ended = async {
             self.context.storage.upstream_tokens().delete(user, backend).await?;
@@ -209,11 +211,18 @@ impl Keeper {
 
     async fn load(&self) -> Result<Option<StoredAccount>, UpstreamError> {
         let (user, backend) = self.state.place();
-        StoredAccount::load(&self.context, (user, backend, self.server.digest)).await
+        StoredAccount::load(&self.context, (user, backend, &self.server)).await
     }
 
     fn login_required(&self) -> RenewalError {
         RenewalError::LoginRequired(format!("{} asks for a login of the user", self.state.backend))
+    }
+}
+
+fn is_same_resource(found: &Discovered, source: &TokenSource) -> bool {
+    match (&found.resource, &source.resource) {
+        (Some(found), Some(known)) => is_same(found, known),
+        (found, known) => found == known,
     }
 }
 

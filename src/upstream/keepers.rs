@@ -36,7 +36,7 @@ impl Keepers {
     /// The token of a user at a server, kept fresh for as long as it is used; `None` if the user has not connected it.
     pub(super) async fn open(&self, user: &UserId, spec: &BackendSpec) -> Result<Option<Bearer>, UpstreamError> {
         let Some(server) = ProtectedServer::of(spec) else { return Ok(None) };
-        let stored = StoredAccount::load(&self.context, (user, &spec.id, server.digest)).await?;
+        let stored = StoredAccount::load(&self.context, (user, &spec.id, &server)).await?;
         let Some(stored) = stored else { return Ok(None) };
         let state = self.state(user, &spec.id);
         let keeper = Keeper { context: self.context.clone(), server, state };

@@ -22,6 +22,7 @@ use crate::{
     model::{BackendId, UserId},
     oauth_client::{
         BearerChallenge, Discovered, LoginError, OAuthHttp, OpenAuthorization, RegisteredClient, TokenSource, discover,
+        is_server,
     },
     storage::UpstreamRequestRow,
     support::Digest,
@@ -48,6 +49,8 @@ pub struct LoginPreview {
     pub server: String,
     /// Host of its authorization server, where the browser goes.
     pub authorization_server: String,
+    /// The resource that the tokens will be for, unless it is the server.
+    pub resource: Option<String>,
     /// The scopes that are asked for.
     pub scopes: Vec<String>,
 }
@@ -123,6 +126,7 @@ impl Logins {
         Ok(LoginPreview {
             server: host(&server.url),
             authorization_server: host(&found.server.authorization_endpoint),
+            resource: found.resource.filter(|resource| !is_server(resource, &server.url)),
             scopes: scope.iter().flat_map(|scope| scope.split_ascii_whitespace()).map(str::to_owned).collect(),
         })
     }
@@ -161,6 +165,10 @@ impl Logins {
         let ServerLogin { user, backend, .. } = request;
         let server = self.server(backend)?;
         let StoredRequest { source, client, open, next } = self.take(request, query).await?;
+        // the configuration may have changed since
+        if !source.is_for(&server.url, &server.client.settings) {
+            return Err(LoginProblem::NoRequest);
+        }
         let code = match open.expected(&source).read(query).ok_or(LoginProblem::NoRequest)? {
             Ok(code) => code,
             Err(LoginError::Refused { code, .. }) if code == "access_denied" => {
@@ -196,13 +204,13 @@ impl Logins {
     }
 
     async fn discover(&self, backend: &BackendId, server: &ProtectedServer) -> Result<Discovered, UpstreamError> {
-        let (now, place) = (self.context.now(), (backend, &server.url));
+        let (now, place) = (self.context.now(), (backend, server.target()));
         if let Some(found) = self.context.discoveries.find(place, now) {
             return Ok(found);
         }
         let http = server.http(&self.context);
         let challenges = http.challenges(&server.url).await?;
-        let found = discover(&http, &server.url, &BearerChallenge::of(&challenges)).await?;
+        let found = discover(&http, server.target(), &BearerChallenge::of(&challenges)).await?;
         self.context.discoveries.remember(place, found.clone(), now);
         Ok(found)
     }

@@ -62,7 +62,8 @@ impl OwnTokens {
 
     async fn request(&self, challenge: &BearerChallenge) -> Result<SavedTokens, UpstreamError> {
         let http = self.context.http(&self.url, self.client.network);
-        let Discovered { resource, scope, server } = discover(&http, &self.url, challenge).await?;
+        let Discovered { resource, scope, server } =
+            discover(&http, (&self.url, &self.client.settings), challenge).await?;
         let known = identity::unregistered(&self.context, (&self.backend, &self.client), &server, &http).await?;
         let missing = || LoginError::Untrusted("client credentials need `client_id` and `client_secret`".to_owned());
         let client = known.ok_or_else(missing)?;

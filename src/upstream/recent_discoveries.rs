@@ -6,10 +6,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use url::Url;
 
-use crate::{model::BackendId, oauth_client::Discovered, support::Timestamp};
+use crate::{
+    model::{AuthorizationSettings, BackendId},
+    oauth_client::Discovered,
+    support::Timestamp,
+};
 
 /// Time for which a server is not asked again.
 const LIFE: Duration = Duration::from_mins(1);
+
+/// A server and its settings.
+type DiscoveryTarget<'a> = (&'a Url, &'a AuthorizationSettings);
 
 /// What was found, at most one entry for each server.
 #[derive(Default)]
@@ -18,6 +25,7 @@ pub(super) struct RecentDiscoveries(Mutex<Vec<Discovery>>);
 struct Discovery {
     backend: BackendId,
     server: Url,
+    settings: AuthorizationSettings,
     at: Timestamp,
     found: Discovered,
 }
@@ -25,17 +33,28 @@ struct Discovery {
 // === impl RecentDiscoveries ===
 
 impl RecentDiscoveries {
-    /// What the server at this address has named.
-    pub(super) fn find(&self, (backend, server): (&BackendId, &Url), now: Timestamp) -> Option<Discovered> {
+    /// What the server, as it is configured now, has named.
+    pub(super) fn find(
+        &self,
+        (backend, target): (&BackendId, DiscoveryTarget<'_>),
+        now: Timestamp,
+    ) -> Option<Discovered> {
         let mut recent = self.0.lock();
         recent.retain(|one| now.since(one.at) < LIFE);
-        recent.iter().find(|one| one.backend == *backend && one.server == *server).map(|one| one.found.clone())
+        let is_it = |one: &&Discovery| one.backend == *backend && (&one.server, &one.settings) == target;
+        recent.iter().find(is_it).map(|one| one.found.clone())
     }
 
     /// Remembers what it names now.
-    pub(super) fn remember(&self, (backend, server): (&BackendId, &Url), found: Discovered, at: Timestamp) {
+    pub(super) fn remember(
+        &self,
+        (backend, target): (&BackendId, DiscoveryTarget<'_>),
+        found: Discovered,
+        at: Timestamp,
+    ) {
         self.forget(backend);
-        self.0.lock().push(Discovery { backend: backend.clone(), server: server.clone(), at, found });
+        let (server, settings) = (target.0.clone(), target.1.clone());
+        self.0.lock().push(Discovery { backend: backend.clone(), server, settings, at, found });
     }
 
     /// Forgets what it has named: it names another one.

@@ -8,8 +8,9 @@ use url::Url;
 
 use super::context::UpstreamContext;
 use crate::{
-    model::{BackendId, BackendSpec, OAuthClientSpec, ServerAuth},
-    oauth_client::OAuthHttp,
+    model::{AuthorizationSettings, BackendId, BackendSpec, OAuthClientSpec, ServerAuth},
+    oauth_client::{OAuthHttp, fits},
+    storage::UpstreamTokenRow,
     support::Digest,
 };
 
@@ -67,6 +68,16 @@ impl ProtectedServer {
     /// The client for requests to it and what it names.
     pub(super) fn http(&self, context: &UpstreamContext) -> OAuthHttp {
         context.http(&self.url, self.client.network)
+    }
+
+    /// True if stored tokens are for it, as it is configured now.
+    pub(super) fn takes(&self, row: &UpstreamTokenRow) -> bool {
+        row.server == self.digest && fits(self.target(), row.resource.as_deref())
+    }
+
+    /// The URL and the settings, for discovery.
+    pub(super) const fn target(&self) -> (&Url, &AuthorizationSettings) {
+        (&self.url, &self.client.settings)
     }
 
     /// The server of this configuration; `None` if its users log in nowhere.

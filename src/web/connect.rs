@@ -95,6 +95,7 @@ pub(super) async fn show(
         backend: address.backend.as_str(),
         server: &preview.server,
         authorization_server: &preview.authorization_server,
+        resource: preview.resource.as_deref(),
         scopes: &preview.scopes,
         user: connecting.holder.user_name(),
     };

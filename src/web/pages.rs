@@ -110,6 +110,8 @@ pub(super) struct ConnectPage<'a> {
     pub(super) server: &'a str,
     /// Host of the authorization server.
     pub(super) authorization_server: &'a str,
+    /// The resource that the access is for, unless it is the server.
+    pub(super) resource: Option<&'a str>,
     pub(super) scopes: &'a [String],
     pub(super) user: &'a str,
 }

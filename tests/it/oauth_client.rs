@@ -8,7 +8,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use axum::{Router, extract::Request as AxumRequest, response::IntoResponse as _, routing::any};
 use http::{StatusCode, header};
 use lockkeeper::{
-    model::{Bearer, RenewalError},
+    model::{AuthorizationSettings, Bearer, RenewalError},
     oauth::OAuthSettings,
     oauth_client::{Attempt, ClientIdentity, LoginFile, LoginTarget, OpenBrowser, TokenProvider},
     support::{Clock, ManualClock, OsRandom},
@@ -65,7 +65,8 @@ impl World {
     fn process(&self) -> Process {
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&self.authority.clock);
         let (server, identity) = (self.server.clone(), ClientIdentity::Registered);
-        let target = LoginTarget { server, file: self.file(), identity, scope: None, redirect_uri: None };
+        let settings = AuthorizationSettings::default();
+        let target = LoginTarget { server, file: self.file(), identity, settings, scope: None, redirect_uri: None };
         Process::start(TokenProvider::new(target, self.browser.clone(), clock, Arc::new(OsRandom)).unwrap())
     }
 

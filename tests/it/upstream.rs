@@ -6,5 +6,6 @@ mod ends;
 mod logins;
 mod person;
 mod protected_server;
+mod resources;
 mod secrets;
 mod world;

@@ -54,6 +54,7 @@ fn connect() -> String {
         backend: "github",
         server: "mcp.example.com",
         authorization_server: "login.example.com",
+        resource: None,
         scopes: &scopes,
         user: "ada",
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper::{
+    model::AuthorizationSettings,
     oauth_client::{Attempt, ClientIdentity, LoginFile, LoginTarget, OpenBrowser, TokenProvider},
     support::{ManualClock, OsRandom},
 };
@@ -18,8 +19,8 @@ async fn up_017_a_refresh_token_goes_to_no_other_authorization_server_than_its_o
     let browser = OpenBrowser::new(move |url, attempt| drop(open.send((url.clone(), attempt))));
     let process = || {
         let (server, file) = (first.url(), LoginFile::new(folder.path(), &first.url()));
-        let identity = ClientIdentity::Registered;
-        let target = LoginTarget { server, file, identity, scope: None, redirect_uri: None };
+        let (identity, settings) = (ClientIdentity::Registered, AuthorizationSettings::default());
+        let target = LoginTarget { server, file, identity, settings, scope: None, redirect_uri: None };
         let given = Arc::<ManualClock>::clone(&clock);
         Process::start(TokenProvider::new(target, browser.clone(), given, Arc::new(OsRandom)).unwrap())
     };

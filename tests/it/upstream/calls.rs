@@ -155,7 +155,7 @@ async fn up_009_a_rejected_token_is_refreshed_once_and_the_call_succeeds() {
     let calls = (0..5).map(|_| async { ada.client("2025-11-25", json!({})).call("github__whoami").await });
     let texts = futures_util::future::join_all(calls).await;
     let log = world.server.take_log();
-    let refreshes = log.iter().filter(|line| *line == "token refresh_token resource=true").count();
+    let refreshes = log.iter().filter(|line| *line == "token refresh_token resource=mcp").count();
     assert!(texts.iter().all(|text| text == "ada"), "{texts:?} {log:?}");
     assert_eq!(refreshes, 1, "{log:?}");
 }
@@ -224,7 +224,7 @@ async fn up_009_too_few_scopes_lead_to_a_login_that_asks_for_both() {
     assert!(page.body.contains("<code>read</code>") && page.body.contains("<code>write</code>"), "{}", page.body);
     ada.connect(&page_in(&url)).await;
     let log = world.server.take_log();
-    assert!(log.contains(&"authorize scope=read write resource=true".to_owned()), "{log:?}");
+    assert!(log.contains(&"authorize scope=read write resource=mcp".to_owned()), "{log:?}");
     assert_eq!(ada.client("2025-11-25", shows_pages()).call("github__whoami").await, "ada");
 }
 
@@ -265,7 +265,7 @@ async fn up_011_with_client_credentials_the_gateway_has_one_token_for_all_users(
     assert_eq!(ada.client("2025-11-25", json!({})).call("github__whoami").await, "gateway");
     assert_eq!(bob.client("2026-07-28", json!({})).call("github__whoami").await, "gateway");
     let log = world.server.take_log();
-    let requests = log.iter().filter(|line| *line == "token client_credentials resource=true").count();
+    let requests = log.iter().filter(|line| *line == "token client_credentials resource=mcp").count();
     assert_eq!(requests, 1, "{log:?}");
     assert_eq!((world.logins("ada").await, world.logins("bob").await), (0, 0));
 }

@@ -15,7 +15,7 @@ async fn up_003_a_login_follows_the_rules_for_clients() {
     let registered = format!("register {}/oauth/upstream/callback/github \"web\"", world.url);
     assert_eq!(
         world.server.take_log(),
-        [registered.as_str(), "authorize scope=read resource=true", "token authorization_code resource=true"]
+        [registered.as_str(), "authorize scope=read resource=mcp", "token authorization_code resource=mcp"]
     );
     // another user uses the registration that there is
     let mut bob = world.person("bob");

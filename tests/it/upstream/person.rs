@@ -43,6 +43,11 @@ impl Person {
         Self { gateway: gateway.to_owned(), key, key_id: text("id"), cookie: None }
     }
 
+    /// The same user at a gateway that was started again.
+    pub(super) fn at(self, gateway: &str) -> Self {
+        Self { gateway: gateway.to_owned(), ..self }
+    }
+
     /// Requests a page of the gateway, or another one without the cookie.
     pub(super) async fn get(&mut self, address: &str) -> Shown {
         let url = self.absolute(address);

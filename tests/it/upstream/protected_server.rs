@@ -51,6 +51,8 @@ struct Table {
     needs: Option<(&'static str, &'static str)>,
     /// The authorization server that it names, if that is another one.
     authority: Option<String>,
+    /// The resource that it names, if that is another one.
+    resource: Option<String>,
     is_down: bool,
     /// Accepts no access token, though they are issued.
     rejects_all: bool,
@@ -130,6 +132,16 @@ impl ProtectedServer {
         self.expire();
     }
 
+    /// Has the metadata of the server name this resource.
+    pub(super) fn names_resource(&self, resource: &str) {
+        self.state.table.lock().resource = Some(resource.to_owned());
+    }
+
+    /// The origin of the server.
+    pub(super) fn origin(&self) -> String {
+        self.state.server.clone()
+    }
+
     /// Has the authorization server fail.
     pub(super) fn break_down(&self, is_down: bool) {
         self.state.table.lock().is_down = is_down;
@@ -178,7 +190,9 @@ fn origin(listener: &TcpListener) -> String {
 
 async fn resource(State(inner): State<Arc<Inner>>) -> Json<Value> {
     let moved = inner.table.lock().authority.clone();
-    let (resource, issuer) = (format!("{}/mcp", inner.server), moved.unwrap_or_else(|| inner.issuer.clone()));
+    let named = inner.table.lock().resource.clone();
+    let resource = named.unwrap_or_else(|| format!("{}/mcp", inner.server));
+    let issuer = moved.unwrap_or_else(|| inner.issuer.clone());
     Json(json!({ "resource": resource, "authorization_servers": [issuer], "scopes_supported": ["read"] }))
 }
 
@@ -213,7 +227,7 @@ async fn authorize(State(inner): State<Arc<Inner>>, Query(query): Query<HashMap<
     let code = inner.mint("code");
     let account = inner.table.lock().account.clone();
     inner.table.lock().codes.insert(code.clone(), (account, query["scope"].clone()));
-    inner.log(format!("authorize scope={} resource={}", query["scope"], query["resource"].ends_with("/mcp")));
+    inner.log(format!("authorize scope={} resource={}", query["scope"], asked_resource(&query)));
     assert_eq!(query["code_challenge_method"], "S256");
     let (target, state) = (&query["redirect_uri"], &query["state"]);
     Redirect::to(&format!("{target}?code={code}&state={state}&iss={}", inner.issuer)).into_response()
@@ -221,7 +235,7 @@ async fn authorize(State(inner): State<Arc<Inner>>, Query(query): Query<HashMap<
 
 async fn token(State(inner): State<Arc<Inner>>, Form(form): Form<HashMap<String, String>>) -> Response {
     let refuse = |error: &str| (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
-    inner.log(format!("token {} resource={}", form["grant_type"], form.contains_key("resource")));
+    inner.log(format!("token {} resource={}", form["grant_type"], asked_resource(&form)));
     if inner.table.lock().is_down {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
@@ -243,6 +257,15 @@ async fn token(State(inner): State<Arc<Inner>>, Form(form): Form<HashMap<String,
     table.refresh.insert(refresh.clone(), (account, scope.clone()));
     let answer = json!({ "access_token": access, "token_type": "Bearer", "expires_in": 3600, "refresh_token": refresh, "scope": scope });
     Json(answer).into_response()
+}
+
+/// The resource of a request, as the log has it.
+fn asked_resource(parameters: &HashMap<String, String>) -> &'static str {
+    match parameters.get("resource") {
+        None => "none",
+        Some(resource) if resource.ends_with("/mcp") => "mcp",
+        Some(_) => "other",
+    }
 }
 
 async fn revoke(State(inner): State<Arc<Inner>>, Form(form): Form<HashMap<String, String>>) -> StatusCode {
