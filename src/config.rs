@@ -59,6 +59,7 @@ pub use self::{
         CommandLineOptions, DataPlaces, SingleServer, data_places, is_of_another_program, load, open_inputs, source,
     },
     log::{LogConfig, LogFormat},
+    login::parse_issuer,
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,
 };

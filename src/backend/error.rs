@@ -17,6 +17,9 @@ pub enum StartError {
     /// The program cannot be run.
     #[error("{0}")]
     NoCommand(String),
+    /// The configuration lacks something that only this server needs.
+    #[error("{0}")]
+    Misconfigured(&'static str),
     /// No common protocol version (`translation` 6.1).
     #[error("{reason}")]
     Incompatible {
@@ -102,6 +105,7 @@ impl StartError {
         match self {
             Self::Postponed { error, .. } | Self::PrintsText(error) => error.is_lasting(),
             Self::NoCommand(_)
+            | Self::Misconfigured(_)
             | Self::Incompatible { .. }
             | Self::OtherEra(_)
             | Self::UpgradeRefused { .. }

@@ -399,8 +399,12 @@ fn wanted_spares(spec: &BackendSpec) -> usize {
     if spec.transport.starts_process() && spec.disclosure.is_none() { spec.spares } else { 0 }
 }
 
-/// The client for HTTP: that of all servers, unless this one has settings of its own.
+/// The client for HTTP: that of all servers, unless this one has settings of its own; none if its configuration is not
+/// complete.
 fn http_client(spec: &BackendSpec, context: &BackendContext) -> Result<http::Client, StartError> {
+    if let Some(fault) = spec.auth.fault() {
+        return Err(StartError::Misconfigured(fault));
+    }
     let Some(network) = spec.transport.network() else { return Ok(context.client.clone()) };
     http::Client::of_server(network, &context.environment).map_err(|error| StartError::Refused(error.to_string()))
 }

@@ -41,7 +41,7 @@ impl SupervisedBackend {
             let server: Arc<dyn Server> = Arc::<Demo>::clone(&demo);
             return Self { spec, kind: SupervisedKind::BuiltIn(demo), server };
         }
-        if spec.is_per_user() {
+        if spec.is_per_user() && spec.auth.fault().is_none() {
             let users = UserServers::start(spec.clone(), context);
             let server: Arc<dyn Server> = Arc::new(PerUserServer(Arc::clone(&users)));
             return Self { spec, kind: SupervisedKind::PerUser(users), server };

@@ -20,7 +20,7 @@ use crate::{
     config::{
         CommandLineOptions, Config, SingleServer,
         expand::{ReferenceSources, expand},
-        files,
+        files, parse_issuer,
     },
     model::{AuthorizationSettings, Bearer, ResourceIndicator, TransportSpec},
     oauth_client::{ClientIdentity, LoginFile, LoginTarget, LoopbackUri, OpenBrowser, TokenProvider, is_loopback},
@@ -70,9 +70,12 @@ pub struct ConnectArgs {
     /// Client id at the authorization server, or the URL of a client id metadata document; default: registers a client
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
-    /// File with the secret of the client id
+    /// File with the secret of the client id, for the authorization server of `--issuer`
     #[arg(long, value_name = "FILE", requires = "client_id")]
     client_secret_file: Option<PathBuf>,
+    /// Issuer of the authorization server, which alone gets the secret; default: the first that the server names
+    #[arg(long, value_name = "URL", value_parser = parse_issuer)]
+    issuer: Option<String>,
     /// Redirect URI that is registered for the client id, such as `http://localhost:3118/callback`; default: any port
     #[arg(long, value_name = "URI", requires = "client_id", value_parser = redirect_uri)]
     redirect_uri: Option<LoopbackUri>,
@@ -170,9 +173,15 @@ impl ConnectArgs {
             ),
             None => None,
         };
+        let settings =
+            AuthorizationSettings { issuer: self.issuer.clone(), resource: self.resource.clone().unwrap_or_default() };
         let identity = match &self.client_id {
             Some(id) => {
-                ClientIdentity::Given { id: id.clone(), secret: secret.map(|secret| Secret::new(secret.trim())) }
+                ClientIdentity::given(id, secret.map(|secret| Secret::new(secret.trim())), &settings).map_err(|_| {
+                    CommandFailure::usage("`--client-secret-file` needs `--issuer`")
+                        .why("the secret goes only to the authorization server that you name")
+                        .advise("add `--issuer https://…`, with the issuer at which the client is registered")
+                })?
             }
             None => ClientIdentity::Registered,
         };
@@ -180,7 +189,7 @@ impl ConnectArgs {
             server: server.clone(),
             file,
             identity,
-            settings: AuthorizationSettings { resource: self.resource.clone().unwrap_or_default() },
+            settings,
             scope: self.scope.clone(),
             redirect_uri: self.redirect_uri.clone(),
         })

@@ -38,7 +38,7 @@ fn read(name: &str, section: &mut Section<'_>, names: &[BackendId]) -> Option<Lo
         let advice = "it is a part of URLs: use a letter, then up to 31 of a-z, 0-9 and `-`";
         section.fault(format!("`{name}` is no name for a provider"), Some(advice));
     }
-    let issuer = required(section, "issuer", issuer, "the provider's issuer, such as `https://id.example.com`");
+    let issuer = required(section, "issuer", parse_issuer, "the provider's issuer, such as `https://id.example.com`");
     let client_id = required(section, "client_id", nonempty, "the id of the gateway at the provider");
     let client_secret = section.parsed("client_secret", nonempty).map(Secret::new);
     let session =
@@ -122,8 +122,12 @@ fn required(
     section.parsed(key, parse)
 }
 
-/// An issuer (OpenID Connect Core 2): it is kept byte for byte, since the provider's tokens repeat it.
-fn issuer(text: &str) -> Result<String, String> {
+/// Reads an issuer (OpenID Connect Core 2, RFC 8414 2): it is kept byte for byte, since tokens and metadata repeat it.
+///
+/// # Errors
+///
+/// The reason, for people.
+pub fn parse_issuer(text: &str) -> Result<String, String> {
     let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
     let is_local = match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -1,6 +1,6 @@
 //! Authorization of the gateway at a server, as configured. Knows nothing of the protocol.
 
-use super::section::Section;
+use super::{login::parse_issuer, section::Section};
 use crate::{
     model::{
         AuthorizationSettings, ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, ResourceIndicator, ServerAuth,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The options beside `auth`.
-const KEYS: [&str; 5] = ["client_id", "client_secret", "scopes", "resource", "private_authorization_server"];
+const KEYS: [&str; 6] = ["client_id", "client_secret", "issuer", "scopes", "resource", "private_authorization_server"];
 
 /// The value of `auth`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,7 @@ pub(super) fn read(section: &mut Section<'_>, transport: Option<&TransportSpec>,
     }
     let id = section.text("client_id");
     let secret = section.text("client_secret").map(Secret::new);
+    let issuer = section.parsed("issuer", parse_issuer);
     let scope = section.parsed_list("scopes", scope).map(|scopes| scopes.join(" ")).filter(|scope| !scope.is_empty());
     let resource = section.parsed_or_false("resource", ResourceIndicator::Omitted, ResourceIndicator::named);
     let resource = resource.unwrap_or_default();
@@ -51,7 +52,7 @@ pub(super) fn read(section: &mut Section<'_>, transport: Option<&TransportSpec>,
         section.fault("client credentials are missing", Some("set `client_id` and `client_secret`"));
     }
     let client = id.map(|id| ConfiguredClient { id, secret });
-    let client = OAuthClientSpec { client, scope, settings: AuthorizationSettings { resource }, network };
+    let client = OAuthClientSpec { client, scope, settings: AuthorizationSettings { issuer, resource }, network };
     if mode == Mode::OAuth { ServerAuth::User(client) } else { ServerAuth::Gateway(client) }
 }
 

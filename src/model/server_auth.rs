@@ -33,6 +33,8 @@ pub struct OAuthClientSpec {
 /// Authorization at a server as its operator, or the person who uses it, knows it, in place of what the server names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthorizationSettings {
+    /// The issuer of the authorization server; `None`: the first that the server lists.
+    pub issuer: Option<String>,
     /// The resource that tokens are for.
     pub resource: ResourceIndicator,
 }
@@ -54,7 +56,7 @@ pub enum ResourceIndicator {
 pub struct ConfiguredClient {
     /// `client_id`
     pub id: String,
-    /// `client_secret`
+    /// `client_secret`. Only the authorization server of [`AuthorizationSettings::issuer`] gets it.
     pub secret: Option<Secret>,
 }
 
@@ -98,5 +100,15 @@ impl ServerAuth {
             Self::None => None,
             Self::User(client) | Self::Gateway(client) => Some(client),
         }
+    }
+
+    /// The reason why the server cannot be used as it is configured, with the line to add.
+    pub fn fault(&self) -> Option<&'static str> {
+        let spec = self.client()?;
+        let has_secret = spec.client.as_ref().is_some_and(|client| client.secret.is_some());
+        (has_secret && spec.settings.issuer.is_none()).then_some(
+            "its `client_secret` is for one authorization server, and the configuration does not say which: add \
+             `issuer = \"https://…\"` with the issuer at which the client is registered",
+        )
     }
 }

@@ -9,7 +9,7 @@ use super::{
     endpoint::{at_root, trusted, well_known},
     error::LoginError,
     http::OAuthHttp,
-    server_identity::{self, check_resource},
+    server_identity::{self, check_resource, choose_issuer},
 };
 use crate::model::{AuthorizationSettings, ResourceIndicator};
 
@@ -51,7 +51,7 @@ pub struct AuthorizationServer {
 struct ProtectedResource {
     /// The identifier; `None` if it is not taken from here.
     resource: Option<String>,
-    authorization_server: Option<Url>,
+    authorization_servers: Vec<String>,
     scopes_supported: Vec<String>,
 }
 
@@ -70,12 +70,16 @@ pub async fn discover(
         ResourceIndicator::Named(named) => Some(named.clone()),
         ResourceIndicator::Discovered | ResourceIndicator::Omitted => None,
     };
-    let Some(resource) = protected_resource(http, (server, settings), challenge).await? else {
+    let found = protected_resource(http, (server, settings), challenge).await?;
+    let listed = found.as_ref().map(|resource| resource.authorization_servers.clone()).unwrap_or_default();
+    let listed = if listed.is_empty() { vec![at_root(server).to_string()] } else { listed };
+    let issuer = choose_issuer(&listed, (server, settings))?;
+    let Some(resource) = found else {
         let authorization_server = without_resource_metadata(http, server).await?;
         let scope = asked_scope(challenge, &[], &authorization_server);
         return Ok(Discovered { resource: named, scope, server: authorization_server });
     };
-    let issuer = resource.authorization_server.clone().unwrap_or_else(|| at_root(server));
+    let issuer = trusted(issuer, server, "the authorization server")?;
     let Some(authorization_server) = authorization_server(http, server, &issuer).await? else {
         return Err(LoginError::Untrusted(format!("the authorization server {issuer} of {server} has no metadata")));
     };
@@ -180,9 +184,8 @@ impl ProtectedResource {
             }
             ResourceIndicator::Named(_) | ResourceIndicator::Omitted => None,
         };
-        let first = strings(document, "authorization_servers").into_iter().next();
-        let authorization_server = first.map(|text| trusted(&text, server, "the authorization server")).transpose()?;
-        Ok(Self { resource, authorization_server, scopes_supported: strings(document, "scopes_supported") })
+        let authorization_servers = strings(document, "authorization_servers");
+        Ok(Self { resource, authorization_servers, scopes_supported: strings(document, "scopes_supported") })
     }
 }
 
@@ -244,7 +247,8 @@ mod tests {
     fn up_019_a_configured_resource_goes_before_the_named_one() {
         let (server, read_from) = (url("https://a.example/mcp"), url("https://a.example/x"));
         let read = |resource: ResourceIndicator| {
-            let (document, settings) = (json!({ "resource": "api://b" }), AuthorizationSettings { resource });
+            let document = json!({ "resource": "api://b" });
+            let settings = AuthorizationSettings { resource, issuer: None };
             ProtectedResource::read(&document, &read_from, (&server, &settings)).map(|read| read.resource)
         };
         assert!(read(ResourceIndicator::Discovered).is_err());

@@ -4,8 +4,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{discovery::AuthorizationServer, error::LoginError, http::OAuthHttp, kept_secret::KeptSecret};
-use crate::support::Secret;
+use super::{
+    discovery::AuthorizationServer, error::LoginError, http::OAuthHttp, kept_secret::KeptSecret,
+    server_identity::is_same,
+};
+use crate::{model::AuthorizationSettings, support::Secret};
+
+/// A secret of which nobody said whose it is.
+const UNBOUND: &str = "a client secret needs `issuer` (`--issuer`): the authorization server that it is for";
 
 /// Identity at the authorization server.
 #[derive(Debug, Clone)]
@@ -17,8 +23,15 @@ pub enum ClientIdentity {
         /// `client_id`
         id: String,
         /// `client_secret`
-        secret: Option<Secret>,
+        secret: Option<IssuerSecret>,
     },
+}
+
+/// The secret of a given client, with the only authorization server that gets it.
+#[derive(Debug, Clone)]
+pub struct IssuerSecret {
+    issuer: String,
+    secret: Secret,
 }
 
 /// A client that an authorization server knows.
@@ -59,12 +72,37 @@ pub enum ApplicationType {
 // === impl ClientIdentity ===
 
 impl ClientIdentity {
+    /// A given client. A secret belongs to the issuer of the settings.
+    ///
+    /// # Errors
+    ///
+    /// If there is a secret without an issuer: no server is trusted to name the one that gets it.
+    pub fn given(id: &str, secret: Option<Secret>, settings: &AuthorizationSettings) -> Result<Self, LoginError> {
+        let secret = match (secret, &settings.issuer) {
+            (None, _) => None,
+            (Some(secret), Some(issuer)) => Some(IssuerSecret { issuer: issuer.clone(), secret }),
+            (Some(_), None) => return Err(LoginError::Untrusted(UNBOUND.to_owned())),
+        };
+        Ok(Self::Given { id: id.to_owned(), secret })
+    }
+
     /// True if `client` has this identity.
     pub fn is(&self, client: &RegisteredClient) -> bool {
-        match self {
-            Self::Registered => true,
-            Self::Given { id, .. } => client.id == *id,
+        let Self::Given { id, secret } = self else { return true };
+        let known = client.secret.as_ref().map(KeptSecret::secret);
+        client.id == *id && secret.as_ref().map(|given| &given.secret) == known
+    }
+}
+
+// === impl IssuerSecret ===
+
+impl IssuerSecret {
+    fn of(&self, server: &AuthorizationServer) -> Result<KeptSecret, LoginError> {
+        if is_same(&self.issuer, &server.issuer) {
+            return Ok(KeptSecret(self.secret.clone()));
         }
+        let (own, other) = (&self.issuer, &server.issuer);
+        Err(LoginError::Untrusted(format!("the client secret is for `{own}`, and is not sent to `{other:.200}`")))
     }
 }
 
@@ -77,7 +115,8 @@ pub async fn identify(
 ) -> Result<RegisteredClient, LoginError> {
     let issuer = server.issuer.clone();
     if let ClientIdentity::Given { id, secret } = identity {
-        let (id, secret, redirect_uri) = (id.clone(), secret.clone().map(KeptSecret), description.redirect_uri);
+        let secret = secret.as_ref().map(|secret| secret.of(server)).transpose()?;
+        let (id, redirect_uri) = (id.clone(), description.redirect_uri);
         let secret_in_body = secret.is_some()
             && server.auth_method(&["client_secret_basic", "client_secret_post"]) == Some("client_secret_post");
         return Ok(RegisteredClient { issuer, id, secret, secret_in_body, redirect_uri });

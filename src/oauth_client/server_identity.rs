@@ -1,5 +1,5 @@
-//! Identity of a server's protected resource (RFC 9728 3.3, RFC 8707): what tokens for it may be for. Knows nothing of
-//! requests.
+//! Identity of a server's authorization server and of its protected resource (RFC 9728 3.3, RFC 8707): who may issue tokens
+//! for it, and what they may be for. Knows nothing of requests.
 
 use url::Url;
 
@@ -9,8 +9,31 @@ use crate::model::{AuthorizationSettings, ResourceIndicator};
 /// The well-known path of a resource's metadata.
 pub(super) const WELL_KNOWN: &str = "oauth-protected-resource";
 
+/// Maximum number of authorization servers that an error names.
+const MAX_SHOWN: usize = 3;
+
 /// Maximum length of an identifier that an error suggests to configure, in bytes.
 const MAX_SUGGESTED: usize = 512;
+
+/// The authorization server to ask, of those that the server lists: the one of the settings, else the first.
+pub(super) fn choose_issuer<'l>(
+    listed: &'l [String],
+    (server, settings): (&Url, &AuthorizationSettings),
+) -> Result<&'l str, LoginError> {
+    let found = match &settings.issuer {
+        Some(wanted) => listed.iter().find(|issuer| is_same(issuer, wanted)),
+        None => listed.first(),
+    };
+    found.map(String::as_str).ok_or_else(|| {
+        let shown: Vec<String> = listed.iter().take(MAX_SHOWN).map(|issuer| format!("`{issuer:.200}`")).collect();
+        let wanted = settings.issuer.as_deref().unwrap_or_default();
+        LoginError::Untrusted(format!(
+            "{server} names the authorization server {}, and `issuer` is `{wanted}`: nothing was sent there. If the client \
+             is registered at the one that the server names, correct `issuer` (`--issuer`)",
+            shown.join(", ")
+        ))
+    })
+}
 
 /// Checks the resource of a document that was read at `read_from`: it must be the server, or the URL whose well-known form
 /// that is. So the document of an origin may name the origin, and one for a path no folder above it: other servers may be
@@ -29,8 +52,13 @@ pub(super) fn check_resource(resource: &str, server: &Url, read_from: &Url) -> R
     Err(LoginError::Untrusted(format!("{reason}: a token for that could open more than this server. {line}")))
 }
 
-/// True if tokens for this resource may be for the server with these settings, as they are now.
-pub fn fits((server, settings): (&Url, &AuthorizationSettings), resource: Option<&str>) -> bool {
+/// True if tokens of this issuer for this resource may be for the server with these settings, as they are now.
+pub fn fits((server, settings): (&Url, &AuthorizationSettings), issuer: &str, resource: Option<&str>) -> bool {
+    let is_of_issuer = settings.issuer.as_ref().is_none_or(|wanted| is_same(wanted, issuer));
+    is_of_issuer && is_for_resource((server, settings), resource)
+}
+
+fn is_for_resource((server, settings): (&Url, &AuthorizationSettings), resource: Option<&str>) -> bool {
     match (&settings.resource, resource) {
         (ResourceIndicator::Discovered, Some(resource)) => {
             is_server(resource, server) || own(resource, server).is_some()
@@ -89,6 +117,54 @@ mod tests {
     const AT_ROOT: &str = "https://a.example/.well-known/oauth-protected-resource";
     const AT_PATH: &str = "https://a.example/.well-known/oauth-protected-resource/mcp/b";
     const AT_PARENT: &str = "https://a.example/.well-known/oauth-protected-resource/mcp";
+
+    fn with_issuer(issuer: &str) -> AuthorizationSettings {
+        AuthorizationSettings { issuer: Some(issuer.to_owned()), ..AuthorizationSettings::default() }
+    }
+
+    #[test]
+    fn up_018_the_authorization_server_is_the_configured_one_byte_for_byte() {
+        let (server, wanted) = (url("https://a.example/mcp"), "https://as.example/t");
+        let choose = |listed: &[&str]| {
+            let listed: Vec<String> = listed.iter().map(|&issuer| issuer.to_owned()).collect();
+            choose_issuer(&listed, (&server, &with_issuer(wanted)))
+                .map(str::to_owned)
+                .map_err(|error| error.to_string())
+        };
+        for listed in [wanted, "https://as.example/t/"] {
+            assert_eq!(choose(&["https://evil.example", listed]).as_deref(), Ok(listed));
+        }
+        for evil in [
+            "https://evil.example",
+            "https://as.example",
+            "https://as.example/t//",
+            "https://as.example/T",
+            "https://AS.example/t",
+            "https://as.example:443/t",
+            "https://as.example/%74",
+            "https://as.example/t?",
+            "http://as.example/t",
+            "https://as.example.evil.example/t",
+            "https://as.example@evil.example/t",
+        ] {
+            let text = choose(&[evil]).unwrap_err();
+            assert!(text.contains(&format!("`{evil}`")) && text.contains(&format!("`{wanted}`")), "{text}");
+        }
+        assert!(choose(&vec!["https://evil.example"; 1000]).unwrap_err().len() < 500);
+        let listed = ["https://one.example".to_owned(), wanted.to_owned()];
+        assert_eq!(choose_issuer(&listed, (&server, &AuthorizationSettings::default())), Ok("https://one.example"));
+    }
+
+    #[test]
+    fn up_018_tokens_of_another_authorization_server_than_the_configured_one_are_not_used() {
+        let server = url("https://a.example/mcp");
+        let fits = |settings: &AuthorizationSettings, issuer: &str| {
+            fits((&server, settings), issuer, Some("https://a.example/mcp"))
+        };
+        assert!(fits(&with_issuer("https://as.example"), "https://as.example/"));
+        assert!(!fits(&with_issuer("https://as.example"), "https://evil.example"));
+        assert!(fits(&AuthorizationSettings::default(), "https://evil.example"));
+    }
 
     #[test]
     fn up_019_a_document_names_the_server_or_the_url_that_it_is_of() {
@@ -153,8 +229,8 @@ mod tests {
             (None, true, false, true),
         ] {
             let fits = |resource_setting: &ResourceIndicator| {
-                let settings = AuthorizationSettings { resource: resource_setting.clone() };
-                fits((&server, &settings), resource)
+                let settings = AuthorizationSettings { resource: resource_setting.clone(), issuer: None };
+                fits((&server, &settings), "https://as.example", resource)
             };
             let found = [&ResourceIndicator::Discovered, &named, &ResourceIndicator::Omitted].map(fits);
             assert_eq!(found, [of_document, of_setting, without], "{resource:?}");

@@ -139,7 +139,7 @@ impl TokenSource {
 
     /// True if its tokens may be for the server with these settings, as they are now.
     pub fn is_for(&self, server: &Url, settings: &AuthorizationSettings) -> bool {
-        fits((server, settings), self.resource.as_deref())
+        fits((server, settings), &self.issuer, self.resource.as_deref())
     }
 
     /// The client of the `oauth2` crate for these endpoints.

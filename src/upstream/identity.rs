@@ -62,9 +62,9 @@ pub(super) async fn unregistered(
         None => metadata::client_id(&context.issuer, backend, authorization_server).map(|id| (id, None)),
     };
     let Some((id, secret)) = given else { return Ok(None) };
+    let identity = ClientIdentity::given(&id, secret, &spec.settings)?;
     let redirect_uri = metadata::redirect_uri(&context.issuer, backend);
     let description = ClientRegistration { redirect_uri, scope: None, application: ApplicationType::Web };
-    let identity = ClientIdentity::Given { id, secret };
     Ok(Some(identify(http, &identity, authorization_server, description).await?))
 }
 

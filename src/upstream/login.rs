@@ -194,7 +194,11 @@ impl Logins {
     }
 
     fn server(&self, backend: &BackendId) -> Result<ProtectedServer, LoginProblem> {
-        self.servers.find(backend).ok_or(LoginProblem::UnknownServer)
+        let server = self.servers.find(backend).ok_or(LoginProblem::UnknownServer)?;
+        match server.fault {
+            Some(fault) => Err(UpstreamError::from(LoginError::Untrusted(fault.to_owned())).into()),
+            None => Ok(server),
+        }
     }
 
     /// The scopes that the page was opened for.

@@ -30,6 +30,8 @@ pub(super) struct ProtectedServer {
     pub(super) digest: Digest,
     /// The gateway as its client.
     pub(super) client: OAuthClientSpec,
+    /// The reason why nobody can log in there, as it is configured.
+    pub(super) fault: Option<&'static str>,
 }
 
 // === impl ProtectedServers ===
@@ -72,7 +74,7 @@ impl ProtectedServer {
 
     /// True if stored tokens are for it, as it is configured now.
     pub(super) fn takes(&self, row: &UpstreamTokenRow) -> bool {
-        row.server == self.digest && fits(self.target(), row.resource.as_deref())
+        row.server == self.digest && fits(self.target(), &row.issuer, row.resource.as_deref())
     }
 
     /// The URL and the settings, for discovery.
@@ -84,7 +86,7 @@ impl ProtectedServer {
     pub(super) fn of(spec: &BackendSpec) -> Option<Self> {
         let (ServerAuth::User(client), Some(http)) = (&spec.auth, spec.transport.http()) else { return None };
         let digest = spec.transport.server()?;
-        Some(Self { url: http.url.clone(), digest, client: client.clone() })
+        Some(Self { url: http.url.clone(), digest, client: client.clone(), fault: spec.auth.fault() })
     }
 }
 

@@ -7,6 +7,9 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 HARNESS = Path(__file__).resolve().parent.parent / "interop" / "harness"
 sys.path.insert(0, str(HARNESS))
@@ -20,18 +23,32 @@ TOOL = "test-tool"
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 
 
-def options(scenario, given):
+def options(url, scenario, given):
     """What an operator configures for the server, beside its URL."""
     if scenario == "auth/basic-cimd":
         return {"auth": "oauth", "client_id": DOCUMENT}
     client = {name: given[name] for name in ("client_id", "client_secret") if name in given}
+    if "client_secret" in client:
+        client["issuer"] = issuer(url)
     is_own = "client-credentials" in scenario
     return {"auth": "client-credentials" if is_own else "oauth", **client}
 
 
 def configuration(url, scenario, given):
-    members = {"url": url, **options(scenario, given)}
+    members = {"url": url, **options(url, scenario, given)}
     return "\n".join([f"[backends.{SERVER}]", *(f"{name} = {json.dumps(value)}" for name, value in members.items())])
+
+
+def issuer(url):
+    """The authorization server of the suite, which an operator would know: the first that its server lists."""
+    parts = urlsplit(url)
+    for path in (parts.path.rstrip("/"), ""):
+        try:
+            with urlopen(f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{path}") as answer:
+                return json.load(answer)["authorization_servers"][0]
+        except HTTPError:
+            continue
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 class Visit:
@@ -69,7 +86,7 @@ def main(url):
         gateway.start()
         try:
             visit = Visit(gateway)
-            if options(scenario, given)["auth"] == "oauth":
+            if options(url, scenario, given)["auth"] == "oauth":
                 visit.connect(f"{gateway.url}/connect/{SERVER}")
             visit.wire.initialize()
             visit.wire.post({"jsonrpc": "2.0", "id": "list", "method": "tools/list"})

@@ -1,5 +1,6 @@
 //! Logins at a protected server: the gateway's own authorization server, over real sockets, and a person who approves.
 
+mod issuers;
 mod moved;
 mod servers;
 

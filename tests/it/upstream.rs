@@ -3,6 +3,7 @@
 
 mod calls;
 mod ends;
+mod issuers;
 mod logins;
 mod person;
 mod protected_server;

@@ -57,6 +57,21 @@ fn the_tools_of_a_group_are_counted_and_a_wrong_group_is_refused() {
 }
 
 #[test]
+fn up_018_a_secret_without_an_issuer_is_the_fault_of_one_server() {
+    let folder = tempfile::tempdir().unwrap();
+    for auth in ["oauth", "client-credentials"] {
+        let section =
+            format!("url = \"https://x.example/mcp\"\nauth = \"{auth}\"\nclient_id = \"a\"\nclient_secret = \"b\"");
+        let config = format!("[backends.x]\n{section}\n[backends.demo]\nbuiltin = \"demo\"\n");
+        fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
+        let output = lockkeeper(folder.path(), &["check"], &[]);
+        let said = shown(folder.path(), &output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("add `issuer = \"https://…\"`") && said.contains("1 of 2 backends failed: x"), "{said}");
+    }
+}
+
+#[test]
 fn a_machine_without_certificates_of_authorities_serves_what_needs_none() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("none.pem"), "").unwrap();

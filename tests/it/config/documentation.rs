@@ -217,7 +217,9 @@ fn loaded(key: &Key, value: Option<&str>) -> Result<String, String> {
         ("auth", "\"client-credentials\"") => {
             "url = \"https://server.test/mcp\"\nclient_id = \"a\"\nclient_secret = \"b\""
         }
-        ("private_authorization_server" | "resource", _) => "url = \"https://server.test/mcp\"\nauth = \"oauth\"",
+        ("private_authorization_server" | "resource" | "issuer", _) => {
+            "url = \"https://server.test/mcp\"\nauth = \"oauth\""
+        }
         ("type" | "transport" | "headers" | "identity" | "auth", _) => "url = \"https://server.test/mcp\"",
         _ => "builtin = \"demo\"",
     };

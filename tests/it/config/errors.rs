@@ -146,6 +146,35 @@ fn the_token_of_a_login_and_the_statement_of_who_calls_need_two_headers() {
 }
 
 #[test]
+fn up_018_an_issuer_is_a_plain_https_url_and_needs_auth() {
+    let problems = |more: &str| {
+        errors("lockkeeper.toml", &format!("[backends.x]\nurl = \"https://x.example/mcp\"\n{more}\n"), &[])
+    };
+    let client = "auth = \"oauth\"\nclient_id = \"a\"\nclient_secret = \"b\"\n";
+    // without an issuer the file is valid: only this server fails
+    for fine in [
+        "",
+        "issuer = \"https://id.example/t/\"",
+        "issuer = \"http://127.0.0.1:1\"",
+        "resource = false",
+        "resource = \"api://a\"",
+    ] {
+        assert_eq!(problems(&format!("{client}{fine}")), "", "{fine}");
+    }
+    for wrong in
+        ["http://id.example", "id.example", "https://a@id.example", "https://id.example?a", "https://id.example#a"]
+    {
+        assert!(problems(&format!("{client}issuer = \"{wrong}\"")).contains("backends.x.issuer"), "{wrong}");
+    }
+    for wrong in ["true", "1", "\"/mcp\"", "\"https://a.example/#b\"", "\"https://a.example/ b\""] {
+        assert!(problems(&format!("{client}resource = {wrong}")).contains("backends.x.resource"), "{wrong}");
+    }
+    for key in ["issuer = \"https://id.example\"", "resource = false"] {
+        assert!(problems(key).contains("this needs `auth`"), "{key}");
+    }
+}
+
+#[test]
 fn a_group_has_a_name_of_its_own_and_servers_that_there_are() {
     let servers =
         "[backends.github]\nbuiltin = \"demo\"\n[backends.\"My Files\"]\nbuiltin = \"demo\"\ndisabled = true\n";

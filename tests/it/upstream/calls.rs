@@ -259,7 +259,7 @@ async fn n_111_a_token_of_the_server_opens_nothing_at_the_gateway() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_011_with_client_credentials_the_gateway_has_one_token_for_all_users() {
-    let options = "client_id = \"gateway\"\nclient_secret = \"secret-of-gateway\"";
+    let options = "client_id = \"gateway\"\nclient_secret = \"secret-of-gateway\"\nissuer = \"ISSUER\"";
     let world = World::in_mode("client-credentials", options).await;
     let (ada, bob) = (world.person("ada"), world.person("bob"));
     assert_eq!(ada.client("2025-11-25", json!({})).call("github__whoami").await, "gateway");

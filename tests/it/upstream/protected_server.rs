@@ -49,8 +49,8 @@ struct Table {
     log: Vec<String>,
     /// A method, and the scope that it needs.
     needs: Option<(&'static str, &'static str)>,
-    /// The authorization server that it names, if that is another one.
-    authority: Option<String>,
+    /// The authorization servers that it names, if those are others.
+    authorities: Option<Vec<String>>,
     /// The resource that it names, if that is another one.
     resource: Option<String>,
     is_down: bool,
@@ -128,8 +128,24 @@ impl ProtectedServer {
 
     /// Names the authorization server of another one, whose tokens it does not know.
     pub(super) fn moves_to(&self, other: &Self) {
-        self.state.table.lock().authority = Some(other.state.issuer.clone());
+        self.names_issuers(&[&other.state.issuer]);
         self.expire();
+    }
+
+    /// Names these authorization servers.
+    pub(super) fn names_issuers(&self, issuers: &[&str]) {
+        let issuers = issuers.iter().map(|&issuer| issuer.to_owned()).collect();
+        self.state.table.lock().authorities = Some(issuers);
+    }
+
+    /// The issuer of its own authorization server.
+    pub(super) fn issuer(&self) -> String {
+        self.state.issuer.clone()
+    }
+
+    /// Has the authorization server know this client, whose secret is `secret-of-<id>`.
+    pub(super) fn knows_client(&self, id: &str) {
+        self.state.table.lock().clients.push(id.to_owned());
     }
 
     /// Has the metadata of the server name this resource.
@@ -189,11 +205,11 @@ fn origin(listener: &TcpListener) -> String {
 }
 
 async fn resource(State(inner): State<Arc<Inner>>) -> Json<Value> {
-    let moved = inner.table.lock().authority.clone();
+    let moved = inner.table.lock().authorities.clone();
     let named = inner.table.lock().resource.clone();
     let resource = named.unwrap_or_else(|| format!("{}/mcp", inner.server));
-    let issuer = moved.unwrap_or_else(|| inner.issuer.clone());
-    Json(json!({ "resource": resource, "authorization_servers": [issuer], "scopes_supported": ["read"] }))
+    let issuers = moved.unwrap_or_else(|| vec![inner.issuer.clone()]);
+    Json(json!({ "resource": resource, "authorization_servers": issuers, "scopes_supported": ["read"] }))
 }
 
 async fn metadata(State(inner): State<Arc<Inner>>) -> Json<Value> {

@@ -30,9 +30,14 @@ impl World {
         Self::in_mode("oauth", "").await
     }
 
-    /// A gateway with this value of `auth`, and further options.
+    /// A gateway with this value of `auth`, and further options, in which `ISSUER` is the server's.
     pub(super) async fn in_mode(auth: &str, options: &str) -> Self {
-        let server = ProtectedServer::start().await;
+        Self::of(ProtectedServer::start().await, auth, options).await
+    }
+
+    /// The same in front of this server.
+    pub(super) async fn of(server: ProtectedServer, auth: &str, options: &str) -> Self {
+        let options = options.replace("ISSUER", &server.issuer());
         let folder = DataFolder::new();
         let text = format!("[backends.github]\nurl = \"{}\"\nauth = \"{auth}\"\n{options}\n", server.url);
         std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();

@@ -1,0 +1,60 @@
+//! A client secret, and the authorization server that it is for.
+
+use lockkeeper::{
+    model::AuthorizationSettings,
+    oauth_client::{ClientIdentity, LoginError, LoginFile, LoginTarget, OpenBrowser, TokenProvider},
+    support::{OsRandom, Secret, SystemClock},
+};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+use super::{servers::Peer, visit};
+
+/// Logs in at the first server, as a client with a secret for `issuer`. The person approves every page.
+async fn log_in(server: &Peer, issuer: &str) -> Result<(), LoginError> {
+    let folder = TempDir::new().unwrap();
+    let (open, mut shown) = mpsc::unbounded_channel();
+    let browser = OpenBrowser::new(move |url, _| drop(open.send(url.clone())));
+    let settings = AuthorizationSettings { issuer: Some(issuer.to_owned()), ..AuthorizationSettings::default() };
+    let target = LoginTarget {
+        server: server.url(),
+        file: LoginFile::new(folder.path(), &server.url()),
+        identity: ClientIdentity::given("mine", Some(Secret::new("s3cret")), &settings).unwrap(),
+        settings,
+        scope: None,
+        redirect_uri: None,
+    };
+    let provider =
+        TokenProvider::new(target, browser, std::sync::Arc::new(SystemClock), std::sync::Arc::new(OsRandom)).unwrap();
+    let person = async {
+        let url = shown.recv().await.unwrap();
+        visit(url.as_str()).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        outcome = provider.log_in_now() => outcome.map(drop),
+        () = person => Ok(()),
+    }
+}
+
+#[tokio::test]
+async fn up_018_the_secret_of_a_client_goes_to_no_other_issuer_than_its_own() {
+    let (server, evil) = (Peer::start().await, Peer::start().await);
+    server.names(&[&evil.origin]);
+    let refused = log_in(&server, &server.origin).await.unwrap_err().to_string();
+    assert!(refused.contains(&server.origin) && refused.contains(&evil.origin), "{refused}");
+    assert_eq!(evil.take_log(), [""; 0]);
+    // several are listed: the issuer is the choice, a slash at its end aside
+    server.names(&[&evil.origin, &server.origin]);
+    log_in(&server, &format!("{}/", server.origin)).await.unwrap();
+    let log = server.take_log().join("\n");
+    assert!(log.contains("grant_type=authorization_code") && log.contains("Basic "), "{log}");
+    assert_eq!(evil.take_log(), [""; 0]);
+}
+
+#[tokio::test]
+async fn up_018_a_secret_without_an_issuer_is_no_identity() {
+    let settings = AuthorizationSettings::default();
+    assert!(ClientIdentity::given("mine", Some(Secret::new("s")), &settings).is_err());
+    assert!(ClientIdentity::given("mine", None, &settings).is_ok());
+}
