@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 
 use super::connection_key::ConnectionKey;
 use crate::{
-    mcp::{Event, Method, Notification, Payload, Revision, ServerRequest},
-    model::Requester,
+    mcp::{Context, Event, Method, Notification, Payload, Revision, ServerRequest},
+    model::{Caller, Requester},
 };
 
 /// Events that may wait for a slow listener; further ones are dropped and counted.
@@ -32,23 +32,25 @@ struct SharerListens {
 #[derive(Debug)]
 struct ListenSender {
     holder: Requester,
+    caller: Arc<Caller>,
     /// The methods of its notifications; if empty, all, and server requests too.
     only: Vec<Method>,
     events: mpsc::Sender<Event>,
 }
 
 impl Listens {
-    /// Notifications for `holder` from the connections of `key`: those of the methods in `only`, or all and server
-    /// requests if it is empty. The stream does not end by itself.
+    /// Notifications for the client of `context` from the connections of `key`: those of the methods in `only`, or all and
+    /// server requests if it is empty. The stream does not end by itself.
     pub(crate) fn listen(
         self: &Arc<Self>,
         key: &ConnectionKey,
-        holder: Requester,
+        context: &Context,
         only: Vec<Method>,
     ) -> impl Stream<Item = Event> + Send + use<> {
         let (events, receiver) = mpsc::channel(QUEUE);
         let key = key.sharer();
-        self.0.lock().entry(key.clone()).or_default().senders.push(ListenSender { holder, only, events });
+        let (holder, caller) = (context.requester.clone(), Arc::clone(&context.caller));
+        self.0.lock().entry(key.clone()).or_default().senders.push(ListenSender { holder, caller, only, events });
         let guard = ListenGuard { listens: Arc::clone(self), key, receiver };
         stream::unfold(guard, async |mut guard| guard.receiver.recv().await.map(|event| (event, guard))).fuse()
     }
@@ -93,24 +95,30 @@ impl Listens {
         }
     }
 
-    /// Passes a server request to the only listen at `key`. If there are several it is dropped, and so refused: it
-    /// never goes to a guess (design rule 4).
+    /// Passes a server request to the only listen at `key`, if `may_concern` holds for its caller. If there are several
+    /// listens, or it is another caller's, the request is dropped, and so refused: it never goes to a guess (design rule
+    /// 4).
     ///
     /// # Errors
     ///
     /// Returns the request if there is no listen.
-    pub(crate) fn forward_request(&self, key: &ConnectionKey, question: ServerRequest) -> Result<(), ServerRequest> {
+    pub(crate) fn forward_request(
+        &self,
+        key: &ConnectionKey,
+        question: ServerRequest,
+        may_concern: impl Fn(&Caller) -> bool,
+    ) -> Result<(), ServerRequest> {
         let listens = self.0.lock();
         let senders = listens.get(&key.sharer()).map(|sharer| &sharer.senders);
         let mut able = senders.into_iter().flatten().filter(|listener| listener.only.is_empty());
         match (able.next(), able.next()) {
-            (Some(listener), None) => {
+            (Some(listener), None) if may_concern(&listener.caller) => {
                 // a full queue drops the request, which refuses it
                 let _ = listener.events.try_send(Event::Asked(question));
                 Ok(())
             }
             (None, _) => Err(question),
-            (Some(_), Some(_)) => Ok(()),
+            (Some(_), _) => Ok(()),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
         mirrored_params::Mirror,
         translate::{Kind, Profile},
     },
-    model::{Delivery, Requester},
+    model::{Caller, Delivery, Requester},
 };
 
 /// A call to a server.
@@ -30,6 +30,8 @@ pub(crate) struct OutboundCall {
     pub(crate) params: Payload,
     /// The requester: a client session, the clients of one user without a session, or the gateway.
     pub(crate) holder: Requester,
+    /// The caller; `None` if the gateway makes the call.
+    pub(crate) caller: Option<Arc<Caller>>,
     /// The client; `None` if the gateway makes the call.
     pub(crate) client: Option<Arc<ClientInfo>>,
     /// Parameters that are mirrored in headers (2026-07-28).
@@ -57,6 +59,7 @@ impl OutboundCall {
             method: method.clone(),
             params: params.clone(),
             holder: context.requester.clone(),
+            caller: Some(Arc::clone(&context.caller)),
             client: Some(Arc::clone(&context.client)),
             mirror: context.mirror.clone(),
             profile: context.profile,
@@ -67,7 +70,8 @@ impl OutboundCall {
     /// A call of the gateway's own.
     pub(crate) fn of_gateway(method: Method, params: Payload) -> Self {
         let (profile, cancel_reason) = (Profile::default(), CancelReason::default());
-        Self { method, params, holder: Requester::Gateway, client: None, mirror: None, profile, cancel_reason }
+        let (caller, client) = (None, None);
+        Self { method, params, holder: Requester::Gateway, caller, client, mirror: None, profile, cancel_reason }
     }
 }
 
@@ -138,8 +142,9 @@ impl ServerConnection {
             // no translation changes either
             let token = meta::progress_token(&call.params);
             let level = connection.context.protocol.level(&call.params);
-            let OutboundCall { method, holder, mirror, cancel_reason, .. } = call;
-            let open = OpenCall { token: token.clone(), holder, level, ..OpenCall::new(method.clone(), kind) };
+            let OutboundCall { method, holder, caller, mirror, cancel_reason, .. } = call;
+            let open = OpenCall::new(method.clone(), kind);
+            let open = OpenCall { token: token.clone(), caller, holder, level, ..open };
             let mut ticket = match CallTicket::open(connection, open, cancel_reason) {
                 Ok(ticket) => ticket,
                 Err(reason) => {
@@ -264,10 +269,7 @@ impl CallTicket {
     fn next_late(&mut self) -> Option<Event> {
         loop {
             match self.events.ready()? {
-                Event::Asked(question) => {
-                    let context = &self.connection.context;
-                    drop(context.listens.forward_request(&context.key, question));
-                }
+                Event::Asked(question) => drop(self.connection.requests.ask_listener(question)),
                 Event::Done(_) => {}
                 event @ Event::Notified(_) => return Some(event),
             }

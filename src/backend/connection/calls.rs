@@ -1,6 +1,6 @@
 //! Open and recently cancelled calls of one connection. Knows nothing of versions.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -16,7 +16,7 @@ use crate::{
         error::{Retry, Unavailable},
         json,
     },
-    model::{BackendId, Requester},
+    model::{BackendId, Caller, Requester},
     wire::sent_requests::SentRequests,
 };
 
@@ -29,6 +29,7 @@ pub(crate) struct Calls {
     open: Mutex<SentRequests<CallSlot>>,
     lingering: Mutex<HashMap<u64, Lingering>>,
     pub(super) ownership: Mutex<Ownership>,
+    owners: Mutex<CallOwners>,
     sharing: Sharing,
 }
 
@@ -54,6 +55,8 @@ pub(crate) struct OpenCall {
     pub(super) method: Method,
     /// The client's own progress token.
     pub(super) token: Option<Bytes>,
+    /// The caller; `None` if the gateway makes it.
+    pub(super) caller: Option<Arc<Caller>>,
     /// The client session that makes it.
     pub(super) holder: Requester,
     /// The log level that it asked for (2026-07-28).
@@ -85,6 +88,19 @@ struct Lingering {
     until: Instant,
 }
 
+/// The owners of all calls so far on a connection that several client sessions share. A server request outside of any call
+/// may concern each of them.
+#[derive(Debug, Default)]
+enum CallOwners {
+    /// No client has called.
+    #[default]
+    None,
+    /// Only the owner of this caller has.
+    One(Arc<Caller>),
+    /// Several have.
+    Several,
+}
+
 /// Client sessions with calls on one connection.
 pub(super) enum Callers {
     /// None.
@@ -103,6 +119,7 @@ impl OpenCall {
         Self {
             method,
             token: None,
+            caller: None,
             holder: Requester::Gateway,
             level: None,
             kind,
@@ -118,7 +135,8 @@ impl Calls {
     /// Creates an empty table, with ids from `first_id`.
     pub(super) fn new(sharing: Sharing, first_id: u64) -> Self {
         let open = Mutex::new(SentRequests::starting_at(first_id));
-        Self { open, lingering: Mutex::default(), ownership: Mutex::default(), sharing }
+        let (lingering, ownership, owners) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { open, lingering, ownership, owners, sharing }
     }
 
     /// The id of the next call.
@@ -136,6 +154,7 @@ impl Calls {
         call: OpenCall,
         over: impl FnOnce() -> Option<String>,
     ) -> Result<(u64, EventReceiver), String> {
+        self.note_owner(&call);
         let (sender, events) = call_events();
         // under the lock that `fail_all` takes, so that no call stays open on an ended connection
         let mut open = self.open.lock();
@@ -252,6 +271,33 @@ impl Calls {
 
 /// Attribution of messages that name no call.
 impl Calls {
+    fn note_owner(&self, call: &OpenCall) {
+        let Some(caller) = call.caller.as_ref().filter(|_| !call.holder.is_gateway()) else { return };
+        if self.sharing == Sharing::Unambiguous {
+            return;
+        }
+        let mut owners = self.owners.lock();
+        match &*owners {
+            CallOwners::None => *owners = CallOwners::One(Arc::clone(caller)),
+            CallOwners::One(known) if !known.owns_the_same_as(caller) => *owners = CallOwners::Several,
+            CallOwners::One(_) | CallOwners::Several => {}
+        }
+    }
+
+    /// True if several owners have called on this connection.
+    pub(super) fn have_several_owners(&self) -> bool {
+        matches!(*self.owners.lock(), CallOwners::Several)
+    }
+
+    /// True if a server request outside of any call can concern nobody but the owner of `caller`.
+    pub(super) fn may_concern(&self, caller: &Caller) -> bool {
+        match &*self.owners.lock() {
+            CallOwners::None => true,
+            CallOwners::One(known) => known.owns_the_same_as(caller),
+            CallOwners::Several => false,
+        }
+    }
+
     /// The call that carries a server request. Only if one client session has calls here that allow server requests
     /// (design rule 4): the latest of those that occur least often in `open`, so that a server that sends one request
     /// in each call gets them distributed.

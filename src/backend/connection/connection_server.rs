@@ -71,7 +71,7 @@ impl ConnectionServer {
     /// Notifications outside of calls, of the methods that the filter names.
     fn listen(&self, call: &Call) -> Reply {
         let context = &self.connection.context;
-        let told = context.listens.listen(&context.key, call.context.requester.clone(), listen::methods(&call.params));
+        let told = context.listens.listen(&context.key, &call.context, listen::methods(&call.params));
         Reply::new(stream::iter([listen::honouring([])]).chain(told))
     }
 }

@@ -145,7 +145,7 @@ impl ServerConnection {
     pub(super) fn deliver(&self, id: u64, event: Event) {
         if let Some(Event::Asked(question)) = self.calls.deliver(id, event) {
             // without a listen it is dropped, which refuses it
-            drop(self.context.listens.forward_request(&self.context.key, question));
+            drop(self.requests.ask_listener(question));
         }
     }
 

@@ -100,10 +100,24 @@ impl ServerRequests {
         if let Some(call) = call {
             return Some((call, Event::Asked(question)));
         }
-        if let Err(question) = self.context.listens.forward_request(&self.context.key, question) {
+        if let Err(question) = self.ask_listener(question) {
             self.defer(id, question);
         }
         None
+    }
+
+    /// Passes a request that no call carries to the only listen. It is dropped, and so refused, if it may concern
+    /// somebody else.
+    ///
+    /// # Errors
+    ///
+    /// Returns the request if nobody listens, and it may wait for a call.
+    pub(super) fn ask_listener(&self, question: ServerRequest) -> Result<(), ServerRequest> {
+        let RequestContext { listens, calls, key, .. } = &self.context;
+        if calls.have_several_owners() {
+            return Ok(());
+        }
+        listens.forward_request(key, question, |caller| calls.may_concern(caller))
     }
 
     /// Answers a request with this error.
@@ -181,13 +195,18 @@ impl ServerRequests {
         &self.context.sender
     }
 
-    /// Moves deferred requests into a new call.
+    /// Moves deferred requests into a new call. If that is the first call of another owner they are dropped, which refuses
+    /// them: they may concern the earlier caller.
     pub(super) fn forward_deferred(&self, call: u64) {
-        for (id, question) in self.deferred.take(|_| true) {
+        let deferred = self.deferred.take(|_| true);
+        if self.context.calls.have_several_owners() {
+            return;
+        }
+        for (id, question) in deferred {
             self.carried(&id, call, &question.params);
             if let Some(Event::Asked(question)) = self.context.calls.deliver(call, Event::Asked(question)) {
                 // without a listen it is dropped, which refuses it
-                drop(self.context.listens.forward_request(&self.context.key, question));
+                drop(self.ask_listener(question));
             }
         }
     }

@@ -63,7 +63,7 @@ impl RequestServer {
         let resources = listen::resources(&params).into_iter().map(Topic::Resource);
         let topics: Vec<Topic> = resources.chain(listen::task_ids(&params).into_iter().map(Topic::Task)).collect();
         let breadth = if methods.is_empty() { Breadth::Everything } else { Breadth::Methods };
-        let heard = self.0.listens.listen(&key, context.requester.clone(), methods);
+        let heard = self.0.listens.listen(&key, &context, methods);
         let heard = heard.take_until(self.0.era.clone().changed_from(ERA));
         match (topics.is_empty(), breadth) {
             (true, Breadth::Everything) => Reply::new(heard),

@@ -60,7 +60,7 @@ impl SessionServer {
     fn listen(self, key: &ConnectionKey, call: &Call) -> Reply {
         let methods = listen::methods(&call.params);
         let begins = if methods.is_empty() { None } else { Some(listen::honouring([])) };
-        let heard = self.0.listens.listen(key, call.context.requester.clone(), methods);
+        let heard = self.0.listens.listen(key, &call.context, methods);
         let turned = self.0.era.clone().changed_from(ERA);
         Reply::new(stream::iter(begins).chain(heard.take_until(turned)))
     }

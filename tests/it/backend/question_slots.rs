@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::{FutureExt as _, StreamExt};
 use lockkeeper::{
     mcp::{Context, Event, Method, Outcome, Payload, Reply, Revision, Server, ServerRequest},
     model::{BackendSpec, OnLoss, SessionId, Share},
@@ -153,7 +154,7 @@ async fn a_call_that_is_cancelled_while_it_waits_never_runs() {
     let Event::Asked(question) = next(&mut first).await else { panic!("a question") };
     let ask = |owner: &'static str| tool(&server, client(owner, ASKABLE), &quiz(owner));
     let (mut given_up, patient) = (ask("s2"), ask("s3"));
-    assert!(futures_util::FutureExt::now_or_never(futures_util::StreamExt::next(&mut given_up)).is_none());
+    assert!(StreamExt::next(&mut given_up).now_or_never().is_none());
     drop(given_up);
     answer(question, "s1");
     text(first).await;
@@ -207,6 +208,40 @@ async fn a_server_request_outside_of_calls_goes_to_the_only_listener_or_is_refus
     let _other = listen("s2");
     text(late("s1")).await;
     scripts.logged("late", r#""id":"late","error""#).await;
+}
+
+#[tokio::test]
+async fn a_server_request_outside_of_calls_reaches_nobody_who_listens_for_somebody_else() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(shared(&scripts, "late", Share::All, 1)).await;
+    let listen = |user, session| call(&server, person(user, session, ASKABLE), Method::Listen, &Value::Null);
+    let late = |user, session| tool(&server, person(user, session, ASKABLE), &json!({ "name": "late" }));
+    let mut hostile = listen("bob", "bob-1");
+    text(late("ann", "ann-1")).await;
+    scripts.logged("late", r#""id":"late","error""#).await;
+    assert!(StreamExt::next(&mut hostile).now_or_never().is_none(), "bob is asked what is ann's");
+    // once both have called, nobody knows whose it is
+    text(late("bob", "bob-1")).await;
+    until("the second refusal", || (refusals(&scripts.log("late")) == 2).then_some(())).await;
+    assert!(StreamExt::next(&mut hostile).now_or_never().is_none(), "bob is asked what may be ann's");
+}
+
+#[tokio::test]
+async fn a_server_request_outside_of_calls_comes_in_no_call_of_somebody_else() {
+    let scripts = Scripts::new();
+    let (_supervisor, server) = started(shared(&scripts, "held", Share::All, 1)).await;
+    let ann = || person("ann", "ann-1", ASKABLE);
+    text(tool(&server, ann(), &json!({ "name": "late" }))).await;
+    // the server request came before the answer to this call, which cannot carry one
+    result(call(&server, ann(), Method::ToolsList, &Value::Null)).await;
+    let bob = tool(&server, person("bob", "bob-1", ASKABLE), &quiz("bob-1"));
+    answered(bob, "bob-1").await;
+    assert_eq!(refusals(&scripts.logged("held", r#""id":"late","error""#).await), 1);
+}
+
+/// The number of refused requests with the id `late`.
+fn refusals(log: &str) -> usize {
+    log.matches(r#""id":"late","error""#).count()
 }
 
 #[tokio::test]
