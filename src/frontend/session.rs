@@ -10,9 +10,9 @@ pub(crate) mod exchange;
 pub(crate) mod inbound;
 pub(crate) mod initialize;
 mod listen;
+mod session_subscriptions;
 
 use std::{
-    collections::BTreeSet,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
@@ -24,6 +24,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use self::session_subscriptions::SessionSubscriptions;
 use super::{
     frontend_settings::FrontendSettings,
     replay::{ReplayBuffer, streams::AnswerStreams},
@@ -61,7 +62,7 @@ pub(crate) struct Session {
     client: OnceLock<(Arc<ClientInfo>, Profile)>,
     initialized: AtomicBool,
     level: Mutex<Option<Level>>,
-    subscriptions: Mutex<BTreeSet<String>>,
+    subscriptions: Mutex<SessionSubscriptions>,
     /// Set if it was found in the store, and its servers have yet to get its settings.
     restored: AtomicBool,
     /// Set once the store may have its row.

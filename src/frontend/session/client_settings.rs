@@ -9,16 +9,12 @@ use super::{
     Session,
     exchange::SessionExchange,
     inbound::{Inbound, refuse},
+    session_subscriptions::SessionSubscriptions,
 };
 use crate::mcp::{
     Call, ClientInfo, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, RequestId,
     json::{self, Object},
 };
-
-/// The bound of one client's subscriptions.
-const MAX_SUBSCRIPTIONS: usize = 1_000;
-/// The longest URI that is stored, in bytes; subscriptions to longer ones last until the gateway restarts.
-const MAX_URI: usize = 8 * 1024;
 
 /// A setting of a client.
 enum Setting {
@@ -46,18 +42,17 @@ impl Session {
 
     /// The client's subscriptions.
     pub(crate) fn subscriptions(&self) -> Vec<String> {
-        self.subscriptions.lock().iter().cloned().collect()
+        self.subscriptions.lock().stored()
     }
 
     /// Returns `true` if the client may subscribe to `uri`.
     pub(crate) fn may_subscribe(&self, uri: &str) -> bool {
-        let subscriptions = self.subscriptions.lock();
-        subscriptions.len() < MAX_SUBSCRIPTIONS || subscriptions.contains(uri)
+        self.subscriptions.lock().has_room(uri)
     }
 
     /// Adds a subscription.
     pub(crate) fn add_subscription(&self, uri: String) {
-        if uri.len() <= MAX_URI && self.may_subscribe(&uri) && self.subscriptions.lock().insert(uri) {
+        if self.subscriptions.lock().add(uri) {
             self.changed.store(true, Ordering::Release);
         }
     }
@@ -72,7 +67,7 @@ impl Session {
     /// Restores the settings of the process before this one.
     pub(crate) fn restore(&self, level: Option<Level>, subscriptions: Vec<String>) {
         *self.level.lock() = level;
-        *self.subscriptions.lock() = subscriptions.into_iter().take(MAX_SUBSCRIPTIONS).collect();
+        *self.subscriptions.lock() = SessionSubscriptions::restored(subscriptions);
         self.restored.store(true, Ordering::Release);
     }
 }

@@ -87,6 +87,21 @@ async fn subscriptions_of_one_session_are_limited() {
 }
 
 #[tokio::test]
+async fn subscriptions_to_uris_that_are_too_long_to_be_stored_count_too_and_only_for_their_session() {
+    let world = World::new().await;
+    let (hostile, other) = (world.ready("bob", "2025-06-18").await, world.ready("ann", "2025-06-18").await);
+    let long = |number: usize| json!({ "uri": format!("x:{number}{}", "y".repeat(8 * 1024)) });
+    for number in 0..1_000 {
+        assert_eq!(set(&hostile, "resources/subscribe", long(number)).await["result"], json!({}));
+    }
+    assert_eq!(set(&hostile, "resources/subscribe", long(1_000)).await["error"]["code"], -32602);
+    assert_eq!(set(&hostile, "resources/subscribe", long(7)).await["result"], json!({}), "it is subscribed already");
+    assert_eq!(set(&other, "resources/subscribe", long(1_000)).await["result"], json!({}));
+    assert_eq!(set(&hostile, "resources/unsubscribe", long(7)).await["result"], json!({}));
+    assert_eq!(set(&hostile, "resources/subscribe", long(1_000)).await["result"], json!({}));
+}
+
+#[tokio::test]
 async fn messages_before_a_stream_is_open_wait_for_it() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
