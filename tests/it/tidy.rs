@@ -2,6 +2,7 @@
 
 mod audit;
 mod graph;
+mod isolation;
 mod references;
 mod requirements;
 mod words;

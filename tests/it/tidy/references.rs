@@ -324,11 +324,11 @@ fn is_source(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|kind| kind == "rs")
 }
 
-fn root() -> &'static Path {
+pub(super) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn read(path: &str) -> String {
+pub(super) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap()
 }
 
@@ -342,7 +342,7 @@ fn citing() -> Vec<(String, String)> {
 }
 
 /// All texts below a folder, by path from the root.
-fn texts_below(folder: &str) -> Vec<(String, String)> {
+pub(super) fn texts_below(folder: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
