@@ -15,7 +15,9 @@ mod websocket;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub(crate) use interface::{Exchange, Incoming, NotSent, ServerInput, Transport, TransportError, well_formed};
+pub(crate) use interface::{
+    Exchange, Incoming, NotSent, ServerInput, ServerLocation, Transport, TransportError, well_formed,
+};
 
 use super::{error::StartError, output_tail::OutputTail, task_group::TaskGroup};
 use crate::{

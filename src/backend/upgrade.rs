@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
+use super::transport::ServerLocation;
 use crate::{
     mcp::{ErrorObject, json::Object},
     model::{HttpSpec, TransportSpec},
@@ -18,26 +19,29 @@ const SHOWN: usize = 200;
 pub struct TransportOffer {
     endpoint: String,
     transport: String,
+    /// The server that offers.
+    from: ServerLocation,
 }
 
 // === impl TransportOffer ===
 
 impl TransportOffer {
-    /// The offer in an object, if it has one.
-    pub(super) fn of(object: &Object<'_>) -> Option<Self> {
+    /// The offer in an object of a server at this location, if it has one.
+    pub(super) fn of(object: &Object<'_>, from: ServerLocation) -> Option<Self> {
         let offer = Object::parse(object.get("upgrade")?.as_bytes())?;
         let text = |name| offer.string(name).unwrap_or_default();
-        Some(Self { endpoint: text("endpoint"), transport: text("transport") })
+        Some(Self { endpoint: text("endpoint"), transport: text("transport"), from })
     }
 
-    /// The offer in the data of an error, if it has one.
-    pub(super) fn in_error(error: &ErrorObject) -> Option<Self> {
+    /// The offer in the data of an error of a server at this location, if it has one.
+    pub(super) fn in_error(error: &ErrorObject, from: ServerLocation) -> Option<Self> {
         let object = Object::parse(error.json())?;
-        Self::of(&Object::parse(object.get("data")?.as_bytes())?)
+        Self::of(&Object::parse(object.get("data")?.as_bytes())?, from)
     }
 
     /// The transport to follow the offer to, with no credentials: `permitted` are the URLs that the operator permits,
-    /// with everything below their paths; loopback addresses need no permission.
+    /// with everything below their paths. A server on this machine may name a loopback address without permission; one
+    /// elsewhere would reach services that only this machine can reach.
     ///
     /// # Errors
     ///
@@ -55,7 +59,8 @@ impl TransportOffer {
         if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
             return Err("which is no HTTP URL without credentials");
         }
-        if !is_loopback(&url) && !permitted.iter().any(|permitted| is_below(&url, permitted)) {
+        let is_own = self.from == ServerLocation::ThisMachine && is_loopback(&url);
+        if !is_own && !permitted.iter().any(|permitted| is_below(&url, permitted)) {
             return Err("which is not permitted: add that URL to `upgrade_to` if you trust it");
         }
         Ok(transport(HttpSpec::new(url)))
@@ -90,10 +95,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::model::StdioSpec;
+    use crate::model::{SocketAddress, StdioSpec};
 
     fn accepted(endpoint: &str, transport: &str) -> Result<String, String> {
-        let offer = TransportOffer { endpoint: endpoint.to_owned(), transport: transport.to_owned() };
+        let from = ServerLocation::ThisMachine;
+        let offer = TransportOffer { endpoint: endpoint.to_owned(), transport: transport.to_owned(), from };
         let stdio = StdioSpec { command: "x".to_owned(), args: Vec::new(), env: BTreeMap::new(), cwd: None };
         let permitted = ["https://mcp.example.com/a".parse().unwrap()];
         let accepted = offer.accept(&TransportSpec::Stdio(stdio), &permitted);
@@ -129,9 +135,43 @@ mod tests {
     }
 
     #[test]
+    fn a_server_elsewhere_needs_permission_for_loopback_endpoints() {
+        let socket = TransportSpec::Socket(SocketAddress::Tcp { host: "localhost".to_owned(), port: 1 });
+        for endpoint in [
+            "http://127.0.0.1:7000/mcp",
+            "http://127.1/mcp",
+            "http://[::1]/mcp",
+            "http://[::ffff:127.0.0.1]/mcp",
+            "http://localhost/mcp",
+            "http://localhost./mcp",
+            "http://a.localhost/mcp",
+            "http://0.0.0.0/mcp",
+            "http://loopback.example/mcp",
+        ] {
+            let offer = |peer: &str| TransportOffer {
+                endpoint: endpoint.to_owned(),
+                transport: "streamable-http".to_owned(),
+                from: peer.parse::<IpAddr>().unwrap().into(),
+            };
+            for peer in ["192.0.2.1", "10.0.0.1", "::ffff:192.0.2.1", "2001:db8::1"] {
+                let refusal = offer(peer).accept(&socket, &[]).unwrap_err();
+                assert!(refusal.contains("`upgrade_to`"), "{endpoint} from {peer}: {refusal}");
+                let permitted = [endpoint.parse().unwrap()];
+                assert!(offer(peer).accept(&socket, &permitted).is_ok(), "{endpoint} from {peer}");
+            }
+        }
+        for peer in ["127.0.0.2", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(ServerLocation::from(peer.parse::<IpAddr>().unwrap()), ServerLocation::ThisMachine, "{peer}");
+        }
+    }
+
+    #[test]
     fn a_server_over_http_may_not_offer_anything() {
-        let offer =
-            TransportOffer { endpoint: "http://127.0.0.1/mcp".to_owned(), transport: "streamable-http".to_owned() };
+        let offer = TransportOffer {
+            endpoint: "http://127.0.0.1/mcp".to_owned(),
+            transport: "streamable-http".to_owned(),
+            from: ServerLocation::ThisMachine,
+        };
         let http = HttpSpec::new("http://127.0.0.1/sse".parse().unwrap());
         for current in
             [TransportSpec::Http(http.clone()), TransportSpec::Sse(http.clone()), TransportSpec::WebSocket(http)]

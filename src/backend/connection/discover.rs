@@ -13,7 +13,11 @@ use super::{
     state::ServerConnection,
 };
 use crate::{
-    backend::{error::StartError, transport::TransportError, upgrade::TransportOffer},
+    backend::{
+        error::StartError,
+        transport::{ServerLocation, TransportError},
+        upgrade::TransportOffer,
+    },
     mcp::{Era, ErrorObject, Event, Method, Outcome, Payload, Revision, json::Object},
     model::{BackendId, Delivery},
 };
@@ -66,7 +70,9 @@ async fn ask(connection: &Arc<ServerConnection>, timeout: Duration) -> DiscoverO
             Ok(Event::Done(Outcome::Complete(result) | Outcome::InputRequired(result))) => {
                 return read(result, &connection.context.backend);
             }
-            Ok(Event::Done(Outcome::Failed(error))) if error.revision().is_some() => return refused(&error),
+            Ok(Event::Done(Outcome::Failed(error))) if error.revision().is_some() => {
+                return refused(&error, connection.transport.location());
+            }
             Ok(Event::Done(Outcome::Failed(_))) if connection.is_over() => break,
             Ok(Event::Done(Outcome::Failed(_))) => return DiscoverOutcome::Nothing(StartError::TimedOut(timeout)),
             Ok(_) => {}
@@ -112,8 +118,8 @@ fn read(result: Payload, backend: &BackendId) -> DiscoverOutcome {
 }
 
 /// An error proves an older server, whatever its code, unless only 2026-07-28 defines it.
-fn refused(error: &ErrorObject) -> DiscoverOutcome {
-    if let Some(offer) = TransportOffer::in_error(error) {
+fn refused(error: &ErrorObject, from: ServerLocation) -> DiscoverOutcome {
+    if let Some(offer) = TransportOffer::in_error(error, from) {
         return DiscoverOutcome::Unusable(StartError::Upgrade(offer));
     }
     match (error.code(), supported(error)) {

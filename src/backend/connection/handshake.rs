@@ -16,14 +16,13 @@ use super::{
 use crate::{
     backend::{
         error::StartError,
-        transport::{NotSent, TransportError},
+        transport::{NotSent, ServerLocation, TransportError},
         upgrade::TransportOffer,
     },
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Feature, IndexedJson, Message, Method, Outcome, Payload, Revision,
         json::Object,
     },
-    model::BackendId,
 };
 
 /// Delays between attempts of `notifications/initialized` (`translation` 6.6).
@@ -89,13 +88,15 @@ impl Handshake<'_> {
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Done(Outcome::Complete(result))) => {
-                    return read(result, offer, &connection.context.backend);
+                    return read(result, offer, connection);
                 }
                 Ok(Event::Done(Outcome::Failed(error))) if connection.is_over() => {
                     tracing::debug!(%error, "the connection ended in the handshake");
                     return Err(StartError::Unreachable(connection.reason()).into());
                 }
-                Ok(Event::Done(Outcome::Failed(error))) => return Err(refused(&error, offer.revision)),
+                Ok(Event::Done(Outcome::Failed(error))) => {
+                    return Err(refused(&error, offer.revision, connection.transport.location()));
+                }
                 Ok(_) => {}
                 Err(NotSent(reason)) => return Err(StartError::Unreachable(reason).into()),
             }
@@ -176,10 +177,10 @@ impl Offer {
 }
 
 /// Reads an `InitializeResult`. An unknown version leads to a lower offer, never to a guess.
-fn read(result: Payload, offer: &Offer, backend: &BackendId) -> Result<ServerInfo, HandshakeError> {
+fn read(result: Payload, offer: &Offer, connection: &ServerConnection) -> Result<ServerInfo, HandshakeError> {
     let malformed = |what: &str| HandshakeError::from(StartError::Malformed(what.to_owned()));
     let object = Object::parse(result.json()).ok_or_else(|| malformed("the result is no object"))?;
-    if let Some(offer) = TransportOffer::of(&object) {
+    if let Some(offer) = TransportOffer::of(&object, connection.transport.location()) {
         return Err(StartError::Upgrade(offer).into());
     }
     let named = object.string("protocolVersion");
@@ -192,14 +193,14 @@ fn read(result: Payload, offer: &Offer, backend: &BackendId) -> Result<ServerInf
     let version = named.unwrap_or_default();
     let known = Revision::parse(&version).filter(|revision| revision.era() == Era::Legacy);
     match known.or(offer.assumed) {
-        Some(revision) => Ok(ServerInfo::new(revision, (Account::Initialize, result), backend)),
+        Some(revision) => Ok(ServerInfo::new(revision, (Account::Initialize, result), &connection.context.backend)),
         None => Err(next_offer(offer.revision, &format!("it answered with `{version}`"))),
     }
 }
 
 /// Handles an error in answer to `initialize` (`translation` 6.3).
-fn refused(error: &ErrorObject, offered: Revision) -> HandshakeError {
-    if let Some(offer) = TransportOffer::in_error(error) {
+fn refused(error: &ErrorObject, offered: Revision, from: ServerLocation) -> HandshakeError {
+    if let Some(offer) = TransportOffer::in_error(error, from) {
         return StartError::Upgrade(offer).into();
     }
     if error.requires_login() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 
-use super::interface::{Exchange, Transport, TransportError};
+use super::interface::{Exchange, ServerLocation, Transport, TransportError};
 use crate::{
     mcp::{Message, Revision, mirrored_params::Mirror},
     model::status::OutputLine,
@@ -69,6 +69,10 @@ impl Transport for FencedTransport {
 
     fn may_be_http_sse(&self) -> bool {
         self.inner.may_be_http_sse()
+    }
+
+    fn location(&self) -> ServerLocation {
+        self.inner.location()
     }
 
     // a connection whose replica has another in its place by now is closed all the same

@@ -1,6 +1,6 @@
 //! The interface of all transports: sent messages, and received ones. Knows nothing of their meaning.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{
@@ -48,6 +48,11 @@ pub(crate) trait Transport: Send + Sync {
         false
     }
 
+    /// Location of the server, as the connection itself shows it; before it is open, [`ServerLocation::Elsewhere`].
+    fn location(&self) -> ServerLocation {
+        ServerLocation::Elsewhere
+    }
+
     /// Ends the connection, within seconds.
     fn close(&self) -> BoxFuture<'static, ()>;
 
@@ -58,6 +63,15 @@ pub(crate) trait Transport: Send + Sync {
     fn output(&self) -> Vec<OutputLine> {
         Vec::new()
     }
+}
+
+/// Location of the server at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerLocation {
+    /// On this machine: a program, a Unix domain socket, or a connection to a loopback address.
+    ThisMachine,
+    /// On another machine, or unknown.
+    Elsewhere,
 }
 
 /// The stream of a request's answer.
@@ -129,6 +143,15 @@ impl TransportError {
             Self::Unavailable(reason) => (format!("Backend `{backend}`: {reason}"), reason, Retry::Possible),
         };
         Ok(ErrorObject::unavailable(&message, &Unavailable { backend, reason: &reason, retry, supported: &[] }))
+    }
+}
+
+// === impl ServerLocation ===
+
+impl From<IpAddr> for ServerLocation {
+    /// The location of a server that was connected to at this address.
+    fn from(peer: IpAddr) -> Self {
+        if peer.to_canonical().is_loopback() { Self::ThisMachine } else { Self::Elsewhere }
     }
 }
 

@@ -1,13 +1,16 @@
 //! A channel that has to be connected first: messages wait in a queue until then. Knows nothing of how they are framed.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::interface::{Transport, TransportError};
+use super::interface::{ServerLocation, Transport, TransportError};
 use crate::{backend::task_group::TaskGroup, mcp::Message};
 
 /// Messages that wait for a server that does not read. Callers wait beyond that, each for itself.
@@ -20,6 +23,7 @@ pub(super) struct QueuedTransport {
     queue: mpsc::Sender<Bytes>,
     stop: CancellationToken,
     closed: CancellationToken,
+    location: Arc<OnceLock<ServerLocation>>,
 }
 
 /// The writer's side of a channel. Dropping it means that the connection is closed.
@@ -28,6 +32,7 @@ pub(super) struct Outgoing {
     pub(super) queue: mpsc::Receiver<Bytes>,
     /// Cancelled when the connection is to be closed.
     pub(super) stop: CancellationToken,
+    location: Arc<OnceLock<ServerLocation>>,
     _closed: DropGuard,
 }
 
@@ -38,8 +43,23 @@ impl QueuedTransport {
     pub(super) fn new(tasks: &TaskGroup) -> (Self, Outgoing) {
         let (queue, outgoing) = mpsc::channel(QUEUE);
         let (stop, closed) = (tasks.end().child_token(), CancellationToken::new());
-        let outgoing = Outgoing { queue: outgoing, stop: stop.clone(), _closed: closed.clone().drop_guard() };
-        (Self { queue, stop, closed }, outgoing)
+        let location = Arc::new(OnceLock::new());
+        let outgoing = Outgoing {
+            queue: outgoing,
+            stop: stop.clone(),
+            location: Arc::clone(&location),
+            _closed: closed.clone().drop_guard(),
+        };
+        (Self { queue, stop, closed, location }, outgoing)
+    }
+}
+
+// === impl Outgoing ===
+
+impl Outgoing {
+    /// Stores where the server runs that the channel was connected to.
+    pub(super) fn connected(&self, location: ServerLocation) {
+        let _ = self.location.set(location);
     }
 }
 
@@ -51,6 +71,10 @@ impl Transport for QueuedTransport {
             queue.send(message.encode()).await.map_err(closed)
         }
         .boxed()
+    }
+
+    fn location(&self) -> ServerLocation {
+        self.location.get().copied().unwrap_or(ServerLocation::Elsewhere)
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {

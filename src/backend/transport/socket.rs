@@ -1,7 +1,7 @@
 //! A server behind a Unix domain socket or a TCP port, with the framing of stdio (2026-07-28, transports, *Custom
 //! Transports*). A legacy session lasts as long as its connection.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use tokio::{
@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{
     http::Client,
-    interface::{Incoming, ServerInput, Transport},
+    interface::{Incoming, ServerInput, ServerLocation, Transport},
     line_input::server_input,
     queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
 };
@@ -37,11 +37,17 @@ pub(super) fn connect(
     let incoming = async_stream::stream! {
         let mut arrivals = match address {
             SocketAddress::Unix(path) => match unix(&path).await {
-                Ok(stream) => begin(stream.into_split(), outgoing, &tasks, backend),
+                Ok(stream) => {
+                    outgoing.connected(ServerLocation::ThisMachine);
+                    begin(stream.into_split(), outgoing, &tasks, backend)
+                }
                 Err(reason) => lost(reason),
             },
             SocketAddress::Tcp { host, port } => match tcp(&client, &host, port).await {
-                Ok(stream) => begin(stream.into_split(), outgoing, &tasks, backend),
+                Ok((stream, peer)) => {
+                    outgoing.connected(peer.ip().into());
+                    begin(stream.into_split(), outgoing, &tasks, backend)
+                }
                 Err(reason) => lost(reason),
             },
         };
@@ -89,8 +95,12 @@ async fn unix(path: &Path) -> Result<UnixStream, String> {
     connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(refused)
 }
 
-async fn tcp(client: &Client, host: &str, port: u16) -> Result<TcpStream, String> {
-    let refused =
-        |reason| format!("{host}:{port} cannot be connected to ({reason}): is the server running, is `url` right?");
-    client.connect_tcp(host, port).await.map_err(refused)
+/// The connection, and the address at its other end.
+async fn tcp(client: &Client, host: &str, port: u16) -> Result<(TcpStream, SocketAddr), String> {
+    let refused = |reason: String| {
+        format!("{host}:{port} cannot be connected to ({reason}): is the server running, is `url` right?")
+    };
+    let stream = client.connect_tcp(host, port).await.map_err(refused)?;
+    let peer = stream.peer_addr().map_err(|error| refused(error.to_string()))?;
+    Ok((stream, peer))
 }

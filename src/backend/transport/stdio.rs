@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::process::Process;
 use super::{
-    interface::{Exchange, Incoming, Transport, TransportError},
+    interface::{Exchange, Incoming, ServerLocation, Transport, TransportError},
     line_input::server_input,
 };
 use crate::{
@@ -127,6 +127,10 @@ impl Transport for StdioTransport {
             }
         }
         .boxed()
+    }
+
+    fn location(&self) -> ServerLocation {
+        ServerLocation::ThisMachine
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {

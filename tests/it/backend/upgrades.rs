@@ -2,8 +2,12 @@
 
 use axum::response::Response;
 use http::StatusCode;
-use lockkeeper::model::{BackendSpec, EraChoice, TransportSpec, status::BackendState};
+use lockkeeper::model::{BackendId, BackendSpec, EraChoice, SocketAddress, TransportSpec, status::BackendState};
 use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpListener,
+};
 
 use super::{
     scripted_http_server::{Peer, Seen, named, reply},
@@ -67,6 +71,27 @@ async fn a_server_is_followed_to_streamable_http() {
     assert!(peer.seen().iter().all(|seen| seen.header("authorization").is_none()));
     // the era is detected anew
     assert_eq!(peer.seen_of("server/discover").len(), 1);
+}
+
+#[tokio::test]
+async fn a_tcp_server_is_followed_to_loopback_if_its_connected_address_is_loopback() {
+    let peer = Peer::start(probed).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let upgrade = json!({ "endpoint": url(&peer), "transport": "streamable-http" });
+    let address = SocketAddress::Tcp { host: "localhost".to_owned(), port: listener.local_addr().unwrap().port() };
+    let offers = tokio::spawn(async move {
+        let (read, mut write) = listener.accept().await.unwrap().0.into_split();
+        let asked = BufReader::new(read).lines().next_line().await.unwrap().unwrap();
+        let id = serde_json::from_str::<serde_json::Value>(&asked).unwrap()["id"].clone();
+        let result = json!({ "protocolVersion": "2025-11-25", "upgrade": upgrade });
+        let answer = json!({ "jsonrpc": "2.0", "id": id, "result": result });
+        write.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+    });
+    let spec = BackendSpec::new(BackendId::parse("moved").unwrap(), TransportSpec::Socket(address));
+    let (supervisor, server) = started(spec).await;
+    assert_eq!(supervisor.status()[0].transport, "streamable-http");
+    assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "s2");
+    offers.await.unwrap();
 }
 
 #[tokio::test]
