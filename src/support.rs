@@ -12,6 +12,7 @@ pub mod latch;
 pub mod limits;
 pub mod log_context;
 pub mod own_waker;
+pub mod pace;
 pub mod panics;
 pub mod printable;
 pub mod random;

@@ -6,3 +6,4 @@ pub mod headers;
 pub mod lines;
 pub mod sent_requests;
 pub mod sse;
+pub mod websocket;

@@ -65,6 +65,7 @@ pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Fronten
         stream_lifetime: limits.stream_lifetime,
         batch: limits.batch,
         body: limits.request_body,
+        body_timeout: limits.body_timeout,
         strict_clients: config.clients.strict.clone(),
         serves: config.http.serves,
         ..frontend::FrontendSettings::default()

@@ -56,6 +56,9 @@ pub struct FrontendSettings {
     pub batch: usize,
     /// Maximum size of a request body in bytes. 4 MiB unless configured.
     pub body: usize,
+    /// Silence in a message on a WebSocket before the connection is closed; after the first such time at least 1 KiB must
+    /// come for each second, as in a request body. 30 seconds unless configured.
+    pub body_timeout: Duration,
     /// Names (`clientInfo.name`) of clients that get only members which their version defines. None.
     pub strict_clients: BTreeSet<String>,
     /// Eras of the clients that are served. Both.
@@ -98,6 +101,7 @@ impl Default for FrontendSettings {
             queue_bytes: 64 * 1024 * 1024,
             batch: 100,
             body: 4 * 1024 * 1024,
+            body_timeout: Duration::from_secs(30),
             strict_clients: BTreeSet::new(),
             serves: Serves::BothEras,
             sweep_every: Duration::from_secs(30),

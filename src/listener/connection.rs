@@ -16,10 +16,11 @@ use tokio::time::Instant;
 
 use super::{
     Timeouts,
-    exchange::{HttpExchange, Intake, Pace, Remainder, ResponseProgress},
+    exchange::{HttpExchange, Intake, Remainder, ResponseProgress},
     state::ConnectionState,
     table::{Evicted, SlotStatus},
 };
+use crate::support::pace::Pace;
 
 /// Bytes of a body that are read and discarded after an early answer, so that the connection can be used again.
 const MAX_DISCARDED: u64 = 256 * 1024;

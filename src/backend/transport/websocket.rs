@@ -1,7 +1,10 @@
 //! A server behind a WebSocket, subprotocol `mcp`: a custom transport with the rules of stdio, one JSON-RPC message in each
 //! text frame (`translation` 2.5). A legacy session lasts as long as its connection.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::{Sink, SinkExt as _, StreamExt as _};
@@ -12,10 +15,7 @@ use tokio::{
 };
 use tokio_tungstenite::{
     WebSocketStream, client_async_with_config,
-    tungstenite::{
-        Error, Message as Frame, Utf8Bytes, client::IntoClientRequest as _, handshake::client::Request,
-        protocol::WebSocketConfig,
-    },
+    tungstenite::{Error, Message as Frame, Utf8Bytes, client::IntoClientRequest as _, handshake::client::Request},
 };
 
 use super::{
@@ -26,7 +26,10 @@ use super::{
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
     model::HttpSpec,
-    wire::events::MAX_EVENT,
+    wire::{
+        events::MAX_EVENT,
+        websocket::{self, LimitedStream, WebSocketViolation},
+    },
 };
 
 /// The subprotocol.
@@ -37,6 +40,9 @@ const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Maximum time without a frame, not even a pong.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Silence in a message before the connection is given up, as in the body of a client's request by default.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Prepares a connection; it is made when what comes on it is received.
 pub(super) fn connect(
@@ -54,7 +60,8 @@ pub(super) fn connect(
                 return;
             }
         };
-        tasks.spawn(run(outgoing, sink));
+        let violation = Arc::new(OnceLock::new());
+        tasks.spawn(run(outgoing, sink, Arc::clone(&violation)));
         loop {
             match timeout(SILENCE_TIMEOUT, frames.next()).await {
                 Ok(Some(Ok(Frame::Text(text)))) => yield ServerInput::Text(text.into()),
@@ -65,6 +72,9 @@ pub(super) fn connect(
                 // pings are answered by the library; messages are text
                 Ok(Some(Ok(_))) => {}
                 Ok(Some(Err(error))) => {
+                    if let Some(found) = WebSocketViolation::of(&error) {
+                        let _ = violation.set(found);
+                    }
                     yield ServerInput::Lost(format!("the connection broke ({error})"));
                     return;
                 }
@@ -104,7 +114,8 @@ async fn open(
     let unreachable =
         |reason: String| format!("the server cannot be reached ({reason}): is it running, is `url` right?");
     let stream = client.connect_for_upgrade(request.uri()).await.map_err(unreachable)?;
-    let limits = WebSocketConfig::default().max_message_size(Some(MAX_EVENT)).max_frame_size(Some(MAX_EVENT));
+    let stream = LimitedStream::upgrading(stream, MESSAGE_TIMEOUT);
+    let limits = websocket::config(MAX_EVENT);
     match timeout(UPGRADE_TIMEOUT, client_async_with_config(request, stream, Some(limits))).await {
         Ok(Ok((socket, _))) => Ok(socket),
         Ok(Err(Error::Http(response))) => {
@@ -116,7 +127,11 @@ async fn open(
 }
 
 /// Sends what is queued, and pings, until it is to stop; then closes the connection.
-async fn run(mut outgoing: Outgoing, mut sink: impl Sink<Frame, Error = Error> + Unpin + Send) {
+async fn run(
+    mut outgoing: Outgoing,
+    mut sink: impl Sink<Frame, Error = Error> + Unpin + Send,
+    violation: Arc<OnceLock<WebSocketViolation>>,
+) {
     let stop = outgoing.stop.clone();
     let sending = stop.run_until_cancelled(async {
         let mut pings = interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
@@ -136,5 +151,11 @@ async fn run(mut outgoing: Outgoing, mut sink: impl Sink<Frame, Error = Error> +
         }
     });
     sending.await;
-    let _ = timeout(CLOSE_TIMEOUT, sink.close()).await;
+    let _ = timeout(CLOSE_TIMEOUT, async {
+        if let Some(violation) = violation.get() {
+            sink.send(Frame::Close(Some(violation.close_frame()))).await?;
+        }
+        sink.close().await
+    })
+    .await;
 }

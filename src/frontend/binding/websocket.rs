@@ -11,16 +11,26 @@ use std::{
 
 use axum::{
     Extension,
-    extract::{
-        State, WebSocketUpgrade,
-        ws::{CloseCode, CloseFrame, Message as Frame, Utf8Bytes, close_code},
-    },
-    response::Response,
+    extract::{State, WebSocketUpgrade},
+    response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, timeout};
-use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Error, Message as Frame,
+        handshake::derive_accept_key,
+        protocol::{
+            CloseFrame, Role,
+            frame::{Utf8Bytes, coding::CloseCode},
+        },
+    },
+};
 
 use super::{
     channel::{CLOSE_TIMEOUT, ChannelClient, ChannelInput, ChannelOutput},
@@ -32,6 +42,7 @@ use crate::{
     frontend::state::{FrontendState, Sender},
     resource::ConnectionCredential,
     support::Fence,
+    wire::websocket::{self, LimitedStream, WebSocketViolation},
 };
 
 /// The subprotocol.
@@ -49,28 +60,45 @@ struct FrameTerms {
 /// Opens a connection.
 pub(super) async fn get(
     State(state): State<Arc<FrontendState>>,
+    upgraded: Option<Extension<OnUpgrade>>,
     upgrade: WebSocketUpgrade,
     credential: Option<Extension<ConnectionCredential>>,
+    headers: HeaderMap,
     head: RequestHead,
 ) -> Result<Response, RequestRefusal> {
     head.check_taken(&state)?;
-    let max = state.settings.body;
-    let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(max).max_frame_size(max);
-    if upgrade.selected_protocol().is_none() {
+    if upgrade.protocols([SUBPROTOCOL]).selected_protocol().is_none() {
         return Err(RequestRefusal::invalid("Bad Request: the WebSocket subprotocol `mcp` must be offered"));
     }
-    let token = state.tracker.token();
-    Ok(upgrade.on_upgrade(move |socket| async move {
-        serve(state, (head.sender, credential.map(|Extension(credential)| credential)), socket).await;
-        drop(token);
-    }))
+    // axum has checked the request; the connection is taken over here, since axum would not let its bytes be limited
+    let (Some(Extension(upgraded)), Some(key)) = (upgraded, headers.get(header::SEC_WEBSOCKET_KEY)) else {
+        return Err(RequestRefusal::invalid("Bad Request: the connection cannot become a WebSocket"));
+    };
+    let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()));
+    let accept = accept.map_err(|_| RequestRefusal::invalid("Bad Request: the WebSocket key is no text"))?;
+    let credential = credential.map(|Extension(credential)| credential);
+    let (settings, tracker) = (&state.settings, state.tracker.clone());
+    let (limits, message_timeout) = (websocket::config(settings.body), settings.body_timeout);
+    tracker.spawn(async move {
+        let Ok(upgraded) = upgraded.await else { return };
+        let stream = LimitedStream::upgraded(TokioIo::new(upgraded), message_timeout);
+        let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(limits)).await;
+        serve(state, (head.sender, credential), socket).await;
+    });
+    let headers = [
+        (header::CONNECTION, HeaderValue::from_static("upgrade")),
+        (header::UPGRADE, HeaderValue::from_static("websocket")),
+        (header::SEC_WEBSOCKET_ACCEPT, accept),
+        (header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL)),
+    ];
+    Ok((StatusCode::SWITCHING_PROTOCOLS, headers).into_response())
 }
 
 /// Serves the connection until it ends.
 async fn serve(
     state: Arc<FrontendState>,
     (sender, credential): (Sender, Option<ConnectionCredential>),
-    socket: impl Stream<Item = Result<Frame, axum::Error>> + Sink<Frame>,
+    socket: impl Stream<Item = Result<Frame, Error>> + Sink<Frame>,
 ) {
     let (mut sink, frames) = socket.split();
     let (fault, revoked) = (OnceLock::new(), Arc::clone(&sender.admission.lease.revoked));
@@ -79,20 +107,19 @@ async fn serve(
     let fence = state.fence.clone();
     let (client, messages) = ChannelClient::new(state, sender, Duration::ZERO);
     Box::pin(client.run(Box::pin(received(frames, &terms, &fault)), write(messages, &mut sink, &fence))).await;
-    let code = match fault.get() {
-        _ if revoked.is_cancelled() => close_code::POLICY,
-        Some(code) => *code,
-        None => close_code::AWAY,
+    let closed = match fault.into_inner() {
+        _ if revoked.is_cancelled() => close(CloseCode::Policy),
+        Some(fault) => fault,
+        None => close(CloseCode::Away),
     };
-    let closed = Frame::Close(Some(CloseFrame { code, reason: Utf8Bytes::default() }));
-    let _ = timeout(CLOSE_TIMEOUT, sink.send(closed)).await;
+    let _ = timeout(CLOSE_TIMEOUT, sink.send(Frame::Close(Some(closed)))).await;
 }
 
 /// The messages in the frames, until the connection is closed, silent for too long, or has a `fault`.
 fn received(
-    mut frames: impl Stream<Item = Result<Frame, axum::Error>> + Unpin,
+    mut frames: impl Stream<Item = Result<Frame, Error>> + Unpin,
     terms: &FrameTerms,
-    fault: &OnceLock<CloseCode>,
+    fault: &OnceLock<CloseFrame>,
 ) -> impl Stream<Item = ChannelInput> {
     async_stream::stream! {
         let mut checks = keep_alive();
@@ -104,22 +131,30 @@ fn received(
                     match frame {
                         Some(Ok(Frame::Text(text))) => {
                             if !terms.are_met().await {
-                                let _ = fault.set(close_code::AGAIN);
+                                let _ = fault.set(close(CloseCode::Again));
                                 return;
                             }
                             yield ChannelInput::Message(Bytes::from(text));
                         }
-                        Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
+                        Some(Ok(Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_))) => {}
                         Some(Ok(Frame::Binary(_))) => {
-                            let _ = fault.set(close_code::UNSUPPORTED);
+                            let _ = fault.set(close(CloseCode::Unsupported));
                             let what = "Invalid Request: a message is one text frame";
                             return yield ChannelInput::Refused(RequestRefusal::invalid(what));
                         }
-                        Some(Err(error)) if is_too_long(&error) => {
-                            let _ = fault.set(close_code::SIZE);
+                        Some(Err(Error::Capacity(_))) => {
+                            let _ = fault.set(close(CloseCode::Size));
                             return yield ChannelInput::Refused(RequestRefusal::too_large(terms.max));
                         }
-                        Some(Ok(Frame::Close(_)) | Err(_)) | None => return,
+                        Some(Err(error)) => {
+                            if let Some(violation) = WebSocketViolation::of(&error) {
+                                let reason = violation.label();
+                                metrics::counter!("lockkeeper_connections_ended_total", "reason" => reason).increment(1);
+                                let _ = fault.set(violation.close_frame());
+                            }
+                            return;
+                        }
+                        Some(Ok(Frame::Close(_))) | None => return,
                     }
                 }
                 _ = checks.tick() => {
@@ -142,10 +177,8 @@ impl FrameTerms {
     }
 }
 
-/// Returns `true` if a message was longer than the limit.
-fn is_too_long(error: &axum::Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<tungstenite::Error>());
-    matches!(source, Some(tungstenite::Error::Capacity(_)))
+fn close(code: CloseCode) -> CloseFrame {
+    CloseFrame { code, reason: Utf8Bytes::default() }
 }
 
 /// Writes the messages, and pings, until the connection is closed or the messages end; while the fence is closed it waits.

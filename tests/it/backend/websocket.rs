@@ -102,6 +102,7 @@ fn around(tool: &str) -> Vec<Frame> {
                 json!({ "jsonrpc": "2.0", "method": log["method"], "params": log["params"] }).to_string().into(),
             )]
         }
+        "pings" => vec![Frame::Ping(Vec::new().into()); 200],
         "flood" => vec![Frame::Text("x".repeat(17 << 20).into())],
         _ => Vec::new(),
     }
@@ -189,6 +190,17 @@ async fn a_message_without_bound_ends_the_connection_alone() {
     let (_supervisor, server) = started(peer.spec()).await;
     let lost = failure(tool(&server, client("one", "{}"), &named("flood"))).await;
     assert!(lost.message().contains("was lost"), "{lost}");
+    for session in ["one", "two"] {
+        assert_eq!(text(tool(&server, client(session, "{}"), &named("x"))).await, "over a channel");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_floods_pings_loses_its_connection_and_the_next_one_serves() {
+    let peer = Server::start(ScriptedEra::Legacy).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let lost = failure(tool(&server, client("one", "{}"), &named("pings"))).await;
+    assert!(lost.message().contains("too many control frames"), "{lost}");
     for session in ["one", "two"] {
         assert_eq!(text(tool(&server, client(session, "{}"), &named("x"))).await, "over a channel");
     }

@@ -12,12 +12,17 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 use tokio::{
+    io::AsyncWriteExt as _,
     net::{TcpListener, TcpStream},
     time::{Instant, timeout},
 };
 use tokio_tungstenite::{
     WebSocketStream, client_async,
-    tungstenite::{self, Message as Frame, client::IntoClientRequest as _, protocol::frame::coding::CloseCode},
+    tungstenite::{
+        self, Message as Frame,
+        client::IntoClientRequest as _,
+        protocol::{CloseFrame, frame::coding::CloseCode},
+    },
 };
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -40,7 +45,11 @@ struct Socket(WebSocketStream<TcpStream>);
 
 impl Gateway {
     async fn of(world: &World) -> Self {
-        let admission = admission("ann");
+        Self::of_user(world, "ann").await
+    }
+
+    async fn of_user(world: &World, user: &str) -> Self {
+        let admission = admission(user);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = world.router.clone().layer(Extension(admission.clone()));
@@ -100,6 +109,15 @@ impl Socket {
                 Ok(Frame::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
                 Ok(Frame::Close(_)) | Err(_) => return None,
                 Ok(_) => {}
+            }
+        }
+    }
+
+    /// The reason for which the connection is closed.
+    async fn closed(&mut self) -> CloseFrame {
+        loop {
+            if let Frame::Close(closed) = self.0.next().await.unwrap().unwrap() {
+                return closed.unwrap();
             }
         }
     }
@@ -301,13 +319,55 @@ async fn a_frame_that_is_no_message_ends_the_connection_with_its_reason() {
             }
             None => revoked.cancel(),
         }
-        let closed = loop {
-            if let Frame::Close(closed) = socket.0.next().await.unwrap().unwrap() {
-                break closed.unwrap();
-            }
-        };
-        assert_eq!(closed.code, code);
+        assert_eq!(socket.closed().await.code, code);
     }
+}
+
+#[tokio::test]
+async fn one_users_flood_of_pings_ends_that_connection_and_no_other() {
+    /// A ping without content and with a mask of zeros.
+    const PING: [u8; 6] = [0x89, 0x80, 0, 0, 0, 0];
+    /// More than the buffers of both sockets hold.
+    const FLOOD: usize = 64 * 1024 * 1024;
+    let world = World::new().await;
+    let (hostile, other) = (Gateway::of_user(&world, "bob").await, Gateway::of_user(&world, "ann").await);
+    let mut flooding = hostile.ready("2025-06-18").await;
+    let mut served = other.ready("2025-06-18").await;
+    let pings = PING.repeat(10_000);
+    let mut sent = 0;
+    // bob reads nothing
+    while sent < FLOOD && flooding.0.get_mut().write_all(&pings).await.is_ok() {
+        sent += pings.len();
+        assert_eq!(served.ask(json!({ "jsonrpc": "2.0", "id": sent, "method": "ping" })).await["id"], sent);
+    }
+    assert!(sent < FLOOD, "the gateway goes on reading pings");
+    assert_eq!(served.ask(call(1, "echo", json!({ "say": "on" }))).await["result"]["said"], "on");
+    // one that reads learns the reason
+    let mut told = hostile.ready("2025-06-18").await;
+    told.0.get_mut().write_all(&PING.repeat(101)).await.unwrap();
+    let closed = told.closed().await;
+    assert_eq!(closed.code, CloseCode::Policy);
+    assert!(closed.reason.contains("too many control frames"), "{closed:?}");
+}
+
+#[tokio::test]
+async fn an_unfinished_message_has_the_deadline_of_a_body_whatever_pings_go_by() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    let mut socket = gateway.ready("2025-06-18").await;
+    // the first fragment of a text
+    socket.0.get_mut().write_all(&[0x01, 0x81, 0, 0, 0, 0, b'{']).await.unwrap();
+    tokio::time::pause();
+    let started = Instant::now();
+    let closed = loop {
+        tokio::select! {
+            closed = socket.closed() => break closed,
+            () = tokio::time::sleep(Duration::from_secs(1)) => socket.0.send(Frame::Pong(Vec::new().into())).await.unwrap(),
+        }
+    };
+    assert_eq!(closed.code, CloseCode::Policy);
+    assert!(closed.reason.contains("did not arrive in time"), "{closed:?}");
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
 }
 
 #[tokio::test]

@@ -1,0 +1,348 @@
+//! What the peer of a WebSocket (RFC 6455) can make this side hold, judged by the bytes that come from it: the library
+//! answers pings and joins fragments before anybody above sees them.
+//!
+//! - While the answer to a ping cannot be written, nothing more is read.
+//! - Control frames have a rate.
+//! - A message that is not complete has the deadline of a request body. Control frames do not extend it.
+
+mod frame_reader;
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep, sleep_until},
+};
+use tokio_tungstenite::tungstenite::{
+    self,
+    protocol::{
+        CloseFrame, WebSocketConfig,
+        frame::{Utf8Bytes, coding::CloseCode},
+    },
+};
+
+use self::frame_reader::FrameReader;
+use crate::support::pace::{Pace, TooSlow};
+
+/// Maximum number of control frames at once.
+const MAX_CONTROL_FRAMES: u32 = 100;
+/// Time after which one more is accepted.
+const CONTROL_FRAME_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum size of what waits for a peer that does not read: the message that is being written, and answers to pings.
+const MAX_WRITE_BUFFER: usize = 128 * 1024 * 1024;
+/// The bytes of a WebSocket within its limits. One task or two may read and write it, as halves of a `WebSocketStream`:
+/// a write that becomes possible wakes the reader too.
+#[derive(Debug)]
+pub struct LimitedStream<S> {
+    inner: S,
+    frames: FrameReader,
+    control: ControlFrames,
+    /// Silence in a message before it is given up.
+    message_timeout: Duration,
+    unfinished: Option<UnfinishedMessage>,
+    /// True after a ping whose answer may not be written yet.
+    owes_pong: bool,
+    /// True if the last write had to wait.
+    is_blocked: bool,
+}
+
+/// The reason for which a connection is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WebSocketViolation {
+    /// Too many control frames.
+    #[error("too many control frames: {MAX_CONTROL_FRAMES} at once, then 10 a second")]
+    ControlFrames,
+    /// A message did not arrive in time.
+    #[error("a message was begun and did not arrive in time")]
+    SlowMessage,
+}
+
+/// A bucket of control frames (GCRA).
+#[derive(Debug, Default)]
+struct ControlFrames {
+    full_at: Option<Instant>,
+}
+
+/// A message or a frame that is not complete.
+#[derive(Debug)]
+struct UnfinishedMessage {
+    pace: Pace,
+    /// The start of the present wait for more of it.
+    waits: Option<Instant>,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// The settings of a WebSocket whose incoming messages have at most this size.
+pub fn config(max_message: usize) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .max_message_size(Some(max_message))
+        .max_frame_size(Some(max_message))
+        .max_write_buffer_size(MAX_WRITE_BUFFER)
+}
+
+// === impl LimitedStream ===
+
+impl<S> LimitedStream<S> {
+    /// A connection that has been upgraded. In a message, silence of `message_timeout` ends it.
+    pub const fn upgraded(inner: S, message_timeout: Duration) -> Self {
+        Self::new(inner, FrameReader::upgraded(), message_timeout)
+    }
+
+    /// A connection on which the response to the upgrade comes first.
+    pub const fn upgrading(inner: S, message_timeout: Duration) -> Self {
+        Self::new(inner, FrameReader::upgrading(), message_timeout)
+    }
+
+    const fn new(inner: S, frames: FrameReader, message_timeout: Duration) -> Self {
+        let control = ControlFrames { full_at: None };
+        Self { inner, frames, control, message_timeout, unfinished: None, owes_pong: false, is_blocked: false }
+    }
+
+    /// Judges what was read.
+    fn received(&mut self, bytes: &[u8], now: Instant) -> Result<(), WebSocketViolation> {
+        let seen = self.frames.feed(bytes);
+        self.owes_pong = seen.ping;
+        self.control.take(seen.control, now)?;
+        if let Some(unfinished) = &mut self.unfinished {
+            unfinished.received(seen.data, now)?;
+        }
+        if seen.ended || !self.frames.is_unfinished() {
+            self.unfinished = None;
+        }
+        if self.frames.is_unfinished() {
+            self.unfinished.get_or_insert_with(|| UnfinishedMessage::new(self.message_timeout));
+        }
+        Ok(())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for LimitedStream<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.owes_pong && self.is_blocked {
+            return Poll::Pending;
+        }
+        let start = buf.filled().len();
+        if let Poll::Ready(read) = Pin::new(&mut self.inner).poll_read(cx, buf) {
+            read?;
+            let bytes = buf.filled().get(start..).unwrap_or_default();
+            return Poll::Ready(self.received(bytes, Instant::now()).map_err(io::Error::other));
+        }
+        let Some(unfinished) = &mut self.unfinished else { return Poll::Pending };
+        Poll::Ready(Err(io::Error::other(ready!(unfinished.poll_overdue(cx)))))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.is_blocked = written.is_pending();
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.inner).poll_flush(cx);
+        self.is_blocked = flushed.is_pending();
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+// === impl WebSocketViolation ===
+
+impl WebSocketViolation {
+    /// The violation behind an error of the library, if it is one.
+    pub fn of(error: &tungstenite::Error) -> Option<Self> {
+        let tungstenite::Error::Io(error) = error else { return None };
+        error.get_ref()?.downcast_ref().copied()
+    }
+
+    /// The value of the label `reason` in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::ControlFrames => "control_frames",
+            Self::SlowMessage => "body_timeout",
+        }
+    }
+
+    /// The frame that tells the peer.
+    pub fn close_frame(self) -> CloseFrame {
+        CloseFrame { code: CloseCode::Policy, reason: Utf8Bytes::from(self.to_string()) }
+    }
+}
+
+// === impl ControlFrames ===
+
+impl ControlFrames {
+    fn take(&mut self, count: u32, now: Instant) -> Result<(), WebSocketViolation> {
+        let full_at = self.full_at.map_or(now, |full_at| full_at.max(now)) + CONTROL_FRAME_INTERVAL * count;
+        if full_at - now > CONTROL_FRAME_INTERVAL * MAX_CONTROL_FRAMES {
+            return Err(WebSocketViolation::ControlFrames);
+        }
+        self.full_at = Some(full_at);
+        Ok(())
+    }
+}
+
+// === impl UnfinishedMessage ===
+
+impl UnfinishedMessage {
+    fn new(timeout: Duration) -> Self {
+        let pace = Pace::new(timeout);
+        Self { pace, waits: None, timer: Box::pin(sleep_until(pace.deadline(Instant::now()))) }
+    }
+
+    fn received(&mut self, bytes: usize, now: Instant) -> Result<(), WebSocketViolation> {
+        // after the deadline, it was this side that did not read
+        let since = self.waits.take().filter(|since| now <= self.pace.deadline(*since)).unwrap_or(now);
+        self.pace = self.pace.received(bytes, since, now)?;
+        Ok(())
+    }
+
+    /// Ready if the peer sent too little for too long.
+    fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<WebSocketViolation> {
+        let since = *self.waits.get_or_insert_with(Instant::now);
+        let deadline = self.pace.deadline(since);
+        if self.timer.deadline() != deadline {
+            self.timer.as_mut().reset(deadline);
+        }
+        loop {
+            ready!(self.timer.as_mut().poll(cx));
+            let now = Instant::now();
+            match self.pace.judge(self.waits.unwrap_or(now), now) {
+                Ok(pace) => (self.pace, self.waits) = (pace, Some(now)),
+                Err(slow) => return Poll::Ready(slow.into()),
+            }
+            self.timer.as_mut().reset(self.pace.deadline(now));
+        }
+    }
+}
+
+impl From<TooSlow> for WebSocketViolation {
+    fn from(_: TooSlow) -> Self {
+        Self::SlowMessage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{SinkExt as _, StreamExt as _, poll};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
+        time::{advance, interval, timeout},
+    };
+    use tokio_tungstenite::{
+        WebSocketStream,
+        tungstenite::{Message, protocol::Role},
+    };
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(30);
+    /// A ping without content and with a mask of zeros.
+    const PING: [u8; 6] = [0x89, 0x80, 0, 0, 0, 0];
+    /// The first fragment of a text, with one character.
+    const FRAGMENT: [u8; 7] = [0x01, 0x81, 0, 0, 0, 0, b'a'];
+
+    /// A server's end whose buffers hold `size` bytes in each direction, and the peer's bytes.
+    async fn server(size: usize) -> (WebSocketStream<LimitedStream<DuplexStream>>, DuplexStream) {
+        let (own, peer) = duplex(size);
+        let stream = LimitedStream::upgraded(own, TIMEOUT);
+        (WebSocketStream::from_raw_socket(stream, Role::Server, Some(config(1000))).await, peer)
+    }
+
+    fn violation(next: Option<tungstenite::Result<Message>>) -> Option<WebSocketViolation> {
+        next.and_then(Result::err).as_ref().and_then(WebSocketViolation::of)
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_while_the_answer_to_a_ping_cannot_be_written() {
+        let (mut socket, mut peer) = server(64).await;
+        // the buffer toward the peer is full
+        let mut sending = Box::pin(socket.send(Message::text("x".repeat(100))));
+        assert!(poll!(&mut sending).is_pending());
+        drop(sending);
+        peer.write_all(&PING).await.unwrap();
+        assert!(socket.next().await.unwrap().unwrap().is_ping());
+        for _ in 0..10 {
+            peer.write_all(&PING).await.unwrap();
+            assert!(poll!(socket.next()).is_pending());
+        }
+        // one that reads is served again
+        let (mut pings, mut buffer) = (0, [0; 1000]);
+        while pings < 10 {
+            if let Poll::Ready(Some(Ok(frame))) = poll!(socket.next()) {
+                assert!(frame.is_ping());
+                pings += 1;
+            }
+            let mut read = Box::pin(peer.read(&mut buffer));
+            let _ = poll!(&mut read);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn control_frames_have_a_rate() {
+        let (mut socket, mut peer) = server(100_000).await;
+        peer.write_all(&PING.repeat(100)).await.unwrap();
+        for _ in 0..100 {
+            assert!(socket.next().await.unwrap().unwrap().is_ping());
+        }
+        advance(Duration::from_secs(1)).await;
+        peer.write_all(&PING.repeat(10)).await.unwrap();
+        for _ in 0..10 {
+            assert!(socket.next().await.unwrap().unwrap().is_ping());
+        }
+        peer.write_all(&PING).await.unwrap();
+        assert_eq!(violation(socket.next().await), Some(WebSocketViolation::ControlFrames));
+        let closed = WebSocketViolation::ControlFrames.close_frame();
+        socket.send(Message::Close(Some(closed.clone()))).await.unwrap();
+        let client = WebSocketStream::from_raw_socket(peer, Role::Client, None).await;
+        let closing = client.skip_while(|frame| std::future::ready(!frame.as_ref().unwrap().is_close()));
+        assert_eq!(Box::pin(closing).next().await.unwrap().unwrap(), Message::Close(Some(closed)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn control_frames_do_not_keep_an_unfinished_message() {
+        let (mut socket, mut peer) = server(1000).await;
+        peer.write_all(&FRAGMENT).await.unwrap();
+        let start = Instant::now();
+        let mut pongs = interval(Duration::from_secs(1));
+        loop {
+            tokio::select! {
+                frame = socket.next() => match frame {
+                    Some(Ok(frame)) => assert!(frame.is_pong()),
+                    failed => break assert_eq!(violation(failed), Some(WebSocketViolation::SlowMessage)),
+                },
+                _ = pongs.tick() => peer.write_all(&[0x8a, 0x80, 0, 0, 0, 0]).await.unwrap(),
+            }
+        }
+        assert_eq!(start.elapsed().as_secs(), TIMEOUT.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_head_of_a_frame_has_the_same_deadline() {
+        let (mut socket, mut peer) = server(1000).await;
+        peer.write_all(&PING[..1]).await.unwrap();
+        assert_eq!(violation(socket.next().await), Some(WebSocketViolation::SlowMessage));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_comes_in_time_and_a_silent_connection_are_kept() {
+        let (mut socket, mut peer) = server(1000).await;
+        let rest = [0x80, 0x81, 0, 0, 0, 0, b'b'];
+        for _ in 0..3 {
+            assert!(timeout(Duration::from_hours(1), socket.next()).await.is_err());
+            peer.write_all(&FRAGMENT).await.unwrap();
+            assert!(timeout(TIMEOUT - Duration::from_secs(1), socket.next()).await.is_err());
+            peer.write_all(&rest).await.unwrap();
+            assert_eq!(socket.next().await.unwrap().unwrap(), Message::text("ab"));
+        }
+    }
+}
