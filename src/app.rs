@@ -20,6 +20,7 @@ mod server_cards;
 mod stdio;
 
 use std::{
+    collections::BTreeSet,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -47,6 +48,7 @@ pub use self::{
 };
 use crate::{
     config::{self, Config, PublicUrl},
+    doctor::CLIENTS,
     fetch::Fetcher,
     http::Guard,
     listener,
@@ -114,12 +116,13 @@ impl App {
             TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
         let bound = listener.local_addr()?;
         let public_url = config.public_url(bound);
-        let world = World::new(telemetry, config.auth.egress_proxy.as_ref());
+        let world = World::new(telemetry, &config.auth.egress);
         let lock = lock(&config.data_dir)?;
         let storage = database::open(&config.database).await?;
         let claim = database::claim(&storage, &config).await?;
         let mut oauth_settings = module_settings::oauth(&config, &public_url);
         oauth_settings.fetcher = world.fetcher.clone();
+        oauth_settings.document_hosts = document_hosts();
         // under the lock of the folder
         master_key::finish_rotation(&config::files::master_key(&config.data_dir), &storage, &*world.random).await?;
         let master = master_key::master_key(&oauth_settings.master_key, &storage, &*world.random).await?;
@@ -268,7 +271,7 @@ fn upstream_client(
     world: &World,
 ) -> anyhow::Result<Upstream> {
     let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
-    let (signer, proxy) = (oauth.clone(), config.auth.egress_proxy.as_ref());
+    let (signer, egress) = (oauth.clone(), &config.auth.egress);
     let deps = UpstreamDeps {
         storage: storage.clone(),
         vault: Vault::new(storage.clone(), master.clone(), Arc::clone(&clock), Arc::clone(&random)),
@@ -277,10 +280,17 @@ fn upstream_client(
         random,
         issuer: public_url.as_str().to_owned(),
         sign: SignAssertion::new(move |claims| signer.signing_keys().sign("JWT", claims).ok()),
-        fetcher: world.fetcher.clone().map_or_else(|| Fetcher::system(proxy), Ok)?,
+        fetcher: world.fetcher.clone().map_or_else(|| Fetcher::system(egress), Ok)?,
         audit: oauth.audit().clone(),
     };
     Ok(Upstream::new(deps, &config.backends, (world.tracker.clone(), world.cancel.child_token()))?)
+}
+
+/// The hosts of the documents of well-known clients, by which the gateway judges its own network.
+fn document_hosts() -> Vec<String> {
+    let urls = CLIENTS.iter().filter_map(|client| Url::parse(client.document?.url).ok());
+    let hosts: BTreeSet<String> = urls.filter_map(|url| url.host_str().map(str::to_owned)).collect();
+    hosts.into_iter().collect()
 }
 
 /// Reports once to the operator which keys share a user since the time when that was the default.
@@ -305,7 +315,7 @@ fn login_providers(
         return Ok(Providers::default());
     }
     let fetcher = world.fetcher.clone();
-    let fetcher = fetcher.map_or_else(|| Fetcher::system(config.auth.egress_proxy.as_ref()), Ok);
+    let fetcher = fetcher.map_or_else(|| Fetcher::system(&config.auth.egress), Ok);
     let deps = OpenIdDeps {
         fetcher: fetcher.context("no TLS for the login providers")?,
         clock: Arc::clone(&world.clock),

@@ -18,6 +18,7 @@ pub mod address;
 pub mod budget;
 pub mod destination;
 pub mod documents;
+pub mod egress;
 pub mod error;
 pub mod fetcher;
 mod freshness;
@@ -28,9 +29,10 @@ pub mod request;
 pub mod tls;
 
 pub use self::{
-    budget::FetchBudget,
+    budget::{FetchBudget, FetchLimit, LimitedBy},
     destination::{Exception, Ports, Reach},
     documents::{DocumentError, Documents, FetchedDocument},
+    egress::{EgressFault, ProxyFailure, own_proxy_fault},
     error::{FetchError, RefusedUrl},
     fetcher::{FetchRules, Fetcher},
     network::{Network, NetworkStream, SystemNetwork},

@@ -48,7 +48,7 @@ pub use client_documents::{ClientDocumentPolicy, DocumentTrust};
 pub use client_ip::ClientIp;
 pub use correlation_id::{CorrelationId, CorrelationIds};
 pub use disclosure::{Disclosure, IdentityForm, IdentityHeader};
-pub use egress_proxy::EgressProxy;
+pub use egress_proxy::{EgressNames, EgressPolicy, EgressProxy};
 pub use endpoint::{Binding, Endpoint, Serves, Target};
 pub use era::{Era, EraCell, KnownEra};
 pub use grant::{Grant, TokenDelivery};

@@ -309,6 +309,7 @@ impl Services {
         let endpoints = Endpoints {
             audit: deps.audit.clone(),
             settings: Arc::clone(&deps.settings),
+            client_documents: deps.client_documents.clone(),
             token: Arc::new(TokenEndpoint::new(c(), Arc::clone(&keys), Arc::clone(&signing), r(), u())),
             registrations: Arc::clone(&registrations),
             devices: Arc::clone(&devices),

@@ -20,7 +20,7 @@ use crate::{
     frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
     gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, EgressProxy, IdentitySigner, ServerAccess, SessionId, Share, Target},
+    model::{BackendId, BackendSpec, EgressPolicy, IdentitySigner, ServerAccess, SessionId, Share, Target},
     storage::Storage,
     support::{Clock, OsRandom, Random, SealingKey, SystemClock},
     telemetry::Telemetry,
@@ -74,9 +74,9 @@ pub(super) struct CallPath {
 // === impl World ===
 
 impl World {
-    /// The environment of a process; what strangers name is requested through `proxy`.
-    pub(super) fn new(telemetry: Telemetry, proxy: Option<&EgressProxy>) -> Self {
-        let fetcher = Fetcher::system(proxy).inspect_err(|error| {
+    /// The environment of a process; what strangers name is requested as `egress` says.
+    pub(super) fn new(telemetry: Telemetry, egress: &EgressPolicy) -> Self {
+        let fetcher = Fetcher::system(egress).inspect_err(|error| {
             tracing::warn!(%error, "documents that clients name cannot be read: install the certificates of authorities");
         });
         let (events, inbox) = EventHandler::new();

@@ -16,7 +16,7 @@ use crate::{
     frontend::UpgradeOffer,
     gateway::GatewaySettings,
     listener::descriptors,
-    model::{Caller, Naming, ServerAccess, Target},
+    model::{Caller, EgressPolicy, Naming, ServerAccess, Target},
     resource::{Authorized, StreamLease},
     storage::Storage,
     support::{Digest, SealingKey},
@@ -88,7 +88,7 @@ impl StdioApp {
 impl LocalServers {
     async fn start(config: &Config, records: Option<PathBuf>, telemetry: Telemetry) -> anyhow::Result<Self> {
         descriptors::raise();
-        let world = World::new(telemetry, None);
+        let world = World::new(telemetry, &EgressPolicy::default());
         // sessions are their channel: nothing has to outlive the process
         let storage = Storage::in_memory().await?;
         let stored = match records {

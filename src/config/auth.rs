@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{http::host, section::Section};
 use crate::model::{
-    AdvertiseIss, AssertionAudience, AuthPolicy, ClientDocumentPolicy, ConcealBackends, DocumentTrust, EgressProxy,
-    ParentAudience, RateLimitScope, Registration,
+    AdvertiseIss, AssertionAudience, AuthPolicy, ClientDocumentPolicy, ConcealBackends, DocumentTrust, EgressNames,
+    EgressPolicy, EgressProxy, ParentAudience, RateLimitScope, Registration,
 };
 
 /// Reads the section; reports invalid values and uses their defaults.
@@ -28,7 +28,7 @@ pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
         trusted_redirect_hosts: section.parsed_list("trusted_redirect_hosts", host).unwrap_or_default(),
         registration: registration(section),
         client_documents: client_documents(section),
-        egress_proxy: section.parsed("egress_proxy", EgressProxy::parse),
+        egress: egress(section),
         conceal_backends: match section.flag("conceal_backends") {
             Some(false) => ConcealBackends::No,
             _ => default.conceal_backends,
@@ -69,6 +69,30 @@ fn client_documents(section: &mut Section<'_>) -> ClientDocumentPolicy {
     let choices =
         [("any", DocumentTrust::Any), ("allowlist", DocumentTrust::Listed(listed)), ("off", DocumentTrust::Off)];
     ClientDocumentPolicy { trust: section.choice("client_documents", &choices).unwrap_or(DocumentTrust::Any), denied }
+}
+
+/// The way to what strangers name.
+fn egress(section: &mut Section<'_>) -> EgressPolicy {
+    let proxy = section.parsed("egress_proxy", EgressProxy::parse);
+    let (by_proxy, fake) = (section.flag("egress_proxy_resolves"), section.flag("fake_ip_resolver"));
+    let names = match (by_proxy == Some(true), fake == Some(true)) {
+        (true, true) => {
+            section.fault(
+                "`egress_proxy_resolves` and `fake_ip_resolver` exclude each other",
+                Some("leave one of them out"),
+            );
+            EgressNames::Resolved
+        }
+        (true, false) if proxy.is_none() => {
+            let advice = Some("add `egress_proxy = \"http://proxy.example.com:3128\"`, or leave it out");
+            section.fault("`egress_proxy_resolves` needs a proxy", advice);
+            EgressNames::Resolved
+        }
+        (true, false) => EgressNames::ByProxy,
+        (false, true) => EgressNames::Fake,
+        (false, false) => EgressNames::Resolved,
+    };
+    EgressPolicy { proxy, names }
 }
 
 /// A private-use URI scheme: the grammar of RFC 3986 3.1, without schemes that a browser runs or opens itself (OA-55).

@@ -42,10 +42,24 @@ pub(super) async fn open_page(prober: &Prober, login: &OpenLogin) -> Result<(), 
         _ => {
             let headers = [("accept", "application/json")];
             let asked = ProbeRequest { method: Method::GET, url: &login.url, headers: &headers, body: String::new() };
-            let problem = format!("the request is refused: {}", prober.send(asked).await?.outline());
-            blocks(problem, "accept the redirect URI, the scopes and the `resource` that the client sends")
+            let answer = prober.send(asked).await?;
+            let problem = format!("the request is refused: {}", answer.outline());
+            match (login.document(), answer.error().as_str()) {
+                (Some(document), "invalid_client" | "temporarily_unavailable") => {
+                    blocks(problem, &unread_document(document))
+                }
+                _ => blocks(problem, "accept the redirect URI, the scopes and the `resource` that the client sends"),
+            }
         }
     }
+}
+
+/// The advice for a server that announces documents of clients and refuses one.
+fn unread_document(document: &str) -> String {
+    format!(
+        "let the server read the client's document `{document}`: let it out to that host, directly or by a proxy \
+         (`egress_proxy` of Lockkeeper), or have clients register (`client_documents = \"off\"`, and `registration`)"
+    )
 }
 
 /// The answers of the token endpoint to a code and a refresh token that do not exist: clients decide by their codes what

@@ -84,6 +84,11 @@ impl OpenLogin {
         })
     }
 
+    /// The URL of the document that the client names itself by, if it does.
+    pub(super) fn document(&self) -> Option<&str> {
+        Some(self.client_id.as_str()).filter(|id| id.starts_with("https://"))
+    }
+
     /// The request with an authorization code.
     pub fn redeem(&self, code: &str) -> TokenEndpointRequest {
         self.token_request(&[

@@ -66,7 +66,14 @@ pub(super) async fn identify(
     }
     let Some(endpoint) = server.url_of("registration_endpoint") else {
         let problem = "there is no `registration_endpoint`, and no metadata document of the client is taken";
-        let advice = "allow registration, or register the client by hand and configure its id in the client";
+        let advice = match client.document {
+            Some(_) => {
+                "allow registration, or metadata documents of clients (`registration`, `client_documents` of Lockkeeper, which \
+                 announces them only while it can read them: `egress_proxy`), or register the client by hand and configure \
+                 its id in the client"
+            }
+            None => "allow registration, or register the client by hand and configure its id in the client",
+        };
         return Err(Finding::blocks(server.url.as_str(), problem, advice));
     };
     if policy == RegistrationPolicy::Never {

@@ -2,6 +2,8 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use url::Url;
+
 use crate::{
     model::ClientIp,
     support::{Timestamp, limits::Buckets},
@@ -9,33 +11,67 @@ use crate::{
 
 /// Requests by who caused them, and by the host that gets them: the gateway must not tire itself, nor be a means to
 /// tire others. It is charged before a request, also before one that then fails.
+///
+/// Documents that are known have buckets of their own: strangers who name others of the same host do not empty them.
 #[derive(Debug)]
 pub struct FetchBudget {
-    sources: Buckets<IpAddr>,
+    known: Buckets<Url>,
+    networks: Buckets<IpAddr>,
     hosts: Buckets<String>,
 }
 
+/// A limit that a request would exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FetchLimit {
+    /// The time until such a request is possible.
+    pub wait: Duration,
+    /// What it was counted by.
+    pub by: LimitedBy,
+}
+
+/// What requests are counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitedBy {
+    /// The network of the stranger who causes them.
+    Network,
+    /// The host that gets them.
+    Host,
+}
+
 impl Default for FetchBudget {
-    /// One network may cause 30 requests at once, then 6 a minute: hosted clients share networks. One host gets 60 at
-    /// once, then one a second.
+    /// One network may cause 30 requests at once, then 6 a minute: hosted clients share networks. One host gets 600 at
+    /// once, then 10 a second: so few networks cannot exhaust it. A known document is asked for 10 times at once, then 6
+    /// times a minute.
     fn default() -> Self {
-        Self { sources: Buckets::new(30, Duration::from_secs(10)), hosts: Buckets::new(60, Duration::from_secs(1)) }
+        Self {
+            known: Buckets::new(10, Duration::from_secs(10)),
+            networks: Buckets::new(30, Duration::from_secs(10)),
+            hosts: Buckets::new(600, Duration::from_millis(100)),
+        }
     }
 }
 
 impl FetchBudget {
-    /// Charges a request to `host`, and to the stranger who caused it, if one did.
+    /// Charges a request for a document that was valid before, or that somebody consented to.
     ///
     /// # Errors
     ///
-    /// The time until such a request is possible; then nothing is charged.
-    pub fn take(&self, source: Option<ClientIp>, host: &str, now: Timestamp) -> Result<(), Duration> {
-        let source = source.map(ClientIp::network);
-        if let Some(source) = source {
-            self.sources.take(source, now)?;
-        }
-        let charged = self.hosts.take(host.to_ascii_lowercase(), now);
-        charged.inspect_err(|_| source.iter().for_each(|source| self.sources.give_back(source, now)))
+    /// The limit that it would exceed; then nothing is charged.
+    pub fn take_known(&self, url: &Url, now: Timestamp) -> Result<(), FetchLimit> {
+        self.known.take(url.clone(), now).map_err(|wait| FetchLimit { wait, by: LimitedBy::Host })
+    }
+
+    /// Charges a request for any other document to the stranger who caused it, and to its host.
+    ///
+    /// # Errors
+    ///
+    /// The limit that it would exceed; then nothing is charged.
+    pub fn take_unknown(&self, source: ClientIp, url: &Url, now: Timestamp) -> Result<(), FetchLimit> {
+        let (network, host) = (source.network(), url.host_str().unwrap_or_default().to_ascii_lowercase());
+        let limit = |by| move |wait| FetchLimit { wait, by };
+        self.networks.take(network, now).map_err(limit(LimitedBy::Network))?;
+        let charged = self.hosts.take(host, now).map_err(limit(LimitedBy::Host));
+        charged.inspect_err(|_| self.networks.give_back(&network, now))
     }
 }
 
@@ -43,17 +79,40 @@ impl FetchBudget {
 mod tests {
     use super::*;
 
+    const NOW: Timestamp = Timestamp::from_seconds(1_000_000);
+
+    fn from(network: u16) -> ClientIp {
+        let [high, low] = network.to_be_bytes();
+        ClientIp(IpAddr::from([192, 0, high, low]))
+    }
+
+    fn url(host: &str) -> Url {
+        Url::parse(&format!("https://{host}/client.json")).unwrap()
+    }
+
     #[test]
-    fn a_source_and_a_host_run_empty_each_by_itself() {
-        let (budget, now) = (FetchBudget::default(), Timestamp::from_seconds(1_000_000));
-        let from = |last: u8| Some(ClientIp(IpAddr::from([192, 0, 2, last])));
+    fn a_network_runs_empty_by_itself() {
+        let budget = FetchBudget::default();
         for number in 0..30 {
-            assert_eq!(budget.take(from(1), &format!("{number}.example"), now), Ok(()));
+            assert_eq!(budget.take_unknown(from(1), &url(&format!("{number}.example")), NOW), Ok(()));
         }
-        assert_eq!(budget.take(from(1), "30.example", now), Err(Duration::from_secs(10)));
-        for source in 2..62 {
-            assert_eq!(budget.take(from(source), "a.example", now), Ok(()));
+        let limit = FetchLimit { wait: Duration::from_secs(10), by: LimitedBy::Network };
+        assert_eq!(budget.take_unknown(from(1), &url("30.example"), NOW), Err(limit));
+        assert_eq!(budget.take_unknown(from(2), &url("a.example"), NOW), Ok(()));
+    }
+
+    #[test]
+    fn strangers_who_exhaust_a_host_leave_its_known_documents_alone() {
+        let budget = FetchBudget::default();
+        let limited = (1..100).flat_map(|network| [network; 30]).find_map(|network| {
+            budget.take_unknown(from(network), &url("a.example"), NOW).err().map(|limit| (network, limit))
+        });
+        // twenty networks, not two
+        assert_eq!(limited, Some((21, FetchLimit { wait: Duration::from_millis(100), by: LimitedBy::Host })));
+        for _ in 0..10 {
+            assert_eq!(budget.take_known(&url("a.example"), NOW), Ok(()));
         }
-        assert_eq!(budget.take(from(62), "A.example", now), Err(Duration::from_secs(1)));
+        assert!(budget.take_known(&url("a.example"), NOW).is_err());
+        assert_eq!(budget.take_known(&url("b.example"), NOW), Ok(()));
     }
 }

@@ -4,7 +4,14 @@ use std::net::IpAddr;
 
 use url::{Host, Origin, Url};
 
-use super::{address::is_public, error::RefusedUrl};
+use super::{
+    address::{is_fake, is_public},
+    error::RefusedUrl,
+};
+use crate::model::EgressNames;
+
+/// Top-level domains whose names are no names of the internet (RFC 6761, RFC 7686, RFC 6762, ICANN's `.internal`).
+const SPECIAL_DOMAINS: [&str; 5] = ["arpa", "onion", "local", "internal", "localhost"];
 
 /// Permitted destinations; by default https at port 443 of public addresses alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,7 +47,18 @@ pub(super) struct FetchDestination {
     pub(super) host: Host<String>,
     pub(super) port: u16,
     pub(super) encryption: Encryption,
+    /// Who looks up the name.
+    pub(super) lookup: NameLookup,
     addresses: AllowedAddresses,
+}
+
+/// Who looks up the name of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NameLookup {
+    Gateway,
+    Proxy,
+    /// The proxy, for a name of the operator's that the gateway does not find.
+    GatewayThenProxy,
 }
 
 /// Encryption of a connection.
@@ -54,6 +72,8 @@ pub(super) enum Encryption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AllowedAddresses {
     Public,
+    /// Also those of a fake-IP resolver.
+    PublicOrFake,
     Loopback,
     Any,
 }
@@ -62,7 +82,7 @@ enum AllowedAddresses {
 
 impl FetchDestination {
     /// Checks everything that can be checked before the name is resolved.
-    pub(super) fn of(url: &Url, reach: &Reach) -> Result<Self, RefusedUrl> {
+    pub(super) fn of(url: &Url, reach: &Reach, names: EgressNames) -> Result<Self, RefusedUrl> {
         let encryption = match url.scheme() {
             "https" => Encryption::Tls,
             "http" => Encryption::None,
@@ -85,7 +105,17 @@ impl FetchDestination {
         if addresses == AllowedAddresses::Public && reach.ports == Ports::Https && port != 443 {
             return Err(RefusedUrl::Port(port));
         }
-        Ok(Self { host: host.to_owned(), port, encryption, addresses })
+        let (lookup, addresses) = match (names, addresses) {
+            (EgressNames::Resolved, addresses) => (NameLookup::Gateway, addresses),
+            (EgressNames::ByProxy, AllowedAddresses::Any) => (NameLookup::GatewayThenProxy, addresses),
+            (_, AllowedAddresses::Any | AllowedAddresses::Loopback) => (NameLookup::Gateway, addresses),
+            // the guard sees no addresses: what may be inside is kept out by the name
+            _ if port != 443 => return Err(RefusedUrl::Port(port)),
+            _ if !is_public_name(&host) => return Err(RefusedUrl::Name),
+            (EgressNames::ByProxy, _) => (NameLookup::Proxy, addresses),
+            (EgressNames::Fake, _) => (NameLookup::Gateway, AllowedAddresses::PublicOrFake),
+        };
+        Ok(Self { host: host.to_owned(), port, encryption, lookup, addresses })
     }
 
     /// Checks the addresses that the name has. One that is not allowed refuses all: such a name is not answered by
@@ -93,11 +123,21 @@ impl FetchDestination {
     pub(super) fn check(&self, found: &[IpAddr]) -> Result<(), RefusedUrl> {
         let is_allowed = |address: &IpAddr| match self.addresses {
             AllowedAddresses::Public => is_public(*address),
+            AllowedAddresses::PublicOrFake => is_public(*address) || is_fake(*address),
             AllowedAddresses::Loopback => address.is_loopback(),
             AllowedAddresses::Any => true,
         };
         if found.iter().all(is_allowed) { Ok(()) } else { Err(RefusedUrl::Address) }
     }
+}
+
+/// True for a name below a public suffix that the list knows, outside of [`SPECIAL_DOMAINS`].
+fn is_public_name(host: &Host<&str>) -> bool {
+    let Host::Domain(name) = host else { return false };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_special = name.rsplit('.').next().is_some_and(|top| SPECIAL_DOMAINS.contains(&top));
+    let suffix = psl::suffix(name.as_bytes()).filter(psl::Suffix::is_known);
+    !is_special && suffix.is_some_and(|suffix| suffix != name) && !name.split('.').any(str::is_empty)
 }
 
 fn is_loopback(host: &Host<&str>) -> bool {
@@ -113,7 +153,7 @@ mod tests {
     use super::*;
 
     fn check(url: &str, reach: &Reach) -> Result<(), RefusedUrl> {
-        let destination = FetchDestination::of(&Url::parse(url).unwrap(), reach)?;
+        let destination = FetchDestination::of(&Url::parse(url).unwrap(), reach, EgressNames::Resolved)?;
         match destination.host {
             Host::Domain(_) => Ok(()),
             Host::Ipv4(address) => destination.check(&[address.into()]),
@@ -147,6 +187,47 @@ mod tests {
     }
 
     #[test]
+    fn oa_148_without_addresses_only_names_below_a_known_public_suffix_pass() {
+        for names in [EgressNames::ByProxy, EgressNames::Fake] {
+            let any_port = Reach { ports: Ports::Any, ..Reach::default() };
+            let refusal = |url: &str| FetchDestination::of(&Url::parse(url).unwrap(), &any_port, names).err();
+            for host in ["claude.ai", "a.b.example.co.uk", "x.github.io", "claude.ai."] {
+                assert_eq!(refusal(&format!("https://{host}/")), None, "{host}");
+            }
+            for host in [
+                "intranet",
+                "com",
+                "co.uk",
+                "github.io",
+                "a.corp",
+                "a.lan",
+                "router.home.arpa",
+                "1.0.0.10.in-addr.arpa",
+                "a.onion",
+                "printer.local",
+                "metadata.google.internal",
+                "a.localhost",
+                "localhost",
+                "printer.local.",
+                "8.8.8.8",
+                "198.18.0.1",
+                "[2606:4700::1111]",
+                "10.0.0.1",
+            ] {
+                assert_eq!(refusal(&format!("https://{host}/")), Some(RefusedUrl::Name), "{host}");
+            }
+            assert_eq!(refusal("https://claude.ai:8443/"), Some(RefusedUrl::Port(8443)));
+            assert_eq!(refusal("http://claude.ai/"), Some(RefusedUrl::Scheme));
+        }
+        let url = Url::parse("https://claude.ai/").unwrap();
+        let fake = FetchDestination::of(&url, &Reach::default(), EgressNames::Fake).unwrap();
+        assert_eq!(fake.check(&["198.19.255.1".parse().unwrap()]), Ok(()));
+        for private in ["198.17.0.1", "10.0.0.1", "169.254.169.254", "fc00::1", "::ffff:198.18.0.1"] {
+            assert_eq!(fake.check(&[private.parse().unwrap()]), Err(RefusedUrl::Address), "{private}");
+        }
+    }
+
+    #[test]
     fn exceptions_reach_no_further_than_they_say() {
         let loopback = Reach { exceptions: vec![Exception::Loopback], ..Reach::default() };
         for url in ["http://localhost:8080/", "http://127.0.0.1:1/", "https://[::1]:2/"] {
@@ -154,7 +235,8 @@ mod tests {
         }
         assert_eq!(check("http://10.0.0.1/", &loopback), Err(RefusedUrl::Scheme));
         assert_eq!(check("https://10.0.0.1/", &loopback), Err(RefusedUrl::Address));
-        let localhost = FetchDestination::of(&Url::parse("http://localhost/").unwrap(), &loopback).unwrap();
+        let localhost = Url::parse("http://localhost/").unwrap();
+        let localhost = FetchDestination::of(&localhost, &loopback, EgressNames::Resolved).unwrap();
         assert_eq!(localhost.check(&["10.0.0.1".parse().unwrap()]), Err(RefusedUrl::Address));
 
         let own = Url::parse("http://10.0.0.1:9000").unwrap().origin();

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use url::Url;
 
 use super::{
-    budget::FetchBudget,
+    budget::{FetchBudget, FetchLimit},
     error::FetchError,
     fetcher::{FetchRules, Fetcher},
     freshness::lifetime,
@@ -72,8 +72,8 @@ struct Kept<T> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
     /// Too many documents were asked for.
-    #[error("too many documents were asked for; the next request is possible in {0:?}")]
-    Limited(Duration),
+    #[error("too many documents were asked for; the next request is possible in {:?}", .0.wait)]
+    Limited(FetchLimit),
     /// There is no response.
     #[error(transparent)]
     Fetch(#[from] FetchError),
@@ -104,7 +104,8 @@ impl<T: Send + Sync + 'static> Documents<T> {
     ///
     /// # Errors
     ///
-    /// As [`DocumentError`] says. A request is charged to `source`, if a stranger caused it.
+    /// As [`DocumentError`] says. A request is charged to `source`, if a stranger caused it and the document was not valid
+    /// before.
     pub async fn read(&self, url: &Url, source: Option<ClientIp>) -> Result<FetchedDocument<T>, DocumentError> {
         let now = self.0.clock.now();
         if let Some(kept) = self.0.kept(url).filter(|kept| now < kept.fresh_until) {
@@ -177,8 +178,11 @@ impl<T: Send + Sync + 'static> Documents<T> {
         if let Some(reading) = under_way.get(url).and_then(WeakShared::upgrade) {
             return Ok(reading);
         }
-        let host = url.host_str().unwrap_or_default();
-        self.0.budget.take(source, host, now).map_err(DocumentError::Limited)?;
+        let charged = match source.filter(|_| !self.0.kept.contains_key(url)) {
+            Some(source) => self.0.budget.take_unknown(source, url, now),
+            None => self.0.budget.take_known(url, now),
+        };
+        charged.map_err(DocumentError::Limited)?;
         // readers that gave up leave an entry
         under_way.retain(|_, reading| reading.upgrade().is_some());
         let (documents, wanted) = (Arc::clone(&self.0), url.clone());

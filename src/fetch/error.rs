@@ -2,13 +2,24 @@
 
 use std::time::Duration;
 
+use super::egress::ProxyFailure;
+
 /// Failure of a request. The text is for logs: it tells of this network, so strangers must not read it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// The rules forbid the URL, or the addresses of its host. Nothing was sent.
     #[error("the URL may not be requested: {0}")]
     Refused(#[from] RefusedUrl),
-    /// Its name has no addresses, nothing listens there, or its certificate is wrong. No request was sent.
+    /// Its name has no addresses.
+    #[error("the host cannot be reached: its name has no addresses ({0})")]
+    Unresolved(String),
+    /// This machine has no route to any of its addresses.
+    #[error("the host cannot be reached: {0}")]
+    NoRoute(String),
+    /// The operator's proxy makes no connection to it.
+    #[error("the host cannot be reached: {0}")]
+    Proxy(ProxyFailure),
+    /// Nothing listens there, or its certificate is wrong. No request was sent.
     #[error("the host cannot be reached: {0}")]
     Unreachable(String),
     /// The connection broke, or what came is not HTTP. The request may have been processed.
@@ -43,4 +54,10 @@ pub enum RefusedUrl {
     /// The host has an address that is not public.
     #[error("its host has an address that is not public")]
     Address,
+    /// The guard sees no addresses, and the host is no name below a known public suffix.
+    #[error(
+        "its host is no name below a known public suffix: only such names pass while `egress_proxy_resolves` or \
+         `fake_ip_resolver` is on"
+    )]
+    Name,
 }

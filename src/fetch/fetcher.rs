@@ -3,7 +3,7 @@
 
 use std::{
     error::Error,
-    fmt, future,
+    fmt, future, io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -24,14 +24,15 @@ use tokio_rustls::TlsConnector;
 use url::{Host, Position};
 
 use super::{
-    destination::{Encryption, FetchDestination, Reach},
+    destination::{Encryption, FetchDestination, NameLookup, Reach},
+    egress::{LOOKUP_TIMEOUT, ProxyFailure},
     error::FetchError,
     network::{Network, NetworkStream, SystemNetwork},
     proxied_network::ProxiedNetwork,
     request::FetchRequest,
     tls::{self, TlsSetupError},
 };
-use crate::model::{EgressProxy, NetworkSpec};
+use crate::model::{EgressNames, EgressPolicy, NetworkSpec};
 
 /// Maximum time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -58,30 +59,37 @@ pub struct FetchRules {
 /// Sends requests to URLs that somebody else chose. Cheap to clone.
 #[derive(Clone)]
 pub struct Fetcher {
-    network: Arc<dyn Network>,
+    pub(super) network: Arc<dyn Network>,
     tls: TlsConnector,
     requests: Arc<Semaphore>,
+    pub(super) names: EgressNames,
 }
 
 impl Fetcher {
-    /// Over the network of the system, through this proxy if there is one, trusting the authorities of the system.
+    /// Over the network of the system, as the operator says, trusting the authorities of the system.
     ///
     /// # Errors
     ///
     /// An error if those cannot be read.
-    pub fn system(proxy: Option<&EgressProxy>) -> Result<Self, TlsSetupError> {
+    pub fn system(egress: &EgressPolicy) -> Result<Self, TlsSetupError> {
         let direct = Arc::new(SystemNetwork::default());
-        let network: Arc<dyn Network> = match proxy {
+        let network: Arc<dyn Network> = match &egress.proxy {
             Some(proxy) => Arc::new(ProxiedNetwork::new(proxy.clone(), direct)),
             None => direct,
         };
-        Ok(Self::new(network, tls::client_config(&NetworkSpec::default())?))
+        Ok(Self::new(network, tls::client_config(&NetworkSpec::default())?).with_names(egress.names))
     }
 
     /// Over this network, with the certificate checks of `tls`.
     pub fn new(network: Arc<dyn Network>, tls: ClientConfig) -> Self {
         let requests = Arc::new(Semaphore::new(MAX_REQUESTS));
-        Self { network, tls: TlsConnector::from(Arc::new(tls)), requests }
+        Self { network, tls: TlsConnector::from(Arc::new(tls)), requests, names: EgressNames::Resolved }
+    }
+
+    /// The same, where names are looked up in this way.
+    #[must_use]
+    pub fn with_names(self, names: EgressNames) -> Self {
+        Self { names, ..self }
     }
 
     /// Sends a request; returns the response of any status.
@@ -91,10 +99,9 @@ impl Fetcher {
     /// As [`FetchError`] says; [`FetchError::Refused`] comes before anything is sent.
     pub async fn send(&self, request: FetchRequest, rules: &FetchRules) -> Result<Response<Bytes>, FetchError> {
         let _permit = self.requests.try_acquire().map_err(|_| FetchError::Busy)?;
-        let destination = FetchDestination::of(&request.url, &rules.reach)?;
+        let destination = FetchDestination::of(&request.url, &rules.reach, self.names)?;
         let exchange = async {
-            let addresses = self.addresses(&destination).await?;
-            let stream = self.connect(&addresses, destination.port).await?;
+            let stream = self.open(&destination).await?;
             match destination.encryption {
                 Encryption::None => exchange(stream, request, rules.max_body).await,
                 Encryption::Tls => exchange(self.secure(stream, &destination).await?, request, rules.max_body).await,
@@ -104,6 +111,24 @@ impl Fetcher {
         timeout(rules.deadline, Box::pin(exchange)).await.map_err(|_| FetchError::TooSlow(rules.deadline))?
     }
 
+    /// A connection to the host.
+    async fn open(&self, destination: &FetchDestination) -> Result<Box<dyn NetworkStream>, FetchError> {
+        let (host, port) = (&destination.host, destination.port);
+        match (host, destination.lookup) {
+            (Host::Domain(name), NameLookup::Proxy) => self.connect_by_name(name, port).await,
+            (Host::Domain(name), NameLookup::GatewayThenProxy) => match self.addresses(destination).await {
+                Err(FetchError::Unresolved(_)) => self.connect_by_name(name, port).await,
+                addresses => self.connect(&addresses?, port).await,
+            },
+            _ => self.connect(&self.addresses(destination).await?, port).await,
+        }
+    }
+
+    async fn connect_by_name(&self, name: &str, port: u16) -> Result<Box<dyn NetworkStream>, FetchError> {
+        let connecting = timeout(CONNECT_TIMEOUT, self.network.connect_by_name(name, port)).await;
+        connecting.map_err(|_| silent())?.map_err(|error| unreachable(&error))
+    }
+
     /// The addresses of the host, all of which are allowed. The name is not looked up again: an answer that changes
     /// (DNS rebinding) changes nothing.
     async fn addresses(&self, destination: &FetchDestination) -> Result<Vec<IpAddr>, FetchError> {
@@ -111,8 +136,9 @@ impl Fetcher {
             Host::Ipv4(address) => vec![IpAddr::V4(*address)],
             Host::Ipv6(address) => vec![IpAddr::V6(*address)],
             Host::Domain(name) => {
-                let found = self.network.resolve(name).await;
-                found.map_err(|error| FetchError::Unreachable(format!("its name has no addresses ({error})")))?
+                let found = timeout(LOOKUP_TIMEOUT, self.network.resolve(name)).await;
+                let found = found.map_err(|_| FetchError::Unresolved(format!("no answer after {LOOKUP_TIMEOUT:?}")))?;
+                found.map_err(|error| FetchError::Unresolved(error.to_string()))?
             }
         };
         destination.check(&addresses)?;
@@ -127,16 +153,15 @@ impl Fetcher {
         });
         let mut attempts: FuturesUnordered<_> = attempts.collect();
         let first = async {
-            let mut reason = "its name has no addresses".to_owned();
+            let mut failure = FetchError::Unresolved("none".to_owned());
             while let Some(outcome) = attempts.next().await {
                 match outcome {
                     Ok(stream) => return Ok(stream),
-                    Err(error) => reason = error.to_string(),
+                    Err(error) => failure = unreachable(&error),
                 }
             }
-            Err(FetchError::Unreachable(reason))
+            Err(failure)
         };
-        let silent = || FetchError::Unreachable(format!("no connection after {CONNECT_TIMEOUT:?}"));
         timeout(CONNECT_TIMEOUT, first).await.map_err(|_| silent())?
     }
 
@@ -204,6 +229,22 @@ fn head(request: FetchRequest) -> Result<Request<Full<Bytes>>, FetchError> {
         own.insert(header::USER_AGENT, agent);
     }
     head.body(Full::new(body)).map_err(unusable)
+}
+
+fn silent() -> FetchError {
+    FetchError::Unreachable(format!("no connection after {CONNECT_TIMEOUT:?}"))
+}
+
+/// The failure of a connection: of the proxy, for lack of a route, or of the host.
+fn unreachable(error: &io::Error) -> FetchError {
+    let proxy = error.get_ref().and_then(|cause| cause.downcast_ref::<ProxyFailure>());
+    match (proxy, error.kind()) {
+        (Some(failure), _) => FetchError::Proxy(failure.clone()),
+        (None, io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) => {
+            FetchError::NoRoute(error.to_string())
+        }
+        (None, _) => FetchError::Unreachable(error.to_string()),
+    }
 }
 
 fn broken(error: &(dyn Error + 'static)) -> FetchError {

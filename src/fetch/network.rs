@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr, ToSocketAddrs as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _},
     sync::Arc,
 };
 
@@ -24,8 +24,23 @@ pub trait Network: Send + Sync {
     /// The addresses of a host name.
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 
+    /// The addresses of a host that no stranger chose: names of strangers that nobody answers do not delay it.
+    async fn resolve_known(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        self.resolve(host).await
+    }
+
     /// A connection to this very address.
     async fn connect(&self, address: SocketAddr) -> io::Result<Box<dyn NetworkStream>>;
+
+    /// A connection to a host whose name is looked up on the way.
+    async fn connect_by_name(&self, _host: &str, _port: u16) -> io::Result<Box<dyn NetworkStream>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// False if nothing can be sent to this address from here. Nothing is sent to find out.
+    fn has_route(&self, _address: SocketAddr) -> bool {
+        true
+    }
 }
 
 /// A connection.
@@ -36,25 +51,24 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> NetworkStream for S {}
 /// The network of the system. It reads no proxies from the environment.
 pub struct SystemNetwork {
     lookups: Arc<Semaphore>,
+    known_lookups: Arc<Semaphore>,
 }
 
 impl Default for SystemNetwork {
     fn default() -> Self {
-        Self { lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
+        let lookups = || Arc::new(Semaphore::new(MAX_LOOKUPS));
+        Self { lookups: lookups(), known_lookups: lookups() }
     }
 }
 
 #[async_trait]
 impl Network for SystemNetwork {
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
-        let permit = Arc::clone(&self.lookups).acquire_owned().await.map_err(io::Error::other)?;
-        let host = host.to_owned();
-        // the permit is held until the thread is free, which may be long after the caller has given up
-        let lookup = spawn_blocking(move || {
-            let _permit = permit;
-            (host.as_str(), 0).to_socket_addrs().map(|found| found.map(|found| found.ip()).collect())
-        });
-        lookup.await?
+        look_up(host, &self.lookups).await
+    }
+
+    async fn resolve_known(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        look_up(host, &self.known_lookups).await
     }
 
     async fn connect(&self, address: SocketAddr) -> io::Result<Box<dyn NetworkStream>> {
@@ -62,4 +76,22 @@ impl Network for SystemNetwork {
         stream.set_nodelay(true)?;
         Ok(Box::new(stream))
     }
+
+    fn has_route(&self, address: SocketAddr) -> bool {
+        let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        // chooses a route, and sends nothing
+        std::net::UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(address)).is_ok()
+    }
+}
+
+/// Asks the resolver of the system. The permit is held until the thread is free, which may be long after the caller has
+/// given up.
+async fn look_up(host: &str, permits: &Arc<Semaphore>) -> io::Result<Vec<IpAddr>> {
+    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
+    let host = host.to_owned();
+    let lookup = spawn_blocking(move || {
+        let _permit = permit;
+        (host.as_str(), 0).to_socket_addrs().map(|found| found.map(|found| found.ip()).collect())
+    });
+    lookup.await?
 }

@@ -1,24 +1,32 @@
 //! Connections through a proxy of the operator, for networks that let nothing else out (`OA-47`). Knows nothing of which
 //! addresses are allowed.
 //!
-//! The proxy is asked for an address, never for a name: what was resolved and checked is what is connected to, whatever the
-//! proxy would find under the name. TLS goes through to the host.
+//! The proxy is asked for an address: what was resolved and checked is what is connected to, whatever the proxy would
+//! find under the name. It is asked for a name only where the operator has the proxy resolve names
+//! (`egress_proxy_resolves`). TLS goes through to the host.
 
 use std::{
     io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use async_trait::async_trait;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    time::timeout,
+};
 
 use super::{
     address::is_public,
+    egress::ProxyFailure,
     network::{Network, NetworkStream},
 };
 use crate::model::EgressProxy;
 
+/// Maximum time to connect to the proxy: less than to connect to the host, so that the failure is known as the proxy's.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Maximum size of the head of the proxy's answer, in bytes.
 const MAX_HEAD: usize = 8 * 1024;
 
@@ -43,14 +51,35 @@ impl ProxiedNetwork {
             Ok(address) => vec![address],
             Err(_) => self.direct.resolve(&self.proxy.host).await?,
         };
-        let mut failure = io::Error::other("the name of the proxy has no addresses");
+        let mut failure = io::Error::other("its name has no addresses");
         for address in addresses {
             match self.direct.connect(SocketAddr::new(address, self.proxy.port)).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => failure = error,
             }
         }
-        Err(io::Error::other(format!("the proxy cannot be reached ({failure})")))
+        Err(failure)
+    }
+
+    /// A connection through the proxy to `target`, an address or a name with a port.
+    async fn tunnel(&self, target: &str) -> Result<Box<dyn NetworkStream>, ProxyFailure> {
+        let connecting = timeout(CONNECT_TIMEOUT, self.connect_to_proxy()).await;
+        let connected =
+            connecting.map_err(|_| ProxyFailure::Unreachable(format!("no connection after {CONNECT_TIMEOUT:?}")))?;
+        let mut stream = connected.map_err(|error| ProxyFailure::Unreachable(error.to_string()))?;
+        let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n");
+        if let Some(authorization) = &self.proxy.authorization {
+            request.extend(["Proxy-Authorization: ", authorization.expose(), "\r\n"]);
+        }
+        request.push_str("\r\n");
+        let broken = |error: io::Error| ProxyFailure::Unreachable(error.to_string());
+        stream.write_all(request.as_bytes()).await.map_err(broken)?;
+        stream.flush().await.map_err(broken)?;
+        match read_status(&mut *stream).await? {
+            200..300 => Ok(stream),
+            // it may say more, but not to strangers
+            status => Err(ProxyFailure::Refused(status)),
+        }
     }
 }
 
@@ -60,36 +89,35 @@ impl Network for ProxiedNetwork {
         self.direct.resolve(host).await
     }
 
+    async fn resolve_known(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        self.direct.resolve_known(host).await
+    }
+
     async fn connect(&self, address: SocketAddr) -> io::Result<Box<dyn NetworkStream>> {
         if !is_public(address.ip()) {
             return self.direct.connect(address).await;
         }
-        let mut stream = self.connect_to_proxy().await?;
-        let mut request = format!("CONNECT {address} HTTP/1.1\r\nHost: {address}\r\n");
-        if let Some(authorization) = &self.proxy.authorization {
-            request.extend(["Proxy-Authorization: ", authorization.expose(), "\r\n"]);
-        }
-        request.push_str("\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        stream.flush().await?;
-        let status = read_status(&mut *stream).await?;
-        // it may say more, but not to strangers
-        if status.starts_with('2') { Ok(stream) } else { Err(io::Error::other(format!("the proxy answered {status}"))) }
+        self.tunnel(&address.to_string()).await.map_err(io::Error::other)
+    }
+
+    async fn connect_by_name(&self, host: &str, port: u16) -> io::Result<Box<dyn NetworkStream>> {
+        self.tunnel(&format!("{host}:{port}")).await.map_err(io::Error::other)
     }
 }
 
 /// The status of the proxy's answer, of which nothing is left in the stream but what the host sends.
-async fn read_status(stream: &mut dyn NetworkStream) -> io::Result<String> {
-    let not_http = || io::Error::other("the proxy did not answer in HTTP");
+async fn read_status(stream: &mut dyn NetworkStream) -> Result<u16, ProxyFailure> {
+    let not_http = || ProxyFailure::NotHttp;
     let mut head = Vec::new();
     // a byte at a time: what follows the head is the host's
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == MAX_HEAD {
             return Err(not_http());
         }
-        head.push(stream.read_u8().await?);
+        head.push(stream.read_u8().await.map_err(|error| ProxyFailure::Unreachable(error.to_string()))?);
     }
     let head = std::str::from_utf8(&head).map_err(|_| not_http())?;
     let status = head.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)).ok_or_else(not_http)?;
-    if status.bytes().all(|byte| byte.is_ascii_digit()) { Ok(status.to_owned()) } else { Err(not_http()) }
+    let status = status.bytes().all(|byte| byte.is_ascii_digit()).then_some(status);
+    status.and_then(|status| status.parse().ok()).ok_or_else(not_http)
 }

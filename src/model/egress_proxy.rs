@@ -1,10 +1,32 @@
-//! The proxy through which the gateway requests what strangers name. Knows nothing of requests.
+//! The way on which the gateway requests what strangers name. Knows nothing of requests.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use percent_encoding::percent_decode_str;
 use url::Url;
 
 use crate::support::Secret;
+
+/// The way to what clients, login providers and protected servers name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EgressPolicy {
+    /// `egress_proxy`: the proxy; `None`: directly.
+    pub proxy: Option<EgressProxy>,
+    /// Who looks up names.
+    pub names: EgressNames,
+}
+
+/// Who looks up the names of hosts that strangers choose (`OA-148`). Only the operator chooses another than the default,
+/// since the guard sees no addresses then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EgressNames {
+    /// The gateway: all addresses must be public.
+    #[default]
+    Resolved,
+    /// `egress_proxy_resolves`: the proxy, which is then the guard.
+    ByProxy,
+    /// `fake_ip_resolver`: a resolver that gives every name an address of `198.18.0.0/15`, for a proxy on the way.
+    Fake,
+}
 
 /// A proxy that makes connections for whoever may use it (`CONNECT`, RFC 9110 9.3.6).
 #[derive(Debug, Clone, PartialEq, Eq)]

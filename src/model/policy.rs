@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ClientDocumentPolicy, EgressProxy};
+use super::{ClientDocumentPolicy, EgressPolicy};
 
 /// Names of tools and prompts on the merged endpoint (`translation` 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +60,9 @@ pub struct AuthPolicy {
     pub rate_limits: RateLimitScope,
     /// `client_documents`: clients that name themselves by the URL of a metadata document.
     pub client_documents: ClientDocumentPolicy,
-    /// `egress_proxy`: proxy of the requests to what clients, login providers and protected servers name (OA-47).
-    pub egress_proxy: Option<EgressProxy>,
+    /// `egress_proxy`, `egress_proxy_resolves`, `fake_ip_resolver`: the way to what clients, login providers and protected
+    /// servers name (OA-47, OA-148).
+    pub egress: EgressPolicy,
     /// `conceal_backends`: concealment of backend names from unauthenticated clients.
     pub conceal_backends: ConcealBackends,
     /// `advertise_iss`: announcement of `iss` in the metadata.
@@ -136,7 +137,7 @@ impl Default for AuthPolicy {
             trusted_redirect_hosts: Vec::new(),
             registration: Registration::Open,
             client_documents: ClientDocumentPolicy::default(),
-            egress_proxy: None,
+            egress: EgressPolicy::default(),
             conceal_backends: ConcealBackends::Yes,
             advertise_iss: AdvertiseIss::Yes,
             assertion_audience: AssertionAudience::Issuer,

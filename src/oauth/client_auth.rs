@@ -140,7 +140,7 @@ impl ClientAuthenticator {
         from: ClientIp,
     ) -> Result<Result<VerifiedAssertion, &'static str>, ErrorResponse> {
         let set = self.keys.of(keys, from).await.map_err(|error| match error {
-            NoKeys::Document(DocumentError::Limited(wait)) => ErrorResponse::Limited(wait),
+            NoKeys::Document(DocumentError::Limited(limit)) => ErrorResponse::Limited(limit.wait),
             error => ErrorResponse::InvalidClient(Scheme::Form, ClientProblem::Keys(client.clone(), error.to_string())),
         })?;
         let check = |set| assertion.verify(set, &self.audiences(), self.deps.now());
@@ -168,7 +168,7 @@ impl ClientAuthenticator {
             return Err(unknown());
         }
         client_lookup::of_request(&self.deps, &id, from).await.map_err(|refusal| match refusal {
-            ClientRefusal::Limited(wait) => ErrorResponse::Limited(wait),
+            ClientRefusal::Limited(wait) | ClientRefusal::HostLimited(_, wait) => ErrorResponse::Limited(wait),
             ClientRefusal::Failed(error) => ErrorResponse::Internal(error),
             _ => unknown(),
         })

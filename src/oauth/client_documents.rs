@@ -2,6 +2,7 @@
 //! nothing of HTTP and of consent.
 
 mod client_url;
+mod egress_health;
 mod metadata_document;
 
 use std::{sync::Arc, time::Duration};
@@ -9,10 +10,11 @@ use std::{sync::Arc, time::Duration};
 use hashlink::LruCache;
 use parking_lot::Mutex;
 
+use self::egress_health::EgressHealth;
 pub(super) use self::{client_url::ClientUrl, metadata_document::ClientDocument};
 use super::oauth_settings::OAuthSettings;
 use crate::{
-    fetch::{DocumentError, Documents, FetchBudget, FetchRules, FetchedDocument},
+    fetch::{DocumentError, Documents, EgressFault, FetchBudget, FetchRules, FetchedDocument},
     model::{Client, ClientDocumentPolicy, ClientId, ClientIp},
     support::{Clock, Digest, Timestamp},
 };
@@ -33,6 +35,15 @@ pub(super) struct ClientDocuments {
     outcomes: Mutex<LruCache<ClientId, Digest>>,
     policy: ClientDocumentPolicy,
     schemes: Vec<String>,
+    health: EgressHealth,
+}
+
+/// Announcement of documents in the metadata (`OA-11`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClientDocumentSupport {
+    Announced,
+    /// None are read, or this gateway reaches no host.
+    Unannounced,
 }
 
 /// Reason why there is no such client.
@@ -44,7 +55,27 @@ pub(super) enum DocumentProblem {
     /// The document cannot be read, or is invalid.
     #[error(transparent)]
     Unreadable(#[from] DocumentError),
+    /// The document cannot be read, and the reason is this gateway's own network.
+    #[error("{error}; this gateway cannot read documents: {fault}")]
+    NoEgress {
+        /// The failure of this document.
+        error: DocumentError,
+        /// The reason.
+        fault: EgressFault,
+    },
 }
+
+// === impl ClientDocumentSupport ===
+
+impl ClientDocumentSupport {
+    /// The announcement of these documents.
+    pub(super) fn of(documents: Option<&ClientDocuments>) -> Self {
+        let is_announced = documents.is_some_and(|documents| documents.health.fault().is_none());
+        if is_announced { Self::Announced } else { Self::Unannounced }
+    }
+}
+
+// === impl ClientDocuments ===
 
 impl ClientDocuments {
     /// `None` if the configuration turns them off, or nothing can be requested.
@@ -55,20 +86,46 @@ impl ClientDocuments {
         let schemes = settings.policy.redirect_schemes.clone();
         let allowed = schemes.clone();
         let reader = Box::new(move |url: &url::Url, body: &[u8]| ClientDocument::parse(url, body, &allowed));
+        let health = EgressHealth::new(fetcher.clone(), settings.document_hosts.clone(), Arc::clone(&clock));
         let documents = Documents::new(fetcher.clone(), rules, Arc::new(FetchBudget::default()), clock, reader);
-        Some(Self { documents, outcomes: Mutex::new(LruCache::new(MAX_OUTCOMES)), policy, schemes })
+        Some(Self { documents, outcomes: Mutex::new(LruCache::new(MAX_OUTCOMES)), policy, schemes, health })
     }
 
-    /// The client, as its document describes it now; `source` caused a request.
-    pub(super) async fn read(&self, url: &ClientUrl, source: ClientIp) -> Result<Client, DocumentProblem> {
+    /// The client, as its document describes it now; `source` caused a request, unless somebody consented to the client.
+    pub(super) async fn read(&self, url: &ClientUrl, source: Option<ClientIp>) -> Result<Client, DocumentProblem> {
         self.check_trust(url)?;
-        Ok(client(&self.documents.read(url.url(), Some(source)).await?))
+        let read = self.documents.read(url.url(), source).await;
+        self.judged(url, read).await
     }
 
     /// The client, as its document describes it now, or did within 24 hours if its host does not answer.
     pub(super) async fn read_or_stale(&self, url: &ClientUrl) -> Result<Client, DocumentProblem> {
         self.check_trust(url)?;
-        Ok(client(&self.documents.read_or_stale(url.url(), None, TOLERANCE).await?))
+        let read = self.documents.read_or_stale(url.url(), None, TOLERANCE).await;
+        self.judged(url, read).await
+    }
+
+    /// The client of an outcome, which tells of this gateway's own network.
+    async fn judged(
+        &self,
+        url: &ClientUrl,
+        read: Result<FetchedDocument<ClientDocument>, DocumentError>,
+    ) -> Result<Client, DocumentProblem> {
+        match read {
+            Ok(document) => {
+                self.health.confirmed(document.confirmed);
+                Ok(client(&document))
+            }
+            Err(DocumentError::Fetch(failure)) => {
+                let fault = self.health.failed(url.url(), &failure).await;
+                let error = DocumentError::Fetch(failure);
+                Err(match fault {
+                    Some(fault) => DocumentProblem::NoEgress { error, fault },
+                    None => error.into(),
+                })
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Takes a copy from the database, for the case that its host does not answer.

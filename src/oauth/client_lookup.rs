@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     audit::ClientEvent,
-    fetch::DocumentError,
+    fetch::{DocumentError, EgressFault, FetchLimit, LimitedBy},
     model::{Client, ClientId, ClientIp, Registrant},
     storage::StoredDocument,
 };
@@ -55,9 +55,24 @@ pub(super) enum ClientRefusal {
          that does not help, tell the developers of the app."
     )]
     Unreadable(String),
-    /// Too many documents were asked for (N-44).
+    /// This gateway can read no documents.
+    #[error(
+        "The app is described by a document at {host}, which this gateway cannot read: {fault}. Its operator can let the \
+         gateway out to that host, directly or by a proxy (`egress_proxy`), or have apps register instead \
+         (`client_documents = \"off\"`)."
+    )]
+    NoEgress {
+        /// The host of the document.
+        host: String,
+        /// The reason.
+        fault: EgressFault,
+    },
+    /// Too many documents were asked for from one network (N-44).
     #[error("Too many different apps were tried from your network. Wait a minute, and try again.")]
     Limited(Duration),
+    /// Too many documents of one host were asked for, by all networks together (N-44).
+    #[error("Too many different apps of {0} were tried at this gateway. Wait a minute, and try again.")]
+    HostLimited(String, Duration),
     /// The store failed.
     #[error(transparent)]
     Failed(#[from] OAuthError),
@@ -135,8 +150,10 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
     if stored == StoredDocument::Revoked {
         return Err(ClientRefusal::Revoked(host()));
     }
+    // a client that somebody consented to is not locked out by strangers who try others of its host
+    let is_consented = matches!(stored, StoredDocument::Consented { .. });
     let found = match source {
-        Some(from) => documents.read(&url, from).await,
+        Some(from) => documents.read(&url, (!is_consented).then_some(from)).await,
         None => documents.read_or_stale(&url).await,
     };
     if let Ok(client) = &found
@@ -148,7 +165,11 @@ async fn described(deps: &OAuthDeps, id: &ClientId, source: Option<ClientIp>) ->
         refused(deps, documents, (id, &problem));
         match problem {
             DocumentProblem::Untrusted => ClientRefusal::Untrusted(host()),
-            DocumentProblem::Unreadable(DocumentError::Limited(wait)) => ClientRefusal::Limited(wait),
+            DocumentProblem::NoEgress { fault, .. } => ClientRefusal::NoEgress { host: host(), fault },
+            DocumentProblem::Unreadable(DocumentError::Limited(FetchLimit { wait, by })) => match by {
+                LimitedBy::Network => ClientRefusal::Limited(wait),
+                LimitedBy::Host => ClientRefusal::HostLimited(host(), wait),
+            },
             DocumentProblem::Unreadable(_) => ClientRefusal::Unreadable(host()),
         }
     })

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{client_keys, oauth_settings::OAuthSettings, policy};
+use super::{client_documents::ClientDocumentSupport, client_keys, oauth_settings::OAuthSettings, policy};
 use crate::model::{AdvertiseIss, Endpoint, Registration, Scopes, Target};
 
 /// The profile of identity assertions (draft-ietf-oauth-identity-assertion-authz-grant).
@@ -25,7 +25,7 @@ pub(super) fn resource(settings: &OAuthSettings, endpoint: &Endpoint) -> Value {
 }
 
 /// The metadata of the authorization server (RFC 8414 2; `OA-8` to `OA-13`). No member is null or empty (`OA-15`).
-pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
+pub(super) fn server(settings: &OAuthSettings, documents: ClientDocumentSupport) -> Map<String, Value> {
     let issuer = &settings.issuer;
     let methods = json!(["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]);
     let algorithms = json!(client_keys::ALGORITHMS.map(|(_, name)| name));
@@ -57,7 +57,7 @@ pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
     add("introspection_endpoint_auth_methods_supported", confidential);
     add("introspection_endpoint_auth_signing_alg_values_supported", algorithms);
     add("code_challenge_methods_supported", json!(["S256"]));
-    if settings.reads_client_documents() {
+    if documents == ClientDocumentSupport::Announced {
         add("client_id_metadata_document_supported", json!(true));
     }
     if settings.policy.advertise_iss == AdvertiseIss::Yes {
@@ -69,8 +69,8 @@ pub(super) fn server(settings: &OAuthSettings) -> Map<String, Value> {
 
 /// The same, with the members that strict parsers of OpenID Connect Discovery require (`OA-14`). No `id_token` is ever
 /// issued.
-pub(super) fn openid(settings: &OAuthSettings) -> Map<String, Value> {
-    let mut document = server(settings);
+pub(super) fn openid(settings: &OAuthSettings, documents: ClientDocumentSupport) -> Map<String, Value> {
+    let mut document = server(settings, documents);
     document.insert("subject_types_supported".to_owned(), json!(["public"]));
     document.insert("id_token_signing_alg_values_supported".to_owned(), json!(["ES256"]));
     document

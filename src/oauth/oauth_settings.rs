@@ -22,6 +22,9 @@ pub struct OAuthSettings {
     pub master_key: MasterKeySource,
     /// Requests to what clients name; `None` if the gateway can make none.
     pub fetcher: Option<Fetcher>,
+    /// Hosts of the documents of well-known clients. If none of them can be reached, it is this gateway that reaches
+    /// nothing (`OA-149`).
+    pub document_hosts: Vec<String>,
     /// Verifies identity assertions; `None` if no provider's are accepted (`OA-145`).
     pub assertions: Option<AssertionVerifier>,
 }
@@ -65,6 +68,7 @@ impl OAuthSettings {
             backends: BackendNames::default(),
             master_key: MasterKeySource::Ephemeral,
             fetcher: None,
+            document_hosts: Vec::new(),
             assertions: None,
         }
     }

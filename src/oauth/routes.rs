@@ -17,6 +17,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 
 use super::{
     client_auth::ClientRequest,
+    client_documents::{ClientDocumentSupport, ClientDocuments},
     cors,
     device::DeviceAuthorizations,
     error::{ErrorResponse, record_refusal},
@@ -52,6 +53,7 @@ type Body = Result<Bytes, BytesRejection>;
 pub(super) struct Endpoints {
     pub(super) audit: Audit,
     pub(super) settings: Arc<OAuthSettings>,
+    pub(super) client_documents: Option<Arc<ClientDocuments>>,
     pub(super) signing: Arc<SigningKeys>,
     pub(super) token: Arc<TokenEndpoint>,
     pub(super) devices: Arc<DeviceAuthorizations>,
@@ -204,12 +206,13 @@ async fn discover(State(endpoints): State<Endpoints>, OriginalUri(uri): Original
         };
     }
     let at_issuer = |rest: &str| rest == base;
+    let documents = ClientDocumentSupport::of(endpoints.client_documents.as_deref());
     if below("oauth-authorization-server").is_some_and(at_issuer) {
-        return document(&headers, &Value::Object(metadata::server(settings)));
+        return document(&headers, &Value::Object(metadata::server(settings, documents)));
     }
     let appended = !base.is_empty() && path.strip_prefix(base) == Some("/.well-known/openid-configuration");
     if below("openid-configuration").is_some_and(at_issuer) || appended {
-        return document(&headers, &Value::Object(metadata::openid(settings)));
+        return document(&headers, &Value::Object(metadata::openid(settings, documents)));
     }
     not_found()
 }

@@ -171,10 +171,17 @@ impl IntoResponse for Problem {
 impl From<AuthorizationError> for Problem {
     fn from(refusal: AuthorizationError) -> Self {
         let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
-        if status.is_server_error() {
+        if status.is_server_error() && status != StatusCode::BAD_GATEWAY {
             return Self::of_status(status);
         }
         let (title, advice) = match refusal.error {
+            _ if status == StatusCode::BAD_GATEWAY => (
+                "The gateway cannot read what describes the app",
+                vec![
+                    "Start the login in the app again in five minutes: apps that can register do so then.",
+                    "If that does not help, send this text to the operator of this gateway.",
+                ],
+            ),
             "temporarily_unavailable" => {
                 ("Too many requests", vec!["Wait a minute, and start the login in the app again."])
             }

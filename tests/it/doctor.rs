@@ -35,6 +35,7 @@ enum Fault {
     RefusedRegistration,
     RefusedRequest,
     SilentApproval,
+    UnreadDocuments,
     BrokenTokenEndpoint,
     NoCors,
 }
@@ -97,6 +98,7 @@ fn server_metadata(fault: Fault, origin: &str) -> Value {
         Fault::OtherIssuer => server["issuer"] = at("/").into(),
         Fault::NullMember => server["op_tos_uri"] = Value::Null,
         Fault::NoPkce => server["code_challenge_methods_supported"] = json!(["plain"]),
+        Fault::UnreadDocuments => server["client_id_metadata_document_supported"] = true.into(),
         Fault::NoRegistration => drop(server.as_object_mut().unwrap().remove("registration_endpoint")),
         _ => {}
     }
@@ -121,6 +123,9 @@ fn authorize(fault: Fault, RawQuery(query): RawQuery) -> Response {
             let mut pairs = url::form_urlencoded::parse(query.as_bytes());
             let callback = pairs.find(|(name, _)| name == "redirect_uri").unwrap().1.into_owned();
             Redirect::to(&format!("{callback}?code=x")).into_response()
+        }
+        Fault::UnreadDocuments if query.is_some_and(|query| query.contains("client_id=https")) => {
+            (StatusCode::BAD_GATEWAY, Json(json!({ "error": "temporarily_unavailable" }))).into_response()
         }
         _ => Html("<form>").into_response(),
     }
@@ -202,10 +207,12 @@ async fn a_fault_that_stops_every_client_is_named_with_its_document() {
 async fn a_fault_that_some_clients_bear_is_named_for_the_others() {
     let strict = ["goose", "codex", "typescript-2", "python-2", "rmcp"];
     let schema = ["claude-code", "cursor", "opencode", "typescript-1", "typescript-2", "mcp-remote", "inspector"];
-    let faults: [(Fault, &[&str], &str); 4] = [
+    let documented = ["claude-code", "vscode", "codex", "opencode"];
+    let faults: [(Fault, &[&str], &str); 5] = [
         (Fault::OriginAsResource, &["vscode", "copilot", "gemini"], "which is not the URL of the server"),
         (Fault::OtherIssuer, &strict, "and the resource metadata names"),
         (Fault::NullMember, &schema, "`op_tos_uri` is null"),
+        (Fault::UnreadDocuments, &documented, "`client_documents = \\\"off\\\"`"),
         (Fault::NoCors, &["inspector"], "pages of another origin cannot read"),
     ];
     for (fault, clients, text) in faults {

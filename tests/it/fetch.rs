@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use lockkeeper::fetch::{Exception, FetchError, FetchRequest, FetchRules, Ports, Reach, RefusedUrl};
+use lockkeeper::{
+    fetch::{Exception, FetchError, FetchRequest, FetchRules, Ports, Reach, RefusedUrl},
+    model::EgressNames,
+};
 use serde_json::json;
 use url::Url;
 
@@ -90,6 +93,36 @@ async fn n_032_a_name_with_a_private_address_gets_no_packet() {
             assert_eq!(outcome.err(), Some(FetchError::Refused(RefusedUrl::Address)), "{address}");
         }
         assert!(internet.seen().connections.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn oa_047_a_public_address_behind_nat64_is_public() {
+    let internet = internet();
+    internet.name("a.example", &[&["64:ff9b::101:101", "1.1.1.1"]]);
+    internet.host("64:ff9b::101:101", |_| json_response("", &json!({})));
+    assert_eq!(get(&internet, "https://a.example/").await.unwrap().status(), 200);
+    assert_eq!(internet.seen().connections, ["[64:ff9b::101:101]:443".parse().unwrap()]);
+}
+
+#[tokio::test]
+async fn oa_148_fake_addresses_are_public_only_where_the_operator_says_so() {
+    let internet = internet();
+    let url = |host: &str| FetchRequest::get(Url::parse(&format!("https://{host}/")).unwrap());
+    for (name, address) in
+        [("claude.ai", "198.18.0.7"), ("inside.example.com", "10.0.0.1"), ("printer.local", "198.18.0.7")]
+    {
+        internet.name(name, &[&[address]]);
+    }
+    internet.host("198.18.0.7", |_| json_response("", &json!({})));
+    let refused = Some(FetchError::Refused(RefusedUrl::Address));
+    assert_eq!(internet.fetcher().send(url("claude.ai"), &rules()).await.err(), refused);
+    let fetcher = internet.fetcher().with_names(EgressNames::Fake);
+    assert_eq!(fetcher.send(url("claude.ai"), &rules()).await.unwrap().status(), 200);
+    assert_eq!(fetcher.send(url("inside.example.com"), &rules()).await.err(), refused);
+    let unnamed = Some(FetchError::Refused(RefusedUrl::Name));
+    for host in ["printer.local", "198.18.0.7", "intranet"] {
+        assert_eq!(fetcher.send(url(host), &rules()).await.err(), unnamed, "{host}");
     }
 }
 
@@ -181,7 +214,8 @@ async fn a_host_without_a_valid_certificate_gets_no_request() {
     let trusting_others = internet.fetcher_trusting(&Internet::new());
     unreachable(&trusting_others.send(request, &rules()).await, "TLS failed");
     assert!(internet.seen().requests.is_empty());
-    unreachable(&get(&internet, "https://none.example/").await, "no such name");
+    let unresolved = get(&internet, "https://none.example/").await;
+    assert!(matches!(&unresolved, Err(FetchError::Unresolved(why)) if why == "no such name"), "{unresolved:?}");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod client_key_urls;
 mod devices;
 mod discovery;
 mod document_audit;
+mod document_egress;
 mod gate;
 mod groups;
 mod housekeeping;

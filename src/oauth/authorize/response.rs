@@ -38,7 +38,7 @@ pub struct AuthorizationError {
     pub error: &'static str,
     /// Reason and advice.
     pub description: String,
-    /// The status of the page: 400, 403, 429, 500 or 503.
+    /// The status of the page: 400, 403, 429, 500, 502 (this gateway cannot read what describes the client) or 503.
     pub status: u16,
     /// With 429: the time after which another request is possible.
     pub retry_after: Option<Duration>,
@@ -100,7 +100,11 @@ impl From<ClientRefusal> for AuthorizationError {
     fn from(refusal: ClientRefusal) -> Self {
         match refusal {
             ClientRefusal::Failed(error) => Self::internal(&error),
-            ClientRefusal::Limited(wait) => {
+            ClientRefusal::NoEgress { .. } => {
+                let description = refusal.to_string();
+                Self { error: "temporarily_unavailable", description, status: 502, retry_after: None }
+            }
+            ClientRefusal::Limited(wait) | ClientRefusal::HostLimited(_, wait) => {
                 let description = refusal.to_string();
                 Self { error: "temporarily_unavailable", description, status: 429, retry_after: Some(wait) }
             }

@@ -1,7 +1,10 @@
 //! Error messages of the configuration.
 
 use insta::assert_snapshot;
-use lockkeeper::config::{self, CommandLineOptions, Environment};
+use lockkeeper::{
+    config::{self, CommandLineOptions, Environment},
+    model::EgressNames,
+};
 
 use super::{errors, load};
 
@@ -54,6 +57,19 @@ headers = { Host = "x", "Bad Name" = "y" }
     lockkeeper.toml:24:13: backends.docs.headers.Host: the gateway sets this header itself
     lockkeeper.toml:24:25: backends.docs.headers.Bad Name: this is not a header name
     "#);
+}
+
+#[test]
+fn oa_148_names_are_left_to_a_proxy_only_where_there_is_one() {
+    let alone = errors("lockkeeper.toml", "[auth]\negress_proxy_resolves = true\n", &[]);
+    assert!(alone.contains("needs a proxy") && alone.contains("add `egress_proxy = "), "{alone}");
+    let both = "[auth]\negress_proxy = \"http://a:1\"\negress_proxy_resolves = true\nfake_ip_resolver = true\n";
+    let both = errors("lockkeeper.toml", both, &[]);
+    assert!(both.contains("exclude each other"), "{both}");
+    let names = |text: &str| load("lockkeeper.toml", text, &[]).unwrap().auth.egress.names;
+    assert_eq!(names("[auth]\negress_proxy = \"http://a:1\"\n"), EgressNames::Resolved);
+    assert_eq!(names("[auth]\negress_proxy = \"http://a:1\"\negress_proxy_resolves = true\n"), EgressNames::ByProxy);
+    assert_eq!(names("[auth]\nfake_ip_resolver = true\n"), EgressNames::Fake);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::{io, net::IpAddr, net::SocketAddr, sync::Arc};
 
 use async_trait::async_trait;
 use lockkeeper::{
-    fetch::{FetchError, FetchRequest, Fetcher, Network, NetworkStream, ProxiedNetwork, RefusedUrl},
-    model::EgressProxy,
+    fetch::{FetchError, FetchRequest, Fetcher, Network, NetworkStream, ProxiedNetwork, ProxyFailure, RefusedUrl},
+    model::{EgressNames, EgressProxy},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -44,8 +44,12 @@ impl Inside {
     }
 
     async fn get(&self, url: &str, proxy: &str) -> Result<u16, FetchError> {
+        self.get_with(EgressNames::Resolved, url, proxy).await
+    }
+
+    async fn get_with(&self, names: EgressNames, url: &str, proxy: &str) -> Result<u16, FetchError> {
         let network = ProxiedNetwork::new(EgressProxy::parse(proxy).unwrap(), Arc::new(self.clone()));
-        let fetcher: Fetcher = self.0.internet.fetcher_over(Arc::new(network));
+        let fetcher: Fetcher = self.0.internet.fetcher_over(Arc::new(network)).with_names(names);
         let request = FetchRequest::get(Url::parse(url).unwrap());
         Ok(fetcher.send(request, &rules()).await?.status().as_u16())
     }
@@ -57,7 +61,12 @@ impl Inside {
             request.push(stream.read_u8().await.unwrap());
         }
         let request = String::from_utf8(request).unwrap();
-        let target = request.split(' ').nth(1).unwrap().parse().unwrap();
+        let target = request.split(' ').nth(1).unwrap();
+        let target = match target.parse() {
+            Ok(address) => address,
+            // the proxy has names of its own
+            Err(_) => SocketAddr::from(([1, 1, 1, 1], 443)),
+        };
         self.0.asked.lock().push(request);
         stream.write_all(self.0.answer.as_bytes()).await.unwrap();
         if self.0.answer.starts_with("HTTP/1.1 200") {
@@ -121,17 +130,49 @@ async fn n_034_a_name_that_changes_its_address_changes_nothing_behind_a_proxy() 
 #[tokio::test]
 async fn oa_047_a_proxy_that_refuses_is_a_failure_and_nothing_goes_past_it() {
     for (answer, reason) in [
-        ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "the proxy answered 407"),
-        ("SSH-2.0-OpenSSH\r\n\r\n", "the proxy did not answer in HTTP"),
-        ("HTTP/1.1 2\u{fc}0 OK\r\n\r\n", "the proxy did not answer in HTTP"),
+        ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", ProxyFailure::Refused(407)),
+        ("SSH-2.0-OpenSSH\r\n\r\n", ProxyFailure::NotHttp),
+        ("HTTP/1.1 2\u{fc}0 OK\r\n\r\n", ProxyFailure::NotHttp),
     ] {
         let inside = Inside::new(answer);
         let failed = inside.get("https://a.example/", "http://proxy.inside:3128").await;
-        assert!(matches!(&failed, Err(FetchError::Unreachable(why)) if why == reason), "{failed:?}");
+        assert_eq!(failed, Err(FetchError::Proxy(reason)));
         assert_eq!(*inside.0.direct.lock(), []);
     }
     let inside = Inside::new(GOOD);
     let failed = inside.get("https://a.example/", "http://nowhere.inside:3128").await;
-    assert!(matches!(failed, Err(FetchError::Unreachable(_))), "{failed:?}");
+    assert!(matches!(failed, Err(FetchError::Proxy(ProxyFailure::Unreachable(_)))), "{failed:?}");
     assert_eq!(*inside.0.direct.lock(), []);
+}
+
+#[tokio::test]
+async fn oa_148_a_proxy_that_resolves_gets_names_and_only_public_ones() {
+    let inside = Inside::new(GOOD);
+    inside.0.internet.name("claude.ai", &[]);
+    let proxy = "http://10.0.0.9:3128";
+    assert_eq!(inside.get_with(EgressNames::ByProxy, "https://claude.ai/x", proxy).await, Ok(200));
+    assert_eq!(*inside.0.asked.lock(), ["CONNECT claude.ai:443 HTTP/1.1\r\nHost: claude.ai:443\r\n\r\n"]);
+    assert_eq!(inside.0.internet.seen().lookups, [""; 0]);
+    for url in [
+        "https://inside.corp/",
+        "https://localhost/",
+        "https://metadata.google.internal/",
+        "https://1.0.0.10.in-addr.arpa/",
+        "https://10.0.0.1/",
+        "https://1.1.1.1/",
+    ] {
+        let refused = inside.get_with(EgressNames::ByProxy, url, proxy).await;
+        assert_eq!(refused, Err(FetchError::Refused(RefusedUrl::Name)), "{url}");
+    }
+    let refused = inside.get_with(EgressNames::ByProxy, "https://claude.ai:8443/", proxy).await;
+    assert_eq!(refused, Err(FetchError::Refused(RefusedUrl::Port(8443))));
+    assert_eq!((inside.0.asked.lock().len(), inside.0.direct.lock().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn oa_148_names_are_not_handed_to_the_proxy_because_they_are_not_found() {
+    let inside = Inside::new(GOOD);
+    let failed = inside.get("https://unknown.example/", "http://10.0.0.9:3128").await;
+    assert!(matches!(failed, Err(FetchError::Unresolved(_))), "{failed:?}");
+    assert_eq!(inside.0.asked.lock().len(), 0);
 }

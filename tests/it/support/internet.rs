@@ -4,7 +4,10 @@ use std::{
     collections::HashMap,
     io,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -30,6 +33,8 @@ struct Inner {
     hosts: Mutex<HashMap<IpAddr, Host>>,
     seen: Mutex<Seen>,
     tasks: Mutex<JoinSet<()>>,
+    /// True if there is no route to any host.
+    is_cut: AtomicBool,
 }
 
 /// What happened, in order.
@@ -58,7 +63,7 @@ impl Internet {
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let (names, hosts, seen, tasks) = <(Mutex<_>, Mutex<_>, Mutex<_>, Mutex<_>)>::default();
-        Self(Arc::new(Inner { authority, names, hosts, seen, tasks }))
+        Self(Arc::new(Inner { authority, names, hosts, seen, tasks, is_cut: AtomicBool::new(false) }))
     }
 
     /// Sends requests here, and trusts the authority of this internet alone.
@@ -98,6 +103,16 @@ impl Internet {
     /// Puts a host that calls `first` before it answers, a byte a second.
     pub(crate) fn dripping_host(&self, address: &str, first: fn()) {
         self.0.hosts.lock().insert(address.parse().unwrap(), Host::Drips(first));
+    }
+
+    /// Removes a name.
+    pub(crate) fn forget(&self, name: &str) {
+        self.0.names.lock().remove(name);
+    }
+
+    /// Cuts off all hosts, or brings them back.
+    pub(crate) fn cut(&self, is_cut: bool) {
+        self.0.is_cut.store(is_cut, Ordering::Relaxed);
     }
 
     pub(crate) fn silent_host(&self, address: &str) {
@@ -169,6 +184,9 @@ impl Network for Internet {
     }
 
     async fn connect(&self, address: SocketAddr) -> io::Result<Box<dyn NetworkStream>> {
+        if self.0.is_cut.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::NetworkUnreachable.into());
+        }
         self.0.seen.lock().connections.push(address);
         let host = self.0.hosts.lock().get(&address.ip()).cloned();
         match host {
@@ -180,6 +198,10 @@ impl Network for Internet {
                 Ok(Box::new(near))
             }
         }
+    }
+
+    fn has_route(&self, _: SocketAddr) -> bool {
+        !self.0.is_cut.load(Ordering::Relaxed)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Error pages and error responses.
 
 use http::{Request, StatusCode, header};
+use lockkeeper::oauth::OAuthSettings;
 
-use super::site::{CALLBACK, Site, encode, post};
+use super::site::{CALLBACK, ROOT, Site, encode, post};
+use crate::support::internet::Internet;
 
 #[tokio::test]
 async fn a_missing_page_is_reported_as_a_page_or_as_json() {
@@ -32,6 +34,21 @@ async fn oa_076_an_unknown_client_gets_a_page_with_advice() {
     let json = site.send(request, String::new()).await;
     let body: serde_json::Value = serde_json::from_str(&json.body).unwrap();
     assert_eq!(body["error"], "invalid_client");
+}
+
+// OA-149
+#[tokio::test]
+async fn oa_149_the_page_for_a_gateway_that_reaches_no_host_says_why_and_what_to_configure() {
+    let internet = Internet::new();
+    let document_hosts = vec!["claude.ai".to_owned()];
+    let settings = OAuthSettings { fetcher: Some(internet.fetcher()), document_hosts, ..OAuthSettings::new(ROOT) };
+    let site = Site::with(crate::support::empty_storage().await, settings).await;
+    let page = site.browser().authorize("https://claude.ai/oauth/claude-code-client-metadata", &[]).await;
+    let heading = "The gateway cannot read what describes the app";
+    assert_eq!((page.status, page.heading()), (StatusCode::BAD_GATEWAY, heading));
+    for part in ["no name server", "egress_proxy", "client_documents", "in five minutes"] {
+        assert!(page.body.contains(part), "{part}: {}", page.body);
+    }
 }
 
 // OA-30

@@ -10,7 +10,7 @@ use lockkeeper::{
     fetch::Fetcher,
     http::{Bound, GuardSettings},
     model::{
-        AllowedNetworks, BackendId, Direct, GroupSpec, KeyId, LoginProvider, NewKey, Rights, UserId,
+        AllowedNetworks, BackendId, Direct, EgressPolicy, GroupSpec, KeyId, LoginProvider, NewKey, Rights, UserId,
         status::{BackendState, BackendStatus, GroupStatus, OfferCounts, SessionStatus, Status},
     },
     oauth::{self, OAuth},
@@ -70,7 +70,7 @@ fn upstream(storage: &Storage, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>)
         random: Arc::clone(random),
         issuer: ROOT.to_owned(),
         sign: SignAssertion::new(|_| None),
-        fetcher: Fetcher::system(None).unwrap(),
+        fetcher: Fetcher::system(&EgressPolicy::default()).unwrap(),
         audit: Audit::new(storage.clone(), Arc::clone(clock)),
     };
     Upstream::new(deps, &[], (TaskTracker::new(), CancellationToken::new())).unwrap()

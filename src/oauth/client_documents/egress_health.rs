@@ -1,0 +1,126 @@
+//! Health of the gateway's own way to documents (`OA-149`): while it reaches no host, documents are not announced, so that
+//! clients register instead. What a host does that a stranger chose changes nothing here.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Shared},
+};
+use parking_lot::Mutex;
+use url::Url;
+
+use crate::{
+    fetch::{EgressFault, FetchError, Fetcher, RefusedUrl, own_proxy_fault},
+    support::{Clock, Timestamp},
+};
+
+/// Least time between two examinations of the network, however many documents cannot be read.
+const EXAMINE_EVERY: Duration = Duration::from_mins(1);
+
+/// The fault of the gateway's own network, if there is one.
+pub(super) struct EgressHealth {
+    fetcher: Fetcher,
+    /// Hosts of well-known clients.
+    hosts: Arc<[String]>,
+    clock: Arc<dyn Clock>,
+    state: Arc<Mutex<HealthState>>,
+}
+
+#[derive(Default)]
+struct HealthState {
+    /// The fault, and when it was found.
+    fault: Option<(EgressFault, Timestamp)>,
+    /// The last examination, and when it began. Who waits for it drives it: it goes on if one of them gives up.
+    examination: Option<(Timestamp, Shared<BoxFuture<'static, ()>>)>,
+}
+
+// === impl EgressHealth ===
+
+impl EgressHealth {
+    pub(super) fn new(fetcher: Fetcher, hosts: Vec<String>, clock: Arc<dyn Clock>) -> Self {
+        Self { fetcher, hosts: hosts.into(), clock, state: Arc::default() }
+    }
+
+    pub(super) fn fault(&self) -> Option<EgressFault> {
+        self.state.lock().fault.map(|(fault, _)| fault)
+    }
+
+    /// A document was confirmed by its host at this time.
+    pub(super) fn confirmed(&self, at: Timestamp) {
+        if self.state.lock().fault.take_if(|(_, found)| at >= *found).is_some() {
+            tracing::info!("a document of a client could be read: documents are announced again");
+        }
+    }
+
+    /// The fault behind the failure to read this document, if it is the gateway's own.
+    pub(super) async fn failed(&self, url: &Url, failure: &FetchError) -> Option<EgressFault> {
+        match failure {
+            FetchError::Proxy(failure) => {
+                let found = own_proxy_fault(url, failure, &self.hosts);
+                if found.is_some() {
+                    self.state.lock().note(found, self.clock.now());
+                }
+            }
+            FetchError::Unresolved(_) | FetchError::NoRoute(_) | FetchError::Refused(RefusedUrl::Address) => {
+                self.examination().await;
+            }
+            FetchError::Unreachable(_) => {}
+            // it was reached, or never tried
+            FetchError::Broken(_)
+            | FetchError::TooLarge(_)
+            | FetchError::TooSlow(_)
+            | FetchError::Busy
+            | FetchError::Refused(_) => return None,
+        }
+        // one answer for all hosts that are not reached: it tells nothing of this one
+        self.fault()
+    }
+
+    /// The examination of the last minute, or a new one.
+    fn examination(&self) -> Shared<BoxFuture<'static, ()>> {
+        let now = self.clock.now();
+        let mut state = self.state.lock();
+        if let Some((begun, examination)) = &state.examination
+            && now.since(*begun) < EXAMINE_EVERY
+        {
+            return examination.clone();
+        }
+        let (fetcher, hosts, noted) = (self.fetcher.clone(), Arc::clone(&self.hosts), Arc::clone(&self.state));
+        let examination = async move {
+            let found = fetcher.own_fault(&hosts).await;
+            noted.lock().note(found, now);
+        };
+        let examination = examination.boxed().shared();
+        state.examination = Some((now, examination.clone()));
+        examination
+    }
+}
+
+// === impl HealthState ===
+
+impl HealthState {
+    /// Takes over what was found. Names and routes that are in order say nothing of the proxy.
+    fn note(&mut self, found: Option<EgressFault>, now: Timestamp) {
+        let before = self.fault.map(|(fault, _)| fault);
+        match found {
+            Some(fault) => {
+                self.fault = Some((fault, now));
+                if before != found {
+                    warn(fault);
+                }
+            }
+            None if before != Some(EgressFault::Proxy) => self.fault = None,
+            None => {}
+        }
+    }
+}
+
+fn warn(fault: EgressFault) {
+    tracing::warn!(
+        reason = %fault,
+        "metadata documents of clients cannot be read, and are not announced until one can be read: apps register instead. \
+         Set `egress_proxy` in [auth] if there is a proxy, with `egress_proxy_resolves` if only the proxy resolves names; set \
+         `fake_ip_resolver` for a resolver with fake addresses; or turn documents off with `client_documents = \"off\"`"
+    );
+}
