@@ -32,6 +32,7 @@ pub mod scope;
 pub mod server_access;
 pub mod server_auth;
 pub mod status;
+pub mod task_owner;
 pub mod tool_rules;
 pub mod transport;
 pub mod user;
@@ -75,6 +76,7 @@ pub use server_access::{AccessChange, AccessChanges, AccessEffect, AccessPage, S
 pub use server_auth::{
     AuthorizationSettings, ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, ResourceIndicator, ServerAuth,
 };
+pub use task_owner::{FoundTask, OwnedTask, TaskHolder, TaskScope};
 pub use tool_rules::{ToolRules, WritingTools};
 pub use transport::{
     Delivery, Descriptors, HeaderParams, HttpSpec, SocketAddress, StdioSpec, TransportAbilities, TransportSpec,

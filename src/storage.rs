@@ -38,6 +38,7 @@ mod revocation_feed;
 mod revocations;
 mod server_info;
 mod signing_keys;
+mod task_owners;
 mod transactions;
 mod upstream_clients;
 mod upstream_tokens;
@@ -71,6 +72,7 @@ pub use revocation_feed::{RevocationFeed, RevocationNotices};
 pub use revocations::{Revocation, RevocationTable};
 pub use server_info::{ServerInfoRow, ServerInfoTable};
 pub use signing_keys::{SigningKeyRow, SigningKeyTable};
+pub use task_owners::TaskOwnerTable;
 pub use transactions::{TransactionRow, TransactionTable};
 pub use upstream_clients::{UpstreamClientTable, UpstreamRequestRow};
 pub use upstream_tokens::{UpstreamTokenRow, UpstreamTokenTable, WithdrawnTokenRow};
@@ -235,6 +237,11 @@ impl Storage {
     /// Signing keys.
     pub const fn signing_keys(&self) -> SigningKeyTable<'_> {
         SigningKeyTable(&self.database)
+    }
+
+    /// Owners of tasks at servers.
+    pub const fn task_owners(&self) -> TaskOwnerTable<'_> {
+        TaskOwnerTable(&self.database)
     }
 
     /// Pending authorization requests.

@@ -1,6 +1,7 @@
 //! The authenticated caller. Knows nothing of tokens.
 
 use super::{ClientId, GrantId, KeyId, Rights, UserId};
+use crate::support::Digest;
 
 /// The result of authentication. State of a caller (sessions, subscriptions, suspended calls) is keyed by
 /// [`Caller::user`] and [`Caller::client`], and no other caller reaches it.
@@ -25,6 +26,33 @@ pub struct Owner {
     client: Option<ClientId>,
     /// Each of two API keys of one user, sent directly, is a client of its own.
     key: Option<KeyId>,
+}
+
+// === impl Owner ===
+
+impl Owner {
+    /// The user.
+    pub const fn user(&self) -> &UserId {
+        &self.user
+    }
+
+    /// The OAuth client; `None` for an API key sent directly.
+    pub const fn client(&self) -> Option<&ClientId> {
+        self.client.as_ref()
+    }
+
+    /// The API key, if it was sent directly.
+    pub const fn key(&self) -> Option<&KeyId> {
+        self.key.as_ref()
+    }
+
+    /// A digest that is equal for equal owners, for the store.
+    pub fn digest(&self) -> Digest {
+        let client = self.client.as_ref().map(ClientId::as_str);
+        let key = self.key.as_ref().map(KeyId::as_str);
+        // JSON keeps the parts apart, whatever characters they have
+        Digest::sha256(serde_json::json!([self.user.as_str(), client, key]).to_string())
+    }
 }
 
 // === impl Caller ===
@@ -68,6 +96,8 @@ mod tests {
         for one in &callers {
             for other in &callers {
                 assert_eq!(one.owns_the_same_as(other), one.owner() == other.owner(), "{one:?} {other:?}");
+                let digests = one.owner().digest() == other.owner().digest();
+                assert_eq!(one.owns_the_same_as(other), digests, "{one:?} {other:?}");
             }
         }
     }

@@ -45,6 +45,7 @@ const TABLES: &[(&str, &str)] = &[
     ("provider_logouts", "report"),
     ("bound_logins", "key_id"),
     ("limit_counts", "name"),
+    ("task_owners", "task"),
 ];
 
 /// Columns that the database numbers in the order of the rows.

@@ -21,6 +21,7 @@ impl ExpiredRows<'_> {
             // a reused code must be recognised while its grant lives (OA-85); an hour is far beyond any
             "DELETE FROM codes WHERE expires < $1 - 3600000",
             "DELETE FROM limit_counts WHERE full_at < $1",
+            "DELETE FROM task_owners WHERE expires < $1",
             "DELETE FROM revoked_tokens WHERE expires < $1",
             "DELETE FROM revocations WHERE at < $1 - 86400000",
             // the end of a grant counts as activity of its client (OA-43)

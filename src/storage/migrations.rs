@@ -47,6 +47,7 @@ const SQLITE: &[EmbeddedMigration] = files! {
     "0190_replicas"
     "0200_limit_counts"
     "0210_replica_home"
+    "0220_task_owners"
 };
 
 const POSTGRESQL: &[EmbeddedMigration] = files! {
@@ -61,6 +62,7 @@ const POSTGRESQL: &[EmbeddedMigration] = files! {
     "0190_replicas"
     "0200_limit_counts"
     "0210_replica_home"
+    "0220_task_owners"
 };
 
 pub(super) fn sqlite() -> Migrator {

@@ -92,6 +92,7 @@ impl UserTable<'_> {
             "DELETE FROM browser_sessions WHERE key_id IN (SELECT id FROM api_keys WHERE user_id = $1)",
             "DELETE FROM transactions WHERE user_id = $1",
             "DELETE FROM mcp_sessions WHERE user_id = $1",
+            "DELETE FROM task_owners WHERE user_id = $1",
             // a trigger has the tokens revoked where they are from
             "DELETE FROM upstream_tokens WHERE user_id = $1",
             "DELETE FROM upstream_requests WHERE user_id = $1",

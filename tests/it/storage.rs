@@ -1,6 +1,7 @@
 //! The `storage` module, tested through its public interface.
 
 pub(crate) mod postgres;
+mod task_owners;
 
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
