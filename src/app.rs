@@ -18,6 +18,7 @@ mod reload;
 mod replica;
 mod server_cards;
 mod stdio;
+mod stored_task_owners;
 
 use std::{
     collections::BTreeSet,
@@ -38,6 +39,7 @@ use self::{
     machine::Machine,
     parts::{Background, Parts},
     replica::{OpenDoor, ReplicaPart},
+    stored_task_owners::StoredTaskOwners,
 };
 pub use self::{
     control::ControlFile,
@@ -340,6 +342,7 @@ impl Foundation<'_> {
             signer: Some(self.oauth.identity_signer()),
             gateway: module_settings::gateway(self.config),
             access: self.upstream.access().clone(),
+            task_owners: Some(StoredTaskOwners::new(self.storage.clone(), Arc::clone(&world.clock))),
             replica: ReplicaPart::of(self.replicas.as_ref()),
         };
         let path = deps.build(&world)?;

@@ -25,12 +25,14 @@ mod lists;
 mod names;
 mod output_checks;
 mod output_schema;
+mod owned_tasks;
 mod paths;
 mod result_size;
 mod rewrite;
 
 mod route;
 mod shared;
+mod task_owners;
 mod tool_view;
 mod uri_owner;
 mod watch;
@@ -41,6 +43,7 @@ use self::{catalog::ListKind, endpoint::EndpointServer, shared::GatewayState};
 pub use self::{
     configured_backend::{BackendBounds, ConfiguredBackend},
     gateway_settings::{GatewayDeps, GatewaySettings},
+    task_owners::{StoreUnavailable, TaskOwnerDeps, TaskOwnerStore},
 };
 use crate::{
     mcp::{Server, translate},

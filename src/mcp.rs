@@ -6,7 +6,7 @@
 pub mod call;
 pub mod cancel_reason;
 pub(crate) mod client_translator;
-mod control;
+pub(crate) mod control;
 pub(crate) mod declared;
 pub(crate) mod deferred_requests;
 pub mod error;

@@ -18,9 +18,9 @@ use crate::{
     crossing::{self, Crossing},
     fetch::Fetcher,
     frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
-    gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
+    gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings, TaskOwnerDeps, TaskOwnerStore},
     mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, EgressPolicy, IdentitySigner, ServerAccess, SessionId, Share, Target},
+    model::{BackendId, BackendSpec, EgressPolicy, IdentitySigner, ServerAccess, SessionId, Share, Target, TaskScope},
     storage::Storage,
     support::{Clock, OsRandom, Random, SealingKey, SystemClock},
     telemetry::Telemetry,
@@ -59,6 +59,8 @@ pub(super) struct CallPathDeps<'a> {
     pub(super) gateway: GatewaySettings,
     /// Access to servers that ask for something first.
     pub(super) access: ServerAccess,
+    /// The store of the owners of tasks; `None` if there is a single user.
+    pub(super) task_owners: Option<Arc<dyn TaskOwnerStore>>,
     /// What tells this gateway from the others on its database.
     pub(super) replica: ReplicaPart,
 }
@@ -149,6 +151,7 @@ impl CallPathDeps<'_> {
         let deps = gateway::GatewayDeps {
             observer: world.events.observer(),
             random: Arc::clone(&world.random),
+            task_owners: TaskOwnerDeps { store: self.task_owners.clone(), clock: Arc::clone(&world.clock) },
             tracker: world.tracker.clone(),
             cancel: world.cancel.child_token(),
         };
@@ -194,6 +197,7 @@ pub(super) fn configured_backends(
         origin: spec.transport.origin(),
         connect_tool: spec.is_per_user().then_some(backend::CONNECT_TOOL),
         tools: spec.tools.clone(),
+        tasks: TaskScope::of(spec),
         bounds: BackendBounds { calls: spec.calls, result_size: spec.result_size, heartbeat: spec.heartbeat },
     };
     supervisor.servers().into_iter().zip(specs).map(configured).collect()

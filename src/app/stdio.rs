@@ -108,6 +108,7 @@ impl LocalServers {
             signer: None,
             access: ServerAccess::none(),
             gateway: GatewaySettings { cold_list_budget: LIST_BUDGET, ..module_settings::gateway(config) },
+            task_owners: None,
             replica: ReplicaPart::sole(),
         };
         let path = deps.build(&world)?;

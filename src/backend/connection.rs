@@ -10,6 +10,7 @@ pub(crate) mod background;
 pub(crate) mod call;
 mod call_events;
 pub(crate) mod calls;
+mod client_tasks;
 pub(crate) mod closed_requests;
 mod connection_server;
 pub(crate) mod discover;

@@ -169,7 +169,7 @@ impl ExternalBackend {
                         yield Event::Done(Outcome::Complete(result));
                         return;
                     }
-                    if let Err(error) = connection.check(&call.method, &call.params, &call.context) {
+                    if let Err(error) = connection.check(&call.method, &call.params) {
                         yield retry.refused(error);
                         return;
                     }
@@ -192,7 +192,7 @@ impl ExternalBackend {
                         {
                             slot.answered();
                         }
-                        yield connection.own_part(&call.method, event, &call.context.requester);
+                        yield event;
                     }
                     if retry.is_lost() && !connection.is_over() {
                         self.refresh_server_info(connection).await;

@@ -16,7 +16,7 @@ use crate::{
         observer::Observer, translate::Profile,
     },
     model::{
-        BackendId, BackendSpec, Caller, GroupSpec, Requester, ServerAccess,
+        BackendId, BackendSpec, Caller, GroupSpec, Requester, ServerAccess, TaskScope,
         status::{BackendState, BackendStatus},
     },
     support::{Clock, Fence, Latch, OsRandom, SystemClock},
@@ -76,6 +76,7 @@ impl Probe {
                 origin: spec.transport.origin(),
                 connect_tool: spec.is_per_user().then_some(backend::CONNECT_TOOL),
                 tools: spec.tools.clone(),
+                tasks: TaskScope::of(spec),
                 bounds: BackendBounds::default(),
                 last_server_info: None,
             }
@@ -83,6 +84,7 @@ impl Probe {
         let mounts = config.backends.iter().zip(supervisor.servers()).map(mount).collect();
         let deps = gateway::GatewayDeps {
             random: Arc::new(OsRandom),
+            task_owners: gateway::TaskOwnerDeps { store: None, clock: Arc::new(SystemClock) },
             // a check records nothing
             observer: Observer::none(),
             tracker: TaskTracker::new(),

@@ -171,11 +171,6 @@ impl ServerCrossing {
         awaits_tasks(client, server).then(|| self.tasks.awaited(server))
     }
 
-    /// True if a task is known to belong to another client.
-    pub(crate) fn is_of_another(&self, id: &str, owner: &Requester) -> bool {
-        self.tasks.is_of_another(id, owner)
-    }
-
     /// Drops the state of a client that is gone.
     pub(crate) fn ended(&self, requester: &Requester) {
         self.tasks.ended(requester);

@@ -165,14 +165,9 @@ impl TaskBridges {
         move |connection| AwaitedTasks::new(connection, shared, server.runs_tools)
     }
 
-    /// True if a task is known to belong to another client.
-    pub(crate) fn is_of_another(&self, id: &str, owner: &Requester) -> bool {
-        self.shared.of_sessions.is_of_another(id, owner)
-    }
-
-    /// Drops the tasks of a client that is gone.
+    /// Stops following the tasks of a client that is gone.
     pub(crate) fn ended(&self, requester: &Requester) {
-        self.shared.of_sessions.forget(requester);
+        self.shared.of_sessions.left(requester);
     }
 
     /// The server that was met last, if it is of this era.

@@ -16,13 +16,15 @@ use super::{
     heartbeat::Heartbeats,
     names,
     output_checks::CheckedOutputs,
+    owned_tasks::OwnedTasks,
     result_size::BoundedResults,
     rewrite::Rewriter,
+    task_owners::ServerTaskOwners,
     tool_view::ToolView,
 };
 use crate::{
     mcp::{Context, ErrorObject, Method, Server, method::MethodAccess},
-    model::{Access, BackendId, Caller, GroupSpec, Groups, NameGlobs, Naming, Share, Target, ToolRules},
+    model::{Access, BackendId, Caller, GroupSpec, Groups, NameGlobs, Naming, Share, Target, TaskScope, ToolRules},
     support::FastMap,
 };
 
@@ -71,8 +73,9 @@ pub(crate) struct BackendEntry {
     pub(crate) origin: Option<Origin>,
     connect_tool: Option<&'static str>,
     share: Share,
+    tasks: TaskScope,
     /// Its lists.
-    pub(crate) catalog: Catalog,
+    pub(crate) catalog: Arc<Catalog>,
     /// Ends its watch.
     pub(crate) stop: CancellationToken,
 }
@@ -213,7 +216,7 @@ impl Backends {
 
 impl BackendEntry {
     /// Puts a backend in its place.
-    pub(crate) fn new(configured: ConfiguredBackend, settings: CatalogSettings) -> Self {
+    pub(crate) fn new(configured: ConfiguredBackend, settings: CatalogSettings, owners: Arc<ServerTaskOwners>) -> Self {
         let stop = settings.cancel.child_token();
         let settings = CatalogSettings { cancel: stop.clone(), ..settings };
         let rules = configured.tools.clone();
@@ -228,9 +231,10 @@ impl BackendEntry {
             share: configured.share,
             last_server_info: configured.last_server_info.clone(),
         };
-        let catalog = Catalog::new(backend, settings);
+        let catalog = Arc::new(Catalog::new(backend, settings));
         let checked = CheckedOutputs::new(own, Arc::clone(catalog.output_checks()));
-        let server = bounded(Arc::new(checked), &configured);
+        let servers = (bounded(Arc::new(checked), &configured), Arc::clone(&configured.server));
+        let server = Arc::new(OwnedTasks::new((&configured.id, &catalog), servers, owners));
         Self {
             id: configured.id.clone(),
             title: configured.title.into(),
@@ -244,6 +248,7 @@ impl BackendEntry {
             connect_tool: configured.connect_tool,
             catalog,
             share: configured.share,
+            tasks: configured.tasks,
             stop,
         }
     }
@@ -272,6 +277,7 @@ impl BackendEntry {
             && self.allow_methods == configured.allow_methods
             && self.origin == configured.origin
             && self.connect_tool == configured.connect_tool
+            && self.tasks == configured.tasks
             && self.read_only_tools == configured.read_only_tools.iter().cloned().collect()
     }
 }

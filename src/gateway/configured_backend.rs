@@ -6,7 +6,7 @@ use url::Origin;
 
 use crate::{
     mcp::{Payload, Server},
-    model::{BackendId, NameGlobs, Share, ToolRules},
+    model::{BackendId, NameGlobs, Share, TaskScope, ToolRules},
 };
 
 /// What a backend may do at most, and for how long it may be silent.
@@ -44,6 +44,8 @@ pub struct ConfiguredBackend {
     pub tools: Option<Arc<ToolRules>>,
     /// The bounds that the operator sets.
     pub bounds: BackendBounds,
+    /// The ids of its tasks.
+    pub tasks: TaskScope,
     /// Last server information, perhaps from an earlier process of the gateway: given to clients until the backend
     /// answers (`translation` 6.7).
     pub last_server_info: Option<Payload>,

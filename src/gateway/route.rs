@@ -43,7 +43,9 @@ pub(crate) fn by_name(
     (call, mirror): (Call, Option<Arc<Mirror>>),
 ) -> Reply {
     let found = call.params.find(place);
-    let Some(shown) = found.string(call.params.json()) else { return Reply::failed(missing("name")) };
+    let Some(shown) = found.string(call.params.json()) else {
+        return Reply::failed(ErrorObject::missing_string("name"));
+    };
     let backends = shared.backends.load();
     let Some((seen, rest)) = names::split_name(&shown)
         .and_then(|(backend, rest)| Some((backends.visible(target, &call.context.caller, backend)?, rest)))
@@ -81,7 +83,7 @@ async fn long(seen: &VisibleBackend, kind: ListKind, context: &Context, shown: &
 /// `resources/read`, `resources/subscribe` and `resources/unsubscribe`, and completions of a template's variables.
 pub(crate) fn by_uri(shared: &Arc<GatewayState>, target: &Target, place: &[At], call: Call) -> Reply {
     let found = call.params.find(place);
-    let Some(uri) = found.string(call.params.json()) else { return Reply::failed(missing("uri")) };
+    let Some(uri) = found.string(call.params.json()) else { return Reply::failed(ErrorObject::missing_string("uri")) };
     let backends = shared.backends.load();
     let addressed = AddressedCall { call, found };
     match names::uri_owner(&uri) {
@@ -134,13 +136,15 @@ pub(crate) fn completed(params: &Payload) -> Result<Completed, ErrorObject> {
 /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/update`.
 pub(crate) fn by_task(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     let found = call.params.find(paths::TASK_ID);
-    let Some(shown) = found.string(call.params.json()) else { return Reply::failed(missing("taskId")) };
+    let Some(shown) = found.string(call.params.json()) else {
+        return Reply::failed(ErrorObject::missing_string("taskId"));
+    };
     let backends = shared.backends.load();
     let seen = names::split_task_id(&shown)
         .and_then(|(backend, id)| Some((backends.visible(target, &call.context.caller, backend)?, id)));
     match seen {
         Some((seen, id)) => AddressedCall { call, found }.send(&seen, id),
-        None => Reply::failed(ErrorObject::invalid_params(&format!("Unknown task: {shown}"))),
+        None => Reply::failed(ErrorObject::unknown_task()),
     }
 }
 
@@ -155,11 +159,6 @@ pub(crate) fn unknown(kind: ListKind, name: &str) -> ErrorObject {
 fn no_resource(uri: &str) -> ErrorObject {
     ErrorObject::with_data(ErrorObject::RESOURCE_NOT_FOUND, "Resource not found", &data!({ "uri": uri }))
         .written_in(Revision::NEWEST_LEGACY)
-}
-
-/// The error for parameters that do not name what they are for.
-fn missing(key: &str) -> ErrorObject {
-    ErrorObject::invalid_params(&format!("`{key}` is missing or is no string"))
 }
 
 // === impl AddressedCall ===

@@ -11,6 +11,7 @@ use super::{
     configured_backend::ConfiguredBackend,
     cursor::Cursors,
     gateway_settings::{GatewayDeps, GatewaySettings},
+    task_owners::TaskOwners,
 };
 use crate::model::Groups;
 
@@ -24,6 +25,7 @@ pub(crate) struct GatewayState {
     pub(crate) generation: watch::Sender<u64>,
     pub(crate) changes: broadcast::Sender<Change>,
     pub(crate) cursors: Cursors,
+    pub(crate) task_owners: TaskOwners,
     pub(crate) settings: GatewaySettings,
     pub(crate) deps: GatewayDeps,
 }
@@ -33,11 +35,14 @@ pub(crate) struct GatewayState {
 impl GatewayState {
     /// No backends yet.
     pub(crate) fn new(settings: GatewaySettings, deps: GatewayDeps) -> Self {
+        let background = (deps.tracker.clone(), deps.cancel.clone());
+        let task_owners = TaskOwners::new(deps.task_owners.clone(), background);
         Self {
             backends: ArcSwap::from_pointee(Backends::new(Vec::new(), &Groups::default(), settings.naming)),
             generation: watch::Sender::new(0),
             changes: broadcast::Sender::new(MAX_CHANGES_BEHIND),
             cursors: Cursors::new(&*deps.random),
+            task_owners,
             settings,
             deps,
         }
@@ -59,7 +64,10 @@ impl GatewayState {
             .into_iter()
             .map(|configured| {
                 let kept = old.find(configured.id.as_str()).filter(|kept| kept.is(&configured));
-                kept.cloned().unwrap_or_else(|| Arc::new(BackendEntry::new(configured, settings.clone())))
+                kept.cloned().unwrap_or_else(|| {
+                    let owners = self.task_owners.at(configured.tasks);
+                    Arc::new(BackendEntry::new(configured, settings.clone(), owners))
+                })
             })
             .collect();
         let is_in =

@@ -116,6 +116,11 @@ impl ClientInfo {
             || self.revision.era() == Era::Modern && self.capabilities.extends(meta::TASKS_EXTENSION)
     }
 
+    /// True for a client of 2026-07-28 that does not declare the tasks extension.
+    pub fn lacks_tasks_extension(&self) -> bool {
+        self.revision.era() == Era::Modern && !self.takes_tasks()
+    }
+
     /// The same client, which executes no tasks (2025-11-25).
     #[must_use]
     pub fn without_tasks(&self) -> Self {

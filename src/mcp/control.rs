@@ -7,7 +7,7 @@
 //! members, and everything inside `arguments`, are not compared.
 
 use super::{
-    IndexedJson, Method,
+    IndexedJson, Method, Payload,
     json::{name_of, scan::Members},
     listen::TASK_IDS,
     meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROTOCOL_VERSION, RELATED_TASK, TASKS_EXTENSION},
@@ -67,7 +67,7 @@ const fn one(name: &'static str) -> ControlMember {
 }
 
 /// The members of the parameters of `method` that the gateway decides on; [`META_MEMBERS`] are those of `_meta`.
-const fn controls(method: &Method) -> &'static [ControlMember] {
+fn controls(method: &Method) -> &'static [ControlMember] {
     match method {
         Method::Initialize => {
             const {
@@ -107,6 +107,8 @@ const fn controls(method: &Method) -> &'static [ControlMember] {
         | Method::ResourceTemplatesList
         | Method::TasksList => const { &[one(META), one("cursor")] },
         Method::Listen => const { &[one(META), ControlMember { name: "notifications", inside: FILTER }] },
+        Method::TaskStatus => const { &[one(META), one("taskId")] },
+        method @ Method::Other(_) if method.is_about_tasks() => const { &[one(META), one("taskId")] },
         Method::Cancelled => const { &[one(META), one("requestId")] },
         Method::Progress => const { &[one(META), one("progressToken")] },
         _ => const { &[one(META)] },
@@ -116,6 +118,11 @@ const fn controls(method: &Method) -> &'static [ControlMember] {
 /// Looks for a control member in the parameters of `method` that can be read in two ways.
 pub(super) fn ambiguity(method: &Method, params: &IndexedJson) -> Option<Ambiguity> {
     find(params.members(), controls(method)).or_else(|| find(params.meta_members(), META_MEMBERS))
+}
+
+/// True if a control member in the parameters of `method` can be read in two ways.
+pub(crate) fn is_ambiguous(method: &Method, params: &Payload) -> bool {
+    ambiguity(method, params.indexed()).is_some()
 }
 
 fn find<'a>(

@@ -113,6 +113,16 @@ impl ErrorObject {
         Self::new(Self::INVALID_PARAMS, message)
     }
 
+    /// `-32602` for parameters in which the string `key` is missing.
+    pub fn missing_string(key: &str) -> Self {
+        Self::invalid_params(&format!("`{key}` is missing or is no string"))
+    }
+
+    /// `-32602` for a task that the caller has not, the same for one that does not exist and for somebody else's.
+    pub fn unknown_task() -> Self {
+        Self::invalid_params("Unknown task: it does not exist, has expired, or is not yours")
+    }
+
     /// `-32601` for this method.
     pub fn method_not_found(method: &str) -> Self {
         Self::new(Self::METHOD_NOT_FOUND, &format!("Method not found: {method}"))

@@ -114,6 +114,16 @@ impl Method {
         matches!(self, Self::TasksGet | Self::TasksResult | Self::TasksList | Self::TasksCancel)
     }
 
+    /// True for the task methods of the tasks extension.
+    pub const fn is_of_tasks_extension(&self) -> bool {
+        matches!(self, Self::TasksGet | Self::TasksUpdate | Self::TasksCancel)
+    }
+
+    /// True for requests about tasks, known or not.
+    pub fn is_about_tasks(&self) -> bool {
+        self.as_str().starts_with("tasks/")
+    }
+
     /// The name that a client of `revision` knows it by: how a task is has one in 2025-11-25 and another in the extension
     /// for 2026-07-28.
     #[must_use]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use memchr::memmem::Finder;
 
 use super::{
-    ErrorObject, Method, Payload, Revision,
+    Era, ErrorObject, Method, Payload, Revision,
     json::{self, Object},
     meta,
 };
@@ -30,6 +30,17 @@ pub(crate) struct DetailedTask {
     pub(crate) poll_interval: Duration,
     /// The whole object, verbatim.
     pub(crate) payload: Payload,
+}
+
+/// A task as the result of the call that created it names it, in either form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CreatedTask {
+    /// Its id.
+    pub(crate) id: String,
+    /// The lifetime that the server gave it; `None`: unlimited.
+    pub(crate) ttl: Option<Duration>,
+    /// Its status, if it is a known one.
+    pub(crate) status: Option<TaskStatus>,
 }
 
 /// The status of a task, the same in both forms (2025-11-25, tasks, *Task Status*; extension, *Task Status*).
@@ -87,6 +98,39 @@ impl TaskStatus {
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
         }
+    }
+}
+
+// === impl CreatedTask ===
+
+impl CreatedTask {
+    /// Reads the result of a call that created a task; `None` if it created none.
+    pub(crate) fn read(result: &Payload) -> Option<Self> {
+        if !may_hold_task(result) {
+            return None;
+        }
+        match result.revision.era() {
+            Era::Legacy => Self::of(&Object::parse(result.member("task")?.as_bytes())?),
+            Era::Modern => {
+                Self::of(&result.object().filter(|_| result.string("resultType").as_deref() == Some("task"))?)
+            }
+        }
+    }
+
+    /// Reads a task that is no result of a call: of a list, or the result of `tasks/get`.
+    pub(crate) fn of(task: &Object<'_>) -> Option<Self> {
+        let ttl = ["ttl", "ttlMs"].iter().find_map(|name| task.get(name)?.parse::<f64>().ok());
+        let ttl = ttl.filter(|millis| millis.is_finite() && *millis >= 0.0);
+        Some(Self {
+            id: task.string("taskId")?,
+            ttl: ttl.map(|millis| Duration::from_secs_f64((millis / 1000.0).min(1e9))),
+            status: task.string("status").and_then(|name| TaskStatus::parse(&name)),
+        })
+    }
+
+    /// True if no other status follows.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.status.is_some_and(TaskStatus::is_final)
     }
 }
 
@@ -163,6 +207,12 @@ impl DetailedTask {
     }
 }
 
+/// The task that a message outside of calls belongs to (2025-11-25, tasks, *Related Task Metadata*).
+pub(crate) fn related_to(params: &Payload) -> Option<String> {
+    let related = params.meta_member(meta::RELATED_TASK)?;
+    Object::parse(related.as_bytes())?.string("taskId")
+}
+
 /// The parameters of a request about the task with this id.
 pub(crate) fn params(id: &str) -> Payload {
     Payload::of(Revision::NEWEST_LEGACY, &serde_json::json!({ "taskId": id }))
@@ -237,6 +287,20 @@ mod tests {
             read(r#"{"taskId":"T","status":"working","pollIntervalMs":"x"}"#).unwrap().poll_interval,
             POLL_INTERVAL.0
         );
+    }
+
+    #[test]
+    fn a_created_task_is_read_in_the_form_of_its_version() {
+        let read = |revision: Revision, text: &'static str| {
+            CreatedTask::read(&Payload::new(revision, Bytes::from_static(text.as_bytes())))
+        };
+        let core = read(Revision::V2025_11_25, r#"{"task":{"taskId":"T","status":"working","ttl":1500}}"#).unwrap();
+        assert_eq!((core.ttl, core.has_ended()), (Some(Duration::from_millis(1_500)), false));
+        let extended = r#"{"resultType":"task","taskId":"T","status":"completed","ttlMs":null}"#;
+        let extended = read(Revision::V2026_07_28, extended).unwrap();
+        assert_eq!((extended.id.as_str(), extended.ttl, extended.has_ended()), ("T", None, true));
+        assert!(read(Revision::V2026_07_28, r#"{"resultType":"complete","taskId":"T"}"#).is_none());
+        assert!(read(Revision::V2025_11_25, r#"{"structuredContent":{"task":{"taskId":"T"}}}"#).is_none());
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod revocations;
 mod rights;
 mod server_cards;
 mod server_info;
+mod task_owners;
 mod users;
 mod web_resources;
 mod websocket;

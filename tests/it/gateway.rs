@@ -8,6 +8,7 @@ mod mirrors;
 mod modern;
 pub(crate) mod script;
 mod task_listens;
+mod task_owners;
 mod tasks_extension;
 mod tool_rules;
 mod versions;

@@ -206,6 +206,10 @@ impl ServerConnection {
 
     /// Forwards a client's notification.
     pub(crate) async fn notify(&self, method: Method, params: Payload, profile: Profile) {
+        // a task that the client runs for another server's question
+        if method == Method::TaskStatus && !self.requests.client_tasks.may_reach(&method, &params) {
+            return;
+        }
         let facts = Facts { profile, ..Facts::new(Kind::ClientNotification, &method) };
         let params = match params.into_revision(self.revision(), &facts) {
             Ok(params) => params.into_params(),

@@ -338,9 +338,12 @@ impl Calls {
         if holders.all(|holder| holder == first) { Callers::One(first.clone()) } else { Callers::Many }
     }
 
-    /// The owner of what the call `id` creates.
+    /// The owner of what the call `id` creates; `None` if the gateway makes it.
     pub(super) fn owner(&self, id: u64) -> Option<CallOwner> {
-        self.read(id, |call| CallOwner { holder: call.holder.clone(), token: call.token.clone() })
+        self.read(id, |call| {
+            let owner = call.caller.as_ref()?.owner();
+            Some(CallOwner { owner, holder: call.holder.clone(), token: call.token.clone() })
+        })?
     }
 }
 

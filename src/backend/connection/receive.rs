@@ -191,7 +191,7 @@ impl ServerConnection {
     /// call.
     fn progressed_later(&self, id: u64, params: &Payload) {
         let owner = self.calls.ownership.lock().owner(&OwnedId::Token(id)).cloned();
-        if let Some(CallOwner { token: Some(token), holder }) = owner {
+        if let Some(CallOwner { token: Some(token), holder, .. }) = owner {
             self.context.listens.notify(&self.context.key, &under_token(params, &token), |other| *other == holder);
         }
     }

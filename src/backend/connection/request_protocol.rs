@@ -13,13 +13,12 @@ use super::{
 };
 use crate::{
     mcp::{
-        ClientInfo, Context, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId,
-        Revision,
+        ClientInfo, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId, Revision,
         json::Object,
         meta,
         translate::{with_envelope, without_invalid_header_params},
     },
-    model::{Delivery, HeaderParams, Requester},
+    model::{Delivery, HeaderParams},
 };
 
 /// Protocol of servers without sessions.
@@ -152,12 +151,8 @@ impl Protocol for RequestProtocol {
         None
     }
 
-    fn check(&self, _: &ServerConnection, _: (&Method, &Payload), _: &Context) -> Result<(), ErrorObject> {
+    fn check(&self, _: &ServerConnection, _: (&Method, &Payload)) -> Result<(), ErrorObject> {
         Ok(())
-    }
-
-    fn own_part(&self, _: &ServerConnection, _: &Method, event: Event, _: &Requester) -> Event {
-        event
     }
 }
 

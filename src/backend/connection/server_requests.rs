@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     background::BackgroundSender,
     calls::Calls,
+    client_tasks::ClientTasks,
     ownership::{CallOwner, OwnedId},
 };
 use crate::{
@@ -33,6 +34,8 @@ pub(crate) struct ServerRequests {
     /// Requests outside of any call without a listener: each waits for the next call that allows server requests
     /// (`translation` 4b.2 (v)). Servers request the roots this way, right after the handshake.
     pub(super) deferred: Arc<DeferredRequests<RequestId>>,
+    /// Tasks that the client runs for these requests.
+    pub(super) client_tasks: ClientTasks,
     context: RequestContext,
 }
 
@@ -70,7 +73,12 @@ struct PendingServerRequest {
 impl ServerRequests {
     /// Creates an empty table.
     pub(super) fn new(context: RequestContext) -> Arc<Self> {
-        Arc::new(Self { open: Mutex::default(), deferred: DeferredRequests::new(DEFERRED_LIMITS), context })
+        Arc::new(Self {
+            open: Mutex::default(),
+            deferred: DeferredRequests::new(DEFERRED_LIMITS),
+            client_tasks: ClientTasks::default(),
+            context,
+        })
     }
 
     /// Passes a request to the client: in `call`, else by the listen. Returns the event for the call.
@@ -230,8 +238,8 @@ impl ServerRequests {
             return;
         };
         let calls = &self.context.calls;
-        if let Some(holder) = calls.read(call, |call| call.holder.clone()) {
-            calls.ownership.lock().note(OwnedId::Elicitation(elicitation), CallOwner { holder, token: None });
+        if let Some(client) = calls.owner(call) {
+            calls.ownership.lock().note(OwnedId::Elicitation(elicitation), CallOwner { token: None, ..client });
         }
     }
 
@@ -275,7 +283,7 @@ impl ServerRequests {
             let Some(request) = request else { return };
             requests.closed(&request);
             let message = match answer {
-                Some(Ok(result)) => Message::result(id, result.json().clone()),
+                Some(Ok(result)) => Message::result(id, requests.client_tasks.answered(&method, result).json().clone()),
                 Some(Err(error)) => Message::error(id, error),
                 // the client left together with its call
                 None if request.call.is_some_and(|call| !context.calls.is_open(call)) => cancelled(id, &method),

@@ -8,15 +8,15 @@ use bytes::Bytes;
 use super::{
     calls::{CallKind, Callers, Sharing},
     listen_state::ListenState,
-    ownership::{CallOwner, OwnedId, own_tasks},
+    ownership::{CallOwner, OwnedId},
     receive::unreadable,
     state::{ConnectionContext, Protocol, ServerConnection},
 };
 use crate::{
     backend::{connection_key::SharingScope, subscriptions::Topic},
     mcp::{
-        Context, Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId,
-        Revision, Untranslatable, task, translate::Cause,
+        Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
+        Untranslatable, task, translate::Cause,
     },
     model::Requester,
 };
@@ -145,23 +145,22 @@ impl Protocol for SessionProtocol {
             connection.requests.refuse_unsupported(id, &method);
             return None;
         }
+        let params = self.received(connection, params);
+        if method.is_about_tasks() && !connection.requests.client_tasks.may_reach(&method, &params) {
+            connection.requests.refuse(id, ErrorObject::unknown_task());
+            return None;
+        }
         let call = on.or_else(|| connection.calls.carrier(&connection.requests.carriers()));
         if call.is_none() && connection.calls.has_lingering() {
             // it may belong to a cancelled call, and to no other client
             connection.requests.refuse_cancelled(id, &method);
             return None;
         }
-        connection.requests.forward(id, method, self.received(connection, params), call)
+        connection.requests.forward(id, method, params, call)
     }
 
-    /// Rejects methods that the negotiated version does not have (`translation` 6.5); unknown methods pass. A task of
-    /// another client session is treated as unknown (2025-11-25, tasks, *Security*).
-    fn check(
-        &self,
-        connection: &ServerConnection,
-        (method, params): (&Method, &Payload),
-        context: &Context,
-    ) -> Result<(), ErrorObject> {
+    /// Rejects methods that the negotiated version does not have (`translation` 6.5); unknown methods pass.
+    fn check(&self, connection: &ServerConnection, (method, params): (&Method, &Payload)) -> Result<(), ErrorObject> {
         let is_of_tasks = method.is_of_core_tasks();
         if *method == Method::TasksUpdate || is_of_tasks && !connection.tasks().has_tasks() {
             let (feature, from, to) = (method.as_str().to_owned().into(), params.revision, connection.revision());
@@ -172,27 +171,11 @@ impl Protocol for SessionProtocol {
             }
             return Err(denied.error());
         }
-        let named = if is_of_tasks { params.string("taskId") } else { None };
-        match named {
-            Some(id) if !owns_task(connection, &context.requester, &id) && !may_own(connection, context, &id) => {
-                Err(ErrorObject::invalid_params(&format!("Unknown task: {id}")))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Removes other client sessions' tasks from a list of tasks.
-    fn own_part(&self, connection: &ServerConnection, method: &Method, event: Event, holder: &Requester) -> Event {
-        match event {
-            Event::Done(Outcome::Complete(result)) if *method == Method::TasksList => {
-                Event::Done(Outcome::Complete(own_tasks(&result, |id| owns_task(connection, holder, id))))
-            }
-            event => event,
-        }
+        Ok(())
     }
 }
 
-/// Stores the owner of a task that a call created, and of its progress.
+/// Stores the client of a task that a call created, and of its progress.
 fn note_task(connection: &ServerConnection, call: u64, result: &Payload) {
     let Some(task) = task::created(result) else { return };
     let Some(owner) = connection.calls.owner(call) else { return };
@@ -217,27 +200,9 @@ fn can_be_asked(connection: &ServerConnection, method: &Method) -> bool {
     connection.server().is_some() && connection.context.client.capabilities.has(capability)
 }
 
-/// True if a task was created here. On an unshared server the owner need not be known.
+/// True if a task was created here, as far as is known.
 pub(crate) fn made_task(connection: &ServerConnection, id: &str) -> bool {
     connection.calls.ownership.lock().owner(&OwnedId::Task(id.to_owned())).is_some()
-}
-
-/// True if a task of unknown owner may belong to a client without a session: everything in the session of one user is
-/// that user's.
-fn may_own(connection: &ServerConnection, context: &Context, id: &str) -> bool {
-    context.requester.session().is_none()
-        && matches!(connection.context.key.scope, SharingScope::User(_))
-        && !made_task(connection, id)
-}
-
-/// True if a task belongs to this client session. One of unknown owner belongs to the only client session of the
-/// connection.
-fn owns_task(connection: &ServerConnection, holder: &Requester, id: &str) -> bool {
-    if connection.context.key.is_of_one_client() {
-        return true;
-    }
-    let ownership = connection.calls.ownership.lock();
-    ownership.owner(&OwnedId::Task(id.to_owned())).is_some_and(|owner| owner.holder == *holder)
 }
 
 // === impl Audience ===
@@ -258,7 +223,8 @@ impl Audience {
             Method::ResourceUpdated => {
                 params.string("uri").map_or(Self::Nobody, |uri| Self::Subscribers(Topic::Resource(uri)))
             }
-            Method::TaskStatus => params.string("taskId").map_or(Self::Nobody, |id| owner(OwnedId::Task(id))),
+            // each listen gets those of its owner (`OA-115`)
+            Method::TaskStatus => Self::All,
             Method::ElicitationComplete => {
                 params.string("elicitationId").map_or(Self::Nobody, |id| owner(OwnedId::Elicitation(id)))
             }

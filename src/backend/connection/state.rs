@@ -27,12 +27,11 @@ use crate::{
     },
     crossing::tasks::ServerTasks,
     mcp::{
-        ClientInfo, Context, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId,
-        Revision,
+        ClientInfo, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId, Revision,
         deferred_requests::DeferredRequests,
         error::{Retry, Unavailable},
     },
-    model::{BackendId, Requester, TransportAbilities, status::OutputLine},
+    model::{BackendId, TransportAbilities, status::OutputLine},
 };
 
 /// One connection to one server; with a legacy server, a session.
@@ -152,16 +151,8 @@ pub(crate) trait Protocol: Send + Sync {
     ///
     /// # Errors
     ///
-    /// An error if the server's version does not have the method, or the request concerns another client's task.
-    fn check(
-        &self,
-        connection: &ServerConnection,
-        request: (&Method, &Payload),
-        context: &Context,
-    ) -> Result<(), ErrorObject>;
-
-    /// The part of an event that belongs to this client session.
-    fn own_part(&self, connection: &ServerConnection, method: &Method, event: Event, holder: &Requester) -> Event;
+    /// An error if the server's version does not have the method.
+    fn check(&self, connection: &ServerConnection, request: (&Method, &Payload)) -> Result<(), ErrorObject>;
 }
 
 impl ServerConnection {
@@ -249,13 +240,8 @@ impl ServerConnection {
     }
 
     /// Checks that a client may send a request.
-    pub(crate) fn check(&self, method: &Method, params: &Payload, context: &Context) -> Result<(), ErrorObject> {
-        self.context.protocol.check(self, (method, params), context)
-    }
-
-    /// The part of an event that belongs to this client session.
-    pub(crate) fn own_part(&self, method: &Method, event: Event, holder: &Requester) -> Event {
-        self.context.protocol.own_part(self, method, event, holder)
+    pub(crate) fn check(&self, method: &Method, params: &Payload) -> Result<(), ErrorObject> {
+        self.context.protocol.check(self, (method, params))
     }
 
     /// True if the server accepts a log level for the connection.

@@ -136,12 +136,11 @@ impl Interest {
         refused
     }
 
-    /// The reason why this server cannot notify about `topic`. A client gets nothing about another client's task
-    /// (extension, *Security Considerations*).
+    /// The reason why this server cannot notify about `topic`.
     fn refusal(&self, topic: &Topic, connection: &ServerConnection) -> Option<ErrorObject> {
         let is_offered = match topic {
             Topic::Resource(_) => connection.server().is_some_and(|server| server.offers("resources", "subscribe")),
-            Topic::Task(id) => connection.tasks().has_tasks() && !self.backend.crossing.is_of_another(id, &self.holder),
+            Topic::Task(_) => connection.tasks().has_tasks(),
         };
         if !is_offered {
             return Some(ErrorObject::method_not_found(Method::ResourcesSubscribe.as_str()));

@@ -62,10 +62,6 @@ pub(super) const fn concerns(method: &Method) -> bool {
     matches!(method, Method::ToolsCall | Method::Listen) || method.is_of_core_tasks()
 }
 
-fn unknown(id: &str) -> ErrorObject {
-    ErrorObject::invalid_params(&format!("Unknown task: {id}"))
-}
-
 // === impl CoreOverExtension ===
 
 impl Server for CoreOverExtension {
@@ -93,10 +89,6 @@ impl CoreOverExtension {
         let Some(id) = params.string("taskId") else {
             return Reply::failed(ErrorObject::invalid_params("Invalid params: `taskId` is missing"));
         };
-        // 2025-11-25 tasks, *Security*: another client's task is treated as unknown
-        if self.tasks.shared.of_sessions.is_of_another(&id, &context.requester) {
-            return Reply::failed(unknown(&id));
-        }
         match method {
             Method::TasksGet => Reply::done(match self.tasks.get(&id, &context).await {
                 Ok(task) => Outcome::Complete(task.payload),
@@ -119,7 +111,8 @@ impl CoreOverExtension {
             Outcome::Failed(ErrorObject::invalid_params(&text))
         };
         let (known, now) = (&self.tasks.shared.of_sessions, self.tasks.shared.clock.now());
-        if let Some(cached) = known.cached(id, now) {
+        let owner = context.caller.owner();
+        if let Some(cached) = known.cached(&owner, id, now) {
             return is_over(&cached);
         }
         if let Outcome::Failed(error) = self.tasks.ask(Method::TasksCancel, task::params(id), context).await {
@@ -135,8 +128,8 @@ impl CoreOverExtension {
             },
         };
         let cancelled = task.cancelled();
-        known.unfollow(id);
-        known.cache(&context.requester, cancelled.clone(), now + CACHED.longest);
+        known.unfollow(&owner, id);
+        known.cache(&owner, cancelled.clone(), now + CACHED.longest);
         Outcome::Complete(cancelled.payload)
     }
 
@@ -168,22 +161,22 @@ impl CoreOverExtension {
         wanted: Option<Duration>,
         context: &Context,
     ) -> Payload {
-        let known = &self.tasks.shared.of_sessions;
+        let (known, owner) = (&self.tasks.shared.of_sessions, context.caller.owner());
+        let now = self.tasks.shared.clock.now();
         match (task, wanted) {
             (Some(task), _) => {
-                known.note(&task.id, &context.requester);
+                known.note(&task.id, &owner, now);
                 self.follow(&task.id, context);
                 result
             }
             (None, None) => result,
             (None, Some(ttl)) => {
-                let now = self.tasks.shared.clock.now();
                 let id = format!("lk-{:x}-{:x}", now.as_millis(), known.number());
                 let task =
                     task::extended(&id, TaskStatus::Completed, now, Some(ttl)).of_backend(&self.tasks.shared.backend);
                 let completed = task.with("result", &String::from_utf8_lossy(result.json()));
                 if let Some(completed) = DetailedTask::read(&completed) {
-                    known.cache(&context.requester, completed, now + ttl);
+                    known.cache(&owner, completed, now + ttl);
                 }
                 task.with("resultType", "\"task\"")
             }
@@ -192,7 +185,7 @@ impl CoreOverExtension {
 
     /// The reply to a plain call whose tool runs as a task.
     fn await_task(self, task: &DetailedTask, context: Context) -> Reply {
-        self.tasks.shared.of_sessions.note(&task.id, &context.requester);
+        self.tasks.shared.note(&task.id, &context);
         let id = task.id.clone();
         let mut awaited =
             AwaitedTask { tasks: self.tasks.clone(), context: context.clone(), id: id.clone(), is_over: false };
@@ -205,7 +198,7 @@ impl CoreOverExtension {
 
     /// Makes the client get the task's status, until it ends or the client has its result.
     fn follow(&self, id: &str, context: &Context) {
-        if let Some(left) = self.tasks.shared.of_sessions.follow(id) {
+        if let Some(left) = self.tasks.shared.of_sessions.follow(id, context) {
             let followed = following::follow(self.tasks.clone(), id.to_owned(), context.clone());
             let until_left = async move {
                 left.run_until_cancelled(followed).await;
@@ -216,11 +209,11 @@ impl CoreOverExtension {
 
     /// Serves a listen. The client's version reports only that a task ended, so its result is stored.
     fn listen(self, call: Call) -> Reply {
-        let (shared, owner) = (Arc::clone(&self.tasks.shared), call.context.requester.clone());
+        let (shared, owner) = (Arc::clone(&self.tasks.shared), call.context.caller.owner());
         let is_for = move |event: &Event| match event {
             Event::Notified(told) if told.method == Method::Tasks => {
                 let task = DetailedTask::read(&told.params);
-                let is_followed = task.as_ref().is_none_or(|task| shared.of_sessions.is_followed(&task.id));
+                let is_followed = task.as_ref().is_none_or(|task| shared.of_sessions.is_followed(&owner, &task.id));
                 if let Some(task) = task.filter(|_| is_followed) {
                     shared.keep(task, &owner);
                 }
@@ -277,7 +270,7 @@ impl AwaitedTask {
 
 impl Drop for AwaitedTask {
     fn drop(&mut self) {
-        self.tasks.shared.of_sessions.remove(&self.id);
+        self.tasks.shared.of_sessions.remove(&self.context.caller.owner(), &self.id);
         if self.is_over {
             return;
         }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use futures_util::StreamExt as _;
 use serde_json::json;
 
 use super::{core_tasks::CoreTasks, notifications::Notifications, shared_tasks::SharedTasks, tool_modes::ToolMode};
@@ -73,7 +74,7 @@ impl ExtensionOverCore {
             if let Event::Done(Outcome::Complete(result)) = &event
                 && let Some(id) = task::created(result)
             {
-                self.tasks.shared.of_users.note(&id, &context);
+                self.tasks.shared.of_users.note(&id, &context, self.tasks.shared.clock.now());
             }
             event
         })
@@ -84,10 +85,13 @@ impl ExtensionOverCore {
         self.tasks.shared.tools.mode(&name, &*self.tasks.server, &call.context).await != ToolMode::Forbidden
     }
 
-    /// Serves a listen; its tasks are those of this user.
+    /// Serves a listen. Its tasks are the caller's. The server's own status notifications have neither results nor input
+    /// requests, and come for tasks that the listen does not name.
     fn listen(self, call: Call) -> Reply {
         let ids = listen::task_ids(&call.params);
         let (context, heard) = (of_user(call.context.clone()), self.tasks.server.call(call));
+        let is_status = |event: &Event| matches!(event, Event::Notified(told) if told.method == Method::TaskStatus);
+        let heard = Reply::new(heard.filter(move |event| std::future::ready(!is_status(event))));
         if ids.is_empty() { heard } else { Notifications::beside(heard, self.tasks, ids, context) }
     }
 
@@ -100,10 +104,7 @@ impl ExtensionOverCore {
             return Outcome::Failed(ErrorObject::invalid_params("Invalid params: `taskId` is missing"));
         };
         let context = of_user(context);
-        let known = match self.tasks.shared.of_users.find(&id, &context) {
-            Ok(known) => known,
-            Err(error) => return Outcome::Failed(error),
-        };
+        let known = self.tasks.shared.of_users.find(&id, &context, self.tasks.shared.clock.now());
         // the capabilities at creation select the session that has the task
         let context = known.as_ref().map_or(context, |task| task.context.clone());
         match method {
@@ -136,7 +137,7 @@ impl ExtensionOverCore {
     async fn get(&self, id: &str, context: &Context) -> Outcome {
         match self.tasks.ask(Method::TasksGet, id, context).await {
             Outcome::Complete(task) => {
-                let known = self.tasks.shared.of_users.note(id, context);
+                let known = self.tasks.shared.of_users.note(id, context, self.tasks.shared.clock.now());
                 self.tasks.detailed(id, &known, task).await
             }
             other => other,

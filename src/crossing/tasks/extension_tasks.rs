@@ -20,7 +20,8 @@ pub(super) struct ExtensionTasks {
 impl ExtensionTasks {
     /// `tasks/get`: the cached task, or the server's answer.
     pub(super) async fn get(&self, id: &str, context: &Context) -> Result<DetailedTask, ErrorObject> {
-        if let Some(cached) = self.shared.of_sessions.cached(id, self.shared.clock.now()) {
+        let owner = context.caller.owner();
+        if let Some(cached) = self.shared.of_sessions.cached(&owner, id, self.shared.clock.now()) {
             return Ok(cached);
         }
         match self.ask(Method::TasksGet, task::params(id), context).await {
@@ -28,9 +29,9 @@ impl ExtensionTasks {
                 let task = DetailedTask::read(&told).filter(|task| task.id == id).ok_or_else(|| {
                     ErrorObject::internal("the server was asked how a task is, and told of something else")
                 })?;
-                self.shared.of_sessions.note(id, &context.requester);
+                self.shared.note(id, context);
                 if task.status.is_final() {
-                    self.shared.of_sessions.unfollow(id);
+                    self.shared.of_sessions.unfollow(&owner, id);
                 }
                 Ok(task)
             }

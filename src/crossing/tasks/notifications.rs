@@ -1,5 +1,5 @@
 //! Notifications of the tasks extension at a server of 2025-11-25: each has the task's result or its input requests
-//! (tasks extension, *Task Status Notifications*). Knows nothing of ownership.
+//! (tasks extension, *Task Status Notifications*). Knows nothing of ownership: the listen names only its caller's tasks.
 //!
 //! A server of 2025-11-25 may send status notifications, but need not. So it is polled as well, at its own interval, as
 //! long as there is a listen.
@@ -82,7 +82,7 @@ impl Notifications {
         let mut all = Self { tasks: SelectAll::new(), told: SelectAll::new(), pushes: HashMap::new() };
         let mut heard = HashSet::new();
         for id in ids {
-            let Ok(Some(task)) = tasks.shared.of_users.find(&id, context) else { continue };
+            let task = tasks.shared.of_users.note(&id, context, tasks.shared.clock.now());
             // the capabilities at creation select the session that has the task
             if heard.insert(task.context.client.capabilities.key().to_owned()) {
                 all.told.push(tasks.status_notifications(&task.context));

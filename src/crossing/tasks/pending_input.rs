@@ -113,6 +113,11 @@ impl PendingInput {
         self.state.lock().outcome.clone()
     }
 
+    /// True if a wait for the result is running.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.state.lock().awaited
+    }
+
     /// True if there are requests that are not withdrawn.
     fn has_questions(&self) -> bool {
         let mut state = self.state.lock();

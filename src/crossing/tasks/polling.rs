@@ -139,9 +139,9 @@ impl Polling {
         if task.status != TaskStatus::InputRequired {
             return Vec::new();
         }
-        let mut questions = Vec::new();
+        let (mut questions, owner) = (Vec::new(), self.context.caller.owner());
         for InputRequest { key, method, params } in task.input_requests() {
-            let Some(claim) = self.tasks.shared.of_sessions.claim(&self.id, &key) else { continue };
+            let Some(claim) = self.tasks.shared.of_sessions.claim(&owner, &self.id, &key) else { continue };
             let params = if self.visibility == Visibility::Client { related(&params, &self.id) } else { params };
             let (question, answered) = ServerRequest::new(method.clone(), params);
             open.asked.push(Box::pin(async move {

@@ -1,18 +1,31 @@
-//! Registry of tasks that clients with sessions have at a server with the tasks extension: owners, cached states, and
-//! known input requests. Knows nothing of requests.
+//! State of tasks that clients with sessions have at a server with the tasks extension: cached states, and known input
+//! requests. Kept for each owner by itself, so nobody displaces another's. Knows nothing of requests, and of who may make
+//! them.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{mcp::task::DetailedTask, model::Requester, support::Timestamp};
+use crate::{
+    mcp::{Context, task::DetailedTask},
+    model::{Owner, Requester},
+    support::Timestamp,
+};
 
-/// Maximum number of tasks; the oldest are removed.
-const MAX_TASKS: usize = 4_096;
-/// Maximum size of cached tasks in bytes; the oldest are removed.
-const MAX_BYTES: usize = 32 << 20;
+/// Maximum number of tasks of one owner; its oldest are removed.
+const MAX_TASKS: usize = 1_000;
+/// Maximum size of one owner's cached tasks in bytes; its oldest are removed.
+const MAX_BYTES: usize = 4 << 20;
+/// Time after its last use at which a task without a cached state is removed.
+const IDLE: Duration = Duration::from_hours(1);
+/// Interval between searches for such tasks.
+const SWEEP: Duration = Duration::from_mins(10);
 /// Maximum number of known input requests of one task; further ones are not sent.
 const MAX_INPUT_REQUESTS: usize = 1_024;
 
@@ -28,36 +41,41 @@ pub(super) struct CacheTimes {
     pub(super) longest: Duration,
 }
 
-/// The client that a task belongs to.
-pub(super) type TaskOwner = Requester;
-
 /// Tasks at one server.
 #[derive(Debug, Default)]
 pub(super) struct SessionTasks(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
+    owners: HashMap<Owner, OwnerTasks>,
+    last: u64,
+    swept: Option<Timestamp>,
+}
+
+/// The tasks of one owner.
+#[derive(Debug, Default)]
+struct OwnerTasks {
     /// By id, the least recently reported first.
     tasks: LinkedHashMap<String, SessionTask>,
     bytes: usize,
-    last: u64,
 }
 
 #[derive(Debug)]
 struct SessionTask {
-    owner: TaskOwner,
+    used: Timestamp,
     /// The cached state, and its expiry.
     cached: Option<(DetailedTask, Timestamp)>,
     /// Input requests that were sent to the client, answered or not.
     asked: HashSet<String>,
-    /// Ends the following of the task; `None` if it is not followed.
-    followed: Option<DropGuard>,
+    /// The client session that follows the task, and what ends that.
+    followed: Option<(Requester, DropGuard)>,
 }
 
 /// An input request with a single sender. Dropping it unanswered allows another.
 #[derive(Debug)]
 pub(super) struct Claim {
     tasks: Arc<SessionTasks>,
+    owner: Owner,
     id: String,
     key: Option<String>,
 }
@@ -74,69 +92,68 @@ impl CacheTimes {
 // === impl SessionTasks ===
 
 impl SessionTasks {
-    /// Stores the owner of a task, unless it has another one.
-    pub(super) fn note(&self, id: &str, owner: &TaskOwner) {
+    /// Opens the state of a task.
+    pub(super) fn note(&self, id: &str, owner: &Owner, now: Timestamp) {
         let mut inner = self.0.lock();
-        inner.open(id, owner);
-        inner.make_room();
+        inner.sweep(now);
+        let tasks = inner.owners.entry(owner.clone()).or_default();
+        tasks.open(id, now).used = now;
+        tasks.make_room();
     }
 
     /// Caches the state of a task until `until`.
-    pub(super) fn cache(&self, owner: &TaskOwner, task: DetailedTask, until: Timestamp) {
+    pub(super) fn cache(&self, owner: &Owner, task: DetailedTask, until: Timestamp) {
         let mut inner = self.0.lock();
+        let tasks = inner.owners.entry(owner.clone()).or_default();
         let size = task.payload.json().len();
-        let entry = inner.open(&task.id.clone(), owner);
+        let entry = tasks.open(&task.id.clone(), until);
         let before = entry.size();
         entry.cached = Some((task, until));
-        inner.bytes = inner.bytes + size - before;
-        inner.make_room();
-    }
-
-    /// True if a task is known to belong to another client. For a task of unknown owner the server decides.
-    pub(super) fn is_of_another(&self, id: &str, owner: &TaskOwner) -> bool {
-        self.0.lock().tasks.get(id).is_some_and(|entry| entry.owner != *owner)
+        tasks.bytes = tasks.bytes + size - before;
+        tasks.make_room();
     }
 
     /// The cached state of a task.
-    pub(super) fn cached(&self, id: &str, now: Timestamp) -> Option<DetailedTask> {
+    pub(super) fn cached(&self, owner: &Owner, id: &str, now: Timestamp) -> Option<DetailedTask> {
         let mut inner = self.0.lock();
-        let (task, until) = inner.tasks.get(id)?.cached.as_ref()?;
+        let (task, until) = inner.task(owner, id)?.cached.as_ref()?;
         if *until > now {
             return Some(task.clone());
         }
-        inner.remove(id);
+        inner.remove(owner, id);
         None
     }
 
-    /// Starts following a task; returns a token that is cancelled at the end. `None` if the task is unknown.
-    pub(super) fn follow(&self, id: &str) -> Option<CancellationToken> {
+    /// Starts following a task for this client; returns a token that is cancelled at the end. `None` if the task is
+    /// unknown.
+    pub(super) fn follow(&self, id: &str, context: &Context) -> Option<CancellationToken> {
         let mut inner = self.0.lock();
-        let entry = inner.tasks.get_mut(id)?;
+        let entry = inner.task(&context.caller.owner(), id)?;
         let left = CancellationToken::new();
-        entry.followed = Some(left.clone().drop_guard());
+        entry.followed = Some((context.requester.clone(), left.clone().drop_guard()));
         Some(left)
     }
 
     /// Stops following a task: its client has the result.
-    pub(super) fn unfollow(&self, id: &str) {
-        if let Some(entry) = self.0.lock().tasks.get_mut(id) {
+    pub(super) fn unfollow(&self, owner: &Owner, id: &str) {
+        if let Some(entry) = self.0.lock().task(owner, id) {
             entry.followed = None;
         }
     }
 
-    /// True if a task is followed.
-    pub(super) fn is_followed(&self, id: &str) -> bool {
-        self.0.lock().tasks.get(id).is_none_or(|entry| entry.followed.is_some())
+    /// True if a task is followed, or unknown.
+    pub(super) fn is_followed(&self, owner: &Owner, id: &str) -> bool {
+        self.0.lock().task(owner, id).is_none_or(|entry| entry.followed.is_some())
     }
 
     /// Claims an input request; `None` if it was claimed before.
-    pub(super) fn claim(self: &Arc<Self>, id: &str, key: &str) -> Option<Claim> {
+    pub(super) fn claim(self: &Arc<Self>, owner: &Owner, id: &str, key: &str) -> Option<Claim> {
         let mut inner = self.0.lock();
-        let entry = inner.tasks.get_mut(id)?;
+        let entry = inner.task(owner, id)?;
         if entry.asked.len() >= MAX_INPUT_REQUESTS || !entry.asked.insert(key.to_owned()) {
             return None;
         }
-        Some(Claim { tasks: Arc::clone(self), id: id.to_owned(), key: Some(key.to_owned()) })
+        Some(Claim { tasks: Arc::clone(self), owner: owner.clone(), id: id.to_owned(), key: Some(key.to_owned()) })
     }
 
     /// A new number.
@@ -147,17 +164,18 @@ impl SessionTasks {
     }
 
     /// Removes a task.
-    pub(super) fn remove(&self, id: &str) {
-        self.0.lock().remove(id);
+    pub(super) fn remove(&self, owner: &Owner, id: &str) {
+        self.0.lock().remove(owner, id);
     }
 
-    /// Removes the tasks of a client that is gone.
-    pub(super) fn forget(&self, requester: &Requester) {
+    /// Stops following the tasks of a client session that is gone.
+    pub(super) fn left(&self, requester: &Requester) {
+        if requester.session().is_none() {
+            return;
+        }
         let mut inner = self.0.lock();
-        let gone = |(id, entry): (&String, &SessionTask)| (entry.owner == *requester).then(|| id.clone());
-        let gone: Vec<String> = inner.tasks.iter().filter_map(gone).collect();
-        for id in &gone {
-            inner.remove(id);
+        for task in inner.owners.values_mut().flat_map(|owner| owner.tasks.values_mut()) {
+            task.followed.take_if(|(follower, _)| follower == requester);
         }
     }
 }
@@ -165,8 +183,38 @@ impl SessionTasks {
 // === impl Inner ===
 
 impl Inner {
-    fn open(&mut self, id: &str, owner: &TaskOwner) -> &mut SessionTask {
-        let fresh = || SessionTask { owner: owner.clone(), cached: None, asked: HashSet::new(), followed: None };
+    fn task(&mut self, owner: &Owner, id: &str) -> Option<&mut SessionTask> {
+        self.owners.get_mut(owner)?.tasks.get_mut(id)
+    }
+
+    fn remove(&mut self, owner: &Owner, id: &str) {
+        let Some(tasks) = self.owners.get_mut(owner) else { return };
+        if let Some(entry) = tasks.tasks.remove(id) {
+            tasks.bytes -= entry.size();
+        }
+        if tasks.tasks.is_empty() {
+            self.owners.remove(owner);
+        }
+    }
+
+    /// Removes idle tasks, so that those of owners who never come back do not stay.
+    fn sweep(&mut self, now: Timestamp) {
+        if self.swept.is_some_and(|swept| now.since(swept) < SWEEP) {
+            return;
+        }
+        self.swept = Some(now);
+        self.owners.retain(|_, owner| {
+            owner.remove_idle(now);
+            !owner.tasks.is_empty()
+        });
+    }
+}
+
+// === impl OwnerTasks ===
+
+impl OwnerTasks {
+    fn open(&mut self, id: &str, used: Timestamp) -> &mut SessionTask {
+        let fresh = || SessionTask { used, cached: None, asked: HashSet::new(), followed: None };
         self.tasks.entry(id.to_owned()).or_insert_with(fresh)
     }
 
@@ -178,9 +226,17 @@ impl Inner {
         }
     }
 
-    fn remove(&mut self, id: &str) {
-        if let Some(entry) = self.tasks.remove(id) {
-            self.bytes -= entry.size();
+    /// Removes tasks that nobody follows or uses, and that have no valid state.
+    fn remove_idle(&mut self, now: Timestamp) {
+        let is_idle = |task: &SessionTask| {
+            let is_cached = task.cached.as_ref().is_some_and(|(_, until)| *until > now);
+            task.followed.is_none() && !is_cached && task.used + IDLE <= now
+        };
+        let idle = self.tasks.iter().filter(|(_, task)| is_idle(task)).map(|(id, _)| id.clone());
+        for id in idle.collect::<Vec<_>>() {
+            if let Some(task) = self.tasks.remove(&id) {
+                self.bytes -= task.size();
+            }
         }
     }
 }
@@ -203,7 +259,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(key) = &self.key
-            && let Some(entry) = self.tasks.0.lock().tasks.get_mut(&self.id)
+            && let Some(entry) = self.tasks.0.lock().task(&self.owner, &self.id)
         {
             entry.asked.remove(key);
         }
@@ -215,11 +271,13 @@ mod tests {
     use super::*;
     use crate::{
         mcp::{Payload, Revision},
-        model::SessionId,
+        model::{Caller, SessionId, UserId},
     };
 
-    fn owner(name: &str) -> TaskOwner {
-        if name.is_empty() { Requester::Gateway } else { Requester::Session(SessionId::new(name)) }
+    const NOW: Timestamp = Timestamp::from_seconds(0);
+
+    fn owner(name: &str) -> Owner {
+        Caller { user: UserId::new(name), ..Caller::gateway() }.owner()
     }
 
     fn detail(id: &str, size: usize) -> DetailedTask {
@@ -228,36 +286,39 @@ mod tests {
     }
 
     #[test]
-    fn a_task_belongs_to_its_creator_until_the_session_ends() {
-        let tasks = SessionTasks::default();
-        tasks.note("T", &owner("a"));
-        tasks.note("T", &owner("b"));
-        assert!(tasks.is_of_another("T", &owner("b")) && !tasks.is_of_another("T", &owner("a")));
-        tasks.forget(&owner("a"));
-        assert!(!tasks.is_of_another("T", &owner("b")));
+    fn cached_tasks_expire_and_are_limited_for_each_owner() {
+        let (tasks, until) = (SessionTasks::default(), Timestamp::from_seconds(10));
+        let cached = |name: &str, id: &str, now| tasks.cached(&owner(name), id, now).is_some();
+        tasks.cache(&owner("ann"), detail("1", 10), until);
+        assert!(cached("ann", "1", Timestamp::from_seconds(9)) && !cached("bob", "1", NOW));
+        assert!(!cached("ann", "1", until) && tasks.0.lock().owners.is_empty());
+        tasks.cache(&owner("bob"), detail("1", 10), until);
+        for id in 0..5 {
+            tasks.cache(&owner("ann"), detail(&id.to_string(), MAX_BYTES / 3), until);
+        }
+        assert_eq!(["0", "1", "2", "3", "4"].map(|id| cached("ann", id, NOW)), [false, false, false, true, true]);
+        assert!(cached("bob", "1", NOW));
     }
 
     #[test]
-    fn cached_tasks_expire_and_are_limited() {
+    fn the_state_of_a_task_outlives_its_session_until_it_expires() {
         let (tasks, until) = (SessionTasks::default(), Timestamp::from_seconds(10));
-        tasks.cache(&owner("a"), detail("1", 10), until);
-        assert!(tasks.cached("1", Timestamp::from_seconds(9)).is_some());
-        assert!(tasks.cached("1", until).is_none() && tasks.0.lock().bytes == 0);
-        for id in 0..5 {
-            tasks.cache(&owner("a"), detail(&id.to_string(), MAX_BYTES / 3), until);
-        }
-        let there = |id: u8| tasks.cached(&id.to_string(), Timestamp::from_seconds(0)).is_some();
-        assert_eq!([0, 1, 2, 3, 4].map(there), [false, false, false, true, true]);
+        tasks.cache(&owner("ann"), detail("1", 10), until);
+        tasks.left(&Requester::Session(SessionId::new("s")));
+        assert!(tasks.cached(&owner("ann"), "1", NOW).is_some());
+        tasks.note("2", &owner("bob"), until + IDLE);
+        let left: Vec<Owner> = tasks.0.lock().owners.keys().cloned().collect();
+        assert_eq!(left, [owner("bob")]);
     }
 
     #[test]
     fn an_input_request_is_sent_once_unless_it_stays_unanswered() {
         let tasks = Arc::new(SessionTasks::default());
-        tasks.note("T", &owner("a"));
-        let claim = tasks.claim("T", "k").unwrap();
-        assert!(tasks.claim("T", "k").is_none());
+        tasks.note("T", &owner("ann"), NOW);
+        let claim = tasks.claim(&owner("ann"), "T", "k").unwrap();
+        assert!(tasks.claim(&owner("ann"), "T", "k").is_none());
         drop(claim);
-        tasks.claim("T", "k").unwrap().answered();
-        assert!(tasks.claim("T", "k").is_none());
+        tasks.claim(&owner("ann"), "T", "k").unwrap().answered();
+        assert!(tasks.claim(&owner("ann"), "T", "k").is_none());
     }
 }

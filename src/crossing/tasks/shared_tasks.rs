@@ -5,11 +5,15 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 
 use super::{
-    session_tasks::{CACHED, SessionTasks, TaskOwner},
+    session_tasks::{CACHED, SessionTasks},
     tool_modes::ToolModes,
     user_tasks::UserTasks,
 };
-use crate::{mcp::task::DetailedTask, model::BackendId, support::Clock};
+use crate::{
+    mcp::{Context, task::DetailedTask},
+    model::{BackendId, Owner},
+    support::Clock,
+};
 
 /// Runs a future in the background until it ends or the gateway does.
 pub(crate) type Spawn = Box<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
@@ -37,14 +41,16 @@ impl SharedTasks {
         Arc::new(Self { backend, call_timeout, clock, spawn, of_sessions, of_users, tools })
     }
 
+    /// Opens the state of a task of a client with a session.
+    pub(super) fn note(&self, id: &str, context: &Context) {
+        self.of_sessions.note(id, &context.caller.owner(), self.clock.now());
+    }
+
     /// Caches a task that has ended, for a client whose version reports no more than that. Returns true if it has
     /// ended.
-    pub(super) fn keep(&self, task: DetailedTask, owner: &TaskOwner) -> bool {
+    pub(super) fn keep(&self, task: DetailedTask, owner: &Owner) -> bool {
         let (is_final, now) = (task.status.is_final(), self.clock.now());
-        if is_final
-            && !self.of_sessions.is_of_another(&task.id, owner)
-            && self.of_sessions.cached(&task.id, now).is_none()
-        {
+        if is_final && self.of_sessions.cached(owner, &task.id, now).is_none() {
             let ttl = task.payload.object().and_then(|task| task.get("ttlMs")?.parse().ok());
             let ttl = CACHED.within(ttl.map(Duration::from_millis), CACHED.longest);
             self.of_sessions.cache(owner, task, now + ttl);

@@ -73,6 +73,11 @@ impl DiscoverInfo {
         self.tasks
     }
 
+    /// True if the server declares tasks, in either form.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.extension || self.has("tasks")
+    }
+
     /// True if the server has the tasks extension of 2026-07-28.
     pub(crate) const fn extends_tasks(&self) -> bool {
         self.extension

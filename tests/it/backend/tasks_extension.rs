@@ -171,17 +171,6 @@ async fn an_immediate_result_becomes_a_completed_task() {
 }
 
 #[tokio::test]
-async fn another_clients_task_is_treated_as_unknown() {
-    let job = Job::with(Makes::TasksIfDeclared, vec![task("working")]).await;
-    job.made(owner()).await;
-    for method in [Method::TasksGet, Method::TasksResult, Method::TasksCancel] {
-        let error = failure(job.about(client("s2", ASKABLE), method, "T1")).await;
-        assert_eq!(error.to_string(), "Unknown task: T1 (-32602)");
-    }
-    assert!(job.peer.seen_of("tasks/get").is_empty());
-}
-
-#[tokio::test]
 async fn input_requests_of_a_task_are_sent_while_its_result_is_awaited() {
     let steps = vec![asking(&["a", "b"]), asking(&["a", "b"]), completed(&text_of("done"))];
     let job = Job::with(Makes::TasksIfDeclared, steps).await;

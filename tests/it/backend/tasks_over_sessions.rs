@@ -224,17 +224,6 @@ async fn a_task_is_cancelled_with_an_empty_answer() {
 }
 
 #[tokio::test]
-async fn another_users_task_is_treated_as_unknown() {
-    let old = Old::with(&["working"], Value::Null, false).await;
-    old.made().await;
-    for method in [Method::TasksGet, Method::TasksUpdate, Method::TasksCancel] {
-        let error = failure(old.ask("bob", DECLARES, method, &json!({ "taskId": "T1" }))).await;
-        assert_eq!(error.to_string(), "Unknown task: T1 (-32602)");
-    }
-    assert!(old.peer.seen_of("tasks/get").is_empty());
-}
-
-#[tokio::test]
 async fn a_client_must_declare_the_extension() {
     let old = Old::with(&["working"], Value::Null, false).await;
     for method in [Method::TasksGet, Method::TasksUpdate, Method::TasksCancel] {

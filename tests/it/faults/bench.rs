@@ -17,7 +17,7 @@ use lockkeeper::{
     mcp::{Method, Outcome, Server},
     model::{
         BackendId, BackendSpec, EraChoice, HttpSpec, NameGlobs, Requester, SessionId, Share, SocketAddress, StdioSpec,
-        TransportSpec, status::BackendStatus,
+        TaskScope, TransportSpec, status::BackendStatus,
     },
 };
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -242,6 +242,7 @@ fn legacy(name: &str, transport: TransportSpec) -> BackendSpec {
 }
 
 fn mount(id: BackendId, server: Arc<dyn Server>) -> ConfiguredBackend {
+    let tasks = TaskScope::shared(&id);
     ConfiguredBackend {
         title: id.to_string(),
         id,
@@ -252,6 +253,7 @@ fn mount(id: BackendId, server: Arc<dyn Server>) -> ConfiguredBackend {
         origin: None,
         connect_tool: None,
         tools: None,
+        tasks,
         bounds: BackendBounds::default(),
         last_server_info: None,
     }

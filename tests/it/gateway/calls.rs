@@ -375,7 +375,7 @@ async fn a_task_id_leads_to_its_backend_in_every_message() {
     assert_eq!(told.params.string("taskId").as_deref(), Some("b2.7"));
     for unknown in ["7", "b3.7", ""] {
         let answer = client.ask(Method::TasksGet, &format!(r#"{{"taskId":"{unknown}"}}"#)).await;
-        assert_eq!(answer, format!("error -32602 Unknown task: {unknown}"));
+        assert_eq!(answer, "error -32602 Unknown task: it does not exist, has expired, or is not yours", "{unknown}");
     }
     assert!(client.ask(Method::TasksList, "{}").await.starts_with("error -32601"));
 }

@@ -93,7 +93,7 @@ async fn a_group_has_its_servers_in_its_order_and_no_other() {
         let prompt = client.ask(Method::PromptsGet, r#"{"name":"b2__p"}"#).await;
         assert_eq!(prompt, "error -32602 Unknown prompt: b2__p");
         let task = client.ask(Method::TasksGet, r#"{"taskId":"b2.1"}"#).await;
-        assert_eq!(task, "error -32602 Unknown task: b2.1");
+        assert_eq!(task, "error -32602 Unknown task: it does not exist, has expired, or is not yours");
     }
     assert_eq!(world.called(), [3, 0, 0]);
     assert!(world.backends[1].asked("resources/read").is_empty());

@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use lockkeeper::{
-    gateway::{BackendBounds, ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings},
+    gateway::{BackendBounds, ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings, TaskOwnerDeps},
     mcp::{
         Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
         Payload, Reply, Revision, Server, Step,
@@ -20,8 +20,8 @@ use lockkeeper::{
         observer::{LifecycleEvent, Observer},
         translate::Profile,
     },
-    model::{BackendId, Caller, Groups, NameGlobs, Requester, Rights, SessionId, Share, UserId},
-    support::SeededRandom,
+    model::{BackendId, Caller, Groups, NameGlobs, Requester, Rights, SessionId, Share, TaskScope, UserId},
+    support::{ManualClock, SeededRandom},
 };
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
@@ -297,6 +297,7 @@ pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> ConfiguredBackend {
         origin: None,
         connect_tool: None,
         tools: None,
+        tasks: TaskScope::shared(&id(name)),
         bounds: BackendBounds::default(),
         last_server_info: None,
     }
@@ -318,7 +319,8 @@ pub(crate) fn gateway_that_tells(
         }
     });
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
-    let deps = GatewayDeps { random: Arc::new(SeededRandom::new(1)), observer, tracker, cancel };
+    let task_owners = TaskOwnerDeps { store: None, clock: Arc::new(ManualClock::default()) };
+    let deps = GatewayDeps { random: Arc::new(SeededRandom::new(1)), observer, task_owners, tracker, cancel };
     (Gateway::new(mounts, &Groups::default(), settings, deps), told)
 }
 

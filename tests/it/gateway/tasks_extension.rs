@@ -74,7 +74,7 @@ async fn a_client_with_the_extension_uses_it_at_the_merged_endpoint() {
     assert_eq!(shown, told.replace("T1", "b1.T1").replace("a:b", "b1+a:b"));
     for unknown in ["T1", "b2.T1", "b1"] {
         let error = client.ask(Method::TasksUpdate, &format!(r#"{{"taskId":"{unknown}"}}"#)).await;
-        assert_eq!(error, format!("error -32602 Unknown task: {unknown}"));
+        assert_eq!(error, "error -32602 Unknown task: it does not exist, has expired, or is not yours", "{unknown}");
     }
 }
 

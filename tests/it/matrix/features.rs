@@ -205,6 +205,8 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             ["answer", "q"],
             ["ask", "g", "tasks/get", task],
             ["answer", "g"],
+            ["ask", "other", "tasks/get", { "taskId": "for another server" }],
+            ["answer", "other"],
             ["ask", "r", "tasks/result", task],
             ["answer", "r"]
         ]);
@@ -223,7 +225,10 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             assert_eq!(question["params"], params, "{peer:?}");
             peer.reply(&question, answer).await;
         }
-        assert_eq!(peer.told(&call).await["r"], result, "{peer:?}");
+        let told = peer.told(&call).await;
+        assert_eq!(told["r"], result, "{peer:?}");
+        // the client is not asked about tasks that it runs for others
+        assert_eq!(told["other"]["code"], -32602, "{peer:?}: {told}");
     }),
     conversation!("changes of lists", |peer, pair| {
         for times in 1..=2 {

@@ -239,30 +239,38 @@ impl Trio {
         }
     }
 
-    /// A task belongs to the session that created it, and no other sees it.
+    /// A task belongs to the user and the app that created it: their other session finds it where it reaches the same
+    /// server, and nobody else does.
     async fn tasks(&mut self) {
         self.begin("tasks");
         let call = json!({ "name": "script", "arguments": { "steps": [] }, "task": { "ttl": 60000 } });
         let made = self.peers[0].ask("tools/call", call).await["result"]["task"].clone();
         let task = json!({ "taskId": made["taskId"] });
         assert_eq!(self.peers[0].ask("tasks/get", task.clone()).await["result"], made);
-        for number in [1, 2] {
-            let peer = &mut self.peers[number];
-            for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
-                let refused = peer.ask(method, task.clone()).await;
-                // an unshared server answers with its own error
-                let code = if self.share == Share::Session { -32002 } else { -32602 };
-                assert_eq!(refused["error"]["code"], code, "{peer:?}: {method} {refused}");
-            }
-            let listed = peer.ask("tasks/list", json!({})).await;
-            assert_eq!(listed["result"]["tasks"], json!([]), "{peer:?}");
+        let other_session = &mut self.peers[1];
+        let found = other_session.ask("tasks/get", task.clone()).await;
+        if self.share == Share::Session {
+            // an unshared server answers with its own error
+            assert_eq!(found["error"]["code"], -32002, "{other_session:?}: {found}");
+        } else {
+            assert_eq!(found["result"], made, "{other_session:?}");
         }
+        let stranger = &mut self.peers[2];
+        for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+            let refused = stranger.ask(method, task.clone()).await;
+            assert_eq!(refused["error"]["code"], -32602, "{stranger:?}: {method} {refused}");
+        }
+        let listed = stranger.ask("tasks/list", json!({})).await;
+        assert_eq!(listed["result"]["tasks"], json!([]), "{stranger:?}");
         // sent to the process that has the task; a call might go to the other one
         assert_eq!(
             self.peers[0].ask("tasks/result", task).await["result"]["_meta"][RELATED_TASK]["taskId"],
             made["taskId"]
         );
-        assert_eq!(self.peers[0].next("notifications/tasks/status").await["params"]["taskId"], made["taskId"]);
+        for number in self.share.beside(0).into_iter().filter(|number| *number < 2) {
+            let peer = &mut self.peers[number];
+            assert_eq!(peer.next("notifications/tasks/status").await["params"]["taskId"], made["taskId"], "{peer:?}");
+        }
         self.nothing_is_left().await;
     }
 

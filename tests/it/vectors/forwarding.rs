@@ -32,6 +32,9 @@ pub(super) async fn to_server(mut scene: Scene<'_>) -> Result<(), String> {
         client.post(&set).await?;
         client.answer(&json!("set")).await?;
     }
+    if tasks::concerns_one(&scene) {
+        tasks::make(&mut scene, &mut client).await?;
+    }
     match (given["method"].as_str(), given.get("id")) {
         (Some(method), Some(id)) if expected(scene.vector)?.get("method").is_none() => {
             client.post(&given).await?;
@@ -151,7 +154,7 @@ pub(super) async fn to_client(mut scene: Scene<'_>) -> Result<(), String> {
 }
 
 /// The server's answer to a request.
-async fn answer(scene: Scene<'_>) -> Result<(), String> {
+async fn answer(mut scene: Scene<'_>) -> Result<(), String> {
     let vector = scene.vector;
     let mut method = vector.answered().unwrap_or(implied_messages::METHOD);
     if method == "initialize" && vector.to == MODERN {
@@ -164,6 +167,9 @@ async fn answer(scene: Scene<'_>) -> Result<(), String> {
     if vector.ctx["advertised_output_schema_wrapped"] == true {
         client.post(&json!({ "jsonrpc": "2.0", "id": "list", "method": "tools/list" })).await?;
         client.answer(&json!("list")).await?;
+    }
+    if tasks::concerns_one(&scene) {
+        tasks::make(&mut scene, &mut client).await?;
     }
     let id = expected(vector)?.get("id").cloned().unwrap_or_else(|| json!(1));
     client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": scene.request(method) })).await?;

@@ -11,6 +11,7 @@ use super::{
     listening,
     scene::Scene,
     servers::Heard,
+    tasks,
 };
 
 /// State of the steps.
@@ -35,6 +36,9 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
     if vector.direction == "backend>client" {
         listening::to_all(&mut scene, &mut played.client).await?.say_aside(&given);
     } else {
+        if tasks::concerns_one(&scene) {
+            tasks::make(&mut scene, &mut played.client).await?;
+        }
         played.client.post(&given).await?;
     }
     for step in vector.expect["seq"].as_array().into_iter().flatten() {

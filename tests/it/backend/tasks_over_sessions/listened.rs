@@ -98,20 +98,6 @@ async fn input_requests_of_a_task_are_reported_and_then_its_result() {
 }
 
 #[tokio::test]
-async fn unknown_tasks_and_those_of_others_are_not_reported() {
-    let old = Old::with(&["working"], json!({ "result": related(text_of("done")) }), false).await;
-    old.made().await;
-    let (mut other, honoured) = old.listened("bob", &["T1", "T9"]).await;
-    assert_eq!(honoured, json!([]));
-    let (mut own, _) = old.listened("ann", &["T1", "T9"]).await;
-    old.tell(&at("completed", 1)).await;
-    assert_eq!(told(&mut own).await.1["status"], "completed");
-    // by now, all notifications for the other client have arrived
-    let quiet = futures_util::FutureExt::now_or_never(other.next_event());
-    assert!(quiet.is_none(), "{quiet:?}");
-}
-
-#[tokio::test]
 async fn the_end_of_a_listen_ends_the_polling() {
     let (asked, mut asking) = mpsc::unbounded_channel();
     let (gone, mut over) = mpsc::unbounded_channel();
