@@ -218,7 +218,9 @@ mod tests {
     fn lines_that_nobody_reads_are_dropped_and_counted_and_the_writer_goes_on() {
         static LOST: AtomicU64 = AtomicU64::new(0);
         let reader = Reader::default();
-        let report = |count| drop(LOST.fetch_add(count, Ordering::SeqCst));
+        let report = |count| {
+            LOST.fetch_add(count, Ordering::SeqCst);
+        };
         let mut writer = BackgroundWriter::start(Box::new(reader.clone()), report).unwrap();
         let line = format!("{}\n", "x".repeat(1023));
         let sent = 3 * MAX_WAITING / line.len();
