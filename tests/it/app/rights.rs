@@ -235,6 +235,9 @@ async fn oa_148_notifications_beyond_mcp_are_accepted_and_reach_no_server_that_i
     for path in ["/mcp", "/mcp/plain", "/mcp/ruled", "/mcp/open"] {
         let client = Endpoint::legacy(&gateway, path, &bob, "2025-11-25").await;
         let echo = if path == "/mcp" { "plain__echo" } else { "echo" };
+        let echo = json!({ "name": echo, "arguments": { "text": "hi" } });
+        // a server that runs gets notifications at once
+        client.ask("tools/call", echo.clone()).await;
         for name in sent {
             assert_eq!(client.notify(name, json!({ "data": "wipe" })).await, 202, "{path} {name}");
             // nothing answers it, so no request has its name
@@ -243,18 +246,19 @@ async fn oa_148_notifications_beyond_mcp_are_accepted_and_reach_no_server_that_i
             }
         }
         assert_eq!(client.notify("notifications/roots/list_changed", json!({})).await, 202);
-        let (_, answer) = client.ask("tools/call", json!({ "name": echo, "arguments": { "text": "hi" } })).await;
+        let (_, answer) = client.ask("tools/call", echo).await;
         assert_eq!(answer["result"]["content"][0]["text"], "hi", "{path} {answer}");
     }
     let modern = Endpoint::modern(&gateway, "/mcp/plain", &bob);
     assert_eq!(modern.refused("notifications/message", json!({})).await, (404, -32601));
     for server in ["plain", "ruled", "open"] {
-        let of_servers = read(folder.path(), server, &method("notifications/message"));
-        assert_eq!(of_servers > 0, server == "ruled", "{server}: {of_servers}");
-        assert_eq!(read(folder.path(), server, "wipe\""), of_servers, "{server}");
+        assert_eq!(read(folder.path(), server, &method("notifications/vendor/wipe")), 0, "{server}");
+        assert_eq!(read(folder.path(), server, &method("admin/wipe")), 0, "{server}");
+        assert!(read(folder.path(), server, &method("notifications/message")) == 0 || server == "ruled", "{server}");
     }
     // full rights at a server without rules for its tools
     let client = Endpoint::legacy(&gateway, "/mcp/plain", &ann, "2025-11-25").await;
+    client.ask("tools/call", json!({ "name": "echo", "arguments": { "text": "hi" } })).await;
     assert_eq!(client.notify("notifications/vendor/wipe", json!({})).await, 202);
     client.ask("tools/call", json!({ "name": "echo", "arguments": { "text": "hi" } })).await;
     assert_eq!(read(folder.path(), "plain", &method("notifications/vendor/wipe")), 1);

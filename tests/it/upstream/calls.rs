@@ -61,6 +61,7 @@ async fn up_007_a_tool_that_a_client_remembers_leads_to_the_page_where_there_are
     world.server.account("ada");
     ada.log_in().await;
     ada.connect(&page_in(&url)).await;
+    let mut client = ada.client("2025-11-25", shows_pages());
     assert!(client.call("github__connect_account").await.contains("is connected"), "the tool that others call again");
     assert_eq!(client.call("github__whoami").await, "ada");
     let refused = client.ask("tools/call", call("github__Danger")).await;
