@@ -23,7 +23,7 @@ fn server(folder: &Path, name: &str, lines: &str) -> String {
     let log = folder.join(name).display().to_string();
     format!(
         "[backends.{name}]\ncommand = \"python3\"\nera = \"legacy\"\nargs = {:?}\n{lines}\n",
-        [SCRIPT, log.as_str()]
+        [SCRIPT, log.as_str(), "lists=about"]
     )
 }
 

@@ -185,7 +185,7 @@ async fn oa_115_another_users_task_is_unknown_and_the_own_one_is_found_from_a_ne
         let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
         let second = made_key(folder.path(), &["--direct", "--user", "ann"]);
         let config = folder.path().join("lockkeeper.toml");
-        let rights = ["--direct", "--user", "bob", "--backend", "m:read", "--backend", "g:read", "--config"];
+        let rights = ["--direct", "--user", "bob", "--backend", "m:read", "--group", "g:read", "--config"];
         let bob = made_key(folder.path(), &[&rights[..], &[config.to_str().unwrap()]].concat());
         let mut tasks = Vec::new();
         for version in [OLD, NEW] {
