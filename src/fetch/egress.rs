@@ -12,12 +12,11 @@ use url::Url;
 
 use super::{
     address::{is_fake, is_public},
-    fetcher::Fetcher,
+    error::ProxyFailure,
+    fetcher::{Fetcher, LOOKUP_TIMEOUT},
 };
 use crate::model::EgressNames;
 
-/// Maximum time to look up a name.
-pub(super) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 /// The answer of a proxy that asks for credentials (RFC 9110 15.5.8).
 const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
 
@@ -37,20 +36,6 @@ pub enum EgressFault {
     /// The proxy makes no connections.
     #[error("its proxy makes no connections for it")]
     Proxy,
-}
-
-/// Failure of the operator's proxy.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProxyFailure {
-    /// It cannot be reached, or the connection broke.
-    #[error("the proxy cannot be reached ({0})")]
-    Unreachable(String),
-    /// It does not speak HTTP.
-    #[error("the proxy did not answer in HTTP")]
-    NotHttp,
-    /// It refuses the connection with this status.
-    #[error("the proxy answered {0}")]
-    Refused(u16),
 }
 
 // === impl Fetcher ===

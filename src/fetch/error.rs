@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::egress::ProxyFailure;
-
 /// Failure of a request. The text is for logs: it tells of this network, so strangers must not read it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
@@ -34,6 +32,20 @@ pub enum FetchError {
     /// Too many requests are under way.
     #[error("too many requests to other hosts are under way")]
     Busy,
+}
+
+/// Failure of the operator's proxy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProxyFailure {
+    /// It cannot be reached, or the connection broke.
+    #[error("the proxy cannot be reached ({0})")]
+    Unreachable(String),
+    /// It does not speak HTTP.
+    #[error("the proxy did not answer in HTTP")]
+    NotHttp,
+    /// It refuses the connection with this status.
+    #[error("the proxy answered {0}")]
+    Refused(u16),
 }
 
 /// A rule that forbids a URL.

@@ -25,8 +25,7 @@ use url::{Host, Position};
 
 use super::{
     destination::{Encryption, FetchDestination, NameLookup, Reach},
-    egress::{LOOKUP_TIMEOUT, ProxyFailure},
-    error::FetchError,
+    error::{FetchError, ProxyFailure},
     network::{Network, NetworkStream, SystemNetwork},
     proxied_network::ProxiedNetwork,
     request::FetchRequest,
@@ -34,6 +33,8 @@ use super::{
 };
 use crate::model::{EgressNames, EgressPolicy, NetworkSpec};
 
+/// Maximum time to look up a name.
+pub(super) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time after which the next address is tried too (RFC 8305 5).

@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{
     address::is_public,
-    egress::ProxyFailure,
+    error::ProxyFailure,
     network::{Network, NetworkStream},
 };
 use crate::model::EgressProxy;

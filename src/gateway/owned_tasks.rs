@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     mcp::{
-        Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Server,
+        Call, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server, ServerRequest,
         error::{Retry, Unavailable},
         json::{self, Object},
         listen,
@@ -207,7 +207,8 @@ impl OwnedTasks {
         if own.is_empty() { listen::without_tasks(&named, reply) } else { reply }
     }
 
-    /// True for an event of a listen that is about no task, or about one of this owner.
+    /// True for an event of a listen that is about no task, or about one of this owner. What only relates to a task may also
+    /// come from one without an owner, which a call of a client without tasks awaits.
     fn is_for(&self, owner: &Owner, event: &Event) -> bool {
         let (id, ended) = match event {
             Event::Notified(told) if matches!(told.method, Method::Tasks | Method::TaskStatus) => {
@@ -215,14 +216,9 @@ impl OwnedTasks {
                 let ended = task.as_ref().is_some_and(CreatedTask::has_ended);
                 (task.map(|task| task.id).unwrap_or_default(), ended)
             }
-            Event::Notified(told) => match task::related_to(&told.params) {
-                Some(id) => (id, false),
-                None => return true,
-            },
-            Event::Asked(question) => match task::related_to(&question.params) {
-                Some(id) => (id, false),
-                None => return true,
-            },
+            Event::Notified(Notification { params, .. }) | Event::Asked(ServerRequest { params, .. }) => {
+                return task::related_to(params).is_none_or(|id| !self.0.owners.is_of_another(owner, &id));
+            }
             Event::Done(_) => return true,
         };
         let is_own = self.0.owners.may_hear(owner, &id);

@@ -127,6 +127,13 @@ impl ServerTaskOwners {
         false
     }
 
+    /// True if a task is known to be only somebody else's.
+    pub(crate) fn is_of_another(&self, owner: &Owner, id: &str) -> bool {
+        let task = self.scope.digest_of(id);
+        let known = self.known.read();
+        known.has(&task) && known.of(owner, &task, self.now()).is_none()
+    }
+
     /// The access of this owner to the task with each id.
     ///
     /// # Errors

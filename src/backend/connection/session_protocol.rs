@@ -228,13 +228,15 @@ impl Audience {
             Method::ElicitationComplete => {
                 params.string("elicitationId").map_or(Self::Nobody, |id| owner(OwnedId::Elicitation(id)))
             }
-            _ => match connection.calls.callers() {
-                Callers::One(holder) => Self::One(holder),
-                Callers::Many if key.scope == SharingScope::All || key.is_base() => {
+            _ => match (task::related_to(params), connection.calls.callers()) {
+                // the task may have no owner above: a call of a client without tasks awaits it
+                (Some(task), _) => owner(OwnedId::Task(task)),
+                (None, Callers::One(holder)) => Self::One(holder),
+                (None, Callers::Many) if key.scope == SharingScope::All || key.is_base() => {
                     metrics::counter!("lockkeeper_backend_unattributed_total").increment(1);
                     Self::Nobody
                 }
-                Callers::None | Callers::Many => Self::All,
+                (None, Callers::None | Callers::Many) => Self::All,
             },
         }
     }

@@ -8,14 +8,14 @@ const END_OF_RESPONSE: &[u8; 4] = b"\r\n\r\n";
 /// Reads the heads of frames.
 #[derive(Debug)]
 pub(super) struct FrameReader {
-    position: Position,
+    position: FramePosition,
     /// True between the fragments of a message.
     is_fragmented: bool,
 }
 
 /// What the next byte belongs to.
 #[derive(Debug)]
-enum Position {
+enum FramePosition {
     /// The response to the upgrade, of whose end this many bytes were seen.
     Response(usize),
     /// The head of a frame, of which these bytes were seen.
@@ -48,12 +48,12 @@ pub(super) struct Seen {
 impl FrameReader {
     /// The bytes of a connection that has been upgraded.
     pub(super) const fn upgraded() -> Self {
-        Self { position: Position::HEAD, is_fragmented: false }
+        Self { position: FramePosition::HEAD, is_fragmented: false }
     }
 
     /// The bytes of a connection on which the response to the upgrade comes first.
     pub(super) const fn upgrading() -> Self {
-        Self { position: Position::Response(0), is_fragmented: false }
+        Self { position: FramePosition::Response(0), is_fragmented: false }
     }
 
     /// What these bytes contain, which follow those before.
@@ -61,17 +61,17 @@ impl FrameReader {
         let mut seen = Seen::default();
         while let Some((&first, rest)) = bytes.split_first() {
             match &mut self.position {
-                Position::Response(matched) => {
+                FramePosition::Response(matched) => {
                     bytes = rest;
                     *matched = match END_OF_RESPONSE.get(*matched) {
                         Some(expected) if *expected == first => *matched + 1,
                         _ => usize::from(first == b'\r'),
                     };
                     if *matched == END_OF_RESPONSE.len() {
-                        self.position = Position::HEAD;
+                        self.position = FramePosition::HEAD;
                     }
                 }
-                Position::Head { bytes: head, length } => {
+                FramePosition::Head { bytes: head, length } => {
                     bytes = rest;
                     if let Some(next) = head.get_mut(*length) {
                         *next = first;
@@ -82,7 +82,7 @@ impl FrameReader {
                         self.begin(first, missing, &mut seen);
                     }
                 }
-                Position::Payload { missing, kind } => {
+                FramePosition::Payload { missing, kind } => {
                     let taken = usize::try_from(*missing).map_or(bytes.len(), |missing| missing.min(bytes.len()));
                     *missing -= taken as u64;
                     if *kind == FrameKind::Data {
@@ -110,7 +110,7 @@ impl FrameReader {
                 seen.ping |= opcode == 0x09;
             }
         }
-        self.position = Position::Payload { missing, kind };
+        self.position = FramePosition::Payload { missing, kind };
         if missing == 0 {
             self.end(kind, seen);
         }
@@ -118,20 +118,20 @@ impl FrameReader {
 
     fn end(&mut self, kind: FrameKind, seen: &mut Seen) {
         seen.ended |= kind == FrameKind::Data && !self.is_fragmented;
-        self.position = Position::HEAD;
+        self.position = FramePosition::HEAD;
     }
 
     /// True within a message or a frame.
     pub(super) const fn is_unfinished(&self) -> bool {
         match self.position {
-            Position::Response(_) => false,
-            Position::Head { length, .. } => self.is_fragmented || length > 0,
-            Position::Payload { .. } => true,
+            FramePosition::Response(_) => false,
+            FramePosition::Head { length, .. } => self.is_fragmented || length > 0,
+            FramePosition::Payload { .. } => true,
         }
     }
 }
 
-impl Position {
+impl FramePosition {
     const HEAD: Self = Self::Head { bytes: [0; LONGEST_HEAD], length: 0 };
 }
 

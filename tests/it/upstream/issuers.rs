@@ -72,5 +72,5 @@ async fn up_018_a_secret_without_an_issuer_fails_its_server_and_costs_no_login()
     let ada = ada.at(&world.url);
     let words = ada.client("2025-06-18", json!({})).call("github__whoami").await;
     assert!(words.contains("/connect/github?t="), "{words}");
-    assert_eq!(world.server.take_log(), [""; 0]);
+    assert_eq!(world.server.take_log(), ["call ada"], "only the call before");
 }

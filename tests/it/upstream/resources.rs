@@ -23,7 +23,7 @@ async fn up_019_a_tenant_of_a_shared_origin_gets_no_token_for_all_of_it() {
     world.server.names_resource(&world.server.origin());
     world.server.expire();
     assert_eq!(bob.client("2025-11-25", json!({})).call("github__whoami").await, "bob");
-    assert_eq!(world.server.take_log(), ["token refresh_token resource=mcp"]);
+    assert_eq!(world.server.take_log(), ["token refresh_token resource=mcp", "call bob"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
