@@ -1,10 +1,7 @@
 //! Faults of this gateway's own way to other hosts, told from those of a host that a stranger chose. Knows nothing of
 //! what is requested.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::net::{IpAddr, SocketAddr};
 
 use futures_util::future::join_all;
 use tokio::time::timeout;
