@@ -333,19 +333,7 @@ fn login_providers(
 impl Foundation<'_> {
     /// Builds the backends, the gateway, the frontends, and the service around them.
     fn assemble(self, world: World) -> anyhow::Result<(HttpService, Parts, Background, Arc<Reloader>)> {
-        let deps = CallPathDeps {
-            config: self.config,
-            storage: &self.storage,
-            state_key: self.state_key.clone(),
-            known: &self.known,
-            connections: self.connections,
-            signer: Some(self.oauth.identity_signer()),
-            gateway: module_settings::gateway(self.config),
-            access: self.upstream.access().clone(),
-            task_owners: Some(StoredTaskOwners::new(self.storage.clone(), Arc::clone(&world.clock))),
-            replica: ReplicaPart::of(self.replicas.as_ref()),
-        };
-        let path = deps.build(&world)?;
+        let path = self.call_path(&world).build(&world)?;
         let reloader = Arc::new(Reloader::new(
             self.config.clone(),
             &path,
@@ -395,6 +383,21 @@ impl Foundation<'_> {
         let ended = CancellationToken::new();
         let parts = Parts { storage, oauth, upstream, path, telemetry, replicas, tracker, leaving, cancel, ended };
         Ok((service, parts, background, reloader))
+    }
+
+    fn call_path(&self, world: &World) -> CallPathDeps<'_> {
+        CallPathDeps {
+            config: self.config,
+            storage: &self.storage,
+            state_key: self.state_key.clone(),
+            known: &self.known,
+            connections: self.connections,
+            signer: Some(self.oauth.identity_signer()),
+            gateway: module_settings::gateway(self.config),
+            access: self.upstream.access().clone(),
+            task_owners: Some(StoredTaskOwners::new(self.storage.clone(), Arc::clone(&world.clock))),
+            replica: ReplicaPart::of(self.replicas.as_ref()),
+        }
     }
 
     /// Returns the status of the gateway, computed on each request.

@@ -148,7 +148,9 @@ impl ServerTaskOwners {
         };
         let missed: Vec<usize> = (0..tasks.len()).filter(|at| reached[*at] == TaskAccess::Unknown).collect();
         let Some(store) = &self.shared.deps.store else {
-            missed.into_iter().for_each(|at| reached[at] = TaskAccess::Own);
+            for at in missed {
+                reached[at] = TaskAccess::Own;
+            }
             return Ok(reached);
         };
         for missed in missed.chunks(TASKS_IN_SEARCH) {

@@ -99,7 +99,9 @@ fn controls(method: &Method) -> &'static [ControlMember] {
             const { &[one(META), ControlMember { name: "ref", inside: &[one("type"), one("name"), one("uri")] }] }
         }
         Method::SetLevel => const { &[one(META), one("level")] },
-        Method::TasksGet | Method::TasksResult | Method::TasksCancel => const { &[one(META), one("taskId")] },
+        Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TaskStatus => {
+            const { &[one(META), one("taskId")] }
+        }
         Method::TasksUpdate => const { &[one(META), one("taskId"), one("inputResponses")] },
         Method::ToolsList
         | Method::PromptsList
@@ -107,7 +109,6 @@ fn controls(method: &Method) -> &'static [ControlMember] {
         | Method::ResourceTemplatesList
         | Method::TasksList => const { &[one(META), one("cursor")] },
         Method::Listen => const { &[one(META), ControlMember { name: "notifications", inside: FILTER }] },
-        Method::TaskStatus => const { &[one(META), one("taskId")] },
         method @ Method::Other(_) if method.is_about_tasks() => const { &[one(META), one("taskId")] },
         Method::Cancelled => const { &[one(META), one("requestId")] },
         Method::Progress => const { &[one(META), one("progressToken")] },

@@ -226,8 +226,8 @@ async fn unknown_keys_cause_one_look_at_the_store_in_a_second() {
         assert!(!futures_util::future::join_all(strangers).await.contains(&true));
         looks.push(membership.looked_for_key_at().await - begin);
     }
-    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] >= Duration::from_secs(1)), "{looks:?}");
-    assert!(looks[2] < Duration::from_secs(60), "{looks:?}");
+    assert!(looks.windows(2).all(|pair| pair[1] >= pair[0] + Duration::from_secs(1)), "{looks:?}");
+    assert!(looks[2] < Duration::from_mins(1), "{looks:?}");
     // they keep no replica out
     tokio::time::resume();
     assert!(membership.is_key_of_another(two.replicas.membership.identity().public_key()).await);

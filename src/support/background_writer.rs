@@ -120,7 +120,7 @@ impl SharedQueue {
             let mut rest = &*batch;
             while !rest.is_empty() {
                 let (part, after) = rest.split_at(part(rest));
-                if self.write(&mut *target, part).is_err() {
+                if Self::write(&mut *target, part).is_err() {
                     self.queue.lock().lose(part);
                 }
                 rest = after;
@@ -151,7 +151,7 @@ impl SharedQueue {
     }
 
     /// Writes to the target. One that somebody else has set to non-blocking may take nothing for a while.
-    fn write(&self, target: &mut dyn Write, mut part: &[u8]) -> io::Result<()> {
+    fn write(target: &mut dyn Write, mut part: &[u8]) -> io::Result<()> {
         while !part.is_empty() {
             match target.write(part) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

@@ -201,7 +201,9 @@ mod tests {
     fn escaped(form: EscapeForm, parts: &[&str]) -> String {
         let mut text = String::new();
         let mut escaping = Escaping::new(&mut text, form);
-        parts.iter().for_each(|part| escaping.write_str(part).unwrap());
+        for part in parts {
+            escaping.write_str(part).unwrap();
+        }
         text
     }
 

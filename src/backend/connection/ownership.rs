@@ -88,7 +88,9 @@ impl Ownership {
             things.iter().take_while(|(_, since)| is_old(since)).map(|(thing, _)| thing.clone()).collect::<Vec<_>>()
         };
         let old: Vec<OwnedId> = self.owners.values().flat_map(old).collect();
-        old.iter().for_each(|thing| self.remove(thing));
+        for thing in &old {
+            self.remove(thing);
+        }
     }
 }
 

@@ -219,12 +219,14 @@ impl Audience {
             None => Self::Nobody,
         };
         match &notification.method {
-            Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged => Self::All,
+            // of the status of tasks each listen gets that of its owner (`OA-115`)
+            Method::ToolsListChanged
+            | Method::PromptsListChanged
+            | Method::ResourcesListChanged
+            | Method::TaskStatus => Self::All,
             Method::ResourceUpdated => {
                 params.string("uri").map_or(Self::Nobody, |uri| Self::Subscribers(Topic::Resource(uri)))
             }
-            // each listen gets those of its owner (`OA-115`)
-            Method::TaskStatus => Self::All,
             Method::ElicitationComplete => {
                 params.string("elicitationId").map_or(Self::Nobody, |id| owner(OwnedId::Elicitation(id)))
             }

@@ -53,7 +53,7 @@ pub(super) fn connect(
     let (transport, outgoing) = QueuedTransport::new(tasks);
     let (client, request, tasks) = (client.clone(), request(spec)?, tasks.clone());
     let arrivals = async_stream::stream! {
-        let (sink, mut frames) = match open(&client, request).await {
+        let (sink, mut frames) = match Box::pin(open(&client, request)).await {
             Ok(socket) => socket.split(),
             Err(reason) => {
                 yield ServerInput::Lost(reason);

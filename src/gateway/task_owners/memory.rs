@@ -68,7 +68,9 @@ impl KnownTasks {
         let left = self.make_room(owner, &task, max, now)?;
         if is_unique {
             let others: Vec<Owner> = self.holders.get(&task).into_iter().flatten().cloned().collect();
-            others.iter().filter(|other| *other != owner).for_each(|other| self.remove(other, &task));
+            for other in others.iter().filter(|other| *other != owner) {
+                self.remove(other, &task);
+            }
         }
         self.insert(owner, task, known);
         Ok(left)
@@ -80,7 +82,9 @@ impl KnownTasks {
         self.sweep(now);
         if self.make_room(owner, &task, max, now).is_err() {
             let oldest = self.owners.get(owner).and_then(|tasks| tasks.front()).map(|(task, _)| *task);
-            oldest.into_iter().for_each(|oldest| self.remove(owner, &oldest));
+            if let Some(oldest) = oldest {
+                self.remove(owner, &oldest);
+            }
         }
         self.insert(owner, task, known);
     }
@@ -176,7 +180,7 @@ mod tests {
     }
 
     fn working() -> KnownTask {
-        KnownTask { expires: NOW + Duration::from_secs(60), has_ended: false }
+        KnownTask { expires: NOW + Duration::from_mins(1), has_ended: false }
     }
 
     fn add(known: &mut KnownTasks, of: &str, id: u8) -> Result<Option<Digest>, TooMany> {

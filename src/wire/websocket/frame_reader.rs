@@ -171,7 +171,7 @@ mod tests {
         bytes.extend([0x80, 0xfe, 0x01, 0x00, 0, 0, 0, 0]);
         bytes.extend([b'b'; 256]);
         bytes.extend([0x81, 0x7f, 0, 0, 0, 0, 0, 1, 0, 0]);
-        bytes.extend([b'c'; 65536]);
+        bytes.extend(vec![b'c'; 65536]);
         for size in [1, 2, 3, 7, 1000, bytes.len()] {
             let mut frames = FrameReader::upgrading();
             let (mut control, mut data, mut ended) = (0, 0, false);
