@@ -80,13 +80,12 @@ impl<'a> Endpoint<'a> {
 
     /// The status and the message that answers.
     async fn raw(&self, method: &str, name: Option<&str>, body: String) -> (u16, Value) {
-        let headers = match &self.session {
-            Some((session, version)) => vec![("mcp-session-id", session.as_str()), ("mcp-protocol-version", version)],
-            None => {
-                let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
-                headers.extend(name.map(|name| ("mcp-name", name)));
-                headers
-            }
+        let headers = if let Some((session, version)) = &self.session {
+            vec![("mcp-session-id", session.as_str()), ("mcp-protocol-version", version)]
+        } else {
+            let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+            headers.extend(name.map(|name| ("mcp-name", name)));
+            headers
         };
         let response = self.send(&headers, body).await;
         let status = response.status().as_u16();

@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::TcpListener,
+    task::JoinSet,
 };
 
 use super::{
@@ -79,7 +80,8 @@ async fn a_tcp_server_is_followed_to_loopback_if_its_connected_address_is_loopba
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let upgrade = json!({ "endpoint": url(&peer), "transport": "streamable-http" });
     let address = SocketAddress::Tcp { host: "localhost".to_owned(), port: listener.local_addr().unwrap().port() };
-    let offers = tokio::spawn(async move {
+    let mut offers = JoinSet::new();
+    offers.spawn(async move {
         let (read, mut write) = listener.accept().await.unwrap().0.into_split();
         let asked = BufReader::new(read).lines().next_line().await.unwrap().unwrap();
         let id = serde_json::from_str::<serde_json::Value>(&asked).unwrap()["id"].clone();
@@ -91,7 +93,7 @@ async fn a_tcp_server_is_followed_to_loopback_if_its_connected_address_is_loopba
     let (supervisor, server) = started(spec).await;
     assert_eq!(supervisor.status()[0].transport, "streamable-http");
     assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "s2");
-    offers.await.unwrap();
+    offers.join_all().await;
 }
 
 #[tokio::test]

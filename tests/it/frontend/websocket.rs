@@ -367,7 +367,7 @@ async fn an_unfinished_message_has_the_deadline_of_a_body_whatever_pings_go_by()
     };
     assert_eq!(closed.code, CloseCode::Policy);
     assert!(closed.reason.contains("did not arrive in time"), "{closed:?}");
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_mins(1), "{:?}", started.elapsed());
 }
 
 #[tokio::test]

@@ -134,7 +134,9 @@ async fn a_method_beyond_mcp_takes_full_rights_at_a_server_without_rules_or_the_
         ConfiguredBackend { allow_methods, tools: rules(), ..mount("both", &backends[3]) },
     ]);
     let mut read = Rights::none();
-    ["plain", "ruled", "open", "both"].iter().for_each(|name| read.backends.allow(&id(name), Access::ReadOnly));
+    for name in ["plain", "ruled", "open", "both"] {
+        read.backends.allow(&id(name), Access::ReadOnly);
+    }
     for (rights, reached) in [(Rights::all_backends(), [true, false, true, true]), (read, [false, false, true, true])] {
         for (name, reached) in ["plain", "ruled", "open", "both"].into_iter().zip(reached) {
             let client = Client::of(gateway.single(&id(name)).unwrap(), "bob", rights.clone());
@@ -181,8 +183,8 @@ async fn listed(client: &Client, method: Method, member: (&str, &str)) -> Vec<St
     list[member.0].as_array().unwrap().iter().map(|one| one[member.1].as_str().unwrap().to_owned()).collect()
 }
 
-#[tokio::test]
-async fn a_web_resource_belongs_to_its_origin_or_to_the_first_that_lists_it() {
+/// Three servers that list web resources, the second with an origin of its own.
+fn web_servers() -> ([(&'static str, Arc<Backend>); 3], Arc<Gateway>) {
     let backends = ["greedy", "docs", "late"].map(|name| (name, Backend::with_tools(&["look"])));
     let resources = |uris: &[&str]| {
         let list: Vec<_> = uris.iter().map(|uri| json!({ "uri": uri, "name": "r" })).collect();
@@ -204,6 +206,12 @@ async fn a_web_resource_belongs_to_its_origin_or_to_the_first_that_lists_it() {
         ..mount(name, backend)
     });
     let gateway = gateway(mounts.to_vec());
+    (backends, gateway)
+}
+
+#[tokio::test]
+async fn a_web_resource_belongs_to_its_origin_or_to_the_first_that_lists_it() {
+    let (backends, gateway) = web_servers();
     let read = async |client: &Client, uri: &str| {
         let before = backends.each_ref().map(|(_, backend)| backend.asked("resources/read").len());
         client.ask(Method::ResourcesRead, &json!({ "uri": uri }).to_string()).await;

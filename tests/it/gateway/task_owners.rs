@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashMap,
+    slice,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,8 +21,8 @@ use lockkeeper::{
     },
     mcp::{Call, Capabilities, ClientInfo, Event, Method, Payload, Reply, Revision, Server, observer::Observer},
     model::{
-        BackendId, Caller, ClientId, FoundTask, GroupSpec, OwnedTask, Owner, Requester, Rights, SessionId, TaskHolder,
-        TaskScope,
+        BackendId, Caller, ClientId, FoundTask, GroupSpec, Groups, OwnedTask, Owner, Requester, Rights, SessionId,
+        TaskHolder, TaskScope,
     },
     support::{Clock, Digest, ManualClock, SeededRandom, Timestamp},
 };
@@ -236,7 +237,7 @@ async fn oa_115_a_task_is_reached_by_its_user_and_app_only_at_every_endpoint_and
                 assert_eq!(world.heard(), heard, "without a word to the server");
                 for own in [ANN, ANN_LATER] {
                     assert!(!about(&at(own), Method::TasksGet, &task).await.starts_with("error"), "{version} {server}");
-                    assert_eq!(listened(&at(own), &task).await.0, [task.clone()]);
+                    assert_eq!(listened(&at(own), &task).await.0, slice::from_ref(&task));
                 }
                 assert_eq!(world.heard(), heard + 2);
             }
@@ -394,7 +395,7 @@ async fn oa_115_a_call_that_is_dropped_before_its_task_is_stored_cancels_the_tas
         cancel: CancellationToken::new(),
     };
     let backend = ConfiguredBackend { tasks: world.scope, ..mount("b1", &world.backend) };
-    let gateway = Gateway::new(vec![backend], &Default::default(), GatewaySettings::default(), deps);
+    let gateway = Gateway::new(vec![backend], &Groups::default(), GatewaySettings::default(), deps);
     let ann = client(gateway.merged(), ANN, Revision::V2025_11_25);
     let mut reply = ann.call(Method::ToolsCall, r#"{"name":"b1__job","task":{}}"#);
     assert!(reply.next_event().now_or_never().is_none(), "the id is held back");

@@ -172,8 +172,8 @@ const DANGER: [&str; 7] = ["Danger", "danger ", "DANGER", "\u{ff44}anger", "dan\
 #[tokio::test]
 async fn a_tool_in_another_spelling_is_refused_only_where_there_are_rules() {
     let (ruled, free) = (Backend::with_tools(&["look", "danger"]), Backend::with_tools(&["look", "danger"]));
-    let rules = ToolRules { deny: names(&["danger"]), ..ToolRules::default() };
-    let first = ConfiguredBackend { tools: Some(Arc::new(rules)), ..mount("b1", &ruled) };
+    let denied = ToolRules { deny: names(&["danger"]), ..ToolRules::default() };
+    let first = ConfiguredBackend { tools: Some(Arc::new(denied)), ..mount("b1", &ruled) };
     let gateway = gateway(vec![first, mount("b2", &free)]);
     for revision in VERSIONS {
         for name in DANGER {

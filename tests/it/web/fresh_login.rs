@@ -16,7 +16,7 @@ async fn oa_077_a_session_older_than_max_age_logs_in_again() {
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
     browser.log_in_alone(&site.key).await;
-    site.clock.advance(Duration::from_secs(300));
+    site.clock.advance(Duration::from_mins(5));
     for recent in ["300", "18446744073709551615", "0300", ""] {
         let page = browser.authorize(&client, &[("max_age", recent)]).await;
         assert!(page.heading().contains("App"), "{recent}: {}", page.heading());
