@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     backend_call::{self, MirroredTool},
-    backends::{Backends, NameView, ToolOffer, VisibleBackend},
+    backends::{Backends, NameView, VisibleBackend},
     catalog::ListKind,
     discover, fanout, listen, lists, paths, route,
     shared::GatewayState,
@@ -139,24 +139,10 @@ fn call_own_tool(one: &VisibleBackend, call: Call) -> Reply {
     let found = call.params.find(paths::NAME);
     let name = found.string(call.params.json()).unwrap_or_default();
     // a repeated member must not be read otherwise than it was checked
-    let send_as = move |one: &VisibleBackend, call: Call, name: &str| {
+    route::send_offered(one, (&name, &name), call, move |one, name, call| {
         let params = call.params.replaced(&found, &json::quote(name));
         send(one, Call { params, ..call })
-    };
-    match one.offers_tool(&call.context, &name) {
-        ToolOffer::Offered => send_as(one, call, &name),
-        ToolOffer::Unknown => Reply::failed(route::unknown(ListKind::Tools, &name)),
-        ToolOffer::InList => {
-            let one = one.clone();
-            Reply::later(async move {
-                match one.listed_tool(&call.context, &name).await {
-                    Ok(Some(listed)) => send_as(&one, call, &listed),
-                    Ok(None) => Reply::failed(route::unknown(ListKind::Tools, &name)),
-                    Err(error) => Reply::failed(error),
-                }
-            })
-        }
-    }
+    })
 }
 
 fn send(one: &VisibleBackend, call: Call) -> Reply {

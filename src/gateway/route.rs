@@ -148,6 +148,30 @@ pub(crate) fn by_task(shared: &Arc<GatewayState>, target: &Target, call: Call) -
     }
 }
 
+/// Sends a call of the tool that is `shown` under this name, and whose own name is `name`, if the caller may call it. Waits
+/// for the caller's list where only that decides.
+pub(crate) fn send_offered(
+    seen: &VisibleBackend,
+    (shown, name): (&str, &str),
+    call: Call,
+    send: impl FnOnce(&VisibleBackend, &str, Call) -> Reply + Send + 'static,
+) -> Reply {
+    match seen.offers_tool(&call.context, name) {
+        ToolOffer::Offered => send(seen, name, call),
+        ToolOffer::Unknown => Reply::failed(unknown(ListKind::Tools, shown)),
+        ToolOffer::InList => {
+            let (seen, shown, name) = (seen.clone(), shown.to_owned(), name.to_owned());
+            Reply::later(async move {
+                match seen.listed_tool(&call.context, &name).await {
+                    Ok(Some(listed)) => send(&seen, &listed, call),
+                    Ok(None) => Reply::failed(unknown(ListKind::Tools, &shown)),
+                    Err(error) => Reply::failed(error),
+                }
+            })
+        }
+    }
+}
+
 /// The error for a tool or prompt that does not exist, or not for this caller: both are alike.
 pub(crate) fn unknown(kind: ListKind, name: &str) -> ErrorObject {
     metrics::counter!("lockkeeper_gateway_unknown_names_total").increment(1);
@@ -180,20 +204,8 @@ impl AddressedCall {
         if !matches!(kind, ListKind::Tools) {
             return self.send(seen, name);
         }
-        match seen.offers_tool(&self.call.context, name) {
-            ToolOffer::Offered => self.send(seen, name),
-            ToolOffer::Unknown => Reply::failed(unknown(kind, shown)),
-            ToolOffer::InList => {
-                let (seen, shown, name) = (seen.clone(), shown.to_owned(), name.to_owned());
-                Reply::later(async move {
-                    match seen.listed_tool(&self.call.context, &name).await {
-                        Ok(Some(listed)) => self.send(&seen, &listed),
-                        Ok(None) => Reply::failed(unknown(kind, &shown)),
-                        Err(error) => Reply::failed(error),
-                    }
-                })
-            }
-        }
+        let Self { call, found } = self;
+        send_offered(seen, (shown, name), call, |seen, name, call| Self { call, found }.send(seen, name))
     }
 
     /// Sends the call with the backend's own name for what it is for, and shows what comes back. Every occurrence of a
