@@ -6,7 +6,6 @@
 
 use std::{slice, sync::Arc, time::Duration};
 
-use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::{
@@ -18,8 +17,7 @@ use crate::{
     mcp::{
         Call, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server, ServerRequest,
         error::{Retry, Unavailable},
-        json::{self, Object},
-        listen,
+        json, listen,
         pass_through::{self, Takeover},
         task::{self, CreatedTask},
         translate::Profile,
@@ -157,13 +155,7 @@ impl OwnedTasks {
 
     /// The caller's part of a page; every other byte stays.
     async fn own_part(&self, owner: &Owner, page: &Payload) -> Outcome {
-        let listed = page.member("tasks").unwrap_or("[]").to_owned();
-        let listed = serde_json::from_str::<Vec<&RawValue>>(&listed).unwrap_or_default();
-        let read = |entry: &&RawValue| {
-            let task = CreatedTask::of(&Object::parse(entry.get().as_bytes())?)?;
-            Some((task, entry.get().to_owned()))
-        };
-        let listed: Vec<(CreatedTask, String)> = listed.iter().filter_map(read).collect();
+        let listed = task::listed(page);
         let ids: Vec<String> = listed.iter().map(|(task, _)| task.id.clone()).collect();
         let Ok(reached) = self.0.owners.reach(owner, &ids).await else {
             return Outcome::Failed(ErrorObject::retryable(
@@ -171,7 +163,7 @@ impl OwnedTasks {
             ));
         };
         let own = listed.into_iter().zip(reached).filter(|(_, reach)| *reach != TaskAccess::Unknown);
-        let own: Vec<String> = own
+        let own: Vec<&str> = own
             .map(|((task, entry), reach)| {
                 if reach == TaskAccess::Own && task.has_ended() {
                     self.0.owners.ended(owner, &task.id);
@@ -179,7 +171,7 @@ impl OwnedTasks {
                 entry
             })
             .collect();
-        Outcome::Complete(page.with("tasks", &format!("[{}]", own.join(","))))
+        Outcome::Complete(task::with_listed(page, &own))
     }
 
     /// A listen: of the tasks that it names, the caller's own; and no message about the tasks of others.

@@ -5,6 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 
 use bytes::Bytes;
 use memchr::memmem::Finder;
+use serde_json::value::RawValue;
 
 use super::{
     Era, ErrorObject, Method, Payload, Revision,
@@ -211,6 +212,18 @@ impl DetailedTask {
 pub(crate) fn related_to(params: &Payload) -> Option<String> {
     let related = params.meta_member(meta::RELATED_TASK)?;
     Object::parse(related.as_bytes())?.string("taskId")
+}
+
+/// The tasks on a page of `tasks/list`, each with its text. An entry that is no task is left out.
+pub(crate) fn listed(page: &Payload) -> Vec<(CreatedTask, &str)> {
+    let entries = page.member("tasks").and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok());
+    let texts = entries.into_iter().flatten().map(RawValue::get);
+    texts.filter_map(|text| Some((CreatedTask::of(&Object::parse(text.as_bytes())?)?, text))).collect()
+}
+
+/// The page of `tasks/list` with these entries in place of its own; every other byte stays.
+pub(crate) fn with_listed(page: &Payload, entries: &[&str]) -> Payload {
+    page.with("tasks", &format!("[{}]", entries.join(",")))
 }
 
 /// The parameters of a request about the task with this id.

@@ -35,6 +35,7 @@ const MAX_CONTROL_FRAMES: u32 = 100;
 const CONTROL_FRAME_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum size of what waits for a peer that does not read: the message that is being written, and answers to pings.
 const MAX_WRITE_BUFFER: usize = 128 * 1024 * 1024;
+
 /// The bytes of a WebSocket within its limits. One task or two may read and write it, as halves of a `WebSocketStream`:
 /// a write that becomes possible wakes the reader too.
 #[derive(Debug)]

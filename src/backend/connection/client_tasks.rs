@@ -3,14 +3,8 @@
 
 use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 
-use crate::mcp::{
-    Method, Payload,
-    control::is_ambiguous,
-    json::Object,
-    task::{self, CreatedTask},
-};
+use crate::mcp::{Method, Payload, control::is_ambiguous, task};
 
 /// Maximum number of tasks; the oldest are removed.
 const MAX_TASKS: usize = 1_000;
@@ -51,15 +45,9 @@ impl ClientTasks {
     }
 
     fn own_part(&self, page: &Payload) -> Payload {
-        let listed = page.member("tasks").unwrap_or("[]").to_owned();
-        let listed = serde_json::from_str::<Vec<&RawValue>>(&listed).unwrap_or_default();
-        let tasks = self.0.lock();
-        let is_own = |entry: &&str| {
-            let task = Object::parse(entry.as_bytes()).and_then(|task| CreatedTask::of(&task));
-            task.is_some_and(|task| tasks.contains_key(&task.id))
-        };
-        let own: Vec<&str> = listed.iter().map(|entry| entry.get()).filter(is_own).collect();
-        page.with("tasks", &format!("[{}]", own.join(",")))
+        let (listed, tasks) = (task::listed(page), self.0.lock());
+        let own = listed.into_iter().filter(|(task, _)| tasks.contains_key(&task.id)).map(|(_, entry)| entry);
+        task::with_listed(page, &own.collect::<Vec<_>>())
     }
 }
 
