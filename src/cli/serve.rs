@@ -149,7 +149,12 @@ async fn run_app(
             failure
         }
     };
-    let mut app = App::build(config, telemetry).await.map_err(cannot)?;
+    // from here on a signal ends the gateway in order, with its last log lines
+    let mut shutdown = Box::pin(shutdown_signal());
+    let mut app = tokio::select! {
+        app = App::build(config, telemetry) => app.map_err(cannot)?,
+        () = &mut shutdown => return Ok(()),
+    };
     let first_key = app.take_first_key();
     let message = StartMessage {
         public_url: app.public_url().as_str(),
@@ -163,7 +168,7 @@ async fn run_app(
     drop(first_key);
     let reloader = app.reloader();
     tokio::select! {
-        served = app.serve(shutdown_signal()) => served.map_err(cannot),
+        served = app.serve(shutdown) => served.map_err(cannot),
         never = reload::follow((&source, &given), process, reloader) => match never {},
     }
 }
@@ -172,22 +177,24 @@ fn is_address_in_use(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
-/// Waits for SIGTERM or SIGINT.
-pub async fn shutdown_signal() {
+/// Ends at SIGTERM or SIGINT, which do not end the process from the moment of this call on.
+pub fn shutdown_signal() -> impl Future<Output = ()> {
     #[cfg(unix)]
-    {
+    let signals = {
         use tokio::signal::unix::{SignalKind, signal};
-        if let (Ok(mut terminate), Ok(mut interrupt)) =
-            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-        {
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    };
+    async move {
+        #[cfg(unix)]
+        if let (Ok(mut terminate), Ok(mut interrupt)) = signals {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
             return;
         }
+        let _ = tokio::signal::ctrl_c().await;
     }
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 // === impl StartMessage ===

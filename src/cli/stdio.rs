@@ -91,12 +91,13 @@ pub(super) async fn serve(
     telemetry: Telemetry,
 ) -> Result<(), CommandFailure> {
     let cannot = |error: anyhow::Error| CommandFailure::failed("the gateway cannot run").why(format!("{error:#}"));
+    let shutdown = shutdown_signal();
     let app = Box::pin(StdioApp::build(config, records, telemetry)).await.map_err(cannot)?;
     let input = standard_streams::input().map_err(|error| cannot(error.into()))?;
     let StandardOutput { pipe, mut ended } = standard_streams::output().map_err(|error| cannot(error.into()))?;
     let stop = async {
         tokio::select! {
-            () = shutdown_signal() => {}
+            () = shutdown => {}
             // standard output is closed
             _ = &mut ended => {}
         }

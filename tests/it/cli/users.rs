@@ -6,6 +6,10 @@ use std::{
     process::Child,
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
 
 use super::{Command, Output, Path, Stdio, assert_snapshot, lockkeeper, shown};
@@ -121,7 +125,7 @@ fn the_user_option_takes_a_user_or_a_key_without_a_user_name() {
     "#);
 }
 
-/// The gateway's log output until it listens.
+/// The gateway's log output, from its start to its end, which begins as soon as it listens.
 fn start(data: &Data) -> String {
     let mut gateway: Child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
         .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
@@ -135,7 +139,8 @@ fn start(data: &Data) -> String {
         .unwrap();
     let mut lines = BufReader::new(gateway.stdout.take().unwrap()).lines();
     lines.find(|line| line.as_ref().unwrap().contains("is listening")).unwrap().unwrap();
-    gateway.kill().unwrap();
+    // not killed: lines may still be on their way to the log
+    kill(Pid::from_raw(gateway.id().cast_signed()), Signal::SIGTERM).unwrap();
     let mut log = String::new();
     gateway.stderr.take().unwrap().read_to_string(&mut log).unwrap();
     gateway.wait().unwrap();
