@@ -1,6 +1,7 @@
 //! HTTP client for all requests to servers, with the gateway's rules.
 
 mod failure;
+mod framing;
 mod incoming_body;
 mod keep_alive;
 mod plain;
@@ -16,6 +17,7 @@ use http::{
     uri::{Authority, Scheme},
 };
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use thread_local::ThreadLocal;
 use tokio::{
@@ -122,14 +124,16 @@ impl Client {
         if request.uri().scheme() == Some(&Scheme::HTTPS) {
             // boxed, so that the future of every call does not have to hold it
             let sent = Box::pin(self.connections().secure.send(request)).await;
-            return sent.map(|response| response.map(IncomingBody::from));
+            let response = sent?;
+            framing::check(&response)?;
+            return Ok(response.map(IncomingBody::from));
         }
         let uri = request.uri().clone();
         let server = uri.authority().ok_or_else(|| TransportError::Refused("the URL names no host".to_owned()))?;
         let mut request = request;
         while let Some(kept) = self.connections().plain.take(server) {
             match kept.send(request).await {
-                Sent::Answered(response, kept) => return Ok(response.map(|body| IncomingBody::on(kept, body))),
+                Sent::Answered(response, kept) => return answered(response, kept),
                 Sent::Unsent(unsent, _) => request = unsent,
                 Sent::Lost(error) => return Err(lost(&error)),
             }
@@ -137,7 +141,7 @@ impl Client {
         // boxed for the same reason
         let opened = Box::pin(self.open_plain(&uri, server)).await?;
         match opened.send(request).await {
-            Sent::Answered(response, opened) => Ok(response.map(|body| IncomingBody::on(opened, body))),
+            Sent::Answered(response, opened) => answered(response, opened),
             Sent::Unsent(_, error) | Sent::Lost(error) => Err(lost(&error)),
         }
     }
@@ -147,6 +151,14 @@ impl Client {
         let home = &self.connections().plain;
         PlainConnection::new(stream, server.clone(), home).await.map_err(|error| lost(&error))
     }
+}
+
+fn answered(
+    response: Response<Incoming>,
+    connection: Box<PlainConnection>,
+) -> Result<Response<IncomingBody>, TransportError> {
+    framing::check(&response)?;
+    Ok(response.map(|body| IncomingBody::on(connection, body)))
 }
 
 fn origin(scheme: &str, host: &str, port: u16) -> Result<Uri, String> {

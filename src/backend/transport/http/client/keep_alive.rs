@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
+use super::framing;
+
 /// Field in which a server tells how long it keeps an idle connection (RFC 2068 19.7.1).
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
@@ -20,6 +22,7 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// The time for which a connection without TLS may be idle, by the headers of the last response on it.
 pub(super) fn max_idle(headers: &HeaderMap) -> Duration {
     match told_by(headers) {
+        _ if framing::is_ambiguous(headers) => Duration::ZERO,
         None => UNTOLD,
         // a proxy may have passed on what its own server told (RFC 2068 19.7.1.1)
         Some(told) if !has_connection_token(headers) => told.min(UNTOLD),
@@ -29,7 +32,7 @@ pub(super) fn max_idle(headers: &HeaderMap) -> Duration {
 
 /// True if a connection with TLS may be idle for [`UNTOLD_SECURE`].
 pub(super) fn is_kept(headers: &HeaderMap) -> bool {
-    told_by(headers).is_none_or(|told| told >= UNTOLD_SECURE)
+    !framing::is_ambiguous(headers) && told_by(headers).is_none_or(|told| told >= UNTOLD_SECURE)
 }
 
 /// What a server tells, less [`MARGIN`]: `Keep-Alive: timeout=5, max=100`.

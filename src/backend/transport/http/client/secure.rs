@@ -7,7 +7,10 @@ use http::{Request, Response, Version, uri::Authority};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::{
-    client::legacy::{self, connect::capture_connection},
+    client::legacy::{
+        self,
+        connect::{CaptureConnection, capture_connection},
+    },
     rt::{TokioExecutor, TokioTimer},
 };
 use parking_lot::Mutex;
@@ -59,14 +62,16 @@ impl SecureConnections {
         self.send_once(request).await.map_err(|error| broken(&error))
     }
 
-    async fn send_once(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, legacy::Error> {
+    async fn send_once(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, legacy::Error> {
         let Some(server) = request.uri().authority().cloned() else { return self.any.request(request).await };
         if self.http1_servers.lock().contains(&server) {
             return self.send_by_http1(&server, request).await;
         }
+        let connection = capture_connection(&mut request);
         let response = self.any.request(request).await?;
         if response.version() < Version::HTTP_2 {
             self.http1_servers.lock().insert(server);
+            release(&response, &connection);
         }
         Ok(response)
     }
@@ -80,12 +85,19 @@ impl SecureConnections {
         let response = self.http1.request(request).await?;
         if response.version() == Version::HTTP_2 {
             self.http1_servers.lock().remove(server);
-        } else if !keep_alive::is_kept(response.headers())
-            && let Some(connection) = &*connection.connection_metadata()
-        {
-            connection.poison();
+        } else {
+            release(&response, &connection);
         }
         Ok(response)
+    }
+}
+
+/// Keeps the connection of an HTTP/1.1 response for another request only if its server does.
+fn release(response: &Response<Incoming>, connection: &CaptureConnection) {
+    if !keep_alive::is_kept(response.headers())
+        && let Some(connection) = &*connection.connection_metadata()
+    {
+        connection.poison();
     }
 }
 
