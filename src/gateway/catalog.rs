@@ -299,7 +299,8 @@ impl Catalog {
         let Some(base) = self.base() else { return Vec::new() };
         let of_kind = |kind: ListKind| base.list(kind).value().into_iter().map(move |list| (kind, list));
         let all = ListKind::ALL.into_iter().flat_map(of_kind);
-        all.flat_map(|(kind, list)| list.left_out().iter().map(|one| (kind, one.clone())).collect::<Vec<_>>()).collect()
+        all.flat_map(|(kind, list)| list.left_out().first().iter().map(|one| (kind, one.clone())).collect::<Vec<_>>())
+            .collect()
     }
 
     /// True if any tool may be left out.

@@ -11,7 +11,7 @@ use metrics::Counter;
 use crate::{
     mcp::{
         Call, Event, Method, Outcome, Payload, Reply, Server,
-        json::{self, At},
+        json::{self, At, draft::Draft},
     },
     model::BackendId,
 };
@@ -85,11 +85,10 @@ fn bounded(result: &Payload, max: usize) -> Option<Payload> {
 
 /// The result with one more block of text.
 fn with_note(result: &Payload, note: &str) -> Payload {
-    let Some(content) = result.member("content").and_then(|content| content.trim_end().strip_suffix(']')) else {
-        return result.clone();
-    };
-    let block = format!(r#"{content},{{"type":"text","text":{}}}]"#, json::quote(note));
-    result.with("content", &block)
+    let Some(content) = result.member("content") else { return result.clone() };
+    let mut content = Draft::of(content);
+    content.push(format!(r#"{{"type":"text","text":{}}}"#, json::quote(note)));
+    result.with("content", &content.text())
 }
 
 // === impl Cut ===

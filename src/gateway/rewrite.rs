@@ -252,7 +252,7 @@ mod tests {
             let text = json::quote(&text);
             let around = |uri: &str, link: &str| format!(
                 "{{{space}\"n\"{space}:{number},\"n\":{text},{space}\"content\":[{space}{{\"uri\"{space}:{space}{uri},\"x\":{number} }},\
-                 {number},{{\"resource\":{{\"uri\":{link},\"uri\":{uri}}}{space}}}]{space},\"uri\":\"a:b\"}}{space}"
+                 {number},{{\"resource\":{{\"link\":{link},\"uri\":{uri}}}{space}}}]{space},\"uri\":\"a:b\"}}{space}"
             );
             let (one, two) = (json::quote(&uri), json::quote("https://x"));
             let new = json::quote(&format!("b1+{uri}"));

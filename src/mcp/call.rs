@@ -193,12 +193,10 @@ impl Capabilities {
     fn without_extension(&self, id: &str) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
         let mut draft = Draft::of(&text);
-        let removed =
-            draft.each("extensions").map(|extensions| extensions.remove(id)).filter(|removed| *removed).count();
-        if removed == 0 {
+        if !draft.edit("extensions").is_some_and(|extensions| extensions.remove(id)) {
             return self.clone();
         }
-        if draft.get("extensions").is_some_and(Draft::is_empty) {
+        if draft.get("extensions").is_some_and(|extensions| extensions.is_empty()) {
             draft.remove("extensions");
         }
         Self::new(draft.text().into())
@@ -244,8 +242,10 @@ fn mirrored(json: &Bytes) -> Bytes {
     let text = String::from_utf8_lossy(json);
     let mut mirrored = Draft::of(&text);
     mirrored.remove("tasks");
-    mirrored.each("roots").for_each(|roots| _ = roots.remove("listChanged"));
-    let emptied = mirrored.each("extensions").any(|all| all.remove(meta::TASKS_EXTENSION) && all.is_empty());
+    if let Some(roots) = mirrored.edit("roots") {
+        roots.remove("listChanged");
+    }
+    let emptied = mirrored.edit("extensions").is_some_and(|all| all.remove(meta::TASKS_EXTENSION) && all.is_empty());
     if emptied {
         mirrored.remove("extensions");
     }

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::{Value, json as data};
 
 use super::{
@@ -75,16 +74,16 @@ impl ErrorObject {
         Self::build(code, &data!({ "code": code, "message": message, "data": data }))
     }
 
-    /// The error object of a peer; `None` if it has no integral code and no message.
+    /// The error object of a peer, with its code as a number, which some peers write as a text; `None` if it has no code or
+    /// no message.
     pub fn read(json: Bytes) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct View {
-            code: i64,
-            #[serde(rename = "message")]
-            _message: serde::de::IgnoredAny,
+        json::member(&json, "message")?;
+        let written = json::member(&json, "code")?;
+        if let Ok(code) = written.parse() {
+            return Some(Self { code, json, revision: None });
         }
-        let code = serde_json::from_slice::<View>(&json).ok()?.code;
-        Some(Self { code, json, revision: None })
+        let code: i64 = json::unquote(written)?.trim().parse().ok()?;
+        Some(Self { code, json: json::with_member(&json, "code", &code.to_string()), revision: None })
     }
 
     /// The same error, known to be written by a peer that speaks `revision`: some codes mean something in one revision
@@ -179,13 +178,10 @@ impl ErrorObject {
     pub(super) fn with_datum(self, name: &str, value: &str) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
         let mut error = Draft::of(&text);
-        match error.get("data") {
-            Some(data) if data.is_object() => match data.get(name) {
-                Some(_) => return self,
-                None => data.set(name, value),
-            },
+        match error.edit("data") {
+            Some(data) if data.is_object() && !data.has(name) => data.add(name, value),
             Some(_) => return self,
-            None => error.set("data", format!("{{{}:{value}}}", json::quote(name))),
+            None => error.add("data", format!("{{{}:{value}}}", json::quote(name))),
         }
         let edited = error.text();
         self.edited(edited.into())

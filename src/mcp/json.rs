@@ -8,7 +8,7 @@ pub mod draft;
 pub mod index;
 pub mod scan;
 
-use std::{borrow::Cow, cmp::Ordering, fmt, ops::Range, sync::LazyLock};
+use std::{borrow::Cow, cmp::Ordering, collections::HashSet, fmt, ops::Range, sync::LazyLock};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use memchr::memmem::Finder;
@@ -16,18 +16,17 @@ use serde::{
     Deserialize,
     de::{Deserializer, Visitor},
 };
-use serde_json::value::RawValue;
 
-use self::scan::Members;
+use self::scan::{Elements, Members};
 
 /// One step of a path into a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
-    /// The member with this name; all of them if the name is repeated.
+    /// The member with this name; the last one if the name is repeated.
     Key(&'static str),
     /// Each element of an array.
     Each,
-    /// Each member of an object, whatever its name.
+    /// Each member of an object; the last one of each name.
     Member,
 }
 
@@ -35,13 +34,33 @@ pub enum At {
 #[derive(Debug, Default)]
 pub struct Object<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
-/// Replacements that are collected first and then made in one go.
+/// Replacements that are collected first and then made in one go. Where a name on the way is repeated, only its last
+/// member is looked at, and if anything is replaced, the others are removed: no value is written more than once, and every
+/// reader of the new text finds the same one.
 #[derive(Debug, Default)]
-pub struct Edits(Vec<(Range<usize>, Vec<u8>)>);
+pub struct Edits {
+    replaced: Vec<(Range<usize>, Vec<u8>)>,
+    /// Members that another one of their name follows, with the comma after them.
+    superseded: Vec<Range<usize>>,
+}
 
-/// Positions of values in a text, so that they can be read first and replaced later without a second parse.
+/// The place of a value in a text, so that it can be read first and replaced later without a second parse.
 #[derive(Debug, Clone, Default)]
-pub struct Found(Vec<Range<usize>>);
+pub struct Found {
+    value: Option<Range<usize>>,
+    /// Members on the way that another one of their name follows: removed when the value is replaced.
+    superseded: Vec<Range<usize>>,
+}
+
+/// A member on a path, while its object is read.
+struct MemberOnPath<'t, 'p> {
+    name: Cow<'t, str>,
+    value: &'t str,
+    /// Where the member begins, and where the next one does.
+    start: usize,
+    next: usize,
+    inside: Vec<&'p [At]>,
+}
 
 // === impl Object ===
 
@@ -61,6 +80,16 @@ impl<'a> Object<'a> {
     /// The member `key`, if it is a string.
     pub fn string(&self, key: &str) -> Option<String> {
         self.get(key).and_then(unquote)
+    }
+
+    /// The number of members, repeated ones included.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The members in order, with the text of their values.
@@ -108,11 +137,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
 impl Edits {
     /// True if there are no replacements.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.replaced.is_empty()
     }
 
-    /// Offers every value of `text` at the end of `path` to `change`, and notes what it gives as its replacement. What
-    /// is not there, or of another shape, is passed over.
+    /// Offers the value of `text` at the end of `path` to `change`, and notes what it gives as its replacement. What is not
+    /// there, or of another shape, is passed over.
     pub fn visit<F>(&mut self, text: &[u8], path: &[At], change: &mut F)
     where
         F: FnMut(&str) -> Option<String>,
@@ -136,48 +165,75 @@ impl Edits {
     {
         if paths.iter().any(|path| path.is_empty()) {
             if let Some(replacement) = change(part) {
-                self.0.push((span(whole, part), replacement.into_bytes()));
+                self.replaced.push((span(whole, part), replacement.into_bytes()));
             }
             return;
         }
         match part.as_bytes().first() {
             Some(b'[') => {
                 let inside = after(paths, |step| matches!(step, At::Each));
-                if inside.is_empty() {
-                    return;
-                }
-                let Ok(elements) = serde_json::from_str::<Vec<&RawValue>>(part) else { return };
-                for element in elements {
-                    self.descend(whole, element.get(), &inside, change);
+                if !inside.is_empty() {
+                    Elements::of(part).for_each(|element| self.descend(whole, element, &inside, change));
                 }
             }
             _ if paths.iter().any(|path| matches!(path.first(), Some(At::Key(_) | At::Member))) => {
-                for (name, value) in Members::of(part) {
-                    let name = name_of(name);
-                    let inside = after(paths, |step| match step {
-                        At::Key(key) => name == *key,
-                        At::Member => true,
-                        At::Each => false,
-                    });
-                    if !inside.is_empty() {
-                        self.descend(whole, value, &inside, change);
-                    }
+                for member in self.members_on(whole, part, paths) {
+                    self.descend(whole, member.value, &member.inside, change);
                 }
             }
             _ => {}
         }
     }
 
+    /// The members of the object `part` that are on one of `paths`; of those with one name the last.
+    fn members_on<'t, 'p>(&mut self, whole: &str, part: &'t str, paths: &[&'p [At]]) -> Vec<MemberOnPath<'t, 'p>> {
+        let mut members: Vec<MemberOnPath<'t, 'p>> = Vec::new();
+        let mut is_last_on_path = false;
+        for (written, value) in Members::of(part) {
+            let start = span(whole, written).start;
+            if let Some(last) = members.last_mut().filter(|_| is_last_on_path) {
+                last.next = start;
+            }
+            let name = name_of(written);
+            let inside = after(paths, |step| match step {
+                At::Key(key) => name == *key,
+                At::Member => true,
+                At::Each => false,
+            });
+            is_last_on_path = !inside.is_empty();
+            if is_last_on_path {
+                members.push(MemberOnPath { name, value, start, next: start, inside });
+            }
+        }
+        if members.len() > 1 {
+            self.keep_last_of_each(&mut members);
+        }
+        members
+    }
+
+    fn keep_last_of_each(&mut self, members: &mut Vec<MemberOnPath<'_, '_>>) {
+        let mut seen = HashSet::with_capacity(members.len());
+        let mut keeps: Vec<bool> = members.iter().rev().map(|member| seen.insert(&*member.name)).collect();
+        members.retain(|member| {
+            let keeps = keeps.pop().unwrap_or(true);
+            if !keeps {
+                self.superseded.push(member.start..member.next);
+            }
+            keeps
+        });
+    }
+
     /// The text with all replacements; the same buffer if there are none. An overlapping replacement is skipped.
     pub fn apply(mut self, text: &Bytes) -> Bytes {
-        if self.0.is_empty() {
+        if self.is_empty() {
             return text.clone();
         }
-        self.0.sort_by_key(|(range, _)| range.start);
-        let grown: usize = self.0.iter().map(|(_, new)| new.len()).sum();
+        self.replaced.extend(self.superseded.into_iter().map(|range| (range, Vec::new())));
+        self.replaced.sort_by_key(|(range, _)| range.start);
+        let grown: usize = self.replaced.iter().map(|(_, new)| new.len()).sum();
         let mut edited = BytesMut::with_capacity(text.len() + grown);
         let mut done = 0;
-        for (range, new) in self.0 {
+        for (range, new) in self.replaced {
             if range.start >= done {
                 edited.put_slice(&text[done..range.start]);
                 edited.put_slice(&new);
@@ -192,47 +248,62 @@ impl Edits {
 // === impl Found ===
 
 impl Found {
-    /// The values of `text` at the end of `path`.
+    /// The value of `text` at the end of `path`, which leads through objects only.
     pub fn at(text: &[u8], path: &[At]) -> Self {
-        let mut found = Vec::new();
+        let (mut value, mut edits) = (None, Edits::default());
         if let Ok(whole) = std::str::from_utf8(text) {
-            Edits::default().descend(whole, whole, &[path], &mut |part| {
-                found.push(span(whole, part));
+            edits.descend(whole, whole, &[path], &mut |part| {
+                value = Some(span(whole, part));
                 None
             });
         }
-        Self(found)
+        Self { value, superseded: edits.superseded }
     }
 
-    /// The number of positions: more than one if a name is repeated.
-    pub fn len(&self) -> usize {
-        self.0.len()
+    /// The member `key` of the object `text`.
+    fn member(text: &str, key: &str) -> Self {
+        let mut found = Self::default();
+        // the last one so far: where it begins, and where the next member does
+        let (mut start, mut next) = (0, None);
+        for (name, value) in Members::of(text) {
+            let at = span(text, name).start;
+            next = next.or(Some(at));
+            if is_named(name, key) {
+                if found.value.replace(span(text, value)).is_some() {
+                    found.superseded.extend(next.map(|next| start..next));
+                }
+                (start, next) = (at, None);
+            }
+        }
+        found
     }
 
-    /// The place of the one value; `None` if there are several or none.
+    /// The place of the value, if no name on the way is repeated.
     pub(crate) fn only(&self) -> Option<&Range<usize>> {
-        if let [only] = &*self.0 { Some(only) } else { None }
+        self.value.as_ref().filter(|_| self.superseded.is_empty())
     }
 
-    /// True if there is none.
+    /// True if there is no value.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.value.is_none()
     }
 
-    /// The last of them, as in JavaScript, if it is a string. `text` is the text that was searched.
+    /// The value, if it is a string. `text` is the text that was searched.
     pub fn string(&self, text: &[u8]) -> Option<String> {
-        unquote(std::str::from_utf8(text.get(self.0.last()?.clone())?).ok()?)
+        unquote(std::str::from_utf8(text.get(self.value.clone()?)?).ok()?)
     }
 
-    /// The text with the JSON text `value` in the place of each. `text` is the one that was looked at.
+    /// The text with the JSON text `value` in its place. `text` is the one that was looked at.
     pub fn replace(&self, text: &str, value: &str) -> String {
+        let Some(place) = &self.value else { return text.to_owned() };
         // exact: a text with room to spare is given a second allocation when it is shared
-        let kept_bytes = text.len().saturating_sub(self.0.iter().map(Range::len).sum());
-        let mut edited = String::with_capacity(kept_bytes + self.0.len() * value.len());
+        let gone = place.len() + self.superseded.iter().map(Range::len).sum::<usize>();
+        let mut edited = String::with_capacity(text.len().saturating_sub(gone) + value.len());
         let mut kept = 0;
-        for range in &self.0 {
+        // what is superseded stands before what supersedes it, in the order of the levels
+        for (range, new) in self.superseded.iter().map(|range| (range, "")).chain([(place, value)]) {
             edited.push_str(text.get(kept..range.start).unwrap_or_default());
-            edited.push_str(value);
+            edited.push_str(new);
             kept = range.end;
         }
         edited.push_str(text.get(kept..).unwrap_or_default());
@@ -245,20 +316,18 @@ fn after<'a>(paths: &[&'a [At]], taken: impl Fn(&At) -> bool) -> Vec<&'a [At]> {
     paths.iter().filter_map(|path| path.split_first()).filter(|(step, _)| taken(step)).map(|(_, rest)| rest).collect()
 }
 
-/// Sets the member `key` of the object `text` to the JSON text `value`: every occurrence of it is replaced, or it is
-/// added at the end. A text that is no object is given back as it is.
+/// Sets the member `key` of the object `text` to the JSON text `value`. It is added at the end if there is none; if the
+/// name is repeated, the last one stays. A text that is no object is given back as it is.
 pub fn with_member(text: &Bytes, key: &str, value: &str) -> Bytes {
-    let Some(object) = Object::parse(text) else { return text.clone() };
-    let mut edits = Edits::default();
-    for (_, old) in object.0.iter().filter(|(name, _)| name == key) {
-        edits.0.push((offset(text, old), value.as_bytes().to_vec()));
+    let Some(whole) = std::str::from_utf8(text).ok().filter(|text| is_object(text)) else { return text.clone() };
+    let found = Found::member(whole, key);
+    if !found.is_empty() {
+        return found.replace(whole, value).into();
     }
-    if edits.is_empty() {
-        let end = closing_brace(text);
-        let comma = if object.0.is_empty() { "" } else { "," };
-        edits.0.push((end..end, format!("{comma}{}:{value}", quote(key)).into_bytes()));
-    }
-    edits.apply(text)
+    let end = closing_brace(text);
+    let comma = if Members::of(whole).next().is_none() { "" } else { "," };
+    let added = format!("{comma}{}:{value}", quote(key));
+    Edits { replaced: vec![(end..end, added.into_bytes())], superseded: Vec::new() }.apply(text)
 }
 
 /// Removes every member `key` from the object `text`, with its comma. Text around the other members stays; without such
@@ -333,8 +402,8 @@ fn has_escape(text: &str) -> bool {
 }
 
 /// True if the JSON text is an object.
-pub(crate) fn is_object(text: &str) -> bool {
-    text.bytes().find(|byte| !byte.is_ascii_whitespace()) == Some(b'{')
+pub(crate) fn is_object(text: impl AsRef<[u8]>) -> bool {
+    text.as_ref().trim_ascii_start().starts_with(b"{")
 }
 
 /// The JSON text of a string.
@@ -391,9 +460,37 @@ mod tests {
     const ODD: &str = r#"{ "a" : 1.0e+2 ,"name":"x", "deep":{"list":[{"uri":"u1"},{"uri":"u2"} ,3]},"name" : "y" , "z":12345678901234567890123 }"#;
 
     #[test]
-    fn a_member_is_replaced_wherever_it_stands_and_nothing_else_is_touched() {
+    fn the_last_of_repeated_members_is_replaced_and_the_others_go() {
         let edited = with_member(&Bytes::from_static(ODD.as_bytes()), "name", "\"new\"");
-        assert_eq!(edited, ODD.replace("\"x\"", "\"new\"").replace("\"y\"", "\"new\""));
+        assert_eq!(edited, ODD.replace(r#""name":"x", "#, "").replace("\"y\"", "\"new\""));
+        let repeated = Bytes::from_static(br#"{"k":1,"k" : 2 , "\u006b":3,"a":4}"#);
+        assert_eq!(with_member(&repeated, "k", "0"), r#"{"\u006b":0,"a":4}"#);
+    }
+
+    #[test]
+    fn a_value_is_written_once_however_often_its_name_is_repeated() {
+        let long = "x".repeat(1_000);
+        let text = Bytes::from(format!(r#"{{{}"k":0}}"#, r#""k":0,"#.repeat(1_000)));
+        let value = quote(&long);
+        assert_eq!(with_member(&text, "k", &value), format!(r#"{{"k":{value}}}"#));
+        let mut edits = Edits::default();
+        edits.visit(&text, &[At::Key("k")], &mut |_| Some(value.clone()));
+        assert_eq!(edits.apply(&text), format!(r#"{{"k":{value}}}"#));
+        let mut edits = Edits::default();
+        edits.visit(&text, &[At::Member], &mut |_| Some(value.clone()));
+        assert_eq!(edits.apply(&text), format!(r#"{{"k":{value}}}"#));
+        let nested = Bytes::from(format!(r#"{{"a":{{"k":1}},"a" : {{"k":2,"k":3}}}}"#));
+        assert_eq!(
+            Found::at(&nested, &[At::Key("a"), At::Key("k")]).replace(std::str::from_utf8(&nested).unwrap(), "0"),
+            r#"{"a" : {"k":0}}"#
+        );
+    }
+
+    #[test]
+    fn members_with_repeated_names_stay_if_nothing_is_replaced() {
+        let mut edits = Edits::default();
+        edits.visit(ODD.as_bytes(), &[At::Key("name")], &mut |_| None);
+        assert_eq!(edits.apply(&Bytes::from_static(ODD.as_bytes())), ODD);
     }
 
     #[test]
@@ -436,10 +533,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_replaced_wherever_it_stands() {
+    fn what_was_found_is_replaced() {
         let text = Bytes::from_static(ODD.as_bytes());
         let found = Found::at(&text, &[At::Key("name")]);
-        assert_eq!((found.len(), found.string(&text).as_deref()), (2, Some("y")));
+        assert_eq!((found.only(), found.string(&text).as_deref()), (None, Some("y")));
         assert_eq!(found.replace(ODD, "\"new\""), with_member(&text, "name", "\"new\""));
         assert!(Found::at(&text, &[At::Key("no")]).is_empty());
         assert_eq!(Found::at(&text, &[At::Key("a")]).string(&text), None);
@@ -459,11 +556,12 @@ mod tests {
             let text = write(&members);
             let others: Vec<_> = members.iter().filter(|(name, _)| name != "k").cloned().collect();
             prop_assert_eq!(without_member(&text, "k"), write(&others));
-            if others.len() < members.len() {
-                let set = |(name, value): &(String, String)| {
-                    (name.clone(), if name == "k" { "[7]".to_owned() } else { value.clone() })
+            if let Some(last) = members.iter().rposition(|(name, _)| name == "k") {
+                let is_left = |(at, (name, _)): &(usize, &(String, String))| name != "k" || *at == last;
+                let set = |(at, (name, value)): (usize, &(String, String))| {
+                    (name.clone(), if at == last { "[7]".to_owned() } else { value.clone() })
                 };
-                let expected = write(&members.iter().map(set).collect::<Vec<_>>());
+                let expected = write(&members.iter().enumerate().filter(is_left).map(set).collect::<Vec<_>>());
                 prop_assert_eq!(with_member(&text, "k", "[7]"), &expected);
                 let whole = std::str::from_utf8(&text).unwrap();
                 prop_assert_eq!(Found::at(&text, &[At::Key("k")]).replace(whole, "[7]"), expected);

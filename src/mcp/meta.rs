@@ -57,10 +57,9 @@ pub fn with_progress_token(params: &Payload, token: &str) -> Payload {
 pub fn with_log_level(params: &Payload, level: Level) -> Payload {
     let text = String::from_utf8_lossy(params.json());
     let mut request = Draft::of(if text.is_empty() { "{}" } else { &text });
-    if request.get(META).is_none_or(|meta| !meta.is_object()) {
-        request.set(META, "{}");
+    if let Some(meta) = request.edit_object(META) {
+        meta.set(LOG_LEVEL, quote(level.as_str()));
     }
-    request.each(META).for_each(|meta| meta.set(LOG_LEVEL, quote(level.as_str())));
     params.rewritten(request.text().into())
 }
 

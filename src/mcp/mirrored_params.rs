@@ -2,7 +2,10 @@
 //! Parameters*): which they are, what is to be mirrored of a call, and whether what was mirrored is what the call says.
 //! Knows nothing of HTTP.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 
@@ -11,14 +14,34 @@ use super::ErrorObject;
 const KEYWORD: &str = "x-mcp-header";
 /// The deepest parameter that is looked at.
 const DEEPEST: usize = 32;
+/// Maximum number of mirrored parameters of one tool: with more, many servers and proxies would refuse the request.
+pub(crate) const MAX_PARAMS: usize = 64;
+/// Maximum length of the name of a header after `Mcp-Param-`, in bytes.
+pub(crate) const MAX_NAME: usize = 128;
 
 /// Mirrored values, by the name of the header after `Mcp-Param-` in lower case, before the encoding for the header;
 /// `None` for an unreadable one.
 pub type Mirror = BTreeMap<String, Option<String>>;
 
-/// The mirrored parameters of one tool: name in lower case, and path.
+/// The mirrored parameters of one tool, [`MAX_PARAMS`] at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mirrored(Vec<(String, Vec<String>)>);
+pub struct Mirrored(Vec<MirroredParam>);
+
+/// One mirrored parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct MirroredParam {
+    /// The name of the header after `Mcp-Param-`, in lower case.
+    header: String,
+    path: Arc<Step>,
+}
+
+/// The last step of a path into the arguments. The steps before are shared with other parameters: a hostile tool has long
+/// names above many of them.
+#[derive(Debug, PartialEq, Eq)]
+struct Step {
+    above: Option<Arc<Self>>,
+    key: String,
+}
 
 impl Mirrored {
     /// Those of a tool in `tools/list`; `None` if there are none, or if their annotations are invalid, so that no
@@ -30,15 +53,17 @@ impl Mirrored {
         let mut found = Vec::new();
         find(&tool["inputSchema"], &mut Vec::new(), &mut found)?;
         let mut names = HashSet::new();
-        let unique = found.iter().all(|(name, _)| names.insert(name.clone()));
+        let unique = found.iter().all(|param| names.insert(&*param.header));
         (unique && !found.is_empty()).then_some(Self(found))
     }
 
     /// The mirrored values of a call with these arguments, for each parameter that is present and not `null`: the
     /// string, the integer in decimal, `true` or `false` (*Value Encoding*).
     pub fn of_call(&self, arguments: &Value) -> Mirror {
-        let stated = self.0.iter().filter_map(|(name, path)| Some((name.clone(), Some(stated(at(arguments, path)?)?))));
-        stated.collect()
+        let stated = |MirroredParam { header, path }: &MirroredParam| {
+            Some((header.clone(), Some(stated(path.value_in(arguments)?)?)))
+        };
+        self.0.iter().filter_map(stated).collect()
     }
 
     /// Holds what the client mirrored against the arguments of its call.
@@ -47,8 +72,8 @@ impl Mirrored {
     ///
     /// `-32020` if a header is missing, unreadable, without a value in the call, or different.
     pub fn check(&self, arguments: &Value, mirror: &Mirror) -> Result<(), ErrorObject> {
-        for (name, path) in &self.0 {
-            let reason = match (at(arguments, path), mirror.get(name)) {
+        for MirroredParam { header: name, path } in &self.0 {
+            let reason = match (path.value_in(arguments), mirror.get(name)) {
                 (None, None) => continue,
                 (Some(_), None) => "is missing",
                 (None, Some(_)) => "is there, and the call has no such argument",
@@ -63,28 +88,54 @@ impl Mirrored {
     }
 }
 
-/// Finds the annotated properties below `schema` at `path`; `None` if one is not a name at a string, integer or
-/// boolean.
-fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<(String, Vec<String>)>) -> Option<()> {
+/// A step of the path to the schema that is looked at; its shared form is made when a parameter below it is mirrored.
+struct OpenStep<'a> {
+    key: &'a str,
+    shared: Option<Arc<Step>>,
+}
+
+/// Finds the annotated properties below `schema` at `path`; `None` if one is not a name at a string, integer or boolean, or
+/// if they are too many, too deep or their names too long.
+fn find<'a>(schema: &'a Value, path: &mut Vec<OpenStep<'a>>, found: &mut Vec<MirroredParam>) -> Option<()> {
     if path.len() > DEEPEST {
         return None;
     }
     if let Some(name) = schema.get(KEYWORD) {
-        let name = name.as_str().filter(|name| !name.is_empty() && !path.is_empty())?;
+        let name = name.as_str().filter(|name| !name.is_empty() && name.len() <= MAX_NAME)?;
         matches!(schema["type"].as_str(), Some("string" | "integer" | "boolean")).then_some(())?;
-        found.push((name.to_ascii_lowercase(), path.clone()));
+        if found.len() == MAX_PARAMS {
+            return None;
+        }
+        found.push(MirroredParam { header: name.to_ascii_lowercase(), path: shared(path)? });
     }
     for (key, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        path.push(key.clone());
+        path.push(OpenStep { key, shared: None });
         find(property, path, found)?;
         path.pop();
     }
     Some(())
 }
 
-/// The value at this path, if there is one.
-fn at<'a>(arguments: &'a Value, path: &[String]) -> Option<&'a Value> {
-    path.iter().try_fold(arguments, |value, key| value.get(key)).filter(|value| !value.is_null())
+/// The last step of a path; `None` if it is empty.
+fn shared(path: &mut [OpenStep<'_>]) -> Option<Arc<Step>> {
+    path.iter_mut().fold(None, |above, step| {
+        let made = || Arc::new(Step { above, key: step.key.to_owned() });
+        Some(Arc::clone(step.shared.get_or_insert_with(made)))
+    })
+}
+
+// === impl Step ===
+
+impl Step {
+    /// The value at this step, if there is one.
+    fn value_in<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
+        self.at(arguments).filter(|value| !value.is_null())
+    }
+
+    fn at<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
+        let above = self.above.as_ref().map_or(Some(arguments), |above| above.at(arguments));
+        above?.get(&self.key)
+    }
 }
 
 /// The text of this value in a header; `None` for a value of another type.
@@ -172,10 +223,33 @@ mod tests {
     }
 
     #[test]
+    fn names_above_mirrored_parameters_are_held_once() {
+        let long = "x".repeat(100_000);
+        let tool = |params: usize| {
+            let annotated =
+                |at: usize| (format!("p{at}"), json!({ "type": "string", "x-mcp-header": format!("H{at}") }));
+            let inner: serde_json::Map<String, Value> = (0..params).map(annotated).collect();
+            let schema = json!({ "properties": { &long: { "type": "object", "properties": inner } } });
+            Mirrored::of_tool(json!({ "inputSchema": schema }).to_string().as_bytes())
+        };
+        let Mirrored(params) = tool(MAX_PARAMS).unwrap();
+        assert_eq!(params.len(), MAX_PARAMS);
+        assert!(
+            params
+                .iter()
+                .all(|param| Arc::ptr_eq(param.path.above.as_ref().unwrap(), params[0].path.above.as_ref().unwrap()))
+        );
+        assert_eq!(tool(MAX_PARAMS + 1), None);
+        let call = json!({ &long: { "p3": "three" } });
+        assert_eq!(tool(4).unwrap().of_call(&call), mirror(&[("h3", Some("three"))]));
+    }
+
+    #[test]
     fn a_tool_with_invalid_annotations_has_none() {
         for property in [
             json!({ "type": "number", "x-mcp-header": "A" }),
             json!({ "type": "string", "x-mcp-header": "" }),
+            json!({ "type": "string", "x-mcp-header": "A".repeat(MAX_NAME + 1) }),
             json!({ "type": "string", "x-mcp-header": 1 }),
         ] {
             let tool = json!({ "inputSchema": { "properties": { "a": property } } }).to_string();

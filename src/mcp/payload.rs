@@ -128,9 +128,11 @@ impl Payload {
         self.json.is_empty()
     }
 
-    /// Reads the parts in `T`, borrowed if possible. `None` if they are missing or of another shape.
+    /// Reads the parts in `T`, borrowed if possible. `None` if they are missing or of another shape, or if the payload is no
+    /// object.
     pub fn view<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
-        serde_json::from_slice(&self.json).ok()
+        // serde reads structures from arrays too
+        serde_json::from_slice(&self.json).ok().filter(|_| json::is_object(&*self.json))
     }
 
     /// The members, if the payload is an object.

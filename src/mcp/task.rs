@@ -180,8 +180,9 @@ impl DetailedTask {
             let request = Object::parse(text.as_bytes())?;
             let method = Method::parse(&request.string("method")?);
             let known = matches!(method, Method::Elicit | Method::CreateMessage | Method::RootsList);
-            let params = request.get("params").unwrap_or_default().to_owned();
-            known.then(|| InputRequest { key: key.to_owned(), method, params: self.part(params.into()) })
+            let params = request.get("params").unwrap_or_default();
+            let is_valid = known && (params.is_empty() || params.starts_with('{'));
+            is_valid.then(|| InputRequest { key: key.to_owned(), method, params: self.part(params.to_owned().into()) })
         };
         requests.iter().filter_map(read).take(MAX_INPUT_REQUESTS).collect()
     }

@@ -30,11 +30,14 @@ mod v2026_07_28;
 
 use bytes::Bytes;
 
-use self::translation::Translation;
+use self::{
+    refusal::{GROWTH_ALLOWANCE, MAX_GROWTH},
+    translation::Translation,
+};
 use super::{Outcome, Payload, Revision, json::draft::Draft};
 pub use super::{payload::OutputSchema, profile::Profile};
 
-pub use entries::{Checked, LeftOut, ValidIn, checked};
+pub use entries::{Checked, LeftOut, Omitted, ValidIn, checked};
 pub use envelope::with_envelope;
 pub use facts::{Facts, Kind, MessageCarrier};
 pub use header_params::without_invalid_header_params;
@@ -84,6 +87,9 @@ impl Payload {
         }
         let mut draft = Draft::of(if absent { "{}" } else { text });
         fold(&mut draft, &translation).map_err(|refusal| refusal.of(self.origin()))?;
+        if draft.len() > text.len() * MAX_GROWTH + GROWTH_ALLOWANCE {
+            return Err(translation.refuse("growth", Cause::Growth).of(self.origin()));
+        }
         let emptied = facts.kind != Kind::Result && facts.kind != Kind::Answer && draft.is_empty();
         Ok(match draft.is_changed() {
             _ if absent && draft.is_empty() => self.in_revision(target, Bytes::new()),

@@ -203,11 +203,9 @@ impl Account {
 fn named(revision: Revision, result: &Payload, backend: &BackendId) -> Payload {
     let text = String::from_utf8_lossy(result.json()).into_owned();
     let mut draft = Draft::of(&text);
-    if draft.get(meta::META).is_none_or(|meta| !meta.is_object()) {
-        draft.set(meta::META, "{}");
+    if let Some(meta) = draft.edit_object(meta::META) {
+        meta.set(meta::SERVER_INFO, unnamed(backend));
     }
-    let unnamed = unnamed(backend);
-    draft.each(meta::META).for_each(|meta| meta.set(meta::SERVER_INFO, unnamed.clone()));
     let named = draft.text();
     Payload::new(revision, named.into())
 }

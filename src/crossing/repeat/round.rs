@@ -10,7 +10,7 @@ use crate::mcp::{
     translate::Cause,
 };
 
-/// Maximum number of requests in one round.
+/// Maximum number of requests in one round, repeated keys included.
 const MAX_REQUESTS: usize = 64;
 
 /// One round.
@@ -46,14 +46,14 @@ impl Round {
         let mut entries: Vec<RoundQuestion> = Vec::new();
         if let Some(requests) = result.get("inputRequests").filter(|requests| *requests != "null") {
             let requests = Object::parse(requests.as_bytes()).ok_or("the server's `inputRequests` are no object")?;
+            if requests.len() > MAX_REQUESTS {
+                return Err("the server sent more than 64 requests at once");
+            }
             for (key, request) in requests.iter() {
                 // the last of repeated members counts, as in JavaScript
                 entries.retain(|entry| entry.key != key);
                 entries.push(RoundQuestion::read(key, request, ended)?);
             }
-        }
-        if entries.len() > MAX_REQUESTS {
-            return Err("the server asks too much at once");
         }
         if entries.is_empty() && state.is_none() {
             return Err("the server requires input, and gives neither questions nor a state");
@@ -141,6 +141,18 @@ mod tests {
         }
         let state_only = read(r#"{"inputRequests":{},"requestState":"s"}"#).unwrap();
         assert!(state_only.entries.is_empty() && state_only.state.is_some());
+    }
+
+    #[test]
+    fn too_many_requests_are_refused_whatever_their_keys() {
+        let round = |keys: &mut dyn Iterator<Item = usize>| {
+            let requests: Vec<String> = keys.map(|key| format!(r#""{key}":{{"method":"roots/list"}}"#)).collect();
+            let text = format!(r#"{{"inputRequests":{{{}}}}}"#, requests.join(","));
+            Round::read(&Payload::new(Revision::V2026_07_28, text.into()))
+        };
+        assert_eq!(round(&mut (0..MAX_REQUESTS)).unwrap().entries.len(), MAX_REQUESTS);
+        assert!(round(&mut (0..=MAX_REQUESTS)).is_err());
+        assert!(round(&mut std::iter::repeat_n(7, MAX_REQUESTS + 1)).is_err());
     }
 
     #[test]

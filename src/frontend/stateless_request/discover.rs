@@ -1,6 +1,10 @@
 //! The answer to `server/discover` for clients without sessions. Knows nothing of transports.
 
-use crate::mcp::{Call, Context, Method, Outcome, Payload, Reply, Revision, Server, json::draft::Draft, meta};
+use crate::mcp::{
+    Call, Context, Method, Outcome, Payload, Reply, Revision, Server,
+    json::{self, draft::Draft},
+    meta,
+};
 
 /// The answer to `server/discover`: the server information, with the versions without sessions. Those with a handshake
 /// are negotiated differently.
@@ -24,18 +28,15 @@ fn translated(result: &Payload) -> Payload {
     draft.set("supportedVersions", format!("[{}]", versions.join(",")));
     draft.set("ttlMs", "0");
     draft.set("cacheScope", "\"private\"");
-    for capabilities in draft.each("capabilities") {
-        let mut tools = capabilities.get("tasks");
-        for part in ["requests", "tools", "call"] {
-            tools = tools.and_then(|tasks| tasks.get(part));
-        }
-        let has_tasks = tools.is_some();
+    if let Some(capabilities) = draft.edit("capabilities") {
+        let declared = capabilities.text();
+        let path = ["tasks", "requests", "tools", "call"];
+        let runs_tools = path.into_iter().try_fold(&*declared, |text, part| json::member(text.as_bytes(), part));
         capabilities.remove("tasks");
-        if has_tasks {
-            if capabilities.get("extensions").is_none_or(|extensions| !extensions.is_object()) {
-                capabilities.set("extensions", "{}");
-            }
-            capabilities.each("extensions").for_each(|extensions| extensions.set(meta::TASKS_EXTENSION, "{}"));
+        if runs_tools.is_some()
+            && let Some(extensions) = capabilities.edit_object("extensions")
+        {
+            extensions.set(meta::TASKS_EXTENSION, "{}");
         }
     }
     let json = draft.text();

@@ -117,11 +117,9 @@ impl Listen {
         let text =
             if params.is_absent() { "{}".to_owned() } else { String::from_utf8_lossy(params.json()).into_owned() };
         let mut draft = Draft::of(&text);
-        if draft.get(meta::META).is_none_or(|meta| !meta.is_object()) {
-            draft.set(meta::META, "{}");
+        if let Some(meta) = draft.edit_object(meta::META) {
+            meta.set(meta::SUBSCRIPTION_ID, String::from_utf8_lossy(self.id.json()));
         }
-        let id = String::from_utf8_lossy(self.id.json()).into_owned();
-        draft.each(meta::META).for_each(|meta| meta.set(meta::SUBSCRIPTION_ID, id.clone()));
         Message::Notification { method, params: draft.text().into() }
     }
 }

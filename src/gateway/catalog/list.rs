@@ -17,7 +17,7 @@ use crate::{
         Facts, Feature, Payload, Revision,
         json::{self, At, Object},
         mirrored_params::Mirrored,
-        translate::{self, Checked, LeftOut, Profile, ValidIn},
+        translate::{self, Checked, LeftOut, Omitted, Profile, ValidIn},
     },
     model::BackendId,
 };
@@ -44,7 +44,7 @@ pub(crate) struct List {
     /// The tools whose output schema is shown wrapped to clients whose structured output is an object.
     wrapped: HashSet<String>,
     /// The entries that no client is shown, and those that clients of some versions are not shown.
-    left_out: Vec<LeftOut>,
+    left_out: Omitted,
     /// The names or URIs of all entries, once there is a second page.
     keys: HashSet<String>,
     /// The places of the entries in the order of their keys, once one is looked for.
@@ -141,7 +141,7 @@ impl List {
                 self.mirrored.insert(entry.key.clone(), mirrored);
             }
             if let Some(reason) = entry.valid_in.exceptions() {
-                self.left_out.push(LeftOut { name: entry.key.clone(), reason });
+                self.left_out.push(LeftOut::new(&entry.key, reason));
             }
             self.entries.push(entry);
         }
@@ -151,7 +151,7 @@ impl List {
     /// Notes that the list ends here because its server repeats a cursor.
     pub(crate) fn ends_in_loop(&mut self) {
         let reason = "its server repeats a `nextCursor`: the list ends at the page that did so".to_owned();
-        self.left_out.push(LeftOut { name: String::new(), reason });
+        self.left_out.push(LeftOut::new("", reason));
     }
 
     /// The entries with the names of the merged endpoint, for a client of `revision`. A merged list has one version and
@@ -193,13 +193,15 @@ impl List {
     }
 
     /// The entries that clients are not shown, with the reasons.
-    pub(crate) fn left_out(&self) -> &[LeftOut] {
+    pub(crate) const fn left_out(&self) -> &Omitted {
         &self.left_out
     }
 
-    /// True if the entry of this own name is not shown to clients of `revision`.
+    /// True if the entry of this own name is not shown to clients of `revision`. Where more are left out than are kept by
+    /// name, that is every entry that is not shown.
     pub(crate) fn leaves_out(&self, name: &str, revision: Revision) -> bool {
-        self.left_out.iter().any(|entry| entry.name == name) && !self.shows(name, revision)
+        let may_be_left_out = self.left_out.is_cut() || self.left_out.first().iter().any(|entry| entry.name == name);
+        may_be_left_out && !self.shows(name, revision)
     }
 
     /// True if clients of `revision` are shown an entry of this own name.
@@ -342,7 +344,7 @@ mod tests {
             r#"{"tools":[ { "name" : "a","x":1.00,"inputSchema":{"name":"a"},"name":"a", "_meta":{"ui":{"resourceUri":"ui://p"},"openai/outputTemplate":"ui://q"}} ,{"title":"no name"}, 7,{"name":"repo.log"}]}"#,
         );
         assert_snapshot!(shown(&tools), @r#"
-        { "name" : "b1__a","x":1.00,"inputSchema":{"name":"a","type":"object"},"name":"b1__a", "_meta":{"ui":{"resourceUri":"ui://b1+p"},"openai/outputTemplate":"ui://b1+q"}}
+        { "x":1.00,"inputSchema":{"name":"a","type":"object"},"name":"b1__a", "_meta":{"ui":{"resourceUri":"ui://b1+p"},"openai/outputTemplate":"ui://b1+q"}}
         {"name":"b1__repo_log_0823bac8","inputSchema":{"type":"object"}}
         "#);
         assert_eq!(tools.unshorten("b1__repo_log_0823bac8"), Some("repo.log"));

@@ -9,7 +9,10 @@ use std::{
 use parking_lot::Mutex;
 
 use super::kind::ListKind;
-use crate::{mcp::translate::LeftOut, model::BackendId};
+use crate::{
+    mcp::translate::{LeftOut, Omitted},
+    model::BackendId,
+};
 
 /// Maximum number of entries of one backend that are logged by name; further ones are only counted.
 const MAX_LOGGED: usize = 1_000;
@@ -29,17 +32,17 @@ impl Omissions {
     }
 
     /// Notes what a list left out, and logs each entry once.
-    pub(super) fn note(&self, backend: &BackendId, kind: ListKind, left_out: &[LeftOut]) {
-        if left_out.is_empty() {
+    pub(super) fn note(&self, backend: &BackendId, kind: ListKind, left_out: &Omitted) {
+        if left_out.count() == 0 {
             return;
         }
         if kind == ListKind::Tools {
             self.tools.store(true, Ordering::Relaxed);
         }
         let labels = [("backend", backend.to_string()), ("kind", kind.member().to_owned())];
-        metrics::counter!("lockkeeper_gateway_left_out_total", &labels).increment(left_out.len() as u64);
+        metrics::counter!("lockkeeper_gateway_left_out_total", &labels).increment(left_out.count() as u64);
         let mut logged = self.logged.lock();
-        for LeftOut { name, reason } in left_out {
+        for LeftOut { name, reason } in left_out.first() {
             let is_new = logged.len() < MAX_LOGGED
                 && logged.insert((kind, LeftOut { name: name.clone(), reason: reason.clone() }));
             if is_new {

@@ -117,6 +117,41 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
+/// The elements of one JSON array. Allocates nothing, and looks into no element. The text must be valid JSON; any other
+/// gives some elements and ends.
+#[derive(Debug)]
+pub struct Elements<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+// === impl Elements ===
+
+impl<'a> Elements<'a> {
+    /// The elements of `text`; none if it is no array.
+    pub fn of(text: &'a str) -> Self {
+        let open = text.bytes().position(|byte| !byte.is_ascii_whitespace());
+        let at = open.filter(|open| text.as_bytes()[*open] == b'[').map_or(text.len(), |open| open + 1);
+        Self { text, at }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.text.as_bytes();
+        let between = |byte: &u8| matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n');
+        let start = self.at + bytes.get(self.at..)?.iter().position(|byte| !between(byte))?;
+        if matches!(bytes[start], b']' | b'}') {
+            self.at = bytes.len();
+            return None;
+        }
+        self.at = end_of_value(bytes, start);
+        self.text.get(start..self.at)
+    }
+}
+
 /// The text without the white space between its tokens.
 pub fn compact(text: &str) -> String {
     let bytes = text.as_bytes();
@@ -337,6 +372,16 @@ mod tests {
     }
 
     #[test]
+    fn elements_are_found_without_a_look_into_them() {
+        let text = r#" [ {"a":"]}"} ,-1.5e3, ["x",[]],"\\\"," , null , {} ]"#;
+        let elements: Vec<_> = Elements::of(text).collect();
+        assert_eq!(elements, [r#"{"a":"]}"}"#, "-1.5e3", r#"["x",[]]"#, r#""\\\",""#, "null", "{}"]);
+        assert_eq!(Elements::of("[ ]").count() + Elements::of(r#"{"a":[1]}"#).count() + Elements::of("3").count(), 0);
+        let deep = format!("[{}{},1]", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(Elements::of(&deep).count(), 2);
+    }
+
+    #[test]
     fn a_string_ends_at_its_first_quote_that_is_not_escaped() {
         for length in 0..80 {
             for rest in ["", "x", "\"", "\\\"", "\u{a2}\u{dc}!#]["] {
@@ -355,7 +400,7 @@ mod tests {
     fn what_is_no_json_is_no_danger() {
         for text in ["\"", "\"\\", "{\"", "]]]", "{\"a", "[1", "é", "{\"a\":}", "{\"a\"", "{}]\"a\":1", "{\"a\":]"] {
             assert!(Tokens::of(text).count() < 10);
-            assert!(Members::of(text).count() < 3);
+            assert!(Members::of(text).count() < 3 && Elements::of(text).count() < 3);
             compact(text);
         }
     }

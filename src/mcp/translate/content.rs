@@ -19,11 +19,13 @@ pub(super) fn each_block(draft: &mut Draft<'_>, translation: &Translation<'_>, c
     }
     match translation.facts.method {
         Method::ToolsCall | Method::TasksResult => {
-            draft.each("content").for_each(|content| content.elements().for_each(change));
+            if let Some(content) = draft.edit("content") {
+                content.each_element(change);
+            }
         }
         Method::PromptsGet => {
-            for message in draft.each("messages").flat_map(Draft::elements) {
-                message.each("content").for_each(change);
+            if let Some(messages) = draft.edit("messages") {
+                messages.each_element(|message| message.edit("content").into_iter().for_each(change));
             }
         }
         _ => {}
@@ -63,9 +65,9 @@ pub(super) fn link_to_text(block: &mut Draft<'_>) {
     block.set("text", quote(&text));
 }
 
-/// True if a block is of this kind, whichever of repeated members is read.
-pub(super) fn is_kind(block: &mut Draft<'_>, kind: &str) -> bool {
-    block.each("type").any(|name| name.is(kind))
+/// True if a block is of this kind.
+pub(super) fn is_kind(block: &Draft<'_>, kind: &str) -> bool {
+    block.get("type").is_some_and(|name| name.is(kind))
 }
 
 /// Adds the JSON text of `value` to a tool's result as a text block.
@@ -74,7 +76,9 @@ pub(super) fn push_text(result: &mut Draft<'_>, value: &str) {
     if result.get("content").is_none_or(|content| !content.is_array()) {
         result.set("content", "[]");
     }
-    result.each("content").for_each(|content| content.push(block.clone()));
+    if let Some(content) = result.edit("content") {
+        content.push(block);
+    }
 }
 
 /// True if a text block of a tool's result is the JSON text of `value`.
@@ -87,5 +91,5 @@ pub(super) fn says(result: &mut Draft<'_>, value: &str) -> bool {
 
 /// True if a tool's result has a text block.
 pub(super) fn has_text(result: &mut Draft<'_>) -> bool {
-    result.get("content").is_some_and(|content| content.elements().any(|block| is_kind(block, "text")))
+    result.get("content").is_some_and(|content| content.elements().any(|block| is_kind(&block, "text")))
 }

@@ -15,6 +15,9 @@ use crate::support::digest::Digest;
 /// Maximum length of a name (in bytes) or title (in characters) that is repeated for each choice of a field.
 const LONGEST_LABEL: usize = 200;
 
+/// Maximum number of choices in the fields of one form: each becomes a field of its own.
+const MAX_CHOICES: usize = 1_000;
+
 /// A multiple-choice field.
 struct Choices {
     /// The prefix of its yes-or-no fields, before their number.
@@ -27,21 +30,27 @@ struct Choices {
 }
 
 /// Lowers a form for 2025-06-18.
-pub(super) fn lower_form(question: &mut Draft<'_>) {
+///
+/// # Errors
+///
+/// If it has more choices than a form of that version can have fields.
+pub(super) fn lower_form(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     question.remove("mode");
-    for schema in question.each("requestedSchema") {
-        let fields = choices(schema);
-        for properties in schema.each("properties") {
-            properties.members().for_each(|(_, property)| name_values(property));
-            if !fields.is_empty() {
-                properties
-                    .split_members(|name, property| fields.get(name).map(|choices| choices.lower(name, property)));
-            }
-        }
-        for required in schema.each("required").filter(|_| !fields.is_empty()) {
-            required.retain_elements(|name| name.string().is_none_or(|name| !fields.contains_key(&name)));
+    let Some(schema) = question.edit("requestedSchema") else { return Ok(()) };
+    let Some(fields) = choices(schema) else {
+        let cause = Cause::ServerRequest { capability: "elicitation", part: Some("form") };
+        return Err(translation.refuse("elicitation with more than 1,000 choices", cause));
+    };
+    if let Some(properties) = schema.edit("properties") {
+        properties.each_member(|_, property| name_values(property));
+        if !fields.is_empty() {
+            properties.split_members(|name, property| fields.get(name).map(|choices| choices.lower(name, property)));
         }
     }
+    if let Some(required) = schema.edit("required").filter(|_| !fields.is_empty()) {
+        required.retain_elements(|name| name.string().is_none_or(|name| !fields.contains_key(&name)));
+    }
+    Ok(())
 }
 
 /// Reassembles the answers to yes-or-no fields, as the request asked for them.
@@ -50,14 +59,14 @@ pub(super) fn raise_answer(
     question: &str,
     translation: &Translation<'_>,
 ) -> Result<(), Untranslatable> {
-    let mut question = Draft::of(question);
+    let question = Draft::of(question);
     let Some(schema) = question.get("requestedSchema") else { return Ok(()) };
-    let fields = choices(schema);
+    let Some(fields) = choices(&schema) else { return Ok(()) };
     let mut origin = HashMap::new();
     for (field, choices) in &fields {
         origin.extend((0..choices.options.len()).map(|index| (choices.name(index), (field, index))));
     }
-    for content in answer.each("content") {
+    if let Some(content) = answer.edit("content") {
         let mut chosen: BTreeMap<&String, BTreeSet<usize>> = BTreeMap::new();
         content.retain_members(|name, value| {
             let Some((field, index)) = origin.get(name) else { return true };
@@ -80,7 +89,7 @@ pub(super) fn raise_answer(
 
 /// `oneOf` with titles (2025-11-25) as `enum` and `enumNames` (2025-06-18).
 fn name_values(property: &mut Draft<'_>) {
-    let Some(options) = property.get("oneOf").and_then(titled) else { return };
+    let Some(options) = property.get("oneOf").and_then(|options| titled(&options)) else { return };
     let texts: (Vec<String>, Vec<String>) = options.into_iter().map(|(value, title)| (value, quote(&title))).unzip();
     property.remove("oneOf");
     property.set("enum", format!("[{}]", texts.0.join(",")));
@@ -88,7 +97,7 @@ fn name_values(property: &mut Draft<'_>) {
 }
 
 /// The values of a list of `{ const, title }`; `None` if it is something else.
-fn titled(list: &mut Draft<'_>) -> Option<Vec<(String, String)>> {
+fn titled(list: &Draft<'_>) -> Option<Vec<(String, String)>> {
     if !list.is_array() {
         return None;
     }
@@ -101,10 +110,11 @@ fn titled(list: &mut Draft<'_>) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-/// The multiple-choice fields of a form, by name.
-fn choices(schema: &mut Draft<'_>) -> HashMap<String, Choices> {
-    let Some(properties) = schema.get("properties") else { return HashMap::new() };
-    let names: BTreeSet<String> = properties.members().map(|(name, _)| name.to_owned()).collect();
+/// The multiple-choice fields of a form, by name; `None` if they have more than [`MAX_CHOICES`].
+fn choices(schema: &Draft<'_>) -> Option<HashMap<String, Choices>> {
+    let Some(properties) = schema.get("properties") else { return Some(HashMap::new()) };
+    let mut left = MAX_CHOICES;
+    let names: BTreeSet<String> = properties.members().map(|(name, _)| name.into_owned()).collect();
     let mut found = HashMap::new();
     for (name, property) in properties.members() {
         if !property.get("type").is_some_and(|kind| kind.is("array")) {
@@ -114,21 +124,22 @@ fn choices(schema: &mut Draft<'_>) -> HashMap<String, Choices> {
         let taken = names.range(prefix.clone()..).next().is_some_and(|other| other.starts_with(&prefix));
         // a name that is repeated for each choice must be short
         if taken || name.len() > LONGEST_LABEL {
-            prefix = format!("field_{}__", Digest::sha256(name).short_hex(8));
+            prefix = format!("field_{}__", Digest::sha256(&*name).short_hex(8));
         }
-        let bound = |property: &mut Draft<'_>, key| property.member(key).and_then(|text| text.parse().ok());
-        let (least, most) = (bound(property, "minItems"), bound(property, "maxItems"));
-        if let Some(options) = property.get("items").and_then(listed) {
-            found.insert(name.to_owned(), Choices { prefix, options, least, most });
+        let bound = |key| property.member(key).and_then(|text| text.parse().ok());
+        let (least, most) = (bound("minItems"), bound("maxItems"));
+        if let Some(options) = property.get("items").and_then(|items| listed(&items)) {
+            left = left.checked_sub(options.len())?;
+            found.insert(name.into_owned(), Choices { prefix, options, least, most });
         }
     }
-    found
+    Some(found)
 }
 
 /// The values of the items of a list, titled or not.
-fn listed(items: &mut Draft<'_>) -> Option<Vec<(String, String)>> {
+fn listed(items: &Draft<'_>) -> Option<Vec<(String, String)>> {
     for key in ["anyOf", "oneOf"] {
-        if let Some(options) = items.get(key).and_then(titled) {
+        if let Some(options) = items.get(key).and_then(|options| titled(&options)) {
             return Some(options);
         }
     }

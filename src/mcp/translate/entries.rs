@@ -13,13 +13,23 @@ use super::{
     schema,
 };
 
+/// Maximum length of the name of an entry that is left out, in characters; a longer one is cut.
+const MAX_NAME: usize = 200;
+
 /// An entry that is left out, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LeftOut {
-    /// The entry's name or URI; empty if it has none.
+    /// The first 200 characters of the entry's name or URI; empty if it has none.
     pub name: String,
     /// The member that breaks the schema, and the violation.
     pub reason: String,
+}
+
+/// The entries of a list that are left out: the first hundred, and how many there are in all.
+#[derive(Debug, Default)]
+pub struct Omitted {
+    first: Vec<LeftOut>,
+    count: usize,
 }
 
 /// A page of a list whose entries are valid in the revision that it is written in.
@@ -28,7 +38,53 @@ pub struct Checked {
     /// The page: the same buffer if every entry was valid.
     pub page: Payload,
     /// The entries that were removed.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Omitted,
+}
+
+// === impl LeftOut ===
+
+impl LeftOut {
+    /// An entry of this name or URI, and the reason.
+    pub fn new(name: &str, reason: String) -> Self {
+        Self { name: name.chars().take(MAX_NAME).collect(), reason }
+    }
+}
+
+// === impl Omitted ===
+
+impl Omitted {
+    /// Maximum number of entries that are kept; further ones are counted.
+    pub const MAX_KEPT: usize = 100;
+
+    /// Adds an entry.
+    pub fn push(&mut self, entry: LeftOut) {
+        self.count += 1;
+        if self.first.len() < Self::MAX_KEPT {
+            self.first.push(entry);
+        }
+    }
+
+    /// Adds the entries of another page.
+    pub fn extend(&mut self, other: Self) {
+        let unkept = other.count - other.first.len();
+        other.first.into_iter().for_each(|entry| self.push(entry));
+        self.count += unkept;
+    }
+
+    /// The first entries, a hundred at most.
+    pub fn first(&self) -> &[LeftOut] {
+        &self.first
+    }
+
+    /// The number of all entries.
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// True if there are more than the [first](Self::first).
+    pub const fn is_cut(&self) -> bool {
+        self.count > self.first.len()
+    }
 }
 
 /// Checks the entries of one page against the revision that it is written in, completes those that can be completed, and
@@ -36,11 +92,11 @@ pub struct Checked {
 pub fn checked(method: &Method, page: Payload) -> Checked {
     let json = page.json().clone();
     let (Some(listed), Ok(text)) = (Listed::by(method), std::str::from_utf8(&json)) else {
-        return Checked { page, left_out: Vec::new() };
+        return Checked { page, left_out: Omitted::default() };
     };
-    let mut left_out = Vec::new();
+    let mut left_out = Omitted::default();
     let mut draft = Draft::of(text);
-    for entries in draft.each(listed.member) {
+    if let Some(entries) = draft.edit(listed.member) {
         entries.retain_elements(|entry| match settle(listed, entry, page.revision) {
             Ok(()) => true,
             Err(removed) => {
@@ -71,7 +127,7 @@ fn settle(listed: Listed, entry: &mut Draft<'_>, written: Revision) -> Result<()
         return Ok(());
     }
     let reason = listed.fault(&text, Check { revision: written, written }).unwrap_or_default();
-    Err(LeftOut { name: entry.member_string(listed.key).unwrap_or_default(), reason })
+    Err(LeftOut::new(&entry.member_string(listed.key).unwrap_or_default(), reason))
 }
 
 // === completion ===
@@ -84,18 +140,22 @@ fn complete(shape: Shape, entry: &mut Draft<'_>, era: Era) {
             entry.remove(name);
         }
         match form {
-            Form::Members(inner) => entry.each(name).for_each(|value| complete(inner, value, era)),
+            Form::Members(inner) => entry.edit(name).into_iter().for_each(|value| complete(inner, value, era)),
             Form::Each(inner) => {
-                entry.each(name).flat_map(Draft::elements).for_each(|value| complete(inner, value, era));
+                if let Some(values) = entry.edit(name) {
+                    values.each_element(|value| complete(inner, value, era));
+                }
             }
             Form::Input => {
                 if entry.get(name).is_none_or(|schema| schema.is_literal("true")) {
                     entry.set(name, r#"{"type":"object"}"#);
                 }
-                entry.each(name).for_each(|schema| complete_schema(schema, era));
+                entry.edit(name).into_iter().for_each(|schema| complete_schema(schema, era));
             }
-            Form::Output if era == Era::Legacy => entry.each(name).for_each(|schema| complete_schema(schema, era)),
-            Form::Key if *name == "name" && entry.get(name).is_none() => name_by_uri(entry),
+            Form::Output if era == Era::Legacy => {
+                entry.edit(name).into_iter().for_each(|schema| complete_schema(schema, era));
+            }
+            Form::Key if *name == "name" && !entry.has(name) => name_by_uri(entry),
             _ => {}
         }
     }
@@ -141,7 +201,7 @@ mod tests {
     fn shown(method: &Method, revision: Revision, text: &'static str) -> String {
         let page = Payload::new(revision, Bytes::from_static(text.as_bytes()));
         let Checked { page, left_out } = checked(method, page);
-        let reasons = left_out.iter().map(|LeftOut { name, reason }| format!("\n{name}: {reason}"));
+        let reasons = left_out.first().iter().map(|LeftOut { name, reason }| format!("\n{name}: {reason}"));
         String::from_utf8_lossy(page.json()).into_owned() + &reasons.collect::<String>()
     }
 
@@ -190,6 +250,17 @@ mod tests {
         "#);
         let templates = r#"{"resourceTemplates":[{"uriTemplate":"file:///{p}"}]}"#;
         assert_snapshot!(shown(&Method::ResourceTemplatesList, V1, templates), @r#"{"resourceTemplates":[{"uriTemplate":"file:///{p}","name":"file:///{p}"}]}"#);
+    }
+
+    #[test]
+    fn entries_that_are_left_out_are_kept_to_a_hundred_and_counted() {
+        let long = format!("[{}]", vec!["0"; 1_000].join(","));
+        let page = Payload::new(V4, format!(r#"{{"tools":{long}}}"#).into());
+        let mut omitted = checked(&Method::ToolsList, page.clone()).left_out;
+        assert_eq!((omitted.first().len(), omitted.count(), omitted.is_cut()), (100, 1_000, true));
+        omitted.extend(checked(&Method::ToolsList, page).left_out);
+        assert_eq!((omitted.first().len(), omitted.count()), (100, 2_000));
+        assert_eq!(LeftOut::new(&"\u{e9}".repeat(1_000), String::new()).name.chars().count(), MAX_NAME);
     }
 
     #[test]

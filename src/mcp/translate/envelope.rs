@@ -46,7 +46,7 @@ pub(super) fn seal_request(request: &mut Draft<'_>, translation: &Translation<'_
     // the extension, *Error Handling*: a client without it may not ask about its tasks either
     let asks_for_task = match translation.facts.method {
         Method::ToolsCall => request.remove("task"),
-        Method::Listen => request.get("notifications").is_some_and(|filter| filter.get(TASK_IDS).is_some()),
+        Method::Listen => request.get("notifications").is_some_and(|filter| filter.has(TASK_IDS)),
         method => matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel),
     };
     let Some(client) = translation.facts.client else { return };
@@ -84,7 +84,7 @@ fn write_meta(draft: &mut Draft<'_>, members: &[(&str, &str)]) {
     if draft.get(meta::META).is_none_or(|meta| !meta.is_object()) {
         return draft.set(meta::META, object(members));
     }
-    for meta in draft.each(meta::META) {
+    if let Some(meta) = draft.edit(meta::META) {
         for (key, value) in members {
             meta.set(key, *value);
         }
@@ -106,20 +106,18 @@ fn object(members: &[(&str, &str)]) -> String {
 fn with_tasks(capabilities: &Bytes) -> String {
     let text = String::from_utf8_lossy(capabilities);
     let mut capabilities = Draft::of(&text);
-    if capabilities.get("extensions").is_none_or(|extensions| !extensions.is_object()) {
-        capabilities.set("extensions", "{}");
+    if let Some(extensions) = capabilities.edit_object("extensions") {
+        extensions.set(TASKS_EXTENSION, "{}");
     }
-    capabilities.each("extensions").for_each(|extensions| extensions.set(TASKS_EXTENSION, "{}"));
     capabilities.text()
 }
 
 /// Removes the envelope of a result, and returns its kind. A stray type of a legacy server means nothing.
 pub(super) fn open_result(result: &mut Draft<'_>, translation: &Translation<'_>) -> Result<ResultType, Untranslatable> {
-    let kind = result.member("resultType");
-    let kind = match kind.as_deref() {
-        None | Some("\"complete\"") => ResultType::Complete,
-        _ if translation.from < Revision::V2026_07_28 => ResultType::Complete,
-        Some("\"task\"") => ResultType::Task,
+    let kind = match result.get("resultType") {
+        None => ResultType::Complete,
+        Some(kind) if kind.is("complete") || translation.from < Revision::V2026_07_28 => ResultType::Complete,
+        Some(kind) if kind.is("task") => ResultType::Task,
         // the side that keeps the state handles server requests; other kinds belong to undeclared extensions
         Some(_) => return Err(translation.refuse("resultType", Cause::Result)),
     };

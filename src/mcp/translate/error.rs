@@ -62,10 +62,10 @@ impl ErrorObject {
         let text = String::from_utf8_lossy(self.json()).into_owned();
         let mut error = Draft::of(&text);
         error.set("code", Self::INTERNAL_ERROR.to_string());
-        match error.get("data") {
+        match error.edit("data") {
             Some(data) if data.is_object() => data.set("upstreamCode", code.to_string()),
             Some(data) => data.replace(format!("{{\"upstreamCode\":{code},\"upstreamData\":{}}}", data.text())),
-            None => error.set("data", format!("{{\"upstreamCode\":{code}}}")),
+            None => error.add("data", format!("{{\"upstreamCode\":{code}}}")),
         }
         let edited = error.text();
         self.edited(edited.into())

@@ -7,6 +7,7 @@ use super::{
     super::{
         Payload,
         json::{draft::Draft, unquote},
+        mirrored_params::{MAX_NAME, MAX_PARAMS},
     },
     schema::{Met, Place, walk},
 };
@@ -32,14 +33,16 @@ pub fn without_invalid_header_params(result: Payload) -> Payload {
         return result;
     }
     let mut draft = Draft::of(text);
-    draft.each("tools").for_each(|tools| tools.retain_elements(are_valid));
+    if let Some(tools) = draft.edit("tools") {
+        tools.retain_elements(are_valid);
+    }
     if draft.is_changed() { Payload::new(result.revision, draft.text().into()) } else { result }
 }
 
 /// True if every annotation in a tool's input schema is a header name, unique whatever the case, at a string, integer
 /// or boolean that is reached only through `properties`.
 pub(super) fn are_valid(tool: &mut Draft<'_>) -> bool {
-    tool.each("inputSchema").all(|schema| {
+    tool.get("inputSchema").is_none_or(|schema| {
         let text = schema.text();
         !text.contains(KEYWORD) || is_valid(&text)
     })
@@ -58,23 +61,24 @@ fn is_valid(schema: &str) -> bool {
         },
         Met::Keyword("type", value, _) => {
             if let Some(read) = open.last_mut() {
-                read.is_primitive = matches!(value, "\"string\"" | "\"integer\"" | "\"boolean\"");
+                read.is_primitive = matches!(unquote(value).as_deref(), Some("string" | "integer" | "boolean"));
             }
         }
         Met::Keyword(..) => {}
         Met::Close(place) => {
             let Some(Read { header: Some(name), is_primitive }) = open.pop() else { return };
             let reached = matches!(place, Place::Schema { reached: true, depth: 1.. });
-            valid &= reached && is_primitive && is_token(&name) && names.insert(name.to_ascii_lowercase());
+            valid &= reached && is_primitive && is_token(&name) && names.len() < MAX_PARAMS;
+            valid = valid && names.insert(name.to_ascii_lowercase());
         }
     });
     valid
 }
 
-/// RFC 9110 5.6.2: `token = 1*tchar`.
+/// RFC 9110 5.6.2: `token = 1*tchar`, not longer than is mirrored.
 fn is_token(name: &str) -> bool {
     let is_tchar = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    !name.is_empty() && name.chars().all(is_tchar)
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_tchar)
 }
 
 #[cfg(test)]

@@ -8,6 +8,12 @@ use serde_json::json;
 use super::super::{ErrorObject, Method, Outcome, Payload, Revision};
 use crate::model::BackendId;
 
+/// Maximum length of a translated payload: this many times its own length, and [`GROWTH_ALLOWANCE`] more. The rules of
+/// shapes stay far below it for any payload that has a meaning.
+pub(super) const MAX_GROWTH: usize = 8;
+/// Bytes that any translated payload may have more: a form with a thousand choices becomes that many fields with labels.
+pub(super) const GROWTH_ALLOWANCE: usize = 2 << 20;
+
 /// Maximum number of kinds of refusals that are logged. A peer can invent notification methods, which must not fill the
 /// memory: beyond the limit, refusals are only counted.
 const MAX_LOGGED: usize = 1_000;
@@ -59,6 +65,8 @@ pub enum Cause {
     Result,
     /// A notification that the target does not know: it is dropped and counted.
     Notification,
+    /// A payload that would grow beyond [`MAX_GROWTH`].
+    Growth,
 }
 
 // === impl Untranslatable ===
@@ -139,6 +147,10 @@ impl fmt::Display for Untranslatable {
             Cause::Request => write!(f, "the server speaks MCP {to}, which has no method {feature}"),
             Cause::Result => write!(f, "the server's answer uses {feature}, which MCP {to} has no form for"),
             Cause::Notification => write!(f, "MCP {to} has no notification {feature}"),
+            Cause::Growth => {
+                let who = self.backend.as_ref().map_or("a client".to_owned(), |backend| format!("backend `{backend}`"));
+                write!(f, "what {who} sent would be more than {MAX_GROWTH} times as long in MCP {to}")
+            }
         }
     }
 }

@@ -20,33 +20,29 @@ pub(super) fn holds(draft: &mut Draft<'_>, kinds: &[&str]) -> bool {
 
 /// Passes every block of a request or an answer to `change`.
 pub(super) fn each_block(draft: &mut Draft<'_>, change: &mut dyn FnMut(&mut Draft<'_>)) {
-    let mut contents: Vec<&mut Draft<'_>> = Vec::new();
-    // a request has messages, an answer is one
-    for (name, value) in draft.members() {
-        match name {
-            "messages" => contents.extend(value.elements().flat_map(|message| message.each("content"))),
-            "content" => contents.push(value),
-            _ => {}
-        }
-    }
-    for content in contents {
+    let mut each_of = |content: &mut Draft<'_>| {
         if content.is_array() {
-            content.elements().for_each(&mut *change);
+            content.each_element(&mut *change);
         } else {
             change(content);
         }
+    };
+    // a request has messages, an answer is one
+    if let Some(messages) = draft.edit("messages") {
+        messages.each_element(|message| message.edit("content").into_iter().for_each(&mut each_of));
     }
+    draft.edit("content").into_iter().for_each(each_of);
 }
 
 /// Lowers a request for 2025-06-18 and older: each block of an array becomes a message with the same role. Tools have
 /// no form there.
 pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
-    let tools = question.get("tools").is_some() || question.get("toolChoice").is_some();
+    let tools = question.has("tools") || question.has("toolChoice");
     if tools || holds(question, TOOL_BLOCKS) {
         let cause = Cause::ServerRequest { capability: "sampling", part: Some("tools") };
         return Err(translation.refuse("sampling.tools", cause));
     }
-    for messages in question.each("messages") {
+    if let Some(messages) = question.edit("messages") {
         messages.split_elements(|message| {
             let blocks: Vec<String> = match message.get("content") {
                 Some(content) if content.is_array() => content.elements().map(|block| block.text()).collect(),
@@ -55,9 +51,10 @@ pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation
             let mut blocks = blocks.into_iter();
             // an empty turn is kept, since the next one may answer it
             message.set("content", blocks.next().unwrap_or_else(|| r#"{"type":"text","text":""}"#.to_owned()));
-            let role = message.member("role").unwrap_or_else(|| "\"user\"".to_owned());
+            // the only other role (all revisions, sampling); a longer text must not be repeated for each block
+            let role = if message.get("role").is_some_and(|role| role.is("assistant")) { "assistant" } else { "user" };
             // other members of the message are kept once
-            let rest = blocks.map(|block| format!("{{\"role\":{role},\"content\":{block}}}"));
+            let rest = blocks.map(|block| format!("{{\"role\":\"{role}\",\"content\":{block}}}"));
             Some(std::iter::once(message.text()).chain(rest).collect())
         });
     }
@@ -70,7 +67,7 @@ pub(super) fn join_answer(answer: &mut Draft<'_>, translation: &Translation<'_>)
     if holds(answer, TOOL_BLOCKS) {
         return Err(translation.refuse("sampling.tools", Cause::Answer));
     }
-    for content in answer.each("content").filter(|content| content.is_array()) {
+    if let Some(content) = answer.edit("content").filter(|content| content.is_array()) {
         let joined = match content.elements().count() {
             0 => r#"{"type":"text","text":""}"#.to_owned(),
             1 => content.elements().map(|block| block.text()).collect(),
@@ -86,11 +83,14 @@ pub(super) fn join_answer(answer: &mut Draft<'_>, translation: &Translation<'_>)
 fn join_texts(blocks: &mut Draft<'_>) -> Option<String> {
     let mut text = String::from("\"");
     for block in blocks.elements() {
-        let part = block.member("text").filter(|_| content::is_kind(block, "text"))?;
+        let part = block.member("text")?;
+        if !content::is_kind(&block, "text") {
+            return None;
+        }
         text.push_str(part.strip_prefix('"')?.strip_suffix('"')?);
     }
     text.push('"');
-    let first = blocks.elements().next()?;
+    let mut first = blocks.elements().next()?.into_draft();
     first.set("text", text);
     Some(first.text())
 }
@@ -101,7 +101,7 @@ pub(super) fn drop_undeclared_context(question: &mut Draft<'_>, translation: &Tr
     if translation.to < Revision::V2025_11_25 || translation.facts.kind != Kind::ServerRequest {
         return;
     }
-    let asks = question.each("includeContext").any(|value| value.is("thisServer") || value.is("allServers"));
+    let asks = question.get("includeContext").is_some_and(|value| value.is("thisServer") || value.is("allServers"));
     if asks && !translation.facts.client_has("sampling", "context") {
         question.remove("includeContext");
     }

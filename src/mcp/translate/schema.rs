@@ -53,12 +53,12 @@ pub(super) enum Met<'a> {
 /// lowered as [`OutputSchema::Wrapped`](super::OutputSchema).
 pub fn wrapped_tools(list: &Payload) -> Vec<String> {
     let Ok(text) = std::str::from_utf8(list.json()) else { return Vec::new() };
-    let mut list = Draft::of(text);
+    let list = Draft::of(text);
     let Some(tools) = list.get("tools") else { return Vec::new() };
     tools
         .elements()
         .filter_map(|tool| {
-            let wrapped = tool.get("outputSchema").is_some_and(|schema| !is_object_schema(schema));
+            let wrapped = tool.get("outputSchema").is_some_and(|schema| !is_object_schema(&schema));
             if wrapped { tool.member_string("name") } else { None }
         })
         .collect()
@@ -66,28 +66,26 @@ pub fn wrapped_tools(list: &Payload) -> Vec<String> {
 
 /// Lowers the schemas of a tool.
 pub(super) fn lower_tool(tool: &mut Draft<'_>) {
-    for output in tool.each("outputSchema") {
-        if is_object_schema(output) {
-            spell_booleans(output);
-        } else {
-            wrap(output);
-        }
+    match tool.edit("outputSchema") {
+        Some(output) if is_object_schema(output) => spell_booleans(output),
+        Some(output) => wrap(output),
+        None => {}
     }
-    tool.each("inputSchema").for_each(spell_booleans);
+    tool.edit("inputSchema").into_iter().for_each(spell_booleans);
 }
 
-fn is_object_schema(schema: &mut Draft<'_>) -> bool {
+fn is_object_schema(schema: &Draft<'_>) -> bool {
     schema.get("type").is_some_and(|kind| kind.is("object"))
 }
 
 /// Converts `true` and `false` under `properties` to equivalent object schemas.
 pub(super) fn spell_booleans(schema: &mut Draft<'_>) {
-    for properties in schema.each("properties") {
-        for (_, property) in properties.members() {
+    if let Some(properties) = schema.edit("properties") {
+        properties.each_member(|_, property| {
             if let Some(spelt) = spelt(property) {
                 property.replace(spelt);
             }
-        }
+        });
     }
 }
 
@@ -122,13 +120,16 @@ fn follow(schema: &str) -> String {
                 marks.truncate(before);
             }
         }
-        Met::Keyword("$id", value, _) if value.starts_with('"') && !value.starts_with("\"#") => {
-            if let Some((_, sets_base)) = open.last_mut() {
-                *sets_base = true;
+        Met::Keyword("$id", value, _) => {
+            if let (Some((_, sets_base)), Some(id)) = (open.last_mut(), unquote(value)) {
+                *sets_base |= !id.starts_with('#');
             }
         }
-        Met::Keyword("$ref" | "$dynamicRef", value, range) if value == "\"#\"" || value.starts_with("\"#/") => {
-            marks.push(range.start + "\"#".len());
+        Met::Keyword("$ref" | "$dynamicRef", value, range) => {
+            if unquote(value).is_some_and(|reference| reference == "#" || reference.starts_with("#/")) {
+                let sign = if value.starts_with("\"#") { "#" } else { r"\u0023" };
+                marks.push(range.start + 1 + sign.len());
+            }
         }
         Met::Keyword(..) | Met::Nested(_) => {}
     });
@@ -226,6 +227,9 @@ mod tests {
             .replace("#/c", "#/properties/result/c")
             .replace("#/e", "#/properties/result/e");
         assert_eq!(follow(schema), expected);
+        // as PHP writes it, and as nobody does
+        assert_eq!(follow(r##"{"$ref":"#\/a"}"##), r##"{"$ref":"#/properties/result\/a"}"##);
+        assert_eq!(follow(r##"{"$ref":"\u0023\/a"}"##), r##"{"$ref":"\u0023/properties/result\/a"}"##);
     }
 
     #[test]

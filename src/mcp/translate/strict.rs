@@ -145,7 +145,7 @@ const ENVELOPE: [StrictMember; 6] = [
 pub(super) fn prune(draft: &mut Draft<'_>, translation: &Translation<'_>) {
     let Some((shape, common)) = shape(translation.facts.kind, translation.facts.method) else { return };
     // a task stands in the place of the result, in a shape of its extension
-    if draft.get("taskId").is_none() {
+    if !draft.has("taskId") {
         keep(draft, shape, common, translation.to);
     }
 }
@@ -158,7 +158,7 @@ fn keep(object: &mut Draft<'_>, shape: StrictShape, common: &[StrictMember], tar
         };
         if let Shaped(inner) = member.3 {
             if value.is_array() {
-                value.elements().for_each(|element| keep(element, inner, &[], target));
+                value.each_element(|element| keep(element, inner, &[], target));
             } else {
                 keep(value, inner, &[], target);
             }

@@ -11,7 +11,7 @@ const OUTCOME: &[&str] = &["result", "error", "inputRequests"];
 
 /// True for a `CreateTaskResult` of 2025-11-25.
 pub(super) fn is_created(result: &mut Draft<'_>) -> bool {
-    result.get("task").is_some_and(|task| task.is_object()) && result.get("content").is_none()
+    result.get("task").is_some_and(|task| task.is_object()) && !result.has("content")
 }
 
 /// True if a payload is a task, or a notification of one.
@@ -35,15 +35,10 @@ pub(super) fn nest(result: &mut Draft<'_>) {
 /// The nested result of 2025-11-25 as the extension's flat one.
 pub(super) fn flatten(result: &mut Draft<'_>) {
     let Some(task) = result.get("task") else { return };
-    let members: Vec<(String, String)> = task
-        .members()
-        .map(|(name, value)| (name.to_owned(), value.text()))
-        .filter(|(name, _)| name != "_meta")
-        .collect();
+    let members = task.members().map(|(name, value)| (name.into_owned(), value.text()));
+    let members: Vec<(String, String)> = members.filter(|(name, _)| name != "_meta").collect();
     result.remove("task");
-    for (name, text) in members {
-        result.add(&name, text);
-    }
+    result.add_all(members);
     raise(result);
 }
 

@@ -61,11 +61,7 @@ impl Translation<'_> {
 
 /// Removes the members in `consumed` from `_meta`, and `_meta` itself if nothing else is in it.
 pub(super) fn consume_meta(draft: &mut Draft<'_>, consumed: &[&str]) {
-    let mut emptied = false;
-    for meta in draft.each(META) {
-        emptied |= meta.remove_all(consumed) && meta.is_empty();
-    }
-    if emptied {
+    if draft.edit(META).is_some_and(|meta| meta.remove_all(consumed) && meta.is_empty()) {
         draft.remove(META);
     }
 }

@@ -17,7 +17,9 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
         say_structured_content(draft);
     }
     if translation.is(Kind::Result, &Method::ToolsList) && translation.to == Revision::V2025_03_26 {
-        draft.each("tools").flat_map(Draft::elements).for_each(copy_title);
+        if let Some(tools) = draft.edit("tools") {
+            tools.each_element(copy_title);
+        }
     }
     Ok(())
 }
@@ -40,12 +42,10 @@ fn say_structured_content(result: &mut Draft<'_>) {
 /// 2025-03-26 displays `annotations.title`, newer versions `title`.
 fn copy_title(tool: &mut Draft<'_>) {
     let Some(title) = tool.member("title").filter(|title| title.starts_with('"')) else { return };
-    if tool.get("annotations").is_none() {
+    if !tool.has("annotations") {
         tool.set("annotations", "{}");
     }
-    for annotations in tool.each("annotations") {
-        if annotations.get("title").is_none() {
-            annotations.set("title", title.clone());
-        }
+    if let Some(annotations) = tool.edit("annotations").filter(|annotations| !annotations.has("title")) {
+        annotations.set("title", title);
     }
 }

@@ -21,12 +21,12 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
             return Err(translation.refuse("tasks", Cause::Result));
         }
         (Kind::Result, Method::ToolsList) => {
-            for tool in draft.each("tools").flat_map(Draft::elements) {
-                tool.remove("execution");
+            if let Some(tools) = draft.edit("tools") {
+                tools.each_element(|tool| _ = tool.remove("execution"));
             }
         }
         (Kind::Result, Method::Initialize) => {
-            for capabilities in draft.each("capabilities") {
+            if let Some(capabilities) = draft.edit("capabilities") {
                 capabilities.remove("tasks");
             }
         }
@@ -65,10 +65,9 @@ fn raise_answer(answer: &mut Draft<'_>, translation: &Translation<'_>) -> Result
 }
 
 fn lower_elicitation(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
-    if question.each("mode").any(|mode| mode.is("url")) {
+    if question.get("mode").is_some_and(|mode| mode.is("url")) {
         let cause = Cause::ServerRequest { capability: "elicitation", part: Some("url") };
         return Err(translation.refuse("elicitation.url", cause));
     }
-    elicitation::lower_form(question);
-    Ok(())
+    elicitation::lower_form(question, translation)
 }

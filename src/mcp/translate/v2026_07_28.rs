@@ -72,11 +72,11 @@ fn lower_result(result: &mut Draft<'_>, kind: ResultType, translation: &Translat
         Method::ToolsCall | Method::TasksResult => wrap_structured_content(result, translation.schema),
         Method::ToolsList => {
             let http = translation.from >= Revision::V2026_07_28 && translation.facts.transport == MessageCarrier::Http;
-            for tools in result.each("tools") {
+            if let Some(tools) = result.edit("tools") {
                 if http {
                     tools.retain_elements(header_params::are_valid);
                 }
-                tools.elements().for_each(schema::lower_tool);
+                tools.each_element(schema::lower_tool);
             }
         }
         _ => lower_task(result, translation),
@@ -98,18 +98,18 @@ fn raise_result(result: &mut Draft<'_>, translation: &Translation<'_>) -> Result
 
 /// The gateway handles tasks of tools itself.
 fn drop_execution(holder: &mut Draft<'_>) {
-    for tool in holder.each("tools").flat_map(Draft::elements) {
-        tool.remove("execution");
+    if let Some(tools) = holder.edit("tools") {
+        tools.each_element(|tool| _ = tool.remove("execution"));
     }
 }
 
 /// Structured content is an object in the legacy revisions, and must fit the schema in the client's list.
 fn wrap_structured_content(result: &mut Draft<'_>, schema: OutputSchema) {
     let value = result.get("structuredContent").filter(|value| !value.is_object()).map(|value| value.text());
-    for content in result.each("structuredContent") {
-        if schema == OutputSchema::Wrapped || !content.is_object() {
-            content.replace(format!("{{\"result\":{}}}", content.text()));
-        }
+    if let Some(content) = result.edit("structuredContent")
+        && (schema == OutputSchema::Wrapped || !content.is_object())
+    {
+        content.replace(format!("{{\"result\":{}}}", content.text()));
     }
     if let Some(value) = value
         && !content::has_text(result)
@@ -119,16 +119,18 @@ fn wrap_structured_content(result: &mut Draft<'_>, schema: OutputSchema) {
 }
 
 fn lower_question(question: &mut Draft<'_>, translation: &Translation<'_>) {
-    let opens_page = question.each("mode").any(|mode| mode.is("url"));
+    let opens_page = question.get("mode").is_some_and(|mode| mode.is("url"));
     match translation.facts.method {
         Method::Elicit if opens_page && translation.from >= Revision::V2026_07_28 => {
             let id = translation.facts.elicitation_id.map_or_else(|| derived_id(question), str::to_owned);
             question.set("elicitationId", quote(&id));
         }
         Method::CreateMessage => {
-            question.each("tools").flat_map(Draft::elements).for_each(schema::lower_tool);
+            if let Some(tools) = question.edit("tools") {
+                tools.each_element(schema::lower_tool);
+            }
             sampling::each_block(question, &mut |block| {
-                for content in block.each("structuredContent").filter(|content| !content.is_object()) {
+                if let Some(content) = block.edit("structuredContent").filter(|content| !content.is_object()) {
                     content.replace(format!("{{\"result\":{}}}", content.text()));
                 }
             });
