@@ -16,7 +16,7 @@ mod websocket;
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(crate) use interface::{
-    Exchange, Incoming, NotSent, ServerInput, ServerLocation, Transport, TransportError, well_formed,
+    BrokenAnswer, Exchange, Incoming, NotSent, ServerInput, ServerLocation, Transport, TransportError, well_formed,
 };
 
 use super::{error::StartError, output_tail::OutputTail, task_group::TaskGroup};

@@ -6,13 +6,15 @@ use std::borrow::Cow;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use bytestring::ByteString;
-use serde_json::value::RawValue;
 
 use super::{
     ErrorObject, IndexedJson, Method, control,
-    json::{self, check::check},
+    json::{self, check::check, scan::Elements},
     spelling,
 };
+
+/// Maximum number of messages in a batch, the highest that can be configured (`batch`).
+const MAX_BATCH: usize = 10_000;
 
 /// The id of a request: a string or a number, kept verbatim so that it can be echoed exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,6 +70,14 @@ pub enum Malformed {
         reason: Cow<'static, str>,
         /// The id, if it is readable.
         id: Option<RequestId>,
+    },
+    /// An object that was meant as the answer to this request, which no other follows: `-32600`.
+    #[error("Invalid Request: the answer cannot be read: {reason}")]
+    BrokenAnswer {
+        /// The error.
+        reason: String,
+        /// The request.
+        id: RequestId,
     },
     /// A member of its parameters that the gateway decides on can be read in two ways: `-32602`.
     #[error("Invalid params: {reason}")]
@@ -237,8 +247,15 @@ impl<'a> Envelope<'a> {
         let slice = |value: &str| text.as_bytes().slice_ref(value.as_bytes());
         let [jsonrpc, given_id, method, params, result, error] = self.members;
         let id = given_id.filter(|_| self.repeated != Some("id")).and_then(|text| RequestId::read(&slice(text)));
-        let refuse =
-            |reason: &str| Err(Malformed::NotAMessage { reason: Cow::Owned(reason.to_owned()), id: id.clone() });
+        // text that a program prints beside its messages may have an id; an answer has these as well
+        let is_answer = jsonrpc.is_some() && method.is_none() && (result.is_some() || error.is_some());
+        let refuse = |reason: &str| {
+            let reason = reason.to_owned();
+            Err(match id.clone() {
+                Some(id) if is_answer => Malformed::BrokenAnswer { reason, id },
+                id => Malformed::NotAMessage { reason: Cow::Owned(reason), id },
+            })
+        };
         if let Some(name) = self.repeated {
             return refuse(&format!("`{name}` is there more than once"));
         }
@@ -246,7 +263,7 @@ impl<'a> Envelope<'a> {
         if let (Some(name), Some(_)) = (self.misspelled, method) {
             return refuse(&format!("a member can be read as `{name}`; names are case-sensitive, send `{name}` alone"));
         }
-        if jsonrpc.is_none_or(|version| version != "\"2.0\"") {
+        if jsonrpc.and_then(json::unquoted).is_none_or(|version| version != "2.0") {
             return refuse("`jsonrpc` is not \"2.0\"");
         }
         let params = params.map(|params| text.slice_ref(params)).unwrap_or_default();
@@ -263,14 +280,17 @@ impl<'a> Envelope<'a> {
                     (Some(_), None) => Err(malformed("`id` is neither a string nor a number")),
                 }
             }
-            (None, Some(result), None) => match id {
+            // some servers write both members, and null for the one that does not count
+            (None, Some("null"), Some("null")) => refuse("`result` and `error` are both null"),
+            (None, Some(result), None | Some("null")) => match id {
                 Some(id) => Ok(Message::result(id, slice(result))),
                 None => Err(malformed("a result has no `id`")),
             },
-            (None, None, Some(error)) => match ErrorObject::read(slice(error)) {
+            (None, None | Some("null"), Some(error)) => match ErrorObject::read(slice(error)) {
                 Some(error) => Ok(Message::Response { id, outcome: Err(error) }),
                 None => refuse("`error` is no error object"),
             },
+            (None, Some(_), Some(_)) => refuse("it has both `result` and `error`"),
             _ => refuse("it is neither a request, a notification nor a response"),
         }
     }
@@ -279,17 +299,23 @@ impl<'a> Envelope<'a> {
 // === impl Frame ===
 
 impl Frame {
-    /// Reads one message, or a batch of them. An empty batch is malformed (JSON-RPC 2.0, section 6).
+    /// Reads one message, or a batch of them. A batch that is empty (JSON-RPC 2.0, section 6), or longer than
+    /// [`MAX_BATCH`], is malformed as a whole.
     pub fn parse(text: &Bytes) -> Result<Self, Malformed> {
-        if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
+        if !text.trim_ascii_start().starts_with(b"[") {
             return Message::parse(text).map(Self::Single);
         }
-        let elements: Vec<&RawValue> = serde_json::from_slice(text).map_err(|_| Malformed::NotJson)?;
-        if elements.is_empty() {
-            return Err(malformed("the batch is empty"));
+        let read = std::str::from_utf8(text).ok().filter(|text| check(text, |_, _| {}));
+        let elements = || Elements::of(read.unwrap_or_default());
+        match elements().take(MAX_BATCH + 1).count() {
+            _ if read.is_none() => Err(Malformed::NotJson),
+            0 => Err(malformed("the batch is empty")),
+            1..=MAX_BATCH => {
+                let messages = elements().map(|element| Message::parse(&text.slice_ref(element.as_bytes())));
+                Ok(Self::Batch(messages.collect()))
+            }
+            _ => Err(malformed("the batch has more than 10,000 messages")),
         }
-        let messages = elements.iter().map(|element| Message::parse(&text.slice_ref(element.get().as_bytes())));
-        Ok(Self::Batch(messages.collect()))
     }
 
     /// The same frame of a client, in which each request and notification can be read in one way only: what the gateway
@@ -311,7 +337,7 @@ impl Malformed {
     pub fn to_error(&self) -> ErrorObject {
         let code = match self {
             Self::NotJson => ErrorObject::PARSE_ERROR,
-            Self::NotAMessage { .. } => ErrorObject::INVALID_REQUEST,
+            Self::NotAMessage { .. } | Self::BrokenAnswer { .. } => ErrorObject::INVALID_REQUEST,
             Self::Ambiguous { .. } => ErrorObject::INVALID_PARAMS,
         };
         ErrorObject::new(code, &self.to_string())
@@ -322,6 +348,7 @@ impl Malformed {
         match self {
             Self::NotJson => None,
             Self::NotAMessage { id, .. } | Self::Ambiguous { id, .. } => id.as_ref(),
+            Self::BrokenAnswer { id, .. } => Some(id),
         }
     }
 }
@@ -417,6 +444,40 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_with_a_null_member_is_read_as_without_it() {
+        let read = |members: &str| Message::parse(&format!(r#"{{"jsonrpc":"2\u002e0","id":"7",{members}}}"#).into());
+        let result = read(r#""result":{},"error":null"#).unwrap();
+        assert!(matches!(result, Message::Response { outcome: Ok(result), .. } if result == "{}"));
+        let error = read(r#""result":null,"error":{"code":-1,"message":"no"}"#).unwrap();
+        assert!(matches!(error, Message::Response { outcome: Err(error), .. } if error.code() == -1));
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_names_its_request() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":7,"result":null,"error":null}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":""}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{},"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"error":[-32000,"x"]}"#,
+            r#"{"jsonrpc":"1.0","id":7,"result":{}}"#,
+        ] {
+            assert!(
+                matches!(parse(text), Err(Malformed::BrokenAnswer { id, .. }) if id == RequestId::number(7)),
+                "{text}"
+            );
+        }
+        for text in [
+            r#"{"id":7,"result":{},"error":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"id":7,"result":{},"error":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"level":"info"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"x","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"result":{},"error":{}}"#,
+        ] {
+            assert!(matches!(parse(text), Err(Malformed::NotAMessage { .. })), "{text}");
+        }
+    }
+
+    #[test]
     fn an_error_may_lack_its_id() {
         let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#;
         assert!(matches!(parse(error), Ok(Message::Response { id: None, outcome: Err(_) })));
@@ -428,5 +489,14 @@ mod tests {
         let Ok(Frame::Batch(messages)) = Frame::parse(&Bytes::from_static(text.as_bytes())) else { panic!("a batch") };
         assert_eq!(messages.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false]);
         assert!(Frame::parse(&Bytes::from_static(b"[]")).is_err());
+    }
+
+    #[test]
+    fn a_batch_that_is_too_long_is_refused_as_one() {
+        let batch = |length: usize| Frame::parse(&format!("[{}]", vec!["1"; length].join(",")).into());
+        assert!(matches!(batch(MAX_BATCH), Ok(Frame::Batch(messages)) if messages.len() == MAX_BATCH));
+        let refused = batch(MAX_BATCH + 1).unwrap_err();
+        assert_eq!((refused.to_error().code(), refused.id()), (-32600, None));
+        assert_eq!(Frame::parse(&Bytes::from_static(b"[1,")), Err(Malformed::NotJson));
     }
 }

@@ -15,7 +15,7 @@ use super::{
     state::{ConnectionContext, ServerConnection},
 };
 use crate::{
-    backend::transport::{Incoming, ServerInput, Transport, well_formed},
+    backend::transport::{BrokenAnswer, Incoming, ServerInput, Transport, well_formed},
     mcp::{
         ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
         json::{self, At},
@@ -114,8 +114,23 @@ impl ServerConnection {
                 if several.is_err() {
                     self.transport.passed_over(text);
                 }
-                well_formed(several, text).into_iter().for_each(take);
+                for read in well_formed(several, text) {
+                    match read {
+                        Ok(message) => take(message),
+                        Err(broken) => self.answered_brokenly(broken),
+                    }
+                }
             }
+        }
+    }
+
+    /// Ends the call whose answer cannot be read, if it is open here.
+    fn answered_brokenly(&self, broken: BrokenAnswer) {
+        let call = broken.id.as_number().filter(|call| self.calls.read(*call, |_| ()).is_some());
+        if let Some(call) = call
+            && let Ok(error) = broken.error().of_call(&self.context.backend)
+        {
+            self.deliver(call, Event::Done(Outcome::Failed(error)));
         }
     }
 

@@ -11,7 +11,7 @@ use futures_util::{
 
 use crate::{
     mcp::{
-        ErrorObject, Message, Revision,
+        ErrorObject, Message, RequestId, Revision,
         error::{Retry, Unavailable},
         jsonrpc::{Frame, Malformed},
         mirrored_params::Mirror,
@@ -165,26 +165,51 @@ impl Exchange {
     }
 }
 
+/// An answer that breaks the protocol, so that its request gets no other.
+#[derive(Debug)]
+pub(crate) struct BrokenAnswer {
+    /// The request.
+    pub(crate) id: RequestId,
+    reason: String,
+}
+
+// === impl BrokenAnswer ===
+
+impl BrokenAnswer {
+    /// The end of the request.
+    pub(crate) fn error(self) -> TransportError {
+        TransportError::Refused(format!("the server broke the protocol, its answer cannot be read: {}", self.reason))
+    }
+}
+
 /// Parses one text, as [`well_formed`].
-pub(crate) fn messages(text: &Bytes) -> Vec<Message> {
+pub(crate) fn messages(text: &Bytes) -> Vec<Result<Message, BrokenAnswer>> {
     well_formed(Frame::parse(text), text)
 }
 
-/// The valid messages of `text`. Invalid ones are logged and left out, so that they end neither the session nor other
-/// calls.
-pub(crate) fn well_formed(read: Result<Frame, Malformed>, text: &Bytes) -> Vec<Message> {
+/// The messages of `text`. Invalid ones are logged and left out, so that they end neither the session nor other calls.
+/// Only an answer that stands by itself can end its own call: programs print their callers' texts among their messages.
+pub(crate) fn well_formed(read: Result<Frame, Malformed>, text: &Bytes) -> Vec<Result<Message, BrokenAnswer>> {
     let frames = match read {
-        Ok(Frame::Single(message)) => return vec![message],
+        Ok(Frame::Single(message)) => return vec![Ok(message)],
         Ok(Frame::Batch(messages)) => messages,
+        Err(Malformed::BrokenAnswer { id, reason }) if text.starts_with(b"{") => {
+            let id_text = String::from_utf8_lossy(id.json());
+            tracing::warn!(id = %id_text, reason, "a server wrote an answer that cannot be read");
+            return vec![Err(BrokenAnswer { id, reason })];
+        }
         Err(malformed) => vec![Err(malformed)],
     };
-    let well_formed = |message: Result<Message, _>| match message {
-        Ok(message) => Some(message),
-        Err(malformed) => {
-            let start: String = String::from_utf8_lossy(&text[..text.len().min(200)]).into_owned();
-            tracing::warn!(%malformed, start, "a server wrote something that is no message; it is passed over");
-            None
-        }
-    };
-    frames.into_iter().filter_map(well_formed).collect()
+    let (mut first, mut count) = (None, 0_usize);
+    let messages = frames
+        .into_iter()
+        .filter_map(|message| {
+            message.inspect_err(|_| count += 1).map_err(|malformed| _ = first.get_or_insert(malformed)).ok().map(Ok)
+        })
+        .collect();
+    if let Some(malformed) = first {
+        let start = String::from_utf8_lossy(&text[..text.len().min(200)]);
+        tracing::warn!(%malformed, count, %start, "a server wrote something that is no message; it is passed over");
+    }
+    messages
 }

@@ -13,7 +13,7 @@ use super::{
     response::{Response, is_events, is_json, read},
 };
 use crate::{
-    backend::transport::interface::{TransportError, messages},
+    backend::transport::interface::{BrokenAnswer, TransportError, messages},
     mcp::{Message, mirrored_params::Mirror},
     wire::events::{EventsError, MAX_EVENT, SseEvent, events},
 };
@@ -81,7 +81,7 @@ pub(super) fn answer(
                 if event.is_message() {
                     fruitless = 0;
                     for message in messages(&event.data) {
-                        yield Ok(message);
+                        yield message.map_err(BrokenAnswer::error);
                     }
                 }
             }
@@ -130,7 +130,7 @@ async fn whole(response: Response) -> Result<Vec<Message>, TransportError> {
     if messages.is_empty() {
         return Err(TransportError::Refused("the answer is no JSON-RPC message".to_owned()));
     }
-    Ok(messages)
+    messages.into_iter().map(|message| message.map_err(BrokenAnswer::error)).collect()
 }
 
 // === impl Cursor ===

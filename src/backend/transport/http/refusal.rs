@@ -57,7 +57,7 @@ pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
         status => TransportError::Refused(format!("the server answered {status}: is `url` the MCP endpoint?")),
     };
     let speaks = json && matches!(error, TransportError::Refused(_)) && status.is_client_error();
-    let message = || messages(&text).into_iter().find(|message| matches!(message, Message::Response { .. }));
+    let message = || messages(&text).into_iter().flatten().find(|message| matches!(message, Message::Response { .. }));
     match speaks.then(message).flatten() {
         Some(message) => Refused::Message(message),
         None => Refused::Error(error),
@@ -72,7 +72,7 @@ fn names_authorization_server(response: &Response) -> bool {
 
 /// True if a 400 means an unknown session: widespread servers return it instead of 404, before they read the message.
 fn blames_the_session(text: &Bytes) -> bool {
-    messages(text).into_iter().any(|message| match message {
+    messages(text).into_iter().flatten().any(|message| match message {
         Message::Response { outcome: Err(error), .. } => {
             let told = error.message().to_lowercase();
             error.code() == SESSION_ERROR && told.contains("session") && !told.contains("initialize")
