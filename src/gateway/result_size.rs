@@ -73,7 +73,7 @@ impl Server for BoundedResults {
 }
 
 /// The result with less text and a note; `None` if it is within the bound.
-fn bounded(result: &Payload, max: usize) -> Option<Payload> {
+pub(crate) fn bounded(result: &Payload, max: usize) -> Option<Payload> {
     // no text is longer than the whole
     if result.json().len() <= max {
         return None;
@@ -87,7 +87,7 @@ fn bounded(result: &Payload, max: usize) -> Option<Payload> {
 fn with_note(result: &Payload, note: &str) -> Payload {
     let Some(content) = result.member("content") else { return result.clone() };
     let mut content = Draft::of(content);
-    content.push(format!(r#"{{"type":"text","text":{}}}"#, json::quote(note)));
+    content.push(&format!(r#"{{"type":"text","text":{}}}"#, json::quote(note)));
     result.with("content", &content.text())
 }
 

@@ -6,6 +6,7 @@
 pub(crate) mod check;
 pub mod draft;
 pub mod index;
+mod places;
 pub mod scan;
 
 use std::{borrow::Cow, cmp::Ordering, collections::HashSet, fmt, ops::Range, sync::LazyLock};
@@ -56,7 +57,7 @@ pub struct Found {
 struct MemberOnPath<'t, 'p> {
     name: Cow<'t, str>,
     value: &'t str,
-    /// Where the member begins, and where the next one does.
+    /// The place at which the member begins, and that of the next one.
     start: usize,
     next: usize,
     inside: Vec<&'p [At]>,

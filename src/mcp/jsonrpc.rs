@@ -234,7 +234,8 @@ impl<'a> Envelope<'a> {
     fn take(&mut self, name: &str, value: &'a str) {
         match MEMBERS.iter().position(|member| json::is_named(name, member)) {
             Some(place) if self.members[place].is_none() => self.members[place] = Some(value),
-            Some(place) => self.repeated = Some(MEMBERS[place]),
+            // an id that is repeated names no request, whatever else is repeated
+            Some(place) => self.repeated = self.repeated.filter(|name| *name == "id").or(Some(MEMBERS[place])),
             None => {
                 let name = json::name_of(name);
                 let meant = MEMBERS.iter().find(|member| spelling::is_other_spelling(&name, member));
@@ -469,6 +470,7 @@ mod tests {
         for text in [
             r#"{"id":7,"result":{},"error":{}}"#,
             r#"{"jsonrpc":"2.0","id":7,"id":7,"result":{},"error":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"id":8,"result":{},"result":{}}"#,
             r#"{"jsonrpc":"2.0","id":7,"level":"info"}"#,
             r#"{"jsonrpc":"2.0","id":7,"method":"x","result":{}}"#,
             r#"{"jsonrpc":"2.0","id":null,"result":{},"error":{}}"#,

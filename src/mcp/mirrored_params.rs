@@ -7,9 +7,10 @@ use std::{
     sync::Arc,
 };
 
+use memchr::memmem::Finder;
 use serde_json::Value;
 
-use super::ErrorObject;
+use super::{ErrorObject, json};
 
 const KEYWORD: &str = "x-mcp-header";
 /// The deepest parameter that is looked at.
@@ -32,13 +33,13 @@ pub struct Mirrored(Vec<MirroredParam>);
 struct MirroredParam {
     /// The name of the header after `Mcp-Param-`, in lower case.
     header: String,
-    path: Arc<Step>,
+    path: Arc<NamePath>,
 }
 
 /// The last step of a path into the arguments. The steps before are shared with other parameters: a hostile tool has long
 /// names above many of them.
 #[derive(Debug, PartialEq, Eq)]
-struct Step {
+struct NamePath {
     above: Option<Arc<Self>>,
     key: String,
 }
@@ -48,7 +49,9 @@ impl Mirrored {
     /// client calls it.
     pub fn of_tool(tool: &[u8]) -> Option<Self> {
         // a single search rules out most tools
-        memchr::memmem::find(tool, KEYWORD.as_bytes())?;
+        if !json::may_hold(tool, &Finder::new(KEYWORD)) {
+            return None;
+        }
         let tool: Value = serde_json::from_slice(tool).ok()?;
         let mut found = Vec::new();
         find(&tool["inputSchema"], &mut Vec::new(), &mut found)?;
@@ -89,14 +92,14 @@ impl Mirrored {
 }
 
 /// A step of the path to the schema that is looked at; its shared form is made when a parameter below it is mirrored.
-struct OpenStep<'a> {
+struct OpenName<'a> {
     key: &'a str,
-    shared: Option<Arc<Step>>,
+    shared: Option<Arc<NamePath>>,
 }
 
 /// Finds the annotated properties below `schema` at `path`; `None` if one is not a name at a string, integer or boolean, or
 /// if they are too many, too deep or their names too long.
-fn find<'a>(schema: &'a Value, path: &mut Vec<OpenStep<'a>>, found: &mut Vec<MirroredParam>) -> Option<()> {
+fn find<'a>(schema: &'a Value, path: &mut Vec<OpenName<'a>>, found: &mut Vec<MirroredParam>) -> Option<()> {
     if path.len() > DEEPEST {
         return None;
     }
@@ -109,7 +112,7 @@ fn find<'a>(schema: &'a Value, path: &mut Vec<OpenStep<'a>>, found: &mut Vec<Mir
         found.push(MirroredParam { header: name.to_ascii_lowercase(), path: shared(path)? });
     }
     for (key, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        path.push(OpenStep { key, shared: None });
+        path.push(OpenName { key, shared: None });
         find(property, path, found)?;
         path.pop();
     }
@@ -117,16 +120,16 @@ fn find<'a>(schema: &'a Value, path: &mut Vec<OpenStep<'a>>, found: &mut Vec<Mir
 }
 
 /// The last step of a path; `None` if it is empty.
-fn shared(path: &mut [OpenStep<'_>]) -> Option<Arc<Step>> {
+fn shared(path: &mut [OpenName<'_>]) -> Option<Arc<NamePath>> {
     path.iter_mut().fold(None, |above, step| {
-        let made = || Arc::new(Step { above, key: step.key.to_owned() });
+        let made = || Arc::new(NamePath { above, key: step.key.to_owned() });
         Some(Arc::clone(step.shared.get_or_insert_with(made)))
     })
 }
 
-// === impl Step ===
+// === impl NamePath ===
 
-impl Step {
+impl NamePath {
     /// The value at this step, if there is one.
     fn value_in<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
         self.at(arguments).filter(|value| !value.is_null())

@@ -35,17 +35,29 @@ impl BearerChallenge {
     }
 }
 
-/// The text after the scheme `Bearer`, which may follow other challenges.
+/// The text after the scheme `Bearer`, which may follow other challenges. One in a quoted string is none.
 fn after_bearer(header: &str) -> Option<&str> {
     const SCHEME: &str = "bearer";
-    let lower = header.to_ascii_lowercase();
-    let starts = lower.match_indices(SCHEME).map(|(at, _)| at);
-    let is_scheme = |at: &usize| {
-        let before = header[..*at].trim_end_matches([' ', '\t']);
-        let after = &header[at + SCHEME.len()..];
-        (before.is_empty() || before.ends_with(',')) && (after.is_empty() || after.starts_with([' ', '\t']))
-    };
-    starts.filter(is_scheme).map(|at| &header[at + SCHEME.len()..]).next()
+    let (mut is_quoted, mut is_escaped, mut may_begin) = (false, false, true);
+    for (at, byte) in header.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => (is_quoted, may_begin) = (!is_quoted, false),
+            _ if is_quoted => {}
+            b',' => may_begin = true,
+            b' ' | b'\t' => {}
+            _ if may_begin => {
+                may_begin = false;
+                let (name, after) = header[at..].split_at_checked(SCHEME.len())?;
+                if name.eq_ignore_ascii_case(SCHEME) && (after.is_empty() || after.starts_with([' ', '\t'])) {
+                    return Some(after);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The parameters `name=value` or `name="value"` up to the next challenge.
@@ -99,6 +111,7 @@ mod tests {
             r#"Bearer resource_metadata="https://a.example/x", scope="a b""#,
             r#"bearer error="invalid_token",scope="a b" , resource_metadata=https://a.example/x"#,
             r#"Basic realm="bearer x", Bearer realm="q\"x", scope="a b", resource_metadata="https://a.example/x""#,
+            r#"Basic realm="x, Bearer scope=evil", Bearer scope="a b", resource_metadata="https://a.example/x""#,
             r#"BEARER Scope="a b", RESOURCE_METADATA="https://a.example/x", DPoP algs="ES256""#,
         ] {
             assert_eq!(challenge(header), (metadata.clone(), Some("a b".to_owned())), "{header}");

@@ -40,6 +40,11 @@ CALLS = {
     "logged": ("legacy", "2025-06-18", "ok"),
 }
 NAMES_SERVER = ("rounds", "both-null", "array-error", "twice")
+# bodies of the hostile user, at the legacy server, and what the answer has to contain
+BODIES = {
+    "client-batch": ("2025-03-26", b"[" + b"1," * (7 << 20) + b"1]", "more than 10,000 messages"),
+    "client-elements": ("2025-06-18", mcp.body("tools/call", {"name": "case", "arguments": {"list": ["many"]}}).replace(b'"many"', b"0," * (7 << 20) + b"0"), "ok"),
+}
 LISTS = {"annotations": "2025-03-26", "mirrored": "2025-06-18", "left-out": "2025-06-18"}
 
 
@@ -71,6 +76,9 @@ class Client:
         self.headers |= {"Mcp-Session-Id": answer.headers["mcp-session-id"], "MCP-Protocol-Version": self.version}
         await fetch(self.target, Source.client("loopback", 0), "POST", self.path, self.headers, mcp.INITIALIZED)
         return self
+
+    async def send(self, body):
+        return (await fetch(self.target, Source.client("loopback", 0), "POST", self.path, self.headers, body, CASE_SECONDS)).text
 
     async def ask(self, method, params=None):
         return (await self.say(method, params or {}, CASE_SECONDS)).text
@@ -109,6 +117,11 @@ async def cases(gateway, target, key, faults):
         text = await client.ask("tools/list")
         if '"case"' not in text:
             faults.append(f"{case}: the good tool is not listed: {text[:300]}")
+    for case, (version, body, expected) in BODIES.items():
+        client = await Client(target, key, "legacy", version).open()
+        text = await client.send(body)
+        if expected not in text:
+            faults.append(f"{case}: the answer lacks {expected!r}: {text[-300:]}")
     clients = {}
     for case, (server, version, expected) in CALLS.items():
         client = clients.get(server) or await Client(target, key, server, version).open()
@@ -152,5 +165,5 @@ async def run(options, folder, log):
     finally:
         gateway.stop()
         (options.out / f"{NAME}.log").write_text(gateway.log_text())
-    summary = f"{len(CALLS) + len(LISTS)} messages, {neighbour.calls} calls of another user, the slowest {neighbour.slowest * 1000:.0f} ms, {peak} MiB at the most"
+    summary = f"{len(CALLS) + len(LISTS) + len(BODIES)} messages, {neighbour.calls} calls of another user, the slowest {neighbour.slowest * 1000:.0f} ms, {peak} MiB at the most"
     return {"summary": summary, "faults": faults}

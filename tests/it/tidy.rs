@@ -44,7 +44,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 ];
 
 /// Modules that may import everything.
-const OPEN: &[&str] = &["app", "cli", "lib", "main"];
+const OPEN: &[&str] = &["app", "cli", "fuzzing", "lib", "main"];
 
 /// Words, and the only modules that may use them.
 const RESERVED: &[(&str, &[&str])] = &[
@@ -75,7 +75,7 @@ const ASK_ERAS: &[&str] = &[
 /// Remaining cycles of files. The list only shrinks.
 const CYCLES: &[&[&str]] = &[];
 
-/// Maximum length of a file in lines; the aim is around 120.
+/// Maximum length of a file in lines, without its unit tests.
 const MAX_LINES: usize = 500;
 
 /// Maximum number of lines, and of files, that implement one type.
@@ -207,8 +207,9 @@ fn every_file_has_a_description_and_a_limited_length() {
         if !text.starts_with("//!") {
             broken.push(format!("{path}: does not begin with `//!`"));
         }
-        if text.lines().count() > MAX_LINES {
-            broken.push(format!("{path}: {} lines, split it", text.lines().count()));
+        let lines = code(&text).lines().count();
+        if lines > MAX_LINES {
+            broken.push(format!("{path}: {lines} lines, split it"));
         }
         if path.ends_with("/mod.rs") {
             broken.push(format!("{path}: modules are `foo.rs` + `foo/`"));

@@ -90,8 +90,9 @@ impl List {
         Self::default()
     }
 
-    /// Adds the entries of another page, with merged names of at most `longest_name` characters, and returns `Cut` if the list would exceed [`MAX_ENTRIES`]. If the backend
-    /// changed its version between two pages, the list stays in that of the first.
+    /// Adds the entries of another page, with merged names of at most `longest_name` characters, and returns `Cut` if the
+    /// list would exceed [`MAX_ENTRIES`]. If the backend changed its version between two pages, the list stays in that of
+    /// the first.
     pub(crate) fn add(
         &mut self,
         kind: ListKind,
@@ -101,7 +102,8 @@ impl List {
         let hints = CacheHints::of(page);
         self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
         let method = kind.method();
-        let Checked { page, left_out } = translate::checked(&method, page.clone());
+        let most = MAX_ENTRIES.saturating_sub(self.entries.len());
+        let Checked { page, left_out, is_cut } = translate::checked(&method, page.clone(), most);
         self.left_out.extend(left_out);
         self.whole = self.entries.is_empty().then(|| page.clone());
         let revision = *self.revision.get_or_insert(page.revision);
@@ -112,9 +114,8 @@ impl List {
         if kind == ListKind::Tools && page.revision.has(Feature::AnyOutput) {
             self.wrapped.extend(translate::wrapped_tools(&page));
         }
-        let (entries, fit) =
-            entries(kind, (backend, longest_name), &page, MAX_ENTRIES.saturating_sub(self.entries.len()));
-        if fit == PageFit::Cut {
+        let entries = entries(kind, (backend, longest_name), &page);
+        if is_cut {
             self.whole = None;
         }
         let is_further = !self.entries.is_empty();
@@ -145,7 +146,7 @@ impl List {
             }
             self.entries.push(entry);
         }
-        fit
+        if is_cut { PageFit::Cut } else { PageFit::Whole }
     }
 
     /// Notes that the list ends here because its server repeats a cursor.
@@ -263,12 +264,7 @@ impl PartialEq for List {
 }
 
 /// The first `max` entries of one page.
-fn entries(
-    kind: ListKind,
-    (backend, longest_name): (&BackendId, usize),
-    page: &Payload,
-    max: usize,
-) -> (Vec<ListEntry>, PageFit) {
+fn entries(kind: ListKind, (backend, longest_name): (&BackendId, usize), page: &Payload) -> Vec<ListEntry> {
     let array = page.object().and_then(|object| object.get(kind.member()));
     let elements: Vec<&RawValue> = array.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let entry = |text: &str| {
@@ -278,8 +274,7 @@ fn entries(
         let valid_in = ValidIn::of(&kind.method(), text, page.revision);
         Some(ListEntry { key, raw, merged, valid_in })
     };
-    let fit = if elements.len() > max { PageFit::Cut } else { PageFit::Whole };
-    (elements.into_iter().take(max).filter_map(|element| entry(element.get())).collect(), fit)
+    elements.into_iter().filter_map(|element| entry(element.get())).collect()
 }
 
 fn merged(kind: ListKind, (backend, longest_name): (&BackendId, usize), revision: Revision, raw: &Bytes) -> Bytes {

@@ -4,8 +4,11 @@
 //! A member that is repeated is edited as one: the last occurrence stays, as JavaScript reads it, and the others go. So an
 //! edit never writes a value more than once, and every reader of the new text finds the same one.
 //!
-//! Opening a level scans what is below it once. Each member or element of an open level takes 24 bytes until it is edited,
-//! and values that are passed to a closure are kept only if it changed them.
+//! An object is opened to find members in it: each takes 24 bytes until it is edited. What is done to all members or elements
+//! is done in one pass, which keeps nothing but the new text, and that only from the first change on.
+
+mod reading;
+mod rewriting;
 
 use std::{
     borrow::Cow,
@@ -14,9 +17,8 @@ use std::{
 };
 
 use super::{
-    is_named, member_of, name_of, quote,
-    scan::{Elements, Members},
-    span, unquote,
+    is_named, name_of,
+    places::{Container, ItemPlace, each_place, head_of, written_name},
 };
 
 /// One JSON value that is being edited.
@@ -31,46 +33,31 @@ pub struct Look<'a>(Draft<'a>);
 enum Node<'a> {
     /// As it was written (borrowed), or as it was set (owned).
     Text(Cow<'a, str>),
-    Open(Box<Level<'a>>),
+    Open(Box<OpenObject<'a>>),
 }
 
-/// An opened object or array.
+/// An opened object.
 #[derive(Debug, Clone)]
-struct Level<'a> {
+struct OpenObject<'a> {
     /// Its text when it was opened.
     text: Cow<'a, str>,
-    kind: LevelKind,
     items: Vec<Item<'a>>,
-    /// True if items were added, removed or renamed, or if the text was set.
+    /// True if members were added, removed or renamed, or if the text was set.
     edited: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LevelKind {
-    Object,
-    Array,
-}
-
-/// A member or an element. There may be one for every two bytes of a hostile text, so it is small.
+/// A member. There may be one for every five bytes of a hostile text, so it is small.
 #[derive(Debug, Clone)]
 struct Item<'a> {
-    place: Place,
+    place: ItemPlace,
     /// The item instead of what stands at `place`, once it was opened, set or added.
     edit: Option<Box<EditedItem<'a>>>,
 }
 
-/// Where an item stands in the text of its level, in bytes.
-#[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    start: u32,
-    value: (u32, u32),
-    end: u32,
-}
-
-/// An item with a value of its own, and the text around it.
+/// A member with a value of its own, and the text around it.
 #[derive(Debug, Clone)]
 struct EditedItem<'a> {
-    /// The text before the value: white space, and in an object the name and the colon.
+    /// The text before the value: white space, the name and the colon.
     head: Cow<'a, str>,
     value: Draft<'a>,
     /// The white space after the value.
@@ -113,112 +100,11 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// True for an object.
-    pub fn is_object(&self) -> bool {
-        self.kind() == Some(LevelKind::Object)
-    }
-
-    /// True for an array.
-    pub fn is_array(&self) -> bool {
-        self.kind() == Some(LevelKind::Array)
-    }
-
-    /// True for an object without members, or an array without elements.
-    pub fn is_empty(&self) -> bool {
-        match &self.0 {
-            Node::Text(text) => match LevelKind::of(text) {
-                Some(LevelKind::Object) => Members::of(text).next().is_none(),
-                Some(LevelKind::Array) => Elements::of(text).next().is_none(),
-                None => false,
-            },
-            Node::Open(level) => level.items.is_empty(),
-        }
-    }
-
-    /// The string; `None` if it is something else.
-    pub fn string(&self) -> Option<String> {
-        match &self.0 {
-            Node::Text(text) => unquote(text),
-            Node::Open(_) => None,
-        }
-    }
-
-    /// True if it is this string.
-    pub fn is(&self, text: &str) -> bool {
-        self.string().is_some_and(|string| string == text)
-    }
-
-    /// True if it is this literal: `true`, `false`, `null`, or a number as it is written.
-    pub fn is_literal(&self, literal: &str) -> bool {
-        matches!(&self.0, Node::Text(text) if text == literal)
-    }
-
-    /// The member `key`, to look at; the last one if the name is repeated.
-    pub fn get(&self, key: &str) -> Option<Look<'_>> {
-        match self.parts(LevelKind::Object) {
-            (Some(text), _) => member_of(text, key).map(Look::of),
-            (None, level) => {
-                let level = level?;
-                let item = level.items.iter().rev().find(|item| item.is_named(&level.text, key))?;
-                Some(item.look(&level.text))
-            }
-        }
-    }
-
     /// The member `key`, to edit. If the name is repeated, the last one stays.
     pub fn edit(&mut self, key: &str) -> Option<&mut Self> {
         let level = self.object()?;
         let at = level.keep_last(key)?;
         Some(&mut level.edit(at).value)
-    }
-
-    /// True if there is a member `key`.
-    pub fn has(&self, key: &str) -> bool {
-        self.get(key).is_some()
-    }
-
-    /// The text of the member `key`.
-    pub fn member(&self, key: &str) -> Option<String> {
-        self.get(key).map(|value| value.text())
-    }
-
-    /// The member `key`, if it is a string.
-    pub fn member_string(&self, key: &str) -> Option<String> {
-        self.get(key).and_then(|value| value.string())
-    }
-
-    /// The members in order, to look at; none if it is no object.
-    pub fn members(&self) -> impl Iterator<Item = (Cow<'_, str>, Look<'_>)> {
-        let (text, level) = self.parts(LevelKind::Object);
-        let written = text.map(Members::of).into_iter().flatten().map(|(name, value)| (name_of(name), Look::of(value)));
-        let opened = level.into_iter().flat_map(|level| {
-            level.items.iter().map(|item| (name_of(item.written_name(&level.text)), item.look(&level.text)))
-        });
-        written.chain(opened)
-    }
-
-    /// The elements in order, to look at; none if it is no array.
-    pub fn elements(&self) -> impl Iterator<Item = Look<'_>> {
-        let (text, level) = self.parts(LevelKind::Array);
-        let written = text.map(Elements::of).into_iter().flatten().map(Look::of);
-        let opened = level.into_iter().flat_map(|level| level.items.iter().map(|item| item.look(&level.text)));
-        written.chain(opened)
-    }
-
-    /// Passes each member, by its name, to `change`.
-    pub fn each_member(&mut self, mut change: impl FnMut(&str, &mut Draft<'_>)) {
-        self.retain_members(|name, value| {
-            change(name, value);
-            true
-        });
-    }
-
-    /// Passes each element to `change`.
-    pub fn each_element(&mut self, mut change: impl FnMut(&mut Draft<'_>)) {
-        self.retain_elements(|value| {
-            change(value);
-            true
-        });
     }
 
     /// Makes it this JSON text.
@@ -275,46 +161,6 @@ impl<'a> Draft<'a> {
         item.head = Cow::Owned(format!("{}{}", &item.head[..space], head_of(new)));
     }
 
-    /// Keeps the members that `keep` selects, as it leaves them.
-    pub fn retain_members(&mut self, mut keep: impl FnMut(&str, &mut Draft<'_>) -> bool) {
-        if let Some(level) = self.object() {
-            level.retain(|head, value| keep(&name_of(written_name(head)), value));
-        }
-    }
-
-    /// Keeps the elements that `keep` selects, as it leaves them.
-    pub fn retain_elements(&mut self, mut keep: impl FnMut(&mut Draft<'_>) -> bool) {
-        if let Some(level) = self.array() {
-            level.retain(|_, value| keep(value));
-        }
-    }
-
-    /// Adds an element at the end of an array.
-    pub fn push(&mut self, text: impl Into<String>) {
-        if let Some(level) = self.array() {
-            level.append(String::new(), text.into());
-        }
-    }
-
-    /// Puts in the place of each element what `parts` makes of it; `None` leaves it as it is.
-    pub fn split_elements(&mut self, mut parts: impl FnMut(&mut Draft<'_>) -> Option<Vec<String>>) {
-        if let Some(level) = self.array() {
-            level.split(|_, value| Some(parts(value)?.into_iter().map(|text| (String::new(), text)).collect()));
-        }
-    }
-
-    /// Puts in the place of each member the members that `parts` makes of it, by name and JSON text; `None` leaves it as it
-    /// is. Of members with one name, only the last stays.
-    pub fn split_members(&mut self, mut parts: impl FnMut(&str, &mut Draft<'_>) -> Option<Vec<(String, String)>>) {
-        if let Some(level) = self.object() {
-            level.keep_last_of_each();
-            level.split(|head, value| {
-                let named = parts(&name_of(written_name(head)), value)?.into_iter();
-                Some(named.map(|(name, text)| (head_of(&name), text)).collect())
-            });
-        }
-    }
-
     /// Adds a member at the end; the name must be new.
     pub fn add(&mut self, key: &str, text: impl Into<String>) {
         if let Some(level) = self.object() {
@@ -324,47 +170,40 @@ impl<'a> Draft<'a> {
 
     /// Adds members at the end, each in the place of one of its name.
     pub fn add_all(&mut self, members: Vec<(String, String)>) {
-        let Some(level) = self.object() else { return };
-        members.into_iter().for_each(|(key, text)| level.append(head_of(&key), text));
-        level.keep_last_of_each();
+        if let Some(level) = self.object() {
+            for (key, text) in members {
+                level.append(head_of(&key), text);
+            }
+        }
+        self.keep_last_of_each();
     }
 
-    fn kind(&self) -> Option<LevelKind> {
-        match &self.0 {
-            Node::Text(text) => LevelKind::of(text),
-            Node::Open(level) => Some(level.kind),
+    fn keep_last_of_each(&mut self) {
+        if let Some(level) = self.object() {
+            level.keep_last_of_each();
         }
     }
 
-    /// The text of a closed value, or the level of an open one, if it is of this kind.
-    fn parts(&self, kind: LevelKind) -> (Option<&str>, Option<&Level<'a>>) {
-        match &self.0 {
-            _ if self.kind() != Some(kind) => (None, None),
-            Node::Text(text) => (Some(text), None),
-            Node::Open(level) => (None, Some(level)),
-        }
-    }
-
-    fn object(&mut self) -> Option<&mut Level<'a>> {
-        self.level(LevelKind::Object)
-    }
-
-    fn array(&mut self) -> Option<&mut Level<'a>> {
-        self.level(LevelKind::Array)
-    }
-
-    /// Opens one level, if it is of this kind.
-    fn level(&mut self, kind: LevelKind) -> Option<&mut Level<'a>> {
-        if self.kind() != Some(kind) {
-            return None;
-        }
+    /// Opens an object; `None` if this is none.
+    fn object(&mut self) -> Option<&mut OpenObject<'a>> {
         if let Node::Text(text) = &mut self.0 {
+            if Container::of(text) != Some(Container::Object) {
+                return None;
+            }
             let text = std::mem::take(text);
-            self.0 = Node::Open(Box::new(Level::open(text, kind)));
+            self.0 = Node::Open(Box::new(OpenObject::open(text)));
         }
         match &mut self.0 {
             Node::Open(level) => Some(level),
             Node::Text(_) => None,
+        }
+    }
+
+    /// Closes an object that was opened.
+    fn close(&mut self) {
+        if let Node::Open(level) = &mut self.0 {
+            self.0 =
+                Node::Text(if level.is_changed() { Cow::Owned(level.text()) } else { std::mem::take(&mut level.text) });
         }
     }
 
@@ -406,52 +245,20 @@ impl<'a> Deref for Look<'a> {
     }
 }
 
-// === impl LevelKind ===
+// === impl OpenObject ===
 
-impl LevelKind {
-    fn of(text: &str) -> Option<Self> {
-        match text.as_bytes().first() {
-            Some(b'{') => Some(Self::Object),
-            Some(b'[') => Some(Self::Array),
-            _ => None,
-        }
-    }
-
-    const fn brackets(self) -> (char, char) {
-        match self {
-            Self::Object => ('{', '}'),
-            Self::Array => ('[', ']'),
-        }
-    }
-}
-
-// === impl Level ===
-
-impl<'a> Level<'a> {
-    fn open(text: Cow<'a, str>, kind: LevelKind) -> Self {
-        let mut items: Vec<Item<'a>> = Vec::new();
-        // where the text before the next value begins
-        let mut at = 1;
-        let mut add = |value: &str| {
-            let value = span(&text, value);
-            if let Some(before) = items.last_mut() {
-                let comma = text[at..value.start].bytes().position(|byte| byte == b',').unwrap_or_default();
-                before.place.end = offset(at + comma);
-                at += comma + 1;
-            }
-            let place = Place { start: offset(at), value: (offset(value.start), offset(value.end)), end: 0 };
-            items.push(Item { place, edit: None });
-            at = value.end;
-        };
-        match kind {
-            LevelKind::Object => Members::of(&text).for_each(|(_, value)| add(value)),
-            LevelKind::Array => Elements::of(&text).for_each(|value| add(value)),
-        }
-        if let Some(last) = items.last_mut() {
-            last.place.end = offset(text.len() - 1);
-        }
+impl<'a> OpenObject<'a> {
+    fn open(text: Cow<'a, str>) -> Self {
+        let mut items = Vec::new();
+        each_place(&text, Container::Object, |place| items.push(Item { place, edit: None }));
         let edited = matches!(text, Cow::Owned(_));
-        Self { text, kind, items, edited }
+        Self { text, items, edited }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::with_capacity(self.len());
+        self.write(&mut text);
+        text
     }
 
     fn is_changed(&self) -> bool {
@@ -487,49 +294,15 @@ impl<'a> Level<'a> {
     /// The item at this place, with a value that can be edited.
     fn edit(&mut self, at: usize) -> &mut EditedItem<'a> {
         let (text, Item { place, edit }) = (&self.text, &mut self.items[at]);
-        edit.get_or_insert_with(|| EditedItem::at(text, *place, Draft(Node::Text(part(text, place.value())))))
-    }
-
-    /// Passes the text before each value, and the value, to `keep`, and removes the items for which it returns false.
-    fn retain(&mut self, mut keep: impl FnMut(&str, &mut Draft<'_>) -> bool) {
-        let (text, before) = (&self.text, self.items.len());
-        self.items.retain_mut(|Item { place, edit }| {
-            if let Some(edit) = edit {
-                let EditedItem { head, value, .. } = &mut **edit;
-                return keep(head, value);
-            }
-            let mut value = place.draft(text);
-            let keeps = keep(&text[place.head()], &mut value);
-            if keeps && value.is_changed() {
-                *edit = Some(EditedItem::at(text, *place, Draft::new(value.text())));
-            }
-            keeps
-        });
-        self.edited |= self.items.len() < before;
-    }
-
-    /// Puts in the place of each item what `parts` makes of the text before its value and of its value: texts before
-    /// values, and values.
-    fn split(&mut self, mut parts: impl FnMut(&str, &mut Draft<'_>) -> Option<Vec<(String, String)>>) {
-        for mut item in std::mem::take(&mut self.items) {
-            let new = match &mut item.edit {
-                Some(edit) => {
-                    let EditedItem { head, value, .. } = &mut **edit;
-                    parts(head, value)
-                }
-                None => parts(&self.text[item.place.head()], &mut item.place.draft(&self.text)),
-            };
-            match new {
-                None => self.items.push(item),
-                Some(new) => new.into_iter().for_each(|(head, text)| self.append(head, text)),
-            }
-        }
-        self.edited = true;
+        edit.get_or_insert_with(|| {
+            let value = Draft(Node::Text(part(text, place.value())));
+            Box::new(EditedItem::at(text, *place, value))
+        })
     }
 
     fn append(&mut self, head: String, text: String) {
         let edit = EditedItem { head: Cow::Owned(head), value: Draft::new(text), tail: Cow::Borrowed("") };
-        self.items.push(Item { place: Place::default(), edit: Some(Box::new(edit)) });
+        self.items.push(Item { place: ItemPlace::default(), edit: Some(Box::new(edit)) });
         self.edited = true;
     }
 
@@ -538,15 +311,14 @@ impl<'a> Level<'a> {
         if items == 0 { 2 + self.inner().len() } else { 1 + items }
     }
 
-    /// The white space in a level that was empty from the beginning.
+    /// The white space in an object that was empty from the beginning.
     fn inner(&self) -> &str {
         let inner = self.text.get(1..self.text.len() - 1).unwrap_or_default();
         if inner.trim_ascii().is_empty() { inner } else { "" }
     }
 
     fn write(&self, out: &mut String) {
-        let (open, close) = self.kind.brackets();
-        out.push(open);
+        out.push('{');
         if self.items.is_empty() {
             out.push_str(self.inner());
         }
@@ -556,7 +328,7 @@ impl<'a> Level<'a> {
             }
             item.write(&self.text, out);
         }
-        out.push(close);
+        out.push('}');
     }
 }
 
@@ -565,10 +337,10 @@ impl<'a> Level<'a> {
 impl Item<'_> {
     /// The value, to look at.
     fn look<'s>(&'s self, text: &'s str) -> Look<'s> {
-        self.edit.as_ref().map_or_else(|| Look(self.place.draft(text)), |edit| edit.value.look())
+        self.edit.as_ref().map_or_else(|| Look(draft_at(text, self.place)), |edit| edit.value.look())
     }
 
-    /// The name as it is written, with its quotes; empty in an array.
+    /// The name as it is written, with its quotes.
     fn written_name<'s>(&'s self, text: &'s str) -> &'s str {
         written_name(self.edit.as_ref().map_or_else(|| &text[self.place.head()], |edit| &edit.head))
     }
@@ -596,37 +368,18 @@ impl Item<'_> {
     }
 }
 
-// === impl Place ===
-
-impl Place {
-    const fn whole(self) -> Range<usize> {
-        self.start as usize..self.end as usize
-    }
-
-    const fn head(self) -> Range<usize> {
-        self.start as usize..self.value.0 as usize
-    }
-
-    const fn value(self) -> Range<usize> {
-        self.value.0 as usize..self.value.1 as usize
-    }
-
-    const fn tail(self) -> Range<usize> {
-        self.value.1 as usize..self.end as usize
-    }
-
-    fn draft(self, text: &str) -> Draft<'_> {
-        Draft(Node::Text(Cow::Borrowed(&text[self.value()])))
-    }
-}
-
 // === impl EditedItem ===
 
 impl<'a> EditedItem<'a> {
     /// The item at `place` of `text`, with another value.
-    fn at(text: &Cow<'a, str>, place: Place, value: Draft<'a>) -> Box<Self> {
-        Box::new(Self { head: part(text, place.head()), value, tail: part(text, place.tail()) })
+    fn at(text: &Cow<'a, str>, place: ItemPlace, value: Draft<'a>) -> Self {
+        Self { head: part(text, place.head()), value, tail: part(text, place.tail()) }
     }
+}
+
+/// The value at `place`, as it was written.
+fn draft_at(text: &str, place: ItemPlace) -> Draft<'_> {
+    Draft(Node::Text(Cow::Borrowed(&text[place.value()])))
 }
 
 /// Part of a text, borrowed if the text is.
@@ -635,23 +388,6 @@ fn part<'a>(text: &Cow<'a, str>, range: Range<usize>) -> Cow<'a, str> {
         Cow::Borrowed(text) => Cow::Borrowed(&text[range]),
         Cow::Owned(text) => Cow::Owned(text[range].to_owned()),
     }
-}
-
-/// The name in the text before a member's value.
-fn written_name(head: &str) -> &str {
-    let head = head.trim_ascii();
-    head.strip_suffix(':').map_or(head, str::trim_ascii_end)
-}
-
-/// The text before the value of an added member.
-fn head_of(key: &str) -> String {
-    let mut head = quote(key);
-    head.push(':');
-    head
-}
-
-fn offset(at: usize) -> u32 {
-    u32::try_from(at).expect("no message is longer than 1 GiB")
 }
 
 #[cfg(test)]

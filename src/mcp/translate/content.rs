@@ -1,11 +1,13 @@
 //! Content blocks: their places, and the conversion of kinds that the target does not know.
 
+use std::borrow::Cow;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{
     super::{
         Method,
-        json::{draft::Draft, quote, scan},
+        json::{draft::Draft, quote, scan, unquoted},
     },
     facts::Kind,
     translation::Translation,
@@ -39,10 +41,11 @@ pub(super) fn audio_to_resource(block: &mut Draft<'_>) {
         return;
     }
     let data = block.member("data").unwrap_or_else(|| "\"\"".to_owned());
-    let encoded = data.trim_matches('"');
-    let digest = match STANDARD.decode(encoded) {
+    // some servers write slashes with escapes
+    let encoded = unquoted(&data).unwrap_or(Cow::Borrowed(&data));
+    let digest = match STANDARD.decode(&*encoded) {
         Ok(bytes) => Digest::sha256(bytes),
-        Err(_) => Digest::sha256(encoded),
+        Err(_) => Digest::sha256(&*encoded),
     };
     let uri = format!("urn:gw:inline:sha256:{}", digest.short_hex(8));
     let kind = block.member("mimeType").map(|kind| format!("\"mimeType\":{kind},")).unwrap_or_default();
@@ -77,7 +80,7 @@ pub(super) fn push_text(result: &mut Draft<'_>, value: &str) {
         result.set("content", "[]");
     }
     if let Some(content) = result.edit("content") {
-        content.push(block);
+        content.push(&block);
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{
-    super::json::{draft::Draft, quote},
+    super::json::{draft::Draft, quote, unquote},
     refusal::{Cause, Untranslatable},
     translation::Translation,
 };
@@ -89,19 +89,20 @@ pub(super) fn raise_answer(
 
 /// `oneOf` with titles (2025-11-25) as `enum` and `enumNames` (2025-06-18).
 fn name_values(property: &mut Draft<'_>) {
-    let Some(options) = property.get("oneOf").and_then(|options| titled(&options)) else { return };
+    let Some(options) = property.get("oneOf").and_then(|options| titled(&options, usize::MAX)) else { return };
     let texts: (Vec<String>, Vec<String>) = options.into_iter().map(|(value, title)| (value, quote(&title))).unzip();
     property.remove("oneOf");
     property.set("enum", format!("[{}]", texts.0.join(",")));
     property.set("enumNames", format!("[{}]", texts.1.join(",")));
 }
 
-/// The values of a list of `{ const, title }`; `None` if it is something else.
-fn titled(list: &Draft<'_>) -> Option<Vec<(String, String)>> {
+/// The first `most` values of a list of `{ const, title }`; `None` if it is something else.
+fn titled(list: &Draft<'_>, most: usize) -> Option<Vec<(String, String)>> {
     if !list.is_array() {
         return None;
     }
     list.elements()
+        .take(most)
         .map(|option| {
             let value = option.member("const")?;
             let title = option.member_string("title").or_else(|| option.get("const")?.string());
@@ -117,6 +118,8 @@ fn choices(schema: &Draft<'_>) -> Option<HashMap<String, Choices>> {
     let names: BTreeSet<String> = properties.members().map(|(name, _)| name.into_owned()).collect();
     let mut found = HashMap::new();
     for (name, property) in properties.members() {
+        // the last of repeated fields counts
+        found.remove(&*name);
         if !property.get("type").is_some_and(|kind| kind.is("array")) {
             continue;
         }
@@ -128,7 +131,7 @@ fn choices(schema: &Draft<'_>) -> Option<HashMap<String, Choices>> {
         }
         let bound = |key| property.member(key).and_then(|text| text.parse().ok());
         let (least, most) = (bound("minItems"), bound("maxItems"));
-        if let Some(options) = property.get("items").and_then(|items| listed(&items)) {
+        if let Some(options) = property.get("items").and_then(|items| listed(&items, left + 1)) {
             left = left.checked_sub(options.len())?;
             found.insert(name.into_owned(), Choices { prefix, options, least, most });
         }
@@ -136,15 +139,20 @@ fn choices(schema: &Draft<'_>) -> Option<HashMap<String, Choices>> {
     Some(found)
 }
 
-/// The values of the items of a list, titled or not.
-fn listed(items: &Draft<'_>) -> Option<Vec<(String, String)>> {
+/// The first `most` values of the items of a list, titled or not.
+fn listed(items: &Draft<'_>, most: usize) -> Option<Vec<(String, String)>> {
     for key in ["anyOf", "oneOf"] {
-        if let Some(options) = items.get(key).and_then(|options| titled(&options)) {
+        if let Some(options) = items.get(key).and_then(|options| titled(&options, most)) {
             return Some(options);
         }
     }
     let values = items.get("enum").filter(|values| values.is_array())?;
-    Some(values.elements().map(|value| (value.text(), value.string().unwrap_or_default())).collect())
+    Some(values.elements().take(most).map(|value| (value.text(), value.string().unwrap_or_default())).collect())
+}
+
+/// A value in the spelling that strings are compared in: they may be written with escapes.
+fn spelled(value: &str) -> String {
+    unquote(value).map_or_else(|| value.to_owned(), |text| quote(&text))
 }
 
 // === impl Choices ===
@@ -160,10 +168,10 @@ impl Choices {
         let label = property.member_string("title").unwrap_or_else(|| field.to_owned());
         let label: String = label.chars().take(LONGEST_LABEL).collect();
         let chosen: Option<HashSet<String>> =
-            property.get("default").map(|values| values.elements().map(|value| value.text()).collect());
+            property.get("default").map(|values| values.elements().map(|value| spelled(&value.text())).collect());
         let lower = |(index, (value, title)): (usize, &(String, String))| {
             let title = quote(&format!("{label}: {title}"));
-            let default = chosen.as_ref().map(|chosen| format!(",\"default\":{}", chosen.contains(value)));
+            let default = chosen.as_ref().map(|chosen| format!(",\"default\":{}", chosen.contains(&spelled(value))));
             let default = default.unwrap_or_default();
             (self.name(index), format!("{{\"type\":\"boolean\",\"title\":{title}{default}}}"))
         };

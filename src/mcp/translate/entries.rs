@@ -39,6 +39,8 @@ pub struct Checked {
     pub page: Payload,
     /// The entries that were removed.
     pub left_out: Omitted,
+    /// True if the page had more entries than were asked for: the others are neither in the page nor in `left_out`.
+    pub is_cut: bool,
 }
 
 // === impl LeftOut ===
@@ -87,26 +89,24 @@ impl Omitted {
     }
 }
 
-/// Checks the entries of one page against the revision that it is written in, completes those that can be completed, and
-/// removes the others. A page of another method, or one that cannot be read, is the same buffer.
-pub fn checked(method: &Method, page: Payload) -> Checked {
+/// Checks the first `most` entries of one page against the revision that it is written in, completes those that can be
+/// completed, and removes the others. A page of another method, or one that cannot be read, is the same buffer.
+pub fn checked(method: &Method, page: Payload, most: usize) -> Checked {
     let json = page.json().clone();
-    let (Some(listed), Ok(text)) = (Listed::by(method), std::str::from_utf8(&json)) else {
-        return Checked { page, left_out: Omitted::default() };
-    };
     let mut left_out = Omitted::default();
+    let (Some(listed), Ok(text)) = (Listed::by(method), std::str::from_utf8(&json)) else {
+        return Checked { page, left_out, is_cut: false };
+    };
+    let mut seen = 0;
     let mut draft = Draft::of(text);
     if let Some(entries) = draft.edit(listed.member) {
-        entries.retain_elements(|entry| match settle(listed, entry, page.revision) {
-            Ok(()) => true,
-            Err(removed) => {
-                left_out.push(removed);
-                false
-            }
+        entries.retain_elements(|entry| {
+            seen += 1;
+            seen <= most && settle(listed, entry, page.revision).map_err(|removed| left_out.push(removed)).is_ok()
         });
     }
     let page = if draft.is_changed() { page.rewritten(draft.text().into()) } else { page };
-    Checked { page, left_out }
+    Checked { page, left_out, is_cut: seen > most }
 }
 
 /// Keeps an entry that is valid in every revision, and completes one that can be completed. Returns the reason if it
@@ -200,7 +200,7 @@ mod tests {
 
     fn shown(method: &Method, revision: Revision, text: &'static str) -> String {
         let page = Payload::new(revision, Bytes::from_static(text.as_bytes()));
-        let Checked { page, left_out } = checked(method, page);
+        let Checked { page, left_out, .. } = checked(method, page, 100);
         let reasons = left_out.first().iter().map(|LeftOut { name, reason }| format!("\n{name}: {reason}"));
         String::from_utf8_lossy(page.json()).into_owned() + &reasons.collect::<String>()
     }
@@ -216,7 +216,7 @@ mod tests {
         "##);
         let valid = r#"{"tools":[ {"name":"a","inputSchema":{"type":"object"}} ]}"#;
         let page = Payload::new(V4, Bytes::from_static(valid.as_bytes()));
-        assert_eq!(checked(&Method::ToolsList, page.clone()).page.json().as_ptr(), page.json().as_ptr());
+        assert_eq!(checked(&Method::ToolsList, page.clone(), 1_000).page.json().as_ptr(), page.json().as_ptr());
     }
 
     #[test]
@@ -256,11 +256,19 @@ mod tests {
     fn entries_that_are_left_out_are_kept_to_a_hundred_and_counted() {
         let long = format!("[{}]", vec!["0"; 1_000].join(","));
         let page = Payload::new(V4, format!(r#"{{"tools":{long}}}"#).into());
-        let mut omitted = checked(&Method::ToolsList, page.clone()).left_out;
+        let mut omitted = checked(&Method::ToolsList, page.clone(), 1_000).left_out;
         assert_eq!((omitted.first().len(), omitted.count(), omitted.is_cut()), (100, 1_000, true));
-        omitted.extend(checked(&Method::ToolsList, page).left_out);
+        omitted.extend(checked(&Method::ToolsList, page, 1_000).left_out);
         assert_eq!((omitted.first().len(), omitted.count()), (100, 2_000));
         assert_eq!(LeftOut::new(&"\u{e9}".repeat(1_000), String::new()).name.chars().count(), MAX_NAME);
+    }
+
+    #[test]
+    fn a_page_is_cut_after_as_many_entries_as_were_asked_for() {
+        let page = Payload::new(V4, r#"{"prompts":[{"name":"a"},0,{"name":"b"},0]}"#.into());
+        let Checked { page: cut, left_out, is_cut } = checked(&Method::PromptsList, page.clone(), 2);
+        assert_eq!((&cut.json()[..], left_out.count(), is_cut), (&br#"{"prompts":[{"name":"a"}]}"#[..], 1, true));
+        assert!(!checked(&Method::PromptsList, page, 4).is_cut);
     }
 
     #[test]

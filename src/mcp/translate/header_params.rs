@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::{
     super::{
         Payload,
-        json::{draft::Draft, unquote},
+        json::{draft::Draft, may_escape_letters, unquote},
         mirrored_params::{MAX_NAME, MAX_PARAMS},
     },
     schema::{Met, Place, walk},
@@ -29,7 +29,7 @@ struct Read {
 pub fn without_invalid_header_params(result: Payload) -> Payload {
     let json = result.json().clone();
     let Ok(text) = std::str::from_utf8(&json) else { return result };
-    if !text.contains(KEYWORD) {
+    if !may_hold_keyword(text) {
         return result;
     }
     let mut draft = Draft::of(text);
@@ -44,8 +44,13 @@ pub fn without_invalid_header_params(result: Payload) -> Payload {
 pub(super) fn are_valid(tool: &mut Draft<'_>) -> bool {
     tool.get("inputSchema").is_none_or(|schema| {
         let text = schema.text();
-        !text.contains(KEYWORD) || is_valid(&text)
+        !may_hold_keyword(&text) || is_valid(&text)
     })
+}
+
+/// A name can be written with escapes.
+fn may_hold_keyword(text: &str) -> bool {
+    text.contains(KEYWORD) || may_escape_letters(text.as_bytes())
 }
 
 fn is_valid(schema: &str) -> bool {

@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(follow(schema), expected);
         // as PHP writes it, and as nobody does
         assert_eq!(follow(r##"{"$ref":"#\/a"}"##), r##"{"$ref":"#/properties/result\/a"}"##);
-        assert_eq!(follow(r##"{"$ref":"\u0023\/a"}"##), r##"{"$ref":"\u0023/properties/result\/a"}"##);
+        assert_eq!(follow(r#"{"$ref":"\u0023\/a"}"#), r#"{"$ref":"\u0023/properties/result\/a"}"#);
     }
 
     #[test]

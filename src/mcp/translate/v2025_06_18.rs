@@ -16,10 +16,11 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
     if translation.is(Kind::Result, &Method::ToolsCall) || translation.is(Kind::Result, &Method::TasksResult) {
         say_structured_content(draft);
     }
-    if translation.is(Kind::Result, &Method::ToolsList) && translation.to == Revision::V2025_03_26 {
-        if let Some(tools) = draft.edit("tools") {
-            tools.each_element(copy_title);
-        }
+    if translation.is(Kind::Result, &Method::ToolsList)
+        && translation.to == Revision::V2025_03_26
+        && let Some(tools) = draft.edit("tools")
+    {
+        tools.each_element(copy_title);
     }
     Ok(())
 }

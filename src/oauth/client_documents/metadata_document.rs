@@ -51,7 +51,9 @@ impl ClientDocument {
     pub(crate) fn parse(url: &Url, body: &[u8], schemes: &[String]) -> Result<Self, String> {
         // serde reads a struct from an array too
         let is_object = body.trim_ascii_start().starts_with(b"{");
-        let members: Option<DocumentMembers> = serde_json::from_slice(body).ok().filter(|_| is_object);
+        // serde does not look into what is ignored
+        let text = str::from_utf8(body).ok().filter(|_| is_object);
+        let members: Option<DocumentMembers> = text.and_then(|text| serde_json::from_str(text).ok());
         let members = members.ok_or("it is not a JSON object with the members of RFC 7591 2 in their types")?;
         if members.client_id != url.as_str() {
             return Err("its client_id is not its own URL".to_owned());

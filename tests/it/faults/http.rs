@@ -35,6 +35,12 @@ fn status(status: &str, headers: &str) -> Vec<Step> {
     vec![Write(answer(status, headers, b""))]
 }
 
+/// A response in one chunk, with these headers for its length.
+fn chunked(lengths: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{lengths}\r\n{:x}\r\n", body.len());
+    [head.as_bytes(), body, b"\r\n0\r\n\r\n"].concat()
+}
+
 /// Servers with sessions, and those of 2026-07-28.
 const BOTH: &[EraChoice] = &[Legacy, Modern];
 
@@ -145,6 +151,31 @@ const FAULTS: &[HttpFault] = &[
             vec![Write(head.as_bytes().to_vec()), Close]
         },
         call: Failed("The connection to backend `sick` was lost"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "other transfer coding",
+        of: BOTH,
+        answer: |id, _| vec![Write(chunked("Transfer-Encoding: gzip, chunked\r\n", &text(id, "well")))],
+        call: Failed("the server sends its answer with `Transfer-Encoding: gzip, chunked`; only `chunked` is read"),
+        counted: "error",
+    },
+    HttpFault {
+        mode: "two lengths",
+        of: BOTH,
+        answer: |id, _| {
+            let smuggled = answer("200 OK", "", &text(id, "of another"));
+            let lengths = "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n";
+            vec![Write([chunked(lengths, &text(id, "well")), smuggled].concat())]
+        },
+        call: Answered("well"),
+        counted: "ok",
+    },
+    HttpFault {
+        mode: "101",
+        of: BOTH,
+        answer: |_, _| status("101 Switching Protocols", "Upgrade: websocket\r\nConnection: upgrade\r\n"),
+        call: Failed("the server answered 101 (Switching Protocols), which the gateway did not ask for"),
         counted: "error",
     },
     HttpFault {

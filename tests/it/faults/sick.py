@@ -92,6 +92,17 @@ def trouble(id):
         send({"id": id, "result": text("first")})
     elif mode == "answers with a text":
         send({"id": id, "result": "text"})
+    elif mode == "answers with both":
+        send({"id": id, "result": text("well"), "error": {"code": 1, "message": "unwell"}})
+    elif mode == "answers with a list for the error":
+        send({"id": id, "error": [-32000, "unwell"]})
+    elif mode == "adds a null error":
+        send({"id": id, "result": text("well"), "error": None})
+    elif mode == "writes the code as text":
+        send({"id": id, "error": {"code": "-32603", "message": "unwell"}})
+    elif mode == "logs what looks like an answer":
+        print(json.dumps({"id": id, "result": text("first"), "error": {"code": 1, "message": "unwell"}}), flush=True)
+        send({"id": id, "result": text("well")})
     elif mode == "answers with neither":
         send({"id": id})
     elif mode == "answers late":

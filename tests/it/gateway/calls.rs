@@ -28,7 +28,7 @@ async fn a_tool_is_called_by_its_own_name_and_every_other_byte_is_kept() {
     let result = client.ask(Method::ToolsCall, params).await;
     assert!(one.asked("tools/call").is_empty());
     assert_snapshot!(two.asked("tools/call").concat(),
-        @r#"{ "arguments":{"n":12345678901234567890123, "name":"b1__x"} , "name" : "look","x":[],"name":"look" }"#);
+        @r#"{ "arguments":{"n":12345678901234567890123, "name":"b1__x"} , "x":[],"name":"look" }"#);
     assert!(result.starts_with(r#"{"got":"#));
 }
 
@@ -106,7 +106,7 @@ async fn tools_without_a_right_are_unknown_to_the_caller() {
     );
     single.ask(Method::ToolsCall, r#"{"name":"write","name":"look"}"#).await;
     merged.ask(Method::ToolsCall, r#"{"name":"b1__look"}"#).await;
-    assert_eq!(one.asked("tools/call"), [r#"{"name":"look","name":"look"}"#, r#"{"name":"look"}"#]);
+    assert_eq!(one.asked("tools/call"), [r#"{"name":"look"}"#, r#"{"name":"look"}"#]);
 }
 
 #[tokio::test]

@@ -1,0 +1,137 @@
+//! What is done to all members of an object or all elements of an array: one pass, which keeps nothing but the new text, and
+//! that only from the first change on.
+
+use super::{
+    super::{
+        name_of,
+        places::{Container, each_place, head_of, written_name},
+    },
+    Draft, Node, draft_at,
+};
+
+/// What becomes of a member or an element.
+enum Fate {
+    /// It stays, with its value as it is now.
+    Stays,
+    Goes,
+    /// These take its place, each a text before a value and the value.
+    Becomes(Vec<(String, String)>),
+}
+
+impl Draft<'_> {
+    /// Passes each member, by its name, to `change`.
+    pub fn each_member(&mut self, mut change: impl FnMut(&str, &mut Draft<'_>)) {
+        self.retain_members(|name, value| {
+            change(name, value);
+            true
+        });
+    }
+
+    /// Passes each element to `change`.
+    pub fn each_element(&mut self, mut change: impl FnMut(&mut Draft<'_>)) {
+        self.retain_elements(|value| {
+            change(value);
+            true
+        });
+    }
+
+    /// Keeps the members that `keep` selects, as it leaves them.
+    pub fn retain_members(&mut self, mut keep: impl FnMut(&str, &mut Draft<'_>) -> bool) {
+        self.rewrite(Container::Object, |head, value| Fate::of(keep(&name_of(written_name(head)), value)));
+    }
+
+    /// Keeps the elements that `keep` selects, as it leaves them.
+    pub fn retain_elements(&mut self, mut keep: impl FnMut(&mut Draft<'_>) -> bool) {
+        self.rewrite(Container::Array, |_, value| Fate::of(keep(value)));
+    }
+
+    /// Adds an element at the end of an array.
+    pub fn push(&mut self, text: &str) {
+        let (true, Node::Text(array)) = (self.is_array(), &self.0) else { return };
+        let (kept, comma) = if self.is_empty() { (1, "") } else { (array.len() - 1, ",") };
+        self.replace([&array[..kept], comma, text, "]"].concat());
+    }
+
+    /// Puts in the place of each element what `parts` makes of it; `None` leaves it as it is.
+    pub fn split_elements(&mut self, mut parts: impl FnMut(&mut Draft<'_>) -> Option<Vec<String>>) {
+        self.rewrite(Container::Array, |_, value| match parts(value) {
+            Some(parts) => Fate::Becomes(parts.into_iter().map(|text| (String::new(), text)).collect()),
+            None => Fate::Stays,
+        });
+    }
+
+    /// Puts in the place of each member the members that `parts` makes of it, by name and JSON text; `None` leaves it as it
+    /// is. Of members with one name, before and after, only the last stays.
+    pub fn split_members(&mut self, mut parts: impl FnMut(&str, &mut Draft<'_>) -> Option<Vec<(String, String)>>) {
+        self.keep_last_of_each();
+        self.rewrite(Container::Object, |head, value| match parts(&name_of(written_name(head)), value) {
+            Some(parts) => Fate::Becomes(parts.into_iter().map(|(name, text)| (head_of(&name), text)).collect()),
+            None => Fate::Stays,
+        });
+        self.keep_last_of_each();
+    }
+
+    /// Passes the text before each value, and the value, to `decide`, if this is such a container, and does as it says.
+    fn rewrite(&mut self, kind: Container, decide: impl FnMut(&str, &mut Draft<'_>) -> Fate) {
+        self.close();
+        if let Node::Text(text) = &self.0
+            && Container::of(text) == Some(kind)
+            && let Some(new) = rewritten(text, kind, decide)
+        {
+            self.replace(new);
+        }
+    }
+}
+
+// === impl Fate ===
+
+impl Fate {
+    const fn of(stays: bool) -> Self {
+        if stays { Self::Stays } else { Self::Goes }
+    }
+}
+
+/// The text of a container after `decide` has seen each text before a value, and the value; `None` if nothing changed.
+fn rewritten(text: &str, kind: Container, mut decide: impl FnMut(&str, &mut Draft<'_>) -> Fate) -> Option<String> {
+    // the new text, from the first change on, and how many items are in it
+    let (mut new, mut count): (Option<String>, usize) = (None, 0);
+    each_place(text, kind, |place| {
+        let mut value = draft_at(text, place);
+        let fate = decide(&text[place.head()], &mut value);
+        let is_same = matches!(fate, Fate::Stays) && !value.is_changed();
+        if is_same && new.is_none() {
+            count += 1;
+            return;
+        }
+        let new = new.get_or_insert_with(|| {
+            let mut new = String::with_capacity(text.len());
+            // without the comma before this item
+            new.push_str(&text[..place.whole().start - usize::from(count > 0)]);
+            new
+        });
+        let mut add = |parts: &mut dyn FnMut(&mut String)| {
+            if count > 0 {
+                new.push(',');
+            }
+            parts(new);
+            count += 1;
+        };
+        match fate {
+            Fate::Goes => {}
+            Fate::Stays if is_same => add(&mut |new| new.push_str(&text[place.whole()])),
+            Fate::Stays => add(&mut |new| {
+                new.push_str(&text[place.head()]);
+                value.write(new);
+                new.push_str(&text[place.tail()]);
+            }),
+            Fate::Becomes(parts) => {
+                for (head, text) in parts {
+                    add(&mut |new| new.extend([&*head, &*text]));
+                }
+            }
+        }
+    });
+    let mut new = new?;
+    new.push(kind.closing());
+    Some(new)
+}

@@ -1,0 +1,109 @@
+//! Where the members and elements of an object or array stand in its text, with the white space around them.
+
+use std::ops::Range;
+
+use super::{
+    quote,
+    scan::{Elements, Members},
+    span,
+};
+
+/// A JSON value with items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Container {
+    /// Its items are members.
+    Object,
+    /// Its items are elements.
+    Array,
+}
+
+/// The place of an item in the text of its container. A hostile text has an item for every two bytes, so this is small.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ItemPlace {
+    start: u32,
+    value: (u32, u32),
+    end: u32,
+}
+
+// === impl Container ===
+
+impl Container {
+    /// The kind of a JSON text, which begins with its first character; `None` for other values.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        match text.as_bytes().first() {
+            Some(b'{') => Some(Self::Object),
+            Some(b'[') => Some(Self::Array),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn closing(self) -> char {
+        match self {
+            Self::Object => '}',
+            Self::Array => ']',
+        }
+    }
+}
+
+// === impl ItemPlace ===
+
+impl ItemPlace {
+    /// The item with the white space around it.
+    pub(super) const fn whole(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
+    /// The text before the value: white space, and in an object the name and the colon.
+    pub(super) const fn head(self) -> Range<usize> {
+        self.start as usize..self.value.0 as usize
+    }
+
+    pub(super) const fn value(self) -> Range<usize> {
+        self.value.0 as usize..self.value.1 as usize
+    }
+
+    /// The white space after the value.
+    pub(super) const fn tail(self) -> Range<usize> {
+        self.value.1 as usize..self.end as usize
+    }
+}
+
+/// Passes the places of all items of a container to `take`, in order.
+pub(super) fn each_place(text: &str, kind: Container, mut take: impl FnMut(ItemPlace)) {
+    // the item whose end is not known yet, and where the text before the next value begins
+    let (mut pending, mut at): (Option<ItemPlace>, usize) = (None, 1);
+    let mut add = |value: &str| {
+        let value = span(text, value);
+        if let Some(before) = pending.take() {
+            let comma = text[at..value.start].bytes().position(|byte| byte == b',').unwrap_or_default();
+            take(ItemPlace { end: offset(at + comma), ..before });
+            at += comma + 1;
+        }
+        pending = Some(ItemPlace { start: offset(at), value: (offset(value.start), offset(value.end)), end: 0 });
+        at = value.end;
+    };
+    match kind {
+        Container::Object => Members::of(text).for_each(|(_, value)| add(value)),
+        Container::Array => Elements::of(text).for_each(&mut add),
+    }
+    if let Some(last) = pending {
+        take(ItemPlace { end: offset(text.len() - 1), ..last });
+    }
+}
+
+/// The name in the text before a member's value.
+pub(super) fn written_name(head: &str) -> &str {
+    let head = head.trim_ascii();
+    head.strip_suffix(':').map_or(head, str::trim_ascii_end)
+}
+
+/// The text before the value of an added member.
+pub(super) fn head_of(key: &str) -> String {
+    let mut head = quote(key);
+    head.push(':');
+    head
+}
+
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).expect("no message is longer than 1 GiB")
+}
