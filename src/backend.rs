@@ -33,7 +33,7 @@ mod supervised_backend;
 mod supervision;
 mod supervisor;
 mod task_group;
-mod transport;
+pub(crate) mod transport;
 mod transport_choice;
 mod upgrade;
 mod user_servers;

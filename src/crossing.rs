@@ -15,8 +15,8 @@ mod collection_window;
 mod deferred;
 mod listens;
 mod pairs;
-mod repeat;
-mod suspend;
+pub(crate) mod repeat;
+pub(crate) mod suspend;
 mod suspension_limits;
 pub(crate) mod tasks;
 

@@ -4,7 +4,7 @@
 //! redirect: clients of `/mcp` and of the discovery documents follow none (`OA-17`).
 
 mod answers;
-mod client_ip;
+pub(crate) mod client_ip;
 mod forwarded;
 mod guard_settings;
 mod host;

@@ -25,6 +25,7 @@
 //! | [`replicas`] | several gateways on one database, each with what is in its memory |
 //! | [`vault`] | secrets of users at servers, sealed |
 //! | [`storage`] | the SQLite database; the only module that knows SQL |
+//! | [`fuzzing`] | a door for the fuzz targets below `fuzz/`, and for nobody else |
 //! | [`config`], [`cli`], [`telemetry`], [`app`] | how it is set up, started, watched and put together |
 //!
 //! `docs/architecture.md` has the whole map, the path of a call and of a login, and the place of every kind of change.
@@ -47,6 +48,8 @@ pub mod crossing;
 pub mod doctor;
 pub mod fetch;
 pub mod frontend;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gateway;
 pub mod http;
 pub mod listener;

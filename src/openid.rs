@@ -16,7 +16,7 @@ pub mod person;
 mod provider;
 mod provider_keys;
 pub mod providers;
-mod signed_token;
+pub(crate) mod signed_token;
 mod token_checks;
 
 pub use self::{

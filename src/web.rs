@@ -15,7 +15,7 @@ mod device;
 mod error;
 mod forms;
 mod login;
-mod login_cookie;
+pub(crate) mod login_cookie;
 mod opened_servers;
 mod pages;
 mod posted_form;

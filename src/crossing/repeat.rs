@@ -2,7 +2,7 @@
 //! with the answers; the client gets these requests during its call (`translation` 4a.3 to 4a.6). To the reader of the
 //! reply it looks like a server with sessions. Knows nothing of streams, ids and timeouts.
 
-mod round;
+pub(crate) mod round;
 
 use std::time::Duration;
 

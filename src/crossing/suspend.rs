@@ -13,7 +13,7 @@ mod call;
 mod exchange;
 mod permits;
 mod registry;
-mod request_state;
+pub(crate) mod request_state;
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 /// The client address: the peer's own, or, behind a trusted proxy, the right-most address of `X-Forwarded-For` that is
 /// not a trusted proxy. The client itself controls everything left of it.
-pub(super) fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+pub(crate) fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
     if !is_trusted(&peer) {
         return peer;

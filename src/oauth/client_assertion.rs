@@ -11,7 +11,7 @@ use super::client_keys::{self, ClientKeySet};
 use crate::support::Timestamp;
 
 /// The type of a client assertion (RFC 7523 2.2).
-pub(super) const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+pub(crate) const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// Maximum length, in bytes.
 const LONGEST: usize = 8 * 1024;
 /// Maximum life.
@@ -22,21 +22,21 @@ const SKEW: Duration = Duration::from_mins(1);
 const LONGEST_ID: usize = 256;
 
 /// An assertion whose signature is not checked yet.
-pub(super) struct ClientAssertion<'a> {
+pub(crate) struct ClientAssertion<'a> {
     text: &'a str,
     algorithm: Algorithm,
-    kid: Option<String>,
+    pub(crate) kid: Option<String>,
     /// The client that it names.
-    pub(super) client: String,
+    pub(crate) client: String,
 }
 
 /// An assertion that holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct VerifiedAssertion {
+pub(crate) struct VerifiedAssertion {
     /// Its id, which the client uses once.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// From then on nobody accepts it.
-    pub(super) expires: Timestamp,
+    pub(crate) expires: Timestamp,
 }
 
 /// JOSE header. Members that bring keys of their own, or that must be understood, make it invalid (`OA-100`).
@@ -70,13 +70,17 @@ struct AssertionClaims {
 
 impl<'a> ClientAssertion<'a> {
     /// Reads the header and the client that the assertion names. The error is the reason.
-    pub(super) fn parse(text: &'a str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self, &'static str> {
         if text.len() > LONGEST {
             return Err("it is longer than 8 KiB");
         }
         let mut parts = text.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).ok());
         let mut part = || parts.next().flatten().ok_or("it is not a JWT");
         let (header, claims) = (part()?, part()?);
+        // serde reads a struct from an array too
+        if [&header, &claims].iter().any(|part| !part.trim_ascii_start().starts_with(b"{")) {
+            return Err("its header or its claims are no JSON object");
+        }
         let header: AssertionHeader =
             serde_json::from_slice(&header).map_err(|_| "its header has no alg, or members beside alg, kid and typ")?;
         let typ = header.typ.as_deref().unwrap_or("JWT").to_ascii_lowercase();
@@ -93,12 +97,12 @@ impl<'a> ClientAssertion<'a> {
     }
 
     /// True if one of these keys may have signed it: they have the key of the id that it names, or it names none.
-    pub(super) fn may_be_of(&self, keys: &ClientKeySet) -> bool {
+    pub(crate) fn may_be_of(&self, keys: &ClientKeySet) -> bool {
         self.kid.as_deref().is_none_or(|kid| keys.has(kid))
     }
 
     /// Checks the signature, then the claims, at `now`. The error is the reason.
-    pub(super) fn verify(
+    pub(crate) fn verify(
         &self,
         keys: &ClientKeySet,
         audiences: &[String],

@@ -10,8 +10,9 @@ use std::{sync::Arc, time::Duration};
 use hashlink::LruCache;
 use parking_lot::Mutex;
 
+pub(super) use self::client_url::ClientUrl;
 use self::egress_health::EgressHealth;
-pub(super) use self::{client_url::ClientUrl, metadata_document::ClientDocument};
+pub(crate) use self::metadata_document::ClientDocument;
 use super::oauth_settings::OAuthSettings;
 use crate::{
     fetch::{DocumentError, Documents, EgressFault, FetchBudget, FetchRules, FetchedDocument},

@@ -11,10 +11,10 @@ use super::error::TokenProblem;
 const MAX_TOKEN: usize = 32 * 1024;
 
 /// Head of a signed token that may be verified.
-pub(super) struct TokenHead {
-    pub(super) algorithm: Algorithm,
-    pub(super) key_id: Option<String>,
-    pub(super) kind: Option<String>,
+pub(crate) struct TokenHead {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) key_id: Option<String>,
+    pub(crate) kind: Option<String>,
 }
 
 /// A JOSE header. Keys that it brings along (`jwk`, `jku`, `x5u`) are not looked at.
@@ -28,11 +28,13 @@ struct JoseHeader {
 
 impl TokenHead {
     /// Reads the head of a token, whose algorithm must be one of these.
-    pub(super) fn read(token: &str, accepted: &[Algorithm]) -> Result<Self, TokenProblem> {
+    pub(crate) fn read(token: &str, accepted: &[Algorithm]) -> Result<Self, TokenProblem> {
         if token.len() > MAX_TOKEN {
             return Err(TokenProblem::Malformed);
         }
         let head = token.split('.').next().and_then(|head| URL_SAFE_NO_PAD.decode(head).ok());
+        // serde reads a struct from an array too
+        let head = head.filter(|head| head.trim_ascii_start().starts_with(b"{"));
         let head: JoseHeader =
             head.and_then(|head| serde_json::from_slice(&head).ok()).ok_or(TokenProblem::Malformed)?;
         if head.crit.is_some() {
@@ -43,7 +45,7 @@ impl TokenHead {
     }
 
     /// The claims of the token, if this key signed it.
-    pub(super) fn claims(&self, token: &str, key: &DecodingKey) -> Result<Value, TokenProblem> {
+    pub(crate) fn claims(&self, token: &str, key: &DecodingKey) -> Result<Value, TokenProblem> {
         // the claims are checked by the caller: by the given clock, and as the kind of token demands
         let mut validation = Validation::new(self.algorithm);
         validation.required_spec_claims.clear();
@@ -55,7 +57,7 @@ impl TokenHead {
 }
 
 /// The issuer that a token claims to be from, which nobody has checked.
-pub(super) fn claimed_issuer(token: &str) -> Option<String> {
+pub(crate) fn claimed_issuer(token: &str) -> Option<String> {
     let claims = token.split('.').nth(1).and_then(|claims| URL_SAFE_NO_PAD.decode(claims).ok())?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;
     claims["iss"].as_str().map(str::to_owned)

@@ -16,14 +16,14 @@ const MAX_PENDING: usize = 8;
 const LIFETIME: Duration = Duration::minutes(10);
 
 /// The cookies that came with a request.
-pub(super) struct LoginCookies<'a> {
+pub(crate) struct LoginCookies<'a> {
     settings: &'a WebSettings,
     found: Vec<(String, String)>,
 }
 
 impl<'a> LoginCookies<'a> {
     /// Reads the cookies of a request.
-    pub(super) fn read(headers: &HeaderMap, settings: &'a WebSettings) -> Self {
+    pub(crate) fn read(headers: &HeaderMap, settings: &'a WebSettings) -> Self {
         let prefix = prefix(settings);
         let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
         let cookies = lines.flat_map(Cookie::split_parse).flatten();
@@ -32,7 +32,7 @@ impl<'a> LoginCookies<'a> {
     }
 
     /// The content for this state; empty if there is none.
-    pub(super) fn content(&self, state: &str) -> String {
+    pub(crate) fn content(&self, state: &str) -> String {
         let pieces = (0..MAX_PIECES).map_while(|number| {
             let name = name(self.settings, state, number);
             self.found.iter().find(|(found, _)| *found == name).map(|(_, value)| value.as_str())
@@ -41,7 +41,7 @@ impl<'a> LoginCookies<'a> {
     }
 
     /// Headers that set the content for a state; `None` if it is too long. If the browser has many, the others go.
-    pub(super) fn set(&self, state: &str, content: &str) -> Option<Vec<HeaderValue>> {
+    pub(crate) fn set(&self, state: &str, content: &str) -> Option<Vec<HeaderValue>> {
         let pieces: Vec<&str> =
             content.as_bytes().chunks(PIECE).filter_map(|piece| str::from_utf8(piece).ok()).collect();
         if pieces.len() > MAX_PIECES {
@@ -57,7 +57,7 @@ impl<'a> LoginCookies<'a> {
     }
 
     /// Headers that remove the content for a state.
-    pub(super) fn remove(&self, state: &str) -> Vec<HeaderValue> {
+    pub(crate) fn remove(&self, state: &str) -> Vec<HeaderValue> {
         let start = format!("{}{}-", prefix(self.settings), tag(state));
         let own = self.found.iter().filter(|(name, _)| name.starts_with(&start));
         own.map(|(name, _)| self.cookie(name, "", Duration::ZERO)).collect()

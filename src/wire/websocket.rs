@@ -5,7 +5,7 @@
 //! - Control frames have a rate.
 //! - A message that is not complete has the deadline of a request body. Control frames do not extend it.
 
-mod frame_reader;
+pub(crate) mod frame_reader;
 
 use std::{
     io,

@@ -9,6 +9,7 @@ mod doctor;
 mod faults;
 mod fetch;
 mod frontend;
+mod fuzz;
 mod gateway;
 mod matrix;
 mod oauth;

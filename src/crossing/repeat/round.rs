@@ -15,20 +15,20 @@ const MAX_REQUESTS: usize = 64;
 
 /// One round.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Round {
+pub(crate) struct Round {
     /// The requests, in the server's order; empty if it only wants to be called again.
-    pub(super) entries: Vec<RoundQuestion>,
+    pub(crate) entries: Vec<RoundQuestion>,
     /// The JSON text of the state, if there is one.
-    pub(super) state: Option<String>,
+    pub(crate) state: Option<String>,
 }
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RoundQuestion {
+pub(crate) struct RoundQuestion {
     /// Its key in the server's result.
-    pub(super) key: String,
+    pub(crate) key: String,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
-    pub(super) method: Method,
+    pub(crate) method: Method,
     params: Payload,
 }
 
@@ -40,7 +40,7 @@ impl Round {
     /// # Errors
     ///
     /// A description of the error in it.
-    pub(super) fn read(ended: &Payload) -> Result<Self, &'static str> {
+    pub(crate) fn read(ended: &Payload) -> Result<Self, &'static str> {
         let result = ended.object().ok_or("the server requires input and says not what")?;
         let state = result.get("requestState").filter(|state| *state != "null").map(str::to_owned);
         let mut entries: Vec<RoundQuestion> = Vec::new();
@@ -88,7 +88,7 @@ impl RoundQuestion {
     }
 
     /// The reason why this client cannot get it: undeclared capability, or no form in its version.
-    pub(super) fn refusal(&self, client: &ClientInfo, translator: &ClientTranslator) -> Option<Untranslatable> {
+    pub(crate) fn refusal(&self, client: &ClientInfo, translator: &ClientTranslator) -> Option<Untranslatable> {
         let Some(MissingCapability { capability, part }) = missing_strictly(client, &self.method, &self.params) else {
             return translator.refusal(&self.method, &self.params);
         };
@@ -102,7 +102,7 @@ impl RoundQuestion {
     }
 
     /// The request for the client, and the receiver of its answer.
-    pub(super) fn question(&self) -> (ServerRequest, AnswerReceiver) {
+    pub(crate) fn question(&self) -> (ServerRequest, AnswerReceiver) {
         ServerRequest::new(self.method.clone(), self.params.clone())
     }
 }

@@ -15,7 +15,7 @@ const PREFIX: &str = "gw1.";
 const MAX_LENGTH: usize = 64 * 1024;
 
 /// Seals and opens states.
-pub(super) struct Sealer {
+pub(crate) struct Sealer {
     key: SealingKey,
     random: Arc<dyn Random>,
     clock: Arc<dyn Clock>,
@@ -27,7 +27,7 @@ pub(super) struct Sealer {
 
 /// A state before sealing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     /// A suspended call that waits in a process.
     Suspended(CallId),
     /// The own state of a server that ended a call; nothing waits.
@@ -36,31 +36,31 @@ pub(super) enum State {
 
 /// The own state of a server that ended a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ServerState {
+pub(crate) struct ServerState {
     /// The JSON text of its `requestState`.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// The backend, if it is known.
-    pub(super) backend: Option<BackendId>,
+    pub(crate) backend: Option<BackendId>,
 }
 
 /// Id of a suspended call: its process, and its id there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct CallId {
+pub(crate) struct CallId {
     /// Random for each process.
-    pub(super) process: [u8; 8],
+    pub(crate) process: [u8; 8],
     /// Random for each suspension.
-    pub(super) wait: [u8; 16],
+    pub(crate) wait: [u8; 16],
 }
 
 /// Binding of a state to requests: those of one caller at one endpoint with the same content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct StateBinding(Digest);
+pub(crate) struct StateBinding(Digest);
 
 // === impl Sealer ===
 
 impl Sealer {
     /// Creates a sealer of states with this `lifetime`.
-    pub(super) fn new(
+    pub(crate) fn new(
         (key, replica): (SealingKey, ReplicaNumber),
         random: Arc<dyn Random>,
         clock: Arc<dyn Clock>,
@@ -70,7 +70,7 @@ impl Sealer {
     }
 
     /// The sealed `state`; `None` if it would be longer than 64 KiB.
-    pub(super) fn seal(&self, state: &State, binding: &StateBinding) -> Option<String> {
+    pub(crate) fn seal(&self, state: &State, binding: &StateBinding) -> Option<String> {
         let until = self.clock.now() + self.lifetime;
         let sealed = self.key.seal_text(&state.encode(until), binding.0.as_bytes(), &*self.random).ok()?;
         let text = match state {
@@ -85,7 +85,7 @@ impl Sealer {
     /// # Errors
     ///
     /// [`invalid`], whatever the reason: it is invented, changed, expired, or belongs to another caller or request.
-    pub(super) fn open(&self, text: &str, binding: &StateBinding) -> Result<State, ErrorObject> {
+    pub(crate) fn open(&self, text: &str, binding: &StateBinding) -> Result<State, ErrorObject> {
         self.opened(text, binding).ok_or_else(invalid)
     }
 
@@ -103,7 +103,7 @@ impl Sealer {
 }
 
 /// The error for an unusable state, with the fixed text of `translation` 4b.4.
-pub(super) fn invalid() -> ErrorObject {
+pub(crate) fn invalid() -> ErrorObject {
     ErrorObject::invalid_params("Invalid or expired requestState")
 }
 
@@ -146,7 +146,7 @@ impl State {
 impl StateBinding {
     /// The common parts of the requests of one call: caller, endpoint, method, and the parameters except those that
     /// differ in each request.
-    pub(super) fn new(caller: &Caller, target: &Target, method: &Method, params: &Payload) -> Self {
+    pub(crate) fn new(caller: &Caller, target: &Target, method: &Method, params: &Payload) -> Self {
         let client = caller.client.as_ref().map(ClientId::as_str);
         // two keys of one user, used directly, are two clients
         let key = caller.key.as_ref().filter(|_| client.is_none()).map(KeyId::as_str);

@@ -7,7 +7,7 @@ const END_OF_RESPONSE: &[u8; 4] = b"\r\n\r\n";
 
 /// Reads the heads of frames.
 #[derive(Debug)]
-pub(super) struct FrameReader {
+pub(crate) struct FrameReader {
     position: FramePosition,
     /// True between the fragments of a message.
     is_fragmented: bool,
@@ -32,32 +32,32 @@ enum FrameKind {
 
 /// What bytes contained.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Control frames that began.
-    pub(super) control: u32,
+    pub(crate) control: u32,
     /// True if one of them is a ping.
-    pub(super) ping: bool,
+    pub(crate) ping: bool,
     /// Bytes of messages.
-    pub(super) data: usize,
+    pub(crate) data: usize,
     /// True if a message ended.
-    pub(super) ended: bool,
+    pub(crate) ended: bool,
 }
 
 // === impl FrameReader ===
 
 impl FrameReader {
     /// The bytes of a connection that has been upgraded.
-    pub(super) const fn upgraded() -> Self {
+    pub(crate) const fn upgraded() -> Self {
         Self { position: FramePosition::HEAD, is_fragmented: false }
     }
 
     /// The bytes of a connection on which the response to the upgrade comes first.
-    pub(super) const fn upgrading() -> Self {
+    pub(crate) const fn upgrading() -> Self {
         Self { position: FramePosition::Response(0), is_fragmented: false }
     }
 
     /// What these bytes contain, which follow those before.
-    pub(super) fn feed(&mut self, mut bytes: &[u8]) -> Seen {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Seen {
         let mut seen = Seen::default();
         while let Some((&first, rest)) = bytes.split_first() {
             match &mut self.position {
@@ -122,7 +122,7 @@ impl FrameReader {
     }
 
     /// True within a message or a frame.
-    pub(super) const fn is_unfinished(&self) -> bool {
+    pub(crate) const fn is_unfinished(&self) -> bool {
         match self.position {
             FramePosition::Response(_) => false,
             FramePosition::Head { length, .. } => self.is_fragmented || length > 0,

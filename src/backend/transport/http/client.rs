@@ -120,7 +120,7 @@ impl Client {
 
     /// Sends a request, and returns the head of the response. A request on a kept connection that turns out to be
     /// closed is repeated on another one, as is one that an HTTP/2 server reports as unprocessed.
-    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<IncomingBody>, TransportError> {
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<IncomingBody>, TransportError> {
         if request.uri().scheme() == Some(&Scheme::HTTPS) {
             // boxed, so that the future of every call does not have to hold it
             let sent = Box::pin(self.connections().secure.send(request)).await;
