@@ -138,7 +138,16 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
         if number > MAX_ROUNDS {
             return Err(self.failed(&format!("still required input after {MAX_ROUNDS} rounds"), None));
         }
-        let round = Round::read(ended).map_err(|error| Outcome::Failed(ErrorObject::internal(error)))?;
+        let broken = |error: &str| {
+            Outcome::Failed(match ended.origin() {
+                Some(backend) => {
+                    let text = format!("Backend `{backend}` broke the protocol: {error}");
+                    ErrorObject::internal(&text).naming_backend(backend)
+                }
+                None => ErrorObject::internal(error),
+            })
+        };
+        let round = Round::read(ended).map_err(broken)?;
         let context = &self.call.context;
         let translator = ClientTranslator::new(&context.client, context.profile, &self.call.method, &self.call.params);
         for entry in &round.entries {
