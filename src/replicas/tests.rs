@@ -215,7 +215,9 @@ async fn only_replicas_of_the_store_are_let_in() {
 
 #[tokio::test]
 async fn unknown_keys_cause_one_look_at_the_store_in_a_second() {
-    let storage = Storage::in_memory().await.unwrap();
+    // a database in memory ends with its connection, which is idle for an hour once the clock is paused
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Storage::open(&folder.path().join("replicas.sqlite3")).await.unwrap();
     let one = Member::join(&storage).await;
     pause();
     let membership = &one.replicas.membership;
