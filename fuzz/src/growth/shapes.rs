@@ -19,13 +19,16 @@ fn filled(size: usize, (open, close): (&str, &str), each: impl Fn(usize) -> Stri
 
 /// The same piece again and again.
 fn repeated(size: usize, around: (&str, &str), piece: &str) -> Vec<u8> {
-    filled(size, around, |_| piece.to_owned())
+    let (open, close) = around;
+    let count = size.saturating_sub(open.len() + close.len()) / (piece.len() + 1);
+    let pieces = format!("{piece},").repeat(count.max(1));
+    format!("{open}{}{close}", pieces.trim_end_matches(',')).into_bytes()
 }
 
 /// Half of the text is copies of a short member, the other half one long string.
 fn against(size: usize, around: (&str, &str), short: &str, long: (&str, &str)) -> Vec<u8> {
     let long = format!(",{}{}{}", long.0, "x".repeat(size / 2), long.1);
-    filled(size, (around.0, &(long + around.1)), |_| short.to_owned())
+    repeated(size, (around.0, &(long + around.1)), short)
 }
 
 fn nested(size: usize, around: (&str, &str), (open, inner, close): (&str, &str, &str)) -> Vec<u8> {
