@@ -56,16 +56,16 @@ fn changed(text: &str, at: usize) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-fn sealed(content: &[u8], random: &SeededRandom, seed: u8) {
+fn sealed(secret: &[u8], random: &SeededRandom, seed: u8) {
     let random: &dyn Random = random;
     let (key, other) = (SealingKey::ephemeral(random), SealingKey::ephemeral(random));
-    let (context, plain) = content.split_at(content.len() / 2);
+    let (context, plain) = secret.split_at(secret.len() / 2);
     let text = key.seal_text(plain, context, random).expect("a sealed text");
     assert_eq!(key.open_text(&text, context).expect("what was sealed").as_slice(), plain);
     assert!(other.open_text(&text, context).is_err());
     assert!(key.open_text(&text, &[context, &[seed]].concat()).is_err());
     assert!(key.open_text(&changed(&text, seed.into()), context).is_err());
-    assert!(key.open(content, context).is_err());
+    assert!(key.open(secret, context).is_err());
 }
 
 fn cursors(dice: &mut Dice<'_>, random: &SeededRandom) {
@@ -82,8 +82,8 @@ fn cursors(dice: &mut Dice<'_>, random: &SeededRandom) {
 fn states(dice: &mut Dice<'_>, seed: u8) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_seconds(1_000)));
     let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed.into()));
-    let clocked: Arc<dyn Clock> = clock.clone();
-    let states = RequestStates::new([seed; 32], i64::from(seed % 3), (random, clocked), Duration::from_secs(60));
+    let clocked: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+    let states = RequestStates::new([seed; 32], i64::from(seed % 3), (random, clocked), Duration::from_mins(1));
     let (at, is_waiting) = (dice.byte(), dice.flips());
     let content = String::from_utf8_lossy(dice.clone().rest()).into_owned();
     let state = if is_waiting {

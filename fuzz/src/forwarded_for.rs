@@ -45,7 +45,7 @@ fn plain(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
         let Ok(address) = address else { break };
         at = match address {
             IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4),
-            v4 => v4,
+            v4 @ IpAddr::V4(_) => v4,
         };
     }
     at

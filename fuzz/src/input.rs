@@ -151,7 +151,7 @@ impl Speller {
                 '\\' => written.push_str("\\\\"),
                 '\n' => written.push_str("\\n"),
                 '\t' => written.push_str("\\t"),
-                control if control < ' ' => written.push_str(&format!("\\u{:04x}", u32::from(control))),
+                control if control < ' ' => written.extend(["\\u", &format!("{:04x}", u32::from(control))]),
                 plain => written.push(plain),
             }
         }

@@ -52,7 +52,9 @@ pub fn run(data: &[u8]) {
             Frame::Single(message) => vec![message],
             Frame::Batch(messages) => messages.into_iter().flatten().collect(),
         };
-        messages.into_iter().for_each(|message| encoded(&message));
+        for message in messages {
+            encoded(&message);
+        }
     }
 }
 

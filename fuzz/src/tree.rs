@@ -17,7 +17,7 @@ pub enum Tree {
     /// A string.
     Text(String),
     /// An array.
-    Array(Vec<Tree>),
+    Array(Vec<Self>),
     /// An object.
     Object(Members),
 }

@@ -480,7 +480,7 @@ mod tests {
         let mut edits = Edits::default();
         edits.visit(&text, &[At::Member], &mut |_| Some(value.clone()));
         assert_eq!(edits.apply(&text), format!(r#"{{"k":{value}}}"#));
-        let nested = Bytes::from(format!(r#"{{"a":{{"k":1}},"a" : {{"k":2,"k":3}}}}"#));
+        let nested = Bytes::from_static(br#"{"a":{"k":1},"a" : {"k":2,"k":3}}"#);
         assert_eq!(
             Found::at(&nested, &[At::Key("a"), At::Key("k")]).replace(std::str::from_utf8(&nested).unwrap(), "0"),
             r#"{"a" : {"k":0}}"#

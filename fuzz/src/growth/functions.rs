@@ -105,6 +105,7 @@ fn read_lines(input: &Bytes, length: usize) -> Option<usize> {
     Some(total)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "all functions are of one type")]
 fn read_frames(input: &Bytes, length: usize) -> Option<usize> {
     let mut frames = WebSocketBytes::upgraded();
     Some(input.chunks(length).map(|piece| frames.feed(piece).data).sum())

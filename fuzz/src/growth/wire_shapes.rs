@@ -46,7 +46,7 @@ shapes! {
         "one long frame" = |size| [&[0x82, 0xff, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0][..], &vec![b'x'; size]].concat();
     /// Responses over HTTP/1.
     RESPONSES:
-        "a long body" = |size| repeat(size, &format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", size), "x", &"x".repeat(64)),
+        "a long body" = |size| repeat(size, &format!("HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n"), "x", &"x".repeat(64)),
         "chunks of one byte" = |size| repeat(size, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "1\r\nx\r\n", "0\r\n\r\n"),
         "a body up to the end" = |size| repeat(size, "HTTP/1.0 200 OK\r\n\r\n", "x", ""),
         "long extensions of chunks" = |size| repeat(size, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;", "x", "\r\nx\r\n0\r\n\r\n"),
