@@ -38,6 +38,10 @@ def lost(program, binary, out, pool):
     """What was lost of all scenarios."""
     runs = scenarios(program)
     passed = dict(zip(runs, pool.map(lambda run: passes(program, *run, binary, out), runs)))
+    # as the suite of servers: what a machine with other things to do loses is tried again, alone
+    for run in [run for run, good in passed.items() if not good and run[0] not in NOT_PASSED]:
+        print(f"# again: {' '.join(map(str, run))}", flush=True)
+        passed[run] = passes(program, *run, binary, out)
     print(f"client of protected servers: {sum(passed.values())} of {len(runs)} scenarios passed", flush=True)
     found = [f"{name} {version}: see {out}" for (name, version), good in passed.items() if not good and name not in NOT_PASSED]
     return found + [f"{name} {version} passes, and is listed as one that does not" for (name, version), good in passed.items() if good and name in NOT_PASSED]
