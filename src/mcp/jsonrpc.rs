@@ -301,7 +301,7 @@ impl<'a> Envelope<'a> {
 
 impl Frame {
     /// Reads one message, or a batch of them. A batch that is empty (JSON-RPC 2.0, section 6), or longer than
-    /// [`MAX_BATCH`], is malformed as a whole.
+    /// 10,000 messages, is malformed as a whole.
     pub fn parse(text: &Bytes) -> Result<Self, Malformed> {
         if !text.trim_ascii_start().starts_with(b"[") {
             return Message::parse(text).map(Self::Single);

@@ -24,7 +24,7 @@ pub(crate) const MAX_NAME: usize = 128;
 /// `None` for an unreadable one.
 pub type Mirror = BTreeMap<String, Option<String>>;
 
-/// The mirrored parameters of one tool, [`MAX_PARAMS`] at most.
+/// The mirrored parameters of one tool, 64 at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirrored(Vec<MirroredParam>);
 

@@ -65,7 +65,7 @@ pub enum Cause {
     Result,
     /// A notification that the target does not know: it is dropped and counted.
     Notification,
-    /// A payload that would grow beyond [`MAX_GROWTH`].
+    /// A payload that would become more than eight times as long, and 2 MiB more.
     Growth,
 }
 
