@@ -249,7 +249,8 @@ impl<'a> Deref for Look<'a> {
 
 impl<'a> OpenObject<'a> {
     fn open(text: Cow<'a, str>) -> Self {
-        let mut items = Vec::new();
+        // more than most objects have, so that one allocation does
+        let mut items = Vec::with_capacity(8);
         each_place(&text, Container::Object, |place| items.push(Item { place, edit: None }));
         let edited = matches!(text, Cow::Owned(_));
         Self { text, items, edited }
