@@ -28,11 +28,11 @@ pub(super) struct ItemPlace {
 // === impl Container ===
 
 impl Container {
-    /// The kind of a JSON text, which begins with its first character; `None` for other values.
-    pub(super) fn of(text: &str) -> Option<Self> {
-        match text.as_bytes().first() {
-            Some(b'{') => Some(Self::Object),
-            Some(b'[') => Some(Self::Array),
+    /// The kind of a JSON text without white space around it; `None` for other values.
+    pub(super) const fn of(text: &str) -> Option<Self> {
+        match text.as_bytes() {
+            [b'{', .., b'}'] => Some(Self::Object),
+            [b'[', .., b']'] => Some(Self::Array),
             _ => None,
         }
     }
@@ -68,26 +68,28 @@ impl ItemPlace {
     }
 }
 
-/// Passes the places of all items of a container to `take`, in order.
+/// Passes the places of all items of a container to `take`, in order. Of a text that is no valid JSON it passes some, and
+/// ends.
 pub(super) fn each_place(text: &str, kind: Container, mut take: impl FnMut(ItemPlace)) {
     // the item whose end is not known yet, and where the text before the next value begins
     let (mut pending, mut at): (Option<ItemPlace>, usize) = (None, 1);
     let mut add = |value: &str| {
         let value = span(text, value);
-        if let Some(before) = pending.take() {
-            let comma = text[at..value.start].bytes().position(|byte| byte == b',').unwrap_or_default();
+        if let Some(before) = pending {
+            let Some(comma) = text[at..value.start].bytes().position(|byte| byte == b',') else { return false };
             take(ItemPlace { end: offset(at + comma), ..before });
             at += comma + 1;
         }
         pending = Some(ItemPlace { start: offset(at), value: (offset(value.start), offset(value.end)), end: 0 });
         at = value.end;
+        true
     };
-    match kind {
-        Container::Object => Members::of(text).for_each(|(_, value)| add(value)),
-        Container::Array => Elements::of(text).for_each(&mut add),
-    }
+    let _is_json = match kind {
+        Container::Object => Members::of(text).all(|(_, value)| add(value)),
+        Container::Array => Elements::of(text).all(&mut add),
+    };
     if let Some(last) = pending {
-        take(ItemPlace { end: offset(text.len() - 1), ..last });
+        take(ItemPlace { end: last.value.1.max(offset(text.len() - 1)), ..last });
     }
 }
 

@@ -74,6 +74,8 @@ fn unusual_texts_are_handled() {
         "{",
         "{}",
         "{ }",
+        "{\"\"\u{b4}",
+        "[\u{e9}",
         " { \"content\" : [ ] } ",
         r#"{"content":{"type":"audio"},"structuredContent":1e400}"#,
         r#"{"content":[null,1,"x",[],{"type":["audio"]},{"type":"audio"},{"type":"audio","type":"resource_link","data":7}]}"#,
