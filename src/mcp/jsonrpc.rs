@@ -264,7 +264,10 @@ impl<'a> Envelope<'a> {
         if let (Some(name), Some(_)) = (self.misspelled, method) {
             return refuse(&format!("a member can be read as `{name}`; names are case-sensitive, send `{name}` alone"));
         }
-        if jsonrpc.and_then(json::unquoted).is_none_or(|version| version != "2.0") {
+        // hardly anybody writes it with escapes
+        let is_second =
+            |version| version == "\"2.0\"" || json::unquoted(version).is_some_and(|version| version == "2.0");
+        if !jsonrpc.is_some_and(is_second) {
             return refuse("`jsonrpc` is not \"2.0\"");
         }
         let params = params.map(|params| text.slice_ref(params)).unwrap_or_default();

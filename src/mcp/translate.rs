@@ -85,19 +85,19 @@ impl Payload {
         if absent && matches!(facts.kind, Kind::Result | Kind::Answer) {
             return Ok(self.in_revision(target, Bytes::new()));
         }
-        let mut draft = Draft::of(if absent { "{}" } else { text });
+        let mut draft = Draft::opened(if absent { "{}" } else { text });
         fold(&mut draft, &translation).map_err(|refusal| refusal.of(self.origin()))?;
-        if draft.len() > text.len() * MAX_GROWTH + GROWTH_ALLOWANCE {
-            return Err(translation.refuse("growth", Cause::Growth).of(self.origin()));
+        if !draft.is_changed() {
+            return Ok(self.in_revision(target, json.clone()));
         }
-        let emptied = facts.kind != Kind::Result && facts.kind != Kind::Answer && draft.is_empty();
-        Ok(match draft.is_changed() {
-            _ if absent && draft.is_empty() => self.in_revision(target, Bytes::new()),
-            // the last member was one of the protocol: `params` is optional wherever it can be empty
-            true if emptied => self.in_revision(target, Bytes::new()),
-            true => self.in_revision(target, draft.text().into()),
-            false => self.in_revision(target, json.clone()),
-        })
+        // the last member was one of the protocol: `params` is optional wherever it can be empty
+        if facts.kind != Kind::Result && facts.kind != Kind::Answer && draft.is_empty() {
+            return Ok(self.in_revision(target, Bytes::new()));
+        }
+        match draft.text_within(text.len() * MAX_GROWTH + GROWTH_ALLOWANCE) {
+            Some(text) => Ok(self.in_revision(target, text.into())),
+            None => Err(translation.refuse("growth", Cause::Growth).of(self.origin())),
+        }
     }
 }
 

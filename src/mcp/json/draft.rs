@@ -13,12 +13,13 @@ mod rewriting;
 use std::{
     borrow::Cow,
     collections::HashSet,
+    num::NonZero,
     ops::{Deref, Range},
 };
 
 use super::{
     is_named, name_of,
-    places::{Container, ItemPlace, each_place, head_of, written_name},
+    places::{Container, ItemPlace, each_place, head_of, offset, written_name},
 };
 
 /// One JSON value that is being edited.
@@ -39,19 +40,27 @@ enum Node<'a> {
 /// An opened object.
 #[derive(Debug, Clone)]
 struct OpenObject<'a> {
-    /// Its text when it was opened.
-    text: Cow<'a, str>,
-    items: Vec<Item<'a>>,
+    items: Vec<Item>,
+    written: WrittenItems<'a>,
     /// True if members were added, removed or renamed, or if the text was set.
     edited: bool,
 }
 
 /// A member. There may be one for every five bytes of a hostile text, so it is small.
-#[derive(Debug, Clone)]
-struct Item<'a> {
+#[derive(Debug, Clone, Copy)]
+struct Item {
     place: ItemPlace,
-    /// The item instead of what stands at `place`, once it was opened, set or added.
-    edit: Option<Box<EditedItem<'a>>>,
+    /// Counted from one: what there is instead of the text at `place`, once it was opened, set or added.
+    edit: Option<NonZero<u32>>,
+}
+
+/// The text of an opened object, and the items that are not as they stand in it.
+#[derive(Debug, Clone)]
+struct WrittenItems<'a> {
+    /// The object's text when it was opened.
+    text: Cow<'a, str>,
+    /// In the order in which they came to be; those of removed members stay.
+    edits: Vec<EditedItem<'a>>,
 }
 
 /// A member with a value of its own, and the text around it.
@@ -72,6 +81,13 @@ impl<'a> Draft<'a> {
         Self(Node::Text(Cow::Borrowed(text.trim_ascii())))
     }
 
+    /// The same for a reader that asks for several members: an object is opened at once.
+    pub fn opened(text: &'a str) -> Self {
+        let mut draft = Self::of(text);
+        draft.object();
+        draft
+    }
+
     /// A value of the gateway's own making; `text` must be one JSON value.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Node::Text(Cow::Owned(text.into())))
@@ -87,9 +103,17 @@ impl<'a> Draft<'a> {
 
     /// The JSON text.
     pub fn text(&self) -> String {
-        let mut text = String::with_capacity(self.len());
-        self.write(&mut text);
-        text
+        self.text_within(usize::MAX).unwrap_or_default()
+    }
+
+    /// The JSON text; `None` if it has more than `max` bytes, and then it is not written at all.
+    pub fn text_within(&self, max: usize) -> Option<String> {
+        let len = self.len();
+        (len <= max).then(|| {
+            let mut text = String::with_capacity(len);
+            self.write(&mut text);
+            text
+        })
     }
 
     /// The length of the JSON text in bytes.
@@ -137,10 +161,10 @@ impl<'a> Draft<'a> {
     /// Removes every member in `keys`, and returns true if there was one.
     pub fn remove_all(&mut self, keys: &[&str]) -> bool {
         let Some(level) = self.object() else { return false };
-        let (text, before) = (&level.text, level.items.len());
+        let (written, before) = (&level.written, level.items.len());
         level.items.retain(|item| {
-            let written = item.written_name(text);
-            !keys.iter().any(|key| is_named(written, key))
+            let name = written.name(item);
+            !keys.iter().any(|key| is_named(name, key))
         });
         let removed = level.items.len() < before;
         level.edited |= removed;
@@ -202,8 +226,11 @@ impl<'a> Draft<'a> {
     /// Closes an object that was opened.
     fn close(&mut self) {
         if let Node::Open(level) = &mut self.0 {
-            self.0 =
-                Node::Text(if level.is_changed() { Cow::Owned(level.text()) } else { std::mem::take(&mut level.text) });
+            self.0 = Node::Text(if level.is_changed() {
+                Cow::Owned(level.text())
+            } else {
+                std::mem::take(&mut level.written.text)
+            });
         }
     }
 
@@ -212,7 +239,7 @@ impl<'a> Draft<'a> {
         Look(Draft(Node::Text(match &self.0 {
             Node::Text(text) => Cow::Borrowed(&**text),
             Node::Open(level) if level.is_changed() => Cow::Owned(self.text()),
-            Node::Open(level) => Cow::Borrowed(&*level.text),
+            Node::Open(level) => Cow::Borrowed(&*level.written.text),
         })))
     }
 
@@ -253,7 +280,7 @@ impl<'a> OpenObject<'a> {
         let mut items = Vec::with_capacity(8);
         each_place(&text, Container::Object, |place| items.push(Item { place, edit: None }));
         let edited = matches!(text, Cow::Owned(_));
-        Self { text, items, edited }
+        Self { items, written: WrittenItems { text, edits: Vec::new() }, edited }
     }
 
     fn text(&self) -> String {
@@ -263,19 +290,19 @@ impl<'a> OpenObject<'a> {
     }
 
     fn is_changed(&self) -> bool {
-        self.edited || self.items.iter().any(|item| item.edit.as_ref().is_some_and(|edit| edit.value.is_changed()))
+        self.edited || self.written.edits.iter().any(|edit| edit.value.is_changed())
     }
 
     /// Removes all members `key` but the last, and returns its place.
     fn keep_last(&mut self, key: &str) -> Option<usize> {
-        let last = self.items.iter().rposition(|item| item.is_named(&self.text, key))?;
-        if !self.items[..last].iter().any(|item| item.is_named(&self.text, key)) {
+        let last = self.items.iter().rposition(|item| self.written.is_named(item, key))?;
+        if !self.items[..last].iter().any(|item| self.written.is_named(item, key)) {
             return Some(last);
         }
-        let (text, after, mut at) = (&self.text, self.items.len() - last, 0);
+        let (after, mut at) = (self.items.len() - last, 0);
         self.items.retain(|item| {
             at += 1;
-            at > last || !item.is_named(text, key)
+            at > last || !self.written.is_named(item, key)
         });
         self.edited = true;
         Some(self.items.len() - after)
@@ -284,7 +311,7 @@ impl<'a> OpenObject<'a> {
     /// Removes every member that another one of its name follows.
     fn keep_last_of_each(&mut self) {
         let mut seen = HashSet::with_capacity(self.items.len());
-        let names = self.items.iter().rev().map(|item| name_of(item.written_name(&self.text)));
+        let names = self.items.iter().rev().map(|item| name_of(self.written.name(item)));
         let mut keeps: Vec<bool> = names.map(|name| seen.insert(name)).collect();
         drop(seen);
         let before = self.items.len();
@@ -294,27 +321,24 @@ impl<'a> OpenObject<'a> {
 
     /// The item at this place, with a value that can be edited.
     fn edit(&mut self, at: usize) -> &mut EditedItem<'a> {
-        let (text, Item { place, edit }) = (&self.text, &mut self.items[at]);
-        edit.get_or_insert_with(|| {
-            let value = Draft(Node::Text(part(text, place.value())));
-            Box::new(EditedItem::at(text, *place, value))
-        })
+        self.written.edit(&mut self.items[at])
     }
 
     fn append(&mut self, head: String, text: String) {
         let edit = EditedItem { head: Cow::Owned(head), value: Draft::new(text), tail: Cow::Borrowed("") };
-        self.items.push(Item { place: ItemPlace::default(), edit: Some(Box::new(edit)) });
+        self.items.push(Item { place: ItemPlace::default(), edit: self.written.add(edit) });
         self.edited = true;
     }
 
     fn len(&self) -> usize {
-        let items: usize = self.items.iter().map(|item| item.len() + 1).sum();
+        let items: usize = self.items.iter().map(|item| self.written.len(item) + 1).sum();
         if items == 0 { 2 + self.inner().len() } else { 1 + items }
     }
 
     /// The white space in an object that was empty from the beginning.
     fn inner(&self) -> &str {
-        let inner = self.text.get(1..self.text.len() - 1).unwrap_or_default();
+        let text = &self.written.text;
+        let inner = text.get(1..text.len() - 1).unwrap_or_default();
         if inner.trim_ascii().is_empty() { inner } else { "" }
     }
 
@@ -327,54 +351,67 @@ impl<'a> OpenObject<'a> {
             if index > 0 {
                 out.push(',');
             }
-            item.write(&self.text, out);
+            self.written.write(item, out);
         }
         out.push('}');
     }
 }
 
-// === impl Item ===
+// === impl WrittenItems ===
 
-impl Item<'_> {
+impl<'a> WrittenItems<'a> {
+    fn edited(&self, item: &Item) -> Option<&EditedItem<'a>> {
+        self.edits.get(item.edit?.get() as usize - 1)
+    }
+
     /// The value, to look at.
-    fn look<'s>(&'s self, text: &'s str) -> Look<'s> {
-        self.edit.as_ref().map_or_else(|| Look(draft_at(text, self.place)), |edit| edit.value.look())
+    fn look(&self, item: &Item) -> Look<'_> {
+        self.edited(item).map_or_else(|| Look(draft_at(&self.text, item.place)), |edit| edit.value.look())
     }
 
     /// The name as it is written, with its quotes.
-    fn written_name<'s>(&'s self, text: &'s str) -> &'s str {
-        written_name(self.edit.as_ref().map_or_else(|| &text[self.place.head()], |edit| &edit.head))
+    fn name(&self, item: &Item) -> &str {
+        self.edited(item)
+            .map_or_else(|| self.text[item.place.name()].trim_ascii_start(), |edit| written_name(&edit.head))
     }
 
-    fn is_named(&self, text: &str, key: &str) -> bool {
-        is_named(self.written_name(text), key)
+    fn is_named(&self, item: &Item, key: &str) -> bool {
+        is_named(self.name(item), key)
     }
 
-    fn len(&self) -> usize {
-        match &self.edit {
+    /// The item with a value that can be edited.
+    fn edit(&mut self, item: &mut Item) -> &mut EditedItem<'a> {
+        if item.edit.is_none() {
+            let (text, place) = (&self.text, item.place);
+            let value = Draft(Node::Text(part(text, place.value())));
+            let edit = EditedItem { head: part(text, place.head()), value, tail: part(text, place.tail()) };
+            item.edit = self.add(edit);
+        }
+        let index = item.edit.map_or(0, |edit| edit.get() as usize - 1);
+        &mut self.edits[index]
+    }
+
+    fn add(&mut self, edit: EditedItem<'a>) -> Option<NonZero<u32>> {
+        self.edits.push(edit);
+        NonZero::new(offset(self.edits.len()))
+    }
+
+    fn len(&self, item: &Item) -> usize {
+        match self.edited(item) {
             Some(edit) => edit.head.len() + edit.value.len() + edit.tail.len(),
-            None => self.place.whole().len(),
+            None => item.place.whole().len(),
         }
     }
 
-    fn write(&self, text: &str, out: &mut String) {
-        match &self.edit {
+    fn write(&self, item: &Item, out: &mut String) {
+        match self.edited(item) {
             Some(edit) => {
                 out.push_str(&edit.head);
                 edit.value.write(out);
                 out.push_str(&edit.tail);
             }
-            None => out.push_str(&text[self.place.whole()]),
+            None => out.push_str(&self.text[item.place.whole()]),
         }
-    }
-}
-
-// === impl EditedItem ===
-
-impl<'a> EditedItem<'a> {
-    /// The item at `place` of `text`, with another value.
-    fn at(text: &Cow<'a, str>, place: ItemPlace, value: Draft<'a>) -> Self {
-        Self { head: part(text, place.head()), value, tail: part(text, place.tail()) }
     }
 }
 

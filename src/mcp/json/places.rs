@@ -21,6 +21,8 @@ pub(super) enum Container {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ItemPlace {
     start: u32,
+    /// The end of the name; the start of an element.
+    name: u32,
     value: (u32, u32),
     end: u32,
 }
@@ -53,6 +55,11 @@ impl ItemPlace {
         self.start as usize..self.end as usize
     }
 
+    /// The name with its quotes, after white space.
+    pub(super) const fn name(self) -> Range<usize> {
+        self.start as usize..self.name as usize
+    }
+
     /// The text before the value: white space, and in an object the name and the colon.
     pub(super) const fn head(self) -> Range<usize> {
         self.start as usize..self.value.0 as usize
@@ -73,20 +80,26 @@ impl ItemPlace {
 pub(super) fn each_place(text: &str, kind: Container, mut take: impl FnMut(ItemPlace)) {
     // the item whose end is not known yet, and where the text before the next value begins
     let (mut pending, mut at): (Option<ItemPlace>, usize) = (None, 1);
-    let mut add = |value: &str| {
+    let mut add = |name: Option<&str>, value: &str| {
         let value = span(text, value);
         if let Some(before) = pending {
             let Some(comma) = text[at..value.start].bytes().position(|byte| byte == b',') else { return false };
             take(ItemPlace { end: offset(at + comma), ..before });
             at += comma + 1;
         }
-        pending = Some(ItemPlace { start: offset(at), value: (offset(value.start), offset(value.end)), end: 0 });
+        let name = name.map_or(at, |name| span(text, name).end);
+        pending = Some(ItemPlace {
+            start: offset(at),
+            name: offset(name),
+            value: (offset(value.start), offset(value.end)),
+            end: 0,
+        });
         at = value.end;
         true
     };
     let _is_json = match kind {
-        Container::Object => Members::of(text).all(|(_, value)| add(value)),
-        Container::Array => Elements::of(text).all(&mut add),
+        Container::Object => Members::of(text).all(|(name, value)| add(Some(name), value)),
+        Container::Array => Elements::of(text).all(|value| add(None, value)),
     };
     if let Some(last) = pending {
         take(ItemPlace { end: last.value.1.max(offset(text.len() - 1)), ..last });
@@ -106,6 +119,7 @@ pub(super) fn head_of(key: &str) -> String {
     head
 }
 
-fn offset(at: usize) -> u32 {
+/// A place in a text, which is never longer than the largest message.
+pub(super) fn offset(at: usize) -> u32 {
     u32::try_from(at).expect("no message is longer than 1 GiB")
 }

@@ -81,13 +81,10 @@ fn write_envelope(request: &mut Draft<'_>, client: &ClientInfo, capabilities: &s
 
 /// Sets these members of `_meta`.
 fn write_meta(draft: &mut Draft<'_>, members: &[(&str, &str)]) {
-    if draft.get(meta::META).is_none_or(|meta| !meta.is_object()) {
-        return draft.set(meta::META, object(members));
-    }
-    if let Some(meta) = draft.edit(meta::META) {
-        for (key, value) in members {
-            meta.set(key, *value);
-        }
+    match draft.edit(meta::META) {
+        Some(meta) if meta.is_object() => members.iter().for_each(|(key, value)| meta.set(key, *value)),
+        Some(meta) => meta.replace(object(members)),
+        None => draft.add(meta::META, object(members)),
     }
 }
 

@@ -61,8 +61,8 @@ impl Draft<'_> {
         match &self.0 {
             Node::Text(text) => member_of(text, key).map(Look::of),
             Node::Open(level) => {
-                let item = level.items.iter().rev().find(|item| item.is_named(&level.text, key))?;
-                Some(item.look(&level.text))
+                let item = level.items.iter().rev().find(|item| level.written.is_named(item, key))?;
+                Some(level.written.look(item))
             }
         }
     }
@@ -90,7 +90,7 @@ impl Draft<'_> {
         };
         let written = text.into_iter().flat_map(|text| Members::of(text));
         let opened = level.into_iter().flat_map(|level| {
-            level.items.iter().map(|item| (name_of(item.written_name(&level.text)), item.look(&level.text)))
+            level.items.iter().map(|item| (name_of(level.written.name(item)), level.written.look(item)))
         });
         written.map(|(name, value)| (name_of(name), Look::of(value))).chain(opened)
     }
