@@ -66,6 +66,13 @@ pub struct StreamLease {
     pub revoked: Arc<CancellationToken>,
 }
 
+/// The endpoints whose messages may be posted with the credential of a request to `/messages`; as its extension.
+#[derive(Debug, Clone)]
+pub struct MessagesReach {
+    verified: Arc<VerifiedCredential>,
+    parent: ParentAudience,
+}
+
 /// Verifies the credential of a connection again, for the messages on it; as a request extension of WebSocket.
 #[derive(Debug, Clone)]
 pub struct ConnectionCredential {
@@ -122,6 +129,10 @@ impl Gate {
                     let credential = ConnectionCredential { oauth, verified: Arc::clone(&verified), from };
                     request.extensions_mut().insert(credential);
                 }
+                if is_messages(&request) == Messages::Yes {
+                    let reach = MessagesReach { verified: Arc::clone(&verified), parent: self.parent_audience() };
+                    request.extensions_mut().insert(reach);
+                }
                 let authorized = Authorized::of(&verified);
                 if by_query {
                     let ticket = self.tickets.issue(self.oauth.nonce(), verified);
@@ -141,7 +152,7 @@ impl Gate {
         let presented = match credential {
             Credential::Header(presented) | Credential::Query(presented) => presented,
             Credential::Ticket(ticket) => {
-                let found = self.tickets.find(&ticket).ok_or(ResourceRefusal::InvalidToken)?;
+                let found = self.tickets.find(&ticket).ok_or(ResourceRefusal::EndedStream)?;
                 return self.oauth.verify_again(&found, from).await.map(|()| found).map_err(refused);
             }
             Credential::Absent => return Err(ResourceRefusal::NoCredential),
@@ -151,8 +162,8 @@ impl Gate {
         self.oauth.verify(presented.expose(), from).await.map_err(refused)
     }
 
-    /// True if the credential opens the endpoint: a token its own (`OA-114`), a key `/sse`, and `/mcp` if direct
-    /// use is allowed. `/messages` belongs to the `/sse` endpoint at which the session was opened.
+    /// Checks that the credential opens the endpoint. `/messages` belongs to the `/sse` endpoint at which the session was
+    /// opened, which [`MessagesReach`] knows.
     fn opened(
         &self,
         verified: &VerifiedCredential,
@@ -160,9 +171,8 @@ impl Gate {
         messages: Messages,
     ) -> Result<(), ResourceRefusal> {
         let fits = match &verified.opens {
-            CredentialAccess::Endpoint(own, _) if messages == Messages::Yes => own.binding == Binding::Sse,
-            CredentialAccess::Endpoint(own, _) => own == endpoint || self.is_below(endpoint, own),
-            CredentialAccess::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
+            CredentialAccess::Endpoint(own, _) if messages == Messages::Yes => own.binding != Binding::WebSocket,
+            opens => reaches(opens, endpoint, self.parent_audience()),
         };
         if !fits {
             return Err(self.misplaced(verified));
@@ -181,11 +191,8 @@ impl Gate {
         }
     }
 
-    /// True if the operator lets a token for `/mcp` open this endpoint below it.
-    fn is_below(&self, endpoint: &Endpoint, own: &Endpoint) -> bool {
-        self.oauth.settings().policy.parent_audience == ParentAudience::Accepted
-            && *own == Endpoint::MERGED
-            && endpoint.binding == Binding::Mcp
+    fn parent_audience(&self) -> ParentAudience {
+        self.oauth.settings().policy.parent_audience
     }
 
     /// Refuses a valid credential that does not open the endpoint: the reason is only recorded (`OA-108`).
@@ -206,6 +213,15 @@ impl Gate {
 
     fn challenge(&self, endpoint: &Endpoint, scopes: Scopes) -> Challenge {
         Challenge { metadata: self.oauth.settings().resource_metadata(endpoint), scopes }
+    }
+}
+
+// === impl MessagesReach ===
+
+impl MessagesReach {
+    /// True if the credential opens this endpoint.
+    pub fn opens(&self, endpoint: &Endpoint) -> bool {
+        reaches(&self.verified.opens, endpoint, self.parent)
     }
 }
 
@@ -288,6 +304,20 @@ fn refused(refusal: KeyRefusal) -> ResourceRefusal {
             tracing::error!(%error, "a credential cannot be checked");
             ResourceRefusal::Unavailable
         }
+    }
+}
+
+/// True if a credential opens the endpoint: a key `/sse`, and the others if direct use is allowed; a token its own (`OA-114`),
+/// and one for `/mcp` or `/mcp/{backend}` the `/sse` endpoint of the same servers, since old clients log in there without
+/// naming a resource. Where the operator says so, one for `/mcp` opens what is below too.
+fn reaches(opens: &CredentialAccess, endpoint: &Endpoint, parent: ParentAudience) -> bool {
+    match opens {
+        CredentialAccess::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
+        CredentialAccess::Endpoint(own, _) if own.binding == Binding::Mcp => {
+            matches!(endpoint.binding, Binding::Mcp | Binding::Sse)
+                && (own.target == endpoint.target || own.target == Target::Merged && parent == ParentAudience::Accepted)
+        }
+        CredentialAccess::Endpoint(own, _) => own == endpoint,
     }
 }
 

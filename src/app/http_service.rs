@@ -13,11 +13,13 @@ use axum::{
     extract::{DefaultBodyLimit, Request},
     response::Response,
 };
+use http::{Method, Uri};
 use tower::Service;
 
 use crate::{
     frontend::StreamableHttp,
     http::Guard,
+    model::Endpoint,
     replicas::Replicas,
     resource::{self, Authorized, Gate},
     support::pin_in_box,
@@ -75,7 +77,13 @@ impl Service<Request> for HttpService {
 // === impl ServiceRoutes ===
 
 impl ServiceRoutes {
-    async fn answer(&self, request: Request) -> Response {
+    async fn answer(&self, mut request: Request) -> Response {
+        let is_get = request.method() == Method::GET;
+        if let Some(path) = Endpoint::intended_path(request.uri().path(), is_get)
+            && let Some(uri) = with_path(request.uri(), &path)
+        {
+            *request.uri_mut() = uri;
+        }
         self.guard
             .answer(request, async |request: Request| {
                 if !resource::is_protected(request.uri().path()) {
@@ -102,6 +110,14 @@ impl ServiceRoutes {
         request.extensions_mut().insert(authorized);
         route(&self.endpoints, request).await
     }
+}
+
+/// The same URI with another path.
+fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
+    let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(format!("{path}{query}").parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 async fn route(router: &Router, request: Request) -> Response {

@@ -75,6 +75,23 @@ impl Endpoint {
         };
         Some(Self { binding, target })
     }
+
+    /// The path that a client means who joined addresses wrongly; `None` if the path is well joined, or none of an endpoint.
+    /// A base with a slash at its end gives `//sse`; clients that take the address of messages as relative to their stream
+    /// post below it. A GET there opens the stream of the server with that name.
+    pub fn intended_path(path: &str, is_get: bool) -> Option<String> {
+        let is_odd = path.contains("//") || path.ends_with('/') || path.ends_with("/messages");
+        if !is_odd {
+            return None;
+        }
+        let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+        let intended = match *segments {
+            ["sse", "messages"] | ["sse", _, "messages"] if !is_get => "/messages".to_owned(),
+            ["mcp" | "sse" | "messages" | "ws", ..] => format!("/{}", segments.join("/")),
+            _ => return None,
+        };
+        (intended != path).then_some(intended)
+    }
 }
 
 impl fmt::Display for Endpoint {
@@ -104,6 +121,27 @@ mod tests {
         assert_eq!(Endpoint::from_path("/mcp/"), Some(Endpoint::MERGED));
         for path in ["", "/", "/ws2", "/mcp/Git", "/mcp/a/b", "/mcp//"] {
             assert_eq!(Endpoint::from_path(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_was_joined_wrongly_is_understood() {
+        for (path, intended) in [
+            ("//sse", "/sse"),
+            ("//sse//git/", "/sse/git"),
+            ("//messages", "/messages"),
+            ("/messages/", "/messages"),
+            ("/sse/messages", "/messages"),
+            ("/sse//messages", "/messages"),
+            ("/sse/git/messages", "/messages"),
+            ("/mcp/", "/mcp"),
+        ] {
+            assert_eq!(Endpoint::intended_path(path, false).as_deref(), Some(intended), "{path}");
+        }
+        // a server may have this name
+        assert_eq!(Endpoint::intended_path("/sse/messages", true), None);
+        for path in ["/", "//", "/mcp", "/messages", "//healthz", "/oauth/", "/a/messages", "/mcp/messages", "/ssex/"] {
+            assert_eq!(Endpoint::intended_path(path, false), None, "{path}");
         }
     }
 }

@@ -10,7 +10,7 @@ use axum::{
 use http::{HeaderValue, Method, StatusCode, header};
 
 /// `*` does not cover `Authorization`, so each is named (Fetch, "CORS non-wildcard request-header name").
-const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Accept, If-None-Match, MCP-Protocol-Version, Mcp-Session-Id, Last-Event-ID, Mcp-Method, Mcp-Name";
+const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Accept, Cache-Control, If-None-Match, MCP-Protocol-Version, Mcp-Session-Id, Last-Event-ID, Mcp-Method, Mcp-Name";
 const ALLOWED_METHODS: &str = "GET, POST, DELETE, OPTIONS";
 const EXPOSED_HEADERS: &str = "WWW-Authenticate, ETag, Mcp-Session-Id, MCP-Protocol-Version, Retry-After";
 

@@ -1,5 +1,7 @@
 //! Credential of a request (RFC 6750 2; `OA-106`, `OA-120`, `OA-121`). Knows nothing of its validity.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderValue, Uri, header};
 
 use super::ticket;
@@ -31,33 +33,59 @@ pub(super) enum Credential {
     Ticket(Secret),
     /// A header that cannot hold a token (RFC 6750 2.1).
     Malformed,
-    /// Two credentials, or two headers.
+    /// Two credentials that differ.
     Ambiguous,
 }
 
 impl Credential {
-    /// Finds the credential of a request for `endpoint`.
+    /// Finds the credential of a request for `endpoint`. The same one twice is one: some clients write their header both for
+    /// the stream and for messages, and the two are joined.
     pub(super) fn of(headers: &HeaderMap, uri: &Uri, endpoint: &Endpoint, allowed: QueryKey) -> Self {
         let elsewhere = match (endpoint.binding, allowed) {
-            (Binding::Sse, QueryKey::Accepted) => query_key(uri).map(Self::Query).or_else(|| ticket(uri)),
+            (Binding::Sse, QueryKey::Accepted) => query_key(uri).or_else(|| ticket(uri)),
             (Binding::WebSocket, _) => from_protocols(headers),
             _ => None,
         };
-        let mut values = headers.get_all(header::AUTHORIZATION).iter();
-        let first = values.next();
-        let has_two = first.is_some() && !matches!(elsewhere, None | Some(Self::Ticket(_)));
-        if values.next().is_some() || has_two {
-            return Self::Ambiguous;
+        match (from_header(headers), elsewhere) {
+            (None, elsewhere) => elsewhere.unwrap_or(Self::Absent),
+            // the ticket of the address is for clients that send no header
+            (Some(header), None | Some(Self::Ticket(_))) => header,
+            (Some(Self::Header(token)), Some(same @ (Self::Query(_) | Self::Header(_)))) if same.is(&token) => same,
+            (Some(_), Some(_)) => Self::Ambiguous,
         }
-        let Some(value) = first else { return elsewhere.unwrap_or(Self::Absent) };
-        let Some(token) = bearer(value.as_bytes()) else {
-            return if value.to_str().is_ok() { Self::Absent } else { Self::Malformed };
-        };
-        std::str::from_utf8(token)
-            .ok()
-            .filter(|token| is_token68(token))
-            .map_or(Self::Malformed, |token| Self::Header(Secret::new(token)))
     }
+
+    /// True for a credential with this text.
+    fn is(&self, text: &Secret) -> bool {
+        matches!(self, Self::Header(own) | Self::Query(own) if own.expose() == text.expose())
+    }
+}
+
+/// The credential in `Authorization`; `None` without the header. Several lines are one list (RFC 9110 5.3).
+fn from_header(headers: &HeaderMap) -> Option<Credential> {
+    let mut lines = headers.get_all(header::AUTHORIZATION).iter().peekable();
+    let first = lines.next()?;
+    let is_sole = lines.peek().is_none();
+    if bearer(first.as_bytes()).is_none() {
+        return Some(match first.to_str() {
+            Ok(_) if is_sole => Credential::Absent,
+            Ok(_) => Credential::Ambiguous,
+            Err(_) => Credential::Malformed,
+        });
+    }
+    // a token has no comma
+    let parts = [first].into_iter().chain(lines).flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let tokens = parts.map(|part| bearer(part.trim_ascii()).and_then(|token| std::str::from_utf8(token).ok()));
+    let mut tokens = tokens.map(|token| token.filter(|token| is_token68(token)));
+    let Some(Some(token)) = tokens.next() else { return Some(Credential::Malformed) };
+    for other in tokens {
+        match other {
+            Some(other) if other == token => {}
+            None if is_sole => return Some(Credential::Malformed),
+            _ => return Some(Credential::Ambiguous),
+        }
+    }
+    Some(Credential::Header(Secret::new(token)))
 }
 
 /// What follows the scheme; `None` for another scheme.
@@ -68,21 +96,26 @@ fn bearer(credentials: &[u8]) -> Option<&[u8]> {
 }
 
 /// An API key in the query. A JWT there is ignored: access tokens never travel in URLs (OAuth 2.1 5.1).
-fn query_key(uri: &Uri) -> Option<Secret> {
-    let key = parameter(uri, QUERY_PARAMETER)?;
-    let looks_like_jwt = key.matches('.').count() == 2;
-    (!key.is_empty() && key.len() <= LONGEST && !looks_like_jwt).then(|| Secret::new(key))
+fn query_key(uri: &Uri) -> Option<Credential> {
+    let looks_like_jwt = |key: &str| key.matches('.').count() == 2;
+    let keys = parameters(uri, QUERY_PARAMETER);
+    let keys = keys.filter(|key| !key.is_empty() && key.len() <= LONGEST && !looks_like_jwt(key));
+    sole(keys, |key| Credential::Query(Secret::new(key)))
 }
 
 /// The token in the subprotocols.
 fn from_protocols(headers: &HeaderMap) -> Option<Credential> {
-    let mut tokens = protocols(headers).filter_map(|protocol| protocol.strip_prefix(PROTOCOL_PREFIX));
-    let first = tokens.next()?;
-    Some(match tokens.next() {
-        Some(_) => Credential::Ambiguous,
-        None if is_token68(first) => Credential::Header(Secret::new(first)),
-        None => Credential::Malformed,
-    })
+    let tokens = protocols(headers).filter_map(|protocol| protocol.strip_prefix(PROTOCOL_PREFIX));
+    sole(tokens, |token| if is_token68(token) { Credential::Header(Secret::new(token)) } else { Credential::Malformed })
+}
+
+/// The credential that all of these are; [`Credential::Ambiguous`] if they differ.
+fn sole<T: PartialEq>(
+    mut texts: impl Iterator<Item = T>,
+    credential: impl FnOnce(T) -> Credential,
+) -> Option<Credential> {
+    let first = texts.next()?;
+    Some(if texts.all(|other| other == first) { credential(first) } else { Credential::Ambiguous })
 }
 
 fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
@@ -102,13 +135,13 @@ pub(super) fn remove_from_protocols(headers: &mut HeaderMap) {
 
 /// The ticket that the gateway put into the URL of `/messages`.
 fn ticket(uri: &Uri) -> Option<Credential> {
-    let named = uri.path().starts_with("/messages").then(|| parameter(uri, ticket::QUERY_PARAMETER));
+    let named = (uri.path() == "/messages").then(|| parameters(uri, ticket::QUERY_PARAMETER).next());
     named.flatten().map(|ticket| Credential::Ticket(Secret::new(ticket)))
 }
 
-fn parameter(uri: &Uri, name: &str) -> Option<String> {
-    let mut pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
-    pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+fn parameters<'u>(uri: &'u Uri, name: &'static str) -> impl Iterator<Item = Cow<'u, str>> {
+    let pairs = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    pairs.filter(move |(key, _)| key == name).map(|(_, value)| value)
 }
 
 /// The URI without credentials, for handlers (`OA-123`).
@@ -166,9 +199,39 @@ mod tests {
         assert!(matches!(credential, Credential::Header(token) if token.expose() == "lkk_a_b"));
         assert_eq!(rest, "mcp, other");
         assert!(matches!(read("/ws/git", &["bearer.a", "bearer.b"]).0, Credential::Ambiguous));
+        assert!(matches!(read("/ws/git", &["bearer.a", "bearer.a"]).0, Credential::Header(_)));
         assert!(matches!(read("/ws", &["mcp, bearer."]).0, Credential::Malformed));
         assert!(matches!(read("/mcp", &["mcp, bearer.a"]).0, Credential::Absent));
         assert!(matches!(read("/ws", &["mcp"]).0, Credential::Absent));
+    }
+
+    #[test]
+    fn the_same_credential_twice_is_one() {
+        let read = |uri: &str, lines: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(header::AUTHORIZATION, HeaderValue::from_static(line));
+            }
+            let uri: Uri = uri.parse().unwrap();
+            let endpoint = Endpoint::from_path(uri.path()).unwrap();
+            Credential::of(&headers, &uri, &endpoint, QueryKey::Accepted)
+        };
+        for lines in [&["Bearer a, Bearer a"][..], &["bearer a", "Bearer a"], &["Bearer a,Bearer a", "BEARER  a"]] {
+            assert!(matches!(read("/mcp", lines), Credential::Header(token) if token.expose() == "a"), "{lines:?}");
+        }
+        for lines in
+            [&["Bearer a, Bearer b"][..], &["Bearer a", "Bearer b"], &["Bearer a", "Basic a"], &["Basic a", "Bearer a"]]
+        {
+            assert!(matches!(read("/mcp", lines), Credential::Ambiguous), "{lines:?}");
+        }
+        for line in ["Bearer a, a", "Bearer a,", "Bearer a, Basic a", "Bearer a b"] {
+            assert!(matches!(read("/mcp", &[line]), Credential::Malformed), "{line}");
+        }
+        assert!(matches!(read("/mcp", &["Basic a, Bearer a"]), Credential::Absent));
+        assert!(matches!(read("/sse?api_key=a&api_key=a", &["Bearer a, Bearer a"]), Credential::Query(_)));
+        assert!(matches!(read("/sse?api_key=a", &["Bearer b"]), Credential::Ambiguous));
+        assert!(matches!(read("/sse?api_key=a&api_key=b", &[]), Credential::Ambiguous));
+        assert!(matches!(read("/sse?api_key=a", &["Basic a"]), Credential::Ambiguous));
     }
 
     #[test]

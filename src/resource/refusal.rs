@@ -27,7 +27,9 @@ pub(super) enum ResourceRefusal {
     NoCredential,
     /// The credential is wrong, ended, revoked, or for another endpoint: the response never says which.
     InvalidToken,
-    /// More than one credential.
+    /// A ticket of a stream that is not open: the client opens another, so this is no wrong credential.
+    EndedStream,
+    /// Credentials that differ.
     Ambiguous,
     /// The token lacks these scopes.
     InsufficientScope(Scopes),
@@ -97,10 +99,15 @@ impl ResourceRefusal {
                 "invalid_token",
                 "the credential is unknown, ended, revoked, for another endpoint, or a key without --direct; authorize again",
             ),
+            Self::EndedStream => (
+                StatusCode::NOT_FOUND,
+                "not_found",
+                "the stream that this address belongs to has ended; open /sse again",
+            ),
             Self::Ambiguous => (
                 StatusCode::BAD_REQUEST,
                 "invalid_request",
-                "the request carries more than one credential; send one Authorization header or one api_key",
+                "the request carries credentials that differ; send one, in the Authorization header or as api_key",
             ),
             Self::InsufficientScope(_) => {
                 (StatusCode::FORBIDDEN, "insufficient_scope", "the access token lacks a scope that this needs")

@@ -54,12 +54,13 @@ async fn a_group_has_metadata_and_a_challenge_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_token_of_a_group_opens_its_endpoint_alone_and_no_other_token_does() {
+async fn a_token_of_a_group_opens_its_endpoints_alone_and_no_other_token_does() {
     let authority = authority().await;
     for own in ["/mcp/work", "/mcp", "/mcp/git", "/sse/work"] {
         let token = authority.access_token(own).await;
         let paths = ["/mcp/work", "/mcp", "/mcp/git", "/sse/work"];
-        let expected = paths.map(|path| if path == own { 200 } else { 401 });
+        // and the stream of the same servers
+        let expected = paths.map(|path| if path == own || path == own.replace("/mcp", "/sse") { 200 } else { 401 });
         assert_eq!(statuses(&authority, &token, paths).await, expected, "{own}");
     }
 }
