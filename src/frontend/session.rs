@@ -22,7 +22,8 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{OnceCell, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::session_subscriptions::SessionSubscriptions;
 use super::{
@@ -33,6 +34,7 @@ use super::{
 use crate::{
     mcp::{CancelReason, ClientInfo, Level, RequestId, Revision, json::Object, translate::Profile},
     model::{Caller, Endpoint, SessionId},
+    resource::StreamLease,
     support::Timestamp,
 };
 
@@ -59,7 +61,15 @@ pub(crate) struct Session {
     pub(crate) answers: AnswerStreams,
     /// The caller whose listen is open, and the token that ends it.
     pub(crate) listen: Mutex<Option<(Arc<Caller>, CancellationToken)>>,
+    /// Of a session that is an HTTP connection, the lease of the newest credential that its client has sent.
+    pub(crate) lease: watch::Sender<Option<StreamLease>>,
+    /// Counts the calls of such a session whose answers are not in the queue yet.
+    pub(crate) deliveries: TaskTracker,
     client: OnceLock<(Arc<ClientInfo>, Profile)>,
+    /// Set once it was looked for among those that its caller had before.
+    pub(crate) recognized: OnceCell<()>,
+    /// The client, if it came back without saying who it is.
+    presumed: OnceLock<(Arc<ClientInfo>, Profile)>,
     initialized: AtomicBool,
     level: Mutex<Option<Level>>,
     subscriptions: Mutex<SessionSubscriptions>,
@@ -148,7 +158,11 @@ impl Session {
             ended: parts.ended,
             answers: parts.answers,
             listen: Mutex::new(None),
+            lease: watch::Sender::new(None),
+            deliveries: TaskTracker::new(),
             client: OnceLock::new(),
+            recognized: OnceCell::new(),
+            presumed: OnceLock::new(),
             initialized: AtomicBool::new(false),
             level: Mutex::new(None),
             subscriptions: Mutex::default(),
@@ -159,20 +173,42 @@ impl Session {
         }
     }
 
-    /// Sets the client; `false` if it is set already.
+    /// Sets the client; `false` if it is set already. What was presumed of it, and its settings, are forgotten.
     pub(crate) fn set_client(&self, client: ClientInfo, settings: &FrontendSettings) -> bool {
         let profile = settings.profile(&client);
-        self.client.set((Arc::new(client), profile)).is_ok()
+        let is_set = self.client.set((Arc::new(client), profile)).is_ok();
+        if is_set && self.presumed.get().is_some() {
+            self.initialized.store(false, Ordering::Release);
+            self.forget_settings();
+        }
+        is_set
     }
 
-    /// The client, once it has sent `initialize`.
+    /// Sets what is known of a client that comes back, and takes the handshake for done. It may still send `initialize`.
+    pub(crate) fn presume(&self, client: ClientInfo, settings: &FrontendSettings) {
+        let profile = settings.profile(&client);
+        if self.presumed.set((Arc::new(client), profile)).is_ok() {
+            self.set_initialized();
+        }
+    }
+
+    /// True after `initialize`.
+    pub(crate) fn has_introduced_itself(&self) -> bool {
+        self.client.get().is_some()
+    }
+
+    /// The client, once it has sent `initialize` or is known otherwise.
     pub(crate) fn client(&self) -> Option<&Arc<ClientInfo>> {
-        self.client.get().map(|(client, _)| client)
+        self.said_or_presumed().map(|(client, _)| client)
     }
 
     /// The fate of members that the client's version does not define.
     pub(crate) fn profile(&self) -> Profile {
-        self.client.get().map_or_else(Profile::default, |(_, profile)| *profile)
+        self.said_or_presumed().map_or_else(Profile::default, |(_, profile)| *profile)
+    }
+
+    fn said_or_presumed(&self) -> Option<&(Arc<ClientInfo>, Profile)> {
+        self.client.get().or_else(|| self.presumed.get())
     }
 
     /// The negotiated version; before that, [`Revision::ASSUMED`].

@@ -1,8 +1,8 @@
 //! Table of sessions: owners, limits and ends (design rule 9). Knows nothing of HTTP.
 //!
 //! Sessions of Streamable HTTP have a row in the store and survive the process: one that is not in memory is looked up
-//! there once. Those of HTTP+SSE are their connection and have no row. A start and an end are written at once, activity
-//! by the sweep.
+//! there once. Those of HTTP+SSE are their connection. Their rows stay when they end, so that their clients are known when
+//! they come back. A start and an end are written at once, activity by the sweep.
 //!
 //! A session that ended never comes back. It is marked as ended before it leaves the memory, and the mark stays until its
 //! row is deleted. A look-up reads the mark after it has the permit of its caller and before it reads the row; only the
@@ -12,6 +12,7 @@ mod ends;
 mod error;
 mod lookups;
 mod record;
+mod reopening;
 mod rows;
 mod table;
 
@@ -19,7 +20,10 @@ use std::{fmt, sync::Arc};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use self::error::{LimitReached, LookupError};
+pub(crate) use self::{
+    error::{LimitReached, LookupError},
+    reopening::Continued,
+};
 use self::{
     lookups::Lookups,
     rows::{Rows, WriteError},
@@ -110,8 +114,9 @@ impl Sessions {
     /// process ends.
     pub(crate) async fn store(&self, session: &Session) {
         let Some(row) = record::row(session, self.deps.replica).filter(|_| has_row(session)) else { return };
+        let has_row = session.is_stored();
         session.set_stored();
-        match self.rows.add(row, &session.ended).await {
+        match self.rows.add(row, has_row, &session.ended).await {
             Ok(()) | Err(WriteError::Ended) => {}
             Err(error) => tracing::warn!(session = ?session.id, %error, "the session will not outlive the process"),
         }
@@ -266,7 +271,12 @@ fn unavailable(error: &StorageError) -> LookupError {
 
 /// Returns `true` if sessions of this kind have rows.
 fn has_row(session: &Session) -> bool {
-    !session.is_connection()
+    matches!(session.endpoint.binding, Binding::Mcp | Binding::Sse)
+}
+
+/// True if the row ends with the session.
+fn ends_with_row(session: &Session) -> bool {
+    session.endpoint.binding == Binding::Mcp
 }
 
 impl fmt::Debug for Deps {

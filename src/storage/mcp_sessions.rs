@@ -1,12 +1,22 @@
 //! MCP sessions of legacy clients, so that they survive a restart. Knows nothing of their calls.
+//!
+//! The row of a session that is its connection, as over HTTP+SSE, is what is known of its client when that comes back.
 
-use sqlx::{AnyConnection, Row as _, any::AnyRow};
+use sqlx::{AnyConnection, AssertSqlSafe, Row as _, any::AnyRow};
 
 use super::database::{Database, StorageError};
 use crate::{
-    model::{ClientId, KeyId, ReplicaNumber, UserId},
+    model::{ClientId, KeyId, Owner, ReplicaNumber, UserId},
     support::{Digest, Timestamp},
 };
+
+/// Maximum number of rows of one owner's connections; the least recent ones leave. Connections themselves are bounded by
+/// `sessions_per_caller`.
+const MAX_CONNECTION_ROWS: i64 = 128;
+
+/// The rows of one owner: `$1` to `$3` are user, client and key.
+const OF_OWNER: &str =
+    "user_id = $1 AND client IS NOT DISTINCT FROM $2 AND (client IS NOT NULL OR key IS NOT DISTINCT FROM $3)";
 
 /// One session. The row has only the digest of the session id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +69,8 @@ pub enum McpSessionWrite {
     GiveUp(Digest),
     /// Deletes a session, if there is a row.
     Delete(Digest),
+    /// Deletes the row of a connection that another one continues, unless a replica that is there has it.
+    Supersede(Digest),
 }
 
 /// MCP sessions of clients.
@@ -94,6 +106,22 @@ impl McpSessionTable<'_> {
             .fetch_optional(&self.relaxed.pool)
             .await?;
         row.as_ref().map(read).transpose()
+    }
+
+    /// The sessions of this owner at the endpoint of this path, the most recent first, at most 128.
+    pub async fn of_owner(&self, owner: &Owner, endpoint: &str) -> Result<Vec<McpSession>, StorageError> {
+        let query = format!(
+            "SELECT * FROM mcp_sessions WHERE {OF_OWNER} AND endpoint = $4 ORDER BY last_seen DESC, digest LIMIT $5"
+        );
+        let rows = sqlx::query(AssertSqlSafe(query))
+            .bind(owner.user().as_str())
+            .bind(owner.client().map(ClientId::as_str))
+            .bind(owner.key().map(KeyId::as_str))
+            .bind(endpoint)
+            .bind(MAX_CONNECTION_ROWS)
+            .fetch_all(&self.relaxed.pool)
+            .await?;
+        rows.iter().map(read).collect()
     }
 
     /// Gives a session of `from`, which is no replica any more, to `to`; `false` if another has it by now.
@@ -142,17 +170,22 @@ async fn run(write: &McpSessionWrite, by: ReplicaNumber, connection: &mut AnyCon
             Ok(())
         }
         McpSessionWrite::GiveUp(digest) => {
-            of_owner("UPDATE mcp_sessions SET owner = 0 WHERE digest = $1 AND owner = $2", (digest, by), connection)
+            by_replica("UPDATE mcp_sessions SET owner = 0 WHERE digest = $1 AND owner = $2", (digest, by), connection)
                 .await
         }
         McpSessionWrite::Delete(digest) => {
-            of_owner("DELETE FROM mcp_sessions WHERE digest = $1 AND owner = $2", (digest, by), connection).await
+            by_replica("DELETE FROM mcp_sessions WHERE digest = $1 AND owner = $2", (digest, by), connection).await
+        }
+        McpSessionWrite::Supersede(digest) => {
+            let statement = "DELETE FROM mcp_sessions WHERE digest = $1
+                AND (owner = $2 OR NOT EXISTS (SELECT 1 FROM replicas WHERE number = mcp_sessions.owner))";
+            by_replica(statement, (digest, by), connection).await
         }
     }
 }
 
 /// Runs a statement about one session of a replica.
-async fn of_owner(
+async fn by_replica(
     statement: &'static str,
     (digest, owner): (&Digest, ReplicaNumber),
     connection: &mut AnyConnection,
@@ -182,8 +215,24 @@ async fn add(session: &McpSession, connection: &mut AnyConnection) -> Result<(),
     .bind(session.created.as_millis())
     .bind(session.state.last_seen.as_millis())
     .bind(session.owner.get())
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
+    if session.endpoint.starts_with("/sse") { forget_oldest(session, connection).await } else { Ok(()) }
+}
+
+/// Deletes the rows of the owner's connections beyond their bound.
+async fn forget_oldest(of: &McpSession, connection: &mut AnyConnection) -> Result<(), StorageError> {
+    let statement = format!(
+        "DELETE FROM mcp_sessions WHERE digest IN (SELECT digest FROM mcp_sessions WHERE {OF_OWNER}
+         AND endpoint LIKE '/sse%' ORDER BY last_seen DESC, created DESC, digest LIMIT 1000 OFFSET $4)"
+    );
+    sqlx::query(AssertSqlSafe(statement))
+        .bind(of.user.as_str())
+        .bind(of.client.as_ref().map(ClientId::as_str))
+        .bind(of.key.as_ref().map(KeyId::as_str))
+        .bind(MAX_CONNECTION_ROWS)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 

@@ -48,6 +48,7 @@ const SQLITE: &[EmbeddedMigration] = files! {
     "0200_limit_counts"
     "0210_replica_home"
     "0220_task_owners"
+    "0230_connections_of_clients"
 };
 
 const POSTGRESQL: &[EmbeddedMigration] = files! {
@@ -63,6 +64,7 @@ const POSTGRESQL: &[EmbeddedMigration] = files! {
     "0200_limit_counts"
     "0210_replica_home"
     "0220_task_owners"
+    "0230_connections_of_clients"
 };
 
 pub(super) fn sqlite() -> Migrator {

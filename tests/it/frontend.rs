@@ -12,6 +12,7 @@ mod pass_through;
 mod reader;
 mod response_form;
 mod resumption;
+mod returning_clients;
 mod rounds;
 mod server_requests;
 mod session_settings;
@@ -104,6 +105,10 @@ struct Client {
     path: &'static str,
     session: Option<String>,
     version: Option<&'static str>,
+    /// Its `User-Agent`.
+    agent: Option<&'static str>,
+    /// The event after which it resumes.
+    last_event: Option<&'static str>,
     reader: Reader,
 }
 
@@ -180,7 +185,8 @@ impl World {
 
     fn client(&self, user: &str) -> Client {
         let (router, admission) = (self.router.clone(), admission(user));
-        Client { router, admission, path: "/mcp", session: None, version: None, reader: Reader::default() }
+        let reader = Reader::default();
+        Client { router, admission, path: "/mcp", session: None, version: None, agent: None, last_event: None, reader }
     }
 
     /// A client after the handshake.
@@ -471,6 +477,12 @@ impl Client {
         }
         if let Some(version) = self.version {
             headers.insert("mcp-protocol-version", version.parse().unwrap());
+        }
+        if let Some(agent) = self.agent {
+            headers.insert("user-agent", agent.parse().unwrap());
+        }
+        if let Some(event) = self.last_event {
+            headers.insert("last-event-id", event.parse().unwrap());
         }
         change(headers);
         request.extensions_mut().insert(self.admission.clone());

@@ -5,8 +5,9 @@ import time
 from question import owner as owner_of
 
 FORGOTTEN = 5
-# messages of the gateway itself
+# messages of the gateway itself, about a question and about a call that takes long
 WAITING = ("waiting for input (round ", "waiting for `")
+WORKING = "` is working ("
 
 
 class Wrong(Exception):
@@ -36,7 +37,7 @@ class Ear:
 
     def begins(self, token, owner, level=None, base=0):
         """`base` is the progress after which it goes on."""
-        self.owners[token], self.steps[token], self.last[token] = owner, base, -1
+        self.owners[token], self.steps[token], self.last[token] = owner, base, float("-inf")
         self.levels[owner] = level or self.level
 
     def answered(self, token, result, steps):
@@ -54,7 +55,7 @@ class Ear:
     def progress(self, params, call):
         token, owner = params["progressToken"], params["message"]
         known = self.owners.get(token)
-        waits = owner.startswith(WAITING)
+        waits = owner.startswith(WAITING) or WORKING in owner
         self.check(known or "?" if waits else owner, call, params)
         if not waits and known != owner:
             raise Wrong(f"{self.name}: progress under another token: {params}")

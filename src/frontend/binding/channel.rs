@@ -226,8 +226,10 @@ impl ChannelClient {
             (Some(session), _) => session,
             (None, Message::Request { method: Method::Initialize, id, .. }) => {
                 let (endpoint, owner) = (self.sender.endpoint.clone(), Arc::clone(&self.sender.admission.caller));
+                let binding = endpoint.binding;
                 let opened = self.state.sessions.open_on(Arc::clone(&self.queue), endpoint, owner).await;
-                self.session.insert(opened.map_err(|full| RequestRefusal::full(full).with_id(Some(id.clone())))?)
+                self.session
+                    .insert(opened.map_err(|full| RequestRefusal::full(full, binding).with_id(Some(id.clone())))?)
             }
             (None, Message::Request { id, .. }) => {
                 let refusal = RequestRefusal::invalid("Invalid Request: the session begins with initialize");

@@ -13,7 +13,7 @@ use crate::{
         sessions::{LimitReached, LookupError},
     },
     mcp::{ErrorObject, Message, RequestId, Revision, jsonrpc::Malformed, revision::Feature},
-    model::{OwnedElsewhere, ReplicaNumber},
+    model::{Binding, OwnedElsewhere, ReplicaNumber},
     wire::headers,
 };
 
@@ -135,8 +135,14 @@ impl RequestRefusal {
                 StatusCode::TOO_MANY_REQUESTS,
                 "Too many requests of this caller wait for sessions to be looked up; try again later",
             ),
-            LookupError::Limit(full) => Self::full(full),
+            LookupError::Limit(full) => Self::full(full, Binding::Mcp),
         }
+    }
+
+    /// 404 for a message to a stream of HTTP+SSE that has ended, or that another credential opened.
+    pub(crate) fn ended_stream() -> Self {
+        let message = "Session not found: its stream has ended, or never was; open /sse again";
+        Self::new(StatusCode::NOT_FOUND, ErrorObject::INVALID_REQUEST, message)
     }
 
     /// 421 for a request that another replica has to answer: the client gets this only if that cannot be reached.
@@ -161,8 +167,13 @@ impl RequestRefusal {
     }
 
     /// 429 if the caller is at its bound, 503 if the gateway is; both with `Retry-After`.
-    pub(crate) fn full(full: LimitReached) -> Self {
+    pub(crate) fn full(full: LimitReached, binding: Binding) -> Self {
         match full {
+            LimitReached::Caller if binding.is_connection() => Self::retry(
+                StatusCode::TOO_MANY_REQUESTS,
+                "Too many connections: this key or login has as many open as it may have, and all are in use; closing one \
+                 frees a place",
+            ),
             LimitReached::Caller => Self::retry(
                 StatusCode::TOO_MANY_REQUESTS,
                 "Too many sessions: all that this caller may have are in use; end one with DELETE, or try again later",

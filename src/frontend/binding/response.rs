@@ -20,7 +20,7 @@ use crate::{
         state::FrontendState,
         stateless_request::RequestMessages,
     },
-    mcp::{ErrorObject, Message},
+    mcp::{ErrorObject, IndexedJson, Message, Method, RequestId},
     resource::StreamLease,
     support::{Timestamp, gather::gather},
     wire::{headers, sse},
@@ -78,6 +78,9 @@ pub(super) struct StreamOptions {
     pub(super) priming: Priming,
     /// The time after which it is closed, for a client that reconnects by itself.
     pub(super) lifetime: Option<Duration>,
+    /// The session whose client is pinged while the stream is idle, for a reader that takes comments for errors; `None`:
+    /// comments are written.
+    pub(super) pinged: Option<Arc<Session>>,
 }
 
 /// An event with an id and without a message, at the beginning of a stream.
@@ -213,7 +216,7 @@ fn events(
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         yield options.first(&source);
-        let mut keep_alive = keep_alive();
+        let (mut keep_alive, mut pings) = (keep_alive(), 0);
         let lifetime = after(options.lifetime);
         tokio::pin!(end, lifetime);
         loop {
@@ -225,10 +228,25 @@ fn events(
                     Some((id, message)) => yield options.event(id, &message),
                     None => break,
                 },
-                _ = keep_alive.tick() => yield sse::KEEP_ALIVE,
+                _ = keep_alive.tick() => match &options.pinged {
+                    None => yield sse::KEEP_ALIVE,
+                    // before that a client may take a request for an error
+                    Some(session) if session.is_initialized() => {
+                        pings += 1;
+                        yield ping(pings);
+                    }
+                    Some(_) => {}
+                },
             }
         }
     }
+}
+
+/// A ping that nobody waits for: any answer to it is a stray one.
+fn ping(number: u64) -> Bytes {
+    let id = RequestId::string(&format!("lk-alive-{number}"));
+    let params = IndexedJson::default();
+    sse::message(&Message::Request { id, method: Method::Ping, params }.encode())
 }
 
 /// Waits for this time; never returns for `None`.

@@ -1,7 +1,7 @@
 //! HTTP+SSE (2024-11-05, transports): the connection is the session, and its one stream carries all messages to the
 //! client. Any legacy version may be negotiated on it.
 
-use std::sync::Arc;
+use std::{future::pending, sync::Arc};
 
 use axum::{
     Extension,
@@ -10,28 +10,39 @@ use axum::{
     response::Response,
 };
 use futures_util::StreamExt as _;
+use http::header;
 use serde::Deserialize;
 
 use super::{
     refusal::RequestRefusal,
-    request_head::{RequestHead, look_into, parse, read},
+    request_head::{RequestHead, VersionHeader, look_into, parse, read},
     response::{self, EventSource, StreamOptions, credential_end, session_end},
 };
 use crate::{
     frontend::{
         session::{Session, exchange::SessionExchange, inbound::Inbound},
+        sessions::{Continued, LookupError},
         state::{FrontendState, Sender},
     },
-    mcp::jsonrpc::Frame,
-    model::Serves,
-    resource::MessageTicket,
-    wire::sse,
+    mcp::{Message, Method, Revision, jsonrpc::Frame},
+    model::{Binding, Endpoint, Serves},
+    resource::{Authorized, MessageTicket, MessagesReach, StreamLease},
+    support::{Clock, Timestamp},
+    wire::{headers, sse},
 };
 
 /// The query of `/messages`.
 #[derive(Deserialize)]
 pub(super) struct MessagesQuery {
     session_id: Option<String>,
+}
+
+/// A client that opens a stream.
+enum Arrival {
+    /// For the first time, as far as the request tells: it knows no version yet, and no event.
+    First,
+    /// Again, after it lost one, with its version if it names that.
+    Return(Option<Revision>),
 }
 
 /// Ends the session when its connection does.
@@ -54,13 +65,20 @@ pub(super) async fn get(
     }
     head.check_taken(&state)?;
     let owner = Arc::clone(&head.sender.admission.caller);
-    let session = state.sessions.open(head.sender.endpoint.clone(), owner).await.map_err(RequestRefusal::full)?;
-    let credential_end = credential_end(&head.sender.admission.lease, state.clock.now());
-    let end = session_end(&state, &session, credential_end);
+    let opened = state.sessions.open(head.sender.endpoint.clone(), owner).await;
+    let session = opened.map_err(|full| RequestRefusal::full(full, Binding::Sse))?;
+    session.lease.send_replace(Some(head.sender.admission.lease.clone()));
+    let end = session_end(&state, &session, lease_end(Arc::clone(&session), Arc::clone(&state.clock)));
     let source = EventSource::Standalone(session.queue.attach());
-    let connection = SseConnection { state, session, ticket: ticket.map(|Extension(ticket)| ticket) };
+    let pinged = takes_comments_for_errors(&head).then(|| Arc::clone(&session));
+    let ticket = ticket.map(|Extension(ticket)| ticket);
+    let connection = SseConnection { state: Arc::clone(&state), session: Arc::clone(&session), ticket };
+    let arrival = Arrival::of(&head);
+    if matches!(arrival, Arrival::Return(_)) {
+        recognize(&state, &session, &head.sender, &arrival).await?;
+    }
     let opening = Some(sse::event("endpoint", connection.address().as_bytes()));
-    let options = StreamOptions { opening, ..StreamOptions::default() };
+    let options = StreamOptions { opening, pinged, ..StreamOptions::default() };
     Ok(response::stream(source, options, async move {
         // dropped with the stream, also if it is never read
         let _connection = connection;
@@ -68,32 +86,161 @@ pub(super) async fn get(
     }))
 }
 
+/// Finds out who the client is that goes on without `initialize`, once for each session.
+async fn recognize(
+    state: &Arc<FrontendState>,
+    session: &Arc<Session>,
+    sender: &Sender,
+    arrival: &Arrival,
+) -> Result<(), RequestRefusal> {
+    let recognized = session.recognized.get_or_try_init(async || {
+        let revision = match arrival {
+            Arrival::First => None,
+            Arrival::Return(revision) => *revision,
+        };
+        let continued = state.sessions.recognize(session, revision).await?;
+        if session.client().is_none() && matches!(arrival, Arrival::Return(_)) {
+            state.sessions.presume_unknown(session, revision);
+        }
+        if session.client().is_some() {
+            tracing::info!(session = ?session.id, user = %session.owner.user, "a client comes back over HTTP+SSE");
+            go_on(state, session, sender, continued);
+        }
+        Ok::<(), LookupError>(())
+    });
+    recognized.await.copied().map_err(RequestRefusal::missing)
+}
+
+/// Begins to listen, and sets again what the client had set: in the background, since servers may have to start.
+fn go_on(state: &Arc<FrontendState>, session: &Arc<Session>, sender: &Sender, continued: Option<Continued>) {
+    let (state, session, sender) = (Arc::clone(state), Arc::clone(session), sender.clone());
+    state.tracker.clone().spawn(async move {
+        let inbound = Inbound { state: &state, session: &session, sender: &sender };
+        inbound.listen();
+        if let Some(continued) = continued {
+            state.sessions.keep(&session, continued).await;
+        }
+        if session.take_restored() {
+            session.ended.run_until_cancelled(inbound.restore_settings()).await;
+        }
+    });
+}
+
+/// True for a message that a client sends only after its handshake.
+fn goes_on(frame: &Frame) -> bool {
+    let goes_on = |message: &Message| matches!(message, Message::Request { method, .. } if !matches!(method, Method::Initialize | Method::Ping));
+    match frame {
+        Frame::Single(message) => goes_on(message),
+        Frame::Batch(messages) => messages.iter().flatten().any(goes_on),
+    }
+}
+
+impl Arrival {
+    fn of(head: &RequestHead) -> Self {
+        match head.version {
+            VersionHeader::Legacy => Self::Return(head.revision),
+            _ if head.headers.contains_key(headers::LAST_EVENT_ID) => Self::Return(None),
+            _ => Self::First,
+        }
+    }
+}
+
+/// True for the HTTP clients of the Java SDK, which up to 0.11.1 reads nothing more after a comment (java-sdk#93, #272).
+fn takes_comments_for_errors(head: &RequestHead) -> bool {
+    let agent = head.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    ["ReactorNetty/", "Java-http-client/"].iter().any(|client| agent.starts_with(client))
+}
+
+/// Waits for the end of the newest lease of the session (OA-116). After a revocation it returns at once. After an expiry the
+/// calls that run are answered first: the stream then ends by itself, with its queue.
+async fn lease_end(session: Arc<Session>, clock: Arc<dyn Clock>) {
+    let mut leases = session.lease.subscribe();
+    loop {
+        let Some(lease) = leases.borrow_and_update().clone() else { return pending().await };
+        tokio::select! {
+            biased;
+            () = credential_end(&lease, clock.now()) => {}
+            _ = leases.changed() => continue,
+        }
+        session.deliveries.close();
+        tokio::select! {
+            biased;
+            () = lease.revoked.cancelled() => return,
+            () = session.deliveries.wait() => break,
+            _ = leases.changed() => {
+                session.deliveries.reopen();
+            }
+        }
+    }
+    session.queue.finish();
+    let revoked = session.lease.borrow().as_ref().map(|lease| Arc::clone(&lease.revoked));
+    match revoked {
+        Some(revoked) => revoked.cancelled().await,
+        None => pending().await,
+    }
+}
+
+/// Lets the session live as long as the credential of a message, if that is a later one of the same grant.
+fn renew(session: &Session, admission: &Authorized) {
+    if admission.caller.grant != session.owner.grant {
+        return;
+    }
+    let ends = |lease: &StreamLease| lease.expires.map_or(i64::MAX, Timestamp::as_millis);
+    session.lease.send_if_modified(|held| {
+        let is_later = held.as_ref().is_some_and(|held| ends(&admission.lease) > ends(held));
+        if is_later {
+            *held = Some(admission.lease.clone());
+        }
+        is_later
+    });
+}
+
 /// A message for the session that the query names.
 pub(super) async fn post(
     State(state): State<Arc<FrontendState>>,
     Query(query): Query<MessagesQuery>,
+    reach: Option<Extension<MessagesReach>>,
     head: RequestHead,
     body: Body,
 ) -> Result<Response, RequestRefusal> {
-    receive(&state, query, &head, body).await.map_err(|refusal| refusal.toward(head.revision))
+    let opens = |endpoint: &Endpoint| reach.as_ref().is_none_or(|reach| reach.opens(endpoint));
+    let found = named(&state, query, &head)
+        .and_then(|session| if opens(&session.endpoint) { Ok(session) } else { Err(RequestRefusal::ended_stream()) });
+    let received = match found {
+        Ok(session) => receive(&state, session, &head, body).await,
+        Err(refusal) => Err(refusal),
+    };
+    received.map_err(|refusal| refusal.toward(head.revision))
+}
+
+/// The session that the query names.
+fn named(state: &FrontendState, query: MessagesQuery, head: &RequestHead) -> Result<Arc<Session>, RequestRefusal> {
+    head.check_json()?;
+    let id = query.session_id.ok_or_else(|| RequestRefusal::invalid("Bad Request: the query has no session_id"))?;
+    let found = state.sessions.find_connected(&id, &head.sender.admission.caller);
+    found.map_err(|_| RequestRefusal::ended_stream())
 }
 
 async fn receive(
     state: &Arc<FrontendState>,
-    query: MessagesQuery,
+    session: Arc<Session>,
     head: &RequestHead,
     body: Body,
 ) -> Result<Response, RequestRefusal> {
-    head.check_json()?;
-    let id = query.session_id.ok_or_else(|| RequestRefusal::invalid("Bad Request: the query has no session_id"))?;
-    let found = state.sessions.find_connected(&id, &head.sender.admission.caller);
-    let session = found.map_err(RequestRefusal::missing)?;
+    renew(&session, &head.sender.admission);
     let refuse = |refusal: RequestRefusal| refusal.toward(session.client().map(|client| client.revision));
     let body = read(state, body).await.map_err(refuse)?;
     let frame = look_into(body, parse).await;
     let frame = frame.map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
     let servers = state.servers_at(&session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
     let sender = Sender { servers, ..head.sender.clone() };
+    if session.queue.ended_at().is_some() {
+        return Err(RequestRefusal::ended_stream());
+    }
+    if session.client().is_none() && goes_on(&frame) {
+        // not all clients that come back say so when they open their stream
+        recognize(state, &session, &sender, &Arrival::First).await.map_err(refuse)?;
+    }
     let inbound = Inbound { state, session: &session, sender: &sender };
     match frame {
         Frame::Single(message) => {
@@ -114,7 +261,9 @@ async fn receive(
 /// reader is too slow, the session ends here: the connection would notice only when its peer reads on.
 fn run(inbound: &Inbound<'_>, mut exchange: SessionExchange) {
     let (state, session) = (Arc::clone(inbound.state), Arc::clone(inbound.session));
+    let delivery = session.deliveries.token();
     inbound.state.tracker.spawn(async move {
+        let _delivery = delivery;
         while let Some(message) = exchange.next().await {
             session.queue.push(message);
             if session.queue.open_streams() == 0 {

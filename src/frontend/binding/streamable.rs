@@ -35,7 +35,7 @@ use crate::{
         jsonrpc::{Frame, Malformed},
         revision::Feature,
     },
-    model::{RequestPlace, Serves},
+    model::{Binding, RequestPlace, Serves},
     resource::Authorized,
     wire::headers,
 };
@@ -172,6 +172,7 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
         ids: Some(inbound.session.answers.prefix.clone()),
         priming: if resumable { Priming::First } else { Priming::Never },
         lifetime: inbound.state.settings.stream_lifetime.filter(|_| resumable),
+        pinged: None,
     }
 }
 
@@ -264,7 +265,7 @@ async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> R
     };
     let owner = Arc::clone(&head.sender.admission.caller);
     let opened = state.sessions.open(head.sender.endpoint.clone(), owner).await;
-    let session = opened.map_err(|full| RequestRefusal::full(full).with_id(Some(id.clone())))?;
+    let session = opened.map_err(|full| RequestRefusal::full(full, Binding::Mcp).with_id(Some(id.clone())))?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     let mut response = respond(&inbound, inbound.open(id, client), ResponseForm::Session).await;
     // a handshake that failed leaves no session

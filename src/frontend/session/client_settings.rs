@@ -64,6 +64,13 @@ impl Session {
         }
     }
 
+    /// Forgets the settings, for a client that begins anew.
+    pub(super) fn forget_settings(&self) {
+        *self.level.lock() = None;
+        *self.subscriptions.lock() = SessionSubscriptions::default();
+        self.restored.store(false, Ordering::Release);
+    }
+
     /// Restores the settings of the process before this one.
     pub(crate) fn restore(&self, level: Option<Level>, subscriptions: Vec<String>) {
         *self.level.lock() = level;

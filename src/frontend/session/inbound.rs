@@ -96,8 +96,8 @@ impl Inbound<'_> {
         tracing::debug!(session = ?self.session.id, method = %method, "request");
         match (method, self.session.client()) {
             (Method::Ping, _) => empty(id),
-            (Method::Initialize, None) => self.initialize(id, &params),
-            (Method::Initialize, Some(_)) => refuse(
+            (Method::Initialize, _) if !self.session.has_introduced_itself() => self.initialize(id, &params),
+            (Method::Initialize, _) => refuse(
                 id,
                 ErrorObject::new(ErrorObject::INVALID_REQUEST, "Invalid Request: the session is initialized already"),
             ),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::{task::yield_now, time::Instant};
 
-use super::{Sessions, has_row, record};
+use super::{Sessions, ends_with_row, has_row, record};
 use crate::{
     frontend::session::Session,
     mcp::observer::LifecycleEvent,
@@ -134,7 +134,7 @@ impl Sessions {
 
     /// Runs before a session leaves the memory: its row is void from now on.
     pub(super) fn before_removal(&self, session: &Session) {
-        if has_row(session) {
+        if ends_with_row(session) {
             self.rows.mark_ended(Digest::sha256(session.id.as_str()));
         }
     }
@@ -149,7 +149,7 @@ impl Sessions {
 
     /// The row of a session that ended, if it has one.
     pub(super) fn row_of(&self, session: &Session) -> Option<Digest> {
-        let digest = has_row(session).then(|| Digest::sha256(session.id.as_str()))?;
+        let digest = ends_with_row(session).then(|| Digest::sha256(session.id.as_str()))?;
         if session.is_stored() {
             return Some(digest);
         }

@@ -93,8 +93,15 @@ impl Rows {
         }))
     }
 
-    /// Adds the row of a session, unless that has ended by then. Returns after the commit.
-    pub(super) async fn add(&self, row: McpSession, ended: &CancellationToken) -> Result<(), WriteError> {
+    /// Adds the row of a session, unless that has ended by then; if it has one, in its place. Returns
+    /// after the commit.
+    pub(super) async fn add(
+        &self,
+        row: McpSession,
+        has_row: bool,
+        ended: &CancellationToken,
+    ) -> Result<(), WriteError> {
+        let old = has_row.then_some(McpSessionWrite::Delete(row.digest));
         let permit = self.permit().await?;
         let done = {
             let mut waiting = self.0.waiting.lock();
@@ -102,7 +109,7 @@ impl Rows {
             if ended.is_cancelled() {
                 return Err(WriteError::Ended);
             }
-            waiting.add(vec![McpSessionWrite::Add(Box::new(row))], Some(permit))
+            waiting.add(old.into_iter().chain([McpSessionWrite::Add(Box::new(row))]).collect(), Some(permit))
         };
         self.commit(done).await
     }
@@ -121,6 +128,14 @@ impl Rows {
         let writes = vec![McpSessionWrite::Change(digest, state), McpSessionWrite::GiveUp(digest)];
         let done = self.0.waiting.lock().add(writes, Some(permit));
         self.commit(done).await
+    }
+
+    /// Deletes the rows of connections that ended and that another one continues. They are deleted whether the future is
+    /// polled or not.
+    pub(super) fn supersede(&self, ended: Vec<Digest>) -> impl Future<Output = Result<(), WriteError>> + use<> {
+        let writes = ended.into_iter().map(McpSessionWrite::Supersede).collect();
+        let done = self.0.waiting.lock().add(writes, None);
+        self.commit(done)
     }
 
     /// Deletes the rows of sessions that ended. They are deleted whether the future is polled or not.
@@ -264,7 +279,7 @@ mod tests {
         let (rows, storage) = rows().await;
         let live = CancellationToken::new();
         let turn = rows.0.transaction.lock().await;
-        let mut adds: Vec<_> = ["a", "b", "c"].map(|id| Box::pin(rows.add(row(id), &live))).into();
+        let mut adds: Vec<_> = ["a", "b", "c"].map(|id| Box::pin(rows.add(row(id), false, &live))).into();
         for add in &mut adds {
             assert!(poll!(add).is_pending());
         }
@@ -289,7 +304,8 @@ mod tests {
         let live = CancellationToken::new();
         let turn = rows.0.transaction.lock().await;
         let wrong = rows.change(Vec::new());
-        let (first, again, other) = (rows.add(row("a"), &live), rows.add(row("a"), &live), rows.add(row("b"), &live));
+        let (first, again, other) =
+            (rows.add(row("a"), false, &live), rows.add(row("a"), false, &live), rows.add(row("b"), false, &live));
         let free = async { drop(turn) };
         let (wrong, first, again, other, ()) = tokio::join!(wrong, first, again, other, free);
         assert!(wrong.is_ok() && first.is_ok() && other.is_ok());
@@ -303,9 +319,9 @@ mod tests {
         let rows = on(&storage);
         let (live, over) = (CancellationToken::new(), CancellationToken::new());
         over.cancel();
-        assert!(matches!(rows.add(row("a"), &over).await, Err(WriteError::Ended)));
+        assert!(matches!(rows.add(row("a"), false, &over).await, Err(WriteError::Ended)));
         let stalled = storage.stall().await.unwrap();
-        let mut add = Box::pin(rows.add(row("b"), &live));
+        let mut add = Box::pin(rows.add(row("b"), false, &live));
         assert!(poll!(&mut add).is_pending());
         rows.mark_ended(Digest::sha256("b"));
         // it is not polled

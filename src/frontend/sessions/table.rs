@@ -98,6 +98,12 @@ impl SessionTable {
         removed
     }
 
+    /// Those of one caller, in no order.
+    pub(super) fn of(&self, owner: &Owner) -> Vec<Arc<Session>> {
+        let theirs = self.owners.get(owner).map(|theirs| Arc::clone(&theirs));
+        theirs.map(|theirs| theirs.lock().order.values().cloned().collect()).unwrap_or_default()
+    }
+
     /// All of them, in no order.
     pub(super) fn all(&self) -> Vec<Arc<Session>> {
         self.by_id.iter().map(|session| Arc::clone(&session)).collect()

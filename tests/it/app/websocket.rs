@@ -57,7 +57,7 @@ async fn the_upgrade_needs_a_credential_outside_of_the_url_and_a_known_origin() 
         ("/ws", vec![(mcp, "mcp")], 401),
         ("/ws", vec![(mcp, wrong.as_str())], 401),
         (in_url.as_str(), vec![(mcp, "mcp")], 401),
-        ("/ws", vec![(mcp, page.as_str()), (authorization, bearer.as_str())], 400),
+        ("/ws", vec![(mcp, page.as_str()), (authorization, "Bearer lkk_other")], 400),
         ("/ws", vec![(mcp, page.as_str()), (origin, "https://evil.example.com")], 403),
         ("/ws/nobody", vec![(mcp, page.as_str())], 404),
     ];

@@ -1,7 +1,15 @@
 //! HTTP+SSE (2024-11-05): the connection is the session.
 
+use std::{sync::Arc, time::Duration};
+
 use http::StatusCode;
-use lockkeeper::{frontend::FrontendSettings, mcp::Method};
+use lockkeeper::{
+    frontend::FrontendSettings,
+    mcp::Method,
+    model::{Caller, GrantId},
+    resource::StreamLease,
+    support::Clock as _,
+};
 use serde_json::{Value, json};
 
 use super::{Client, Events, Start, World, call, initialize, text};
@@ -9,38 +17,46 @@ use super::{Client, Events, Start, World, call, initialize, text};
 /// A client with an open connection, and its stream.
 pub(super) struct Connected {
     pub(super) client: Client,
-    events: Events,
+    pub(super) events: Events,
 }
 
 impl Connected {
     async fn open(world: &World, path: &'static str) -> Self {
         let mut client = world.client("ann");
         client.path = path;
+        Self::of(client).await
+    }
+
+    /// Opens the stream at the client's path.
+    pub(super) async fn of(mut client: Client) -> Self {
         let mut events = Events::of(client.get().await);
         let first = events.raw().await.unwrap();
         let endpoint = first.strip_prefix("event: endpoint\ndata: ").unwrap().trim_end();
         assert!(endpoint.starts_with("/messages?session_id="));
         client.path = Box::leak(endpoint.to_owned().into_boxed_str());
+        client.version = None;
         Self { client, events }
     }
 
     pub(super) async fn ready(world: &World, version: &'static str) -> Self {
         let mut connected = Self::open(world, "/sse").await;
-        assert_eq!(
-            connected.ask(initialize(version, json!({ "roots": {} }))).await["result"]["protocolVersion"],
-            version
-        );
-        connected.tell(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        connected.shake_hands(version, json!({ "roots": {} })).await;
         connected
     }
 
-    async fn tell(&self, message: Value) {
+    pub(super) async fn shake_hands(&mut self, version: &'static str, capabilities: Value) {
+        let answer = self.ask(initialize(version, capabilities)).await;
+        assert_eq!(answer["result"]["protocolVersion"], version);
+        self.tell(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    }
+
+    pub(super) async fn tell(&self, message: Value) {
         let response = self.client.send(message).await;
         assert_eq!(response.status(), StatusCode::ACCEPTED);
         assert_eq!(text(response).await, "");
     }
 
-    async fn ask(&mut self, message: Value) -> Value {
+    pub(super) async fn ask(&mut self, message: Value) -> Value {
         self.tell(message).await;
         self.events.message().await.unwrap()
     }
@@ -123,7 +139,7 @@ async fn the_end_of_the_connection_ends_the_session_and_its_calls() {
 async fn an_open_connection_is_never_idle() {
     let world = World::new().await;
     let mut connected = Connected::ready(&world, "2024-11-05").await;
-    world.clock.advance(std::time::Duration::from_hours(2));
+    world.clock.advance(Duration::from_hours(2));
     world.front.sweep().await;
     assert!(connected.ask(call(1, "echo", json!({}))).await["result"].is_object());
 }
@@ -224,4 +240,97 @@ async fn an_unread_connection_ends_with_its_session_once_too_many_answers_wait()
     assert_eq!(world.server.fate().await, "dropped");
     assert_eq!(world.ended.lock().len(), 1);
     assert_eq!(stalled.client.send(call(6, "echo", json!({}))).await.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_stream_of_a_java_client_is_kept_alive_by_pings_once_its_handshake_is_done() {
+    let world = World::new().await;
+    let mut client = world.client("ann");
+    client.path = "/sse";
+    for agent in ["ReactorNetty/1.2.6", "Java-http-client/17.0.1"] {
+        let mut opening = client.clone();
+        opening.agent = Some(agent);
+        let mut connected = Connected::of(opening).await;
+        tokio::time::pause();
+        let start = tokio::time::Instant::now();
+        let silent = tokio::time::timeout(Duration::from_secs(40), connected.events.raw()).await;
+        assert!(silent.is_err(), "nothing is asked before the handshake, and no comment is written");
+        connected.shake_hands("2024-11-05", json!({})).await;
+        for number in 1..=2 {
+            let ping = connected.events.message().await.unwrap();
+            assert_eq!((&ping["method"], &ping["id"]), (&json!("ping"), &json!(format!("lk-alive-{number}"))));
+            let error = json!({ "code": -32601, "message": "Method not found: ping" });
+            connected.tell(json!({ "jsonrpc": "2.0", "id": ping["id"], "error": error })).await;
+        }
+        assert!(start.elapsed() >= Duration::from_mins(1));
+        assert!(connected.ask(call(1, "echo", json!({}))).await["result"].is_object());
+        tokio::time::resume();
+    }
+}
+
+#[tokio::test]
+async fn oa_116_a_connection_lives_as_long_as_the_renewed_token_of_its_client() {
+    let world = World::new().await;
+    let until = |minutes| StreamLease {
+        expires: Some(world.clock.now() + Duration::from_mins(minutes)),
+        revoked: Arc::default(),
+    };
+    let of = |grant: &str, lease| {
+        let mut admission = super::admission("ann");
+        let caller = Caller { grant: Some(GrantId::new(grant)), ..(*admission.caller).clone() };
+        admission.caller = Arc::new(caller);
+        admission.lease = lease;
+        admission
+    };
+    let ends_after = async |renewal: Option<(&str, u64)>, seconds: u64| {
+        let start = tokio::time::Instant::now();
+        let mut client = world.client("ann");
+        (client.path, client.admission) = ("/sse", of("one", until(1)));
+        let mut connected = Connected::of(client).await;
+        connected.shake_hands("2024-11-05", json!({})).await;
+        if let Some((grant, minutes)) = renewal {
+            connected.client.admission = of(grant, until(minutes));
+            assert!(connected.ask(call(1, "echo", json!({}))).await["result"].is_object());
+        }
+        tokio::time::pause();
+        while connected.events.raw().await.is_some() {}
+        tokio::time::resume();
+        // the clock ran before it was paused
+        let ended = start.elapsed().as_secs();
+        assert!((seconds..seconds + 10).contains(&ended), "{renewal:?}: {ended} s");
+    };
+    ends_after(None, 90).await;
+    ends_after(Some(("one", 5)), 330).await;
+    // a token of another grant renews nothing, nor does an earlier one
+    ends_after(Some(("two", 5)), 90).await;
+    ends_after(Some(("one", 0)), 90).await;
+}
+
+#[tokio::test]
+async fn oa_116_a_call_that_runs_at_the_end_of_a_token_is_answered_before_the_stream_closes() {
+    let world = World::new().await;
+    let mut connected = Connected::ready(&world, "2024-11-05").await;
+    let session = connected.client.clone();
+    drop(connected.events);
+    let mut client = session;
+    client.path = "/sse";
+    client.admission.lease.expires = Some(world.clock.now() + Duration::from_mins(1));
+    connected = Connected::of(client).await;
+    connected.shake_hands("2024-11-05", json!({})).await;
+    connected.tell(call(1, "hold", json!({ "say": "late" }))).await;
+    world.server.wait_for(Method::ToolsCall, 1).await;
+    tokio::time::pause();
+    let open = tokio::time::timeout(Duration::from_mins(3), async {
+        while let Some(text) = connected.events.raw().await {
+            assert!(text.starts_with(':'), "{text}");
+        }
+    });
+    assert!(open.await.is_err(), "the stream waits for the call");
+    world.server.gate.add_permits(1);
+    assert_eq!(connected.events.message().await.unwrap()["result"]["said"], "late");
+    assert_eq!(connected.events.message().await, None);
+    drop(connected.events);
+    let late = connected.client.send(call(2, "echo", json!({}))).await;
+    assert_eq!(late.status(), StatusCode::NOT_FOUND);
+    assert!(text(late).await.contains("open /sse again"));
 }

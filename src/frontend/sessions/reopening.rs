@@ -1,0 +1,120 @@
+//! Clients over HTTP+SSE that come back: `EventSource` opens a lost stream again by itself, and goes on as if nothing had
+//! happened, without `initialize`. Who it is, the rows of its caller's connections tell.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+use super::{Sessions, error::LookupError};
+use crate::{
+    frontend::session::Session,
+    mcp::{Capabilities, ClientInfo, Level, Revision},
+    model::{Caller, Endpoint},
+    storage::mcp_sessions::McpSession,
+    support::Digest,
+};
+
+/// The rows of the connections that a session continues, once its own is written.
+pub(crate) struct Continued(Vec<Digest>);
+
+/// A client that comes back, as far as it is known.
+struct ReturningClient {
+    client: ClientInfo,
+    level: Option<Level>,
+    subscriptions: Vec<String>,
+}
+
+// === impl Sessions ===
+
+impl Sessions {
+    /// Takes the session's client for the one of this caller's ended connections at this endpoint, if those agree and have
+    /// `revision`, where it names one. If they do not agree, it has no capabilities. `None` if there are none: then nothing is
+    /// known, not even that it comes back.
+    pub(crate) async fn recognize(
+        &self,
+        session: &Session,
+        revision: Option<Revision>,
+    ) -> Result<Option<Continued>, LookupError> {
+        let _permit = self.lookups.permit(session.owner.owner()).await.ok_or(LookupError::TooManyLookups)?;
+        let (ended, open) = self.connections_of(&session.owner, &session.endpoint, revision).await;
+        // a connection whose loss nobody has noticed counts only if there is no other
+        let rows = if ended.is_empty() { &open } else { &ended };
+        if let Some(ReturningClient { client, level, subscriptions }) = ReturningClient::agreed(rows) {
+            session.presume(client, &self.settings);
+            session.restore(level, subscriptions);
+            return Ok(Some(Continued(ended.iter().map(|row| row.digest).collect())));
+        }
+        if !rows.is_empty() {
+            self.presume_unknown(session, revision);
+        }
+        Ok(None)
+    }
+
+    /// Takes the handshake of a client for done of which nothing is known but its version.
+    pub(crate) fn presume_unknown(&self, session: &Session, revision: Option<Revision>) {
+        let client = ClientInfo {
+            revision: revision.unwrap_or(Revision::V2024_11_05),
+            implementation: Bytes::from_static(b"{}"),
+            capabilities: Capabilities::new(Bytes::from_static(b"{}")),
+        };
+        session.presume(client, &self.settings);
+    }
+
+    /// Writes the row of a session in the place of those that it continues. One of an unknown client gets none: it would be one
+    /// more that does not agree.
+    pub(crate) async fn keep(&self, session: &Session, Continued(rows): Continued) {
+        self.store(session).await;
+        if !rows.is_empty() {
+            drop(self.rows.supersede(rows));
+        }
+    }
+
+    /// The rows of the caller's connections at this endpoint: of those that have ended, and of those that are open here.
+    async fn connections_of(
+        &self,
+        caller: &Caller,
+        endpoint: &Endpoint,
+        revision: Option<Revision>,
+    ) -> (Vec<McpSession>, Vec<McpSession>) {
+        let path = endpoint.to_string();
+        let rows = match self.deps.storage.mcp_sessions().of_owner(&caller.owner(), &path).await {
+            Ok(rows) => rows,
+            Err(error) => {
+                tracing::warn!(%error, "a client that comes back is served as one without capabilities");
+                Vec::new()
+            }
+        };
+        let now = self.now();
+        let open: HashSet<Digest> =
+            self.table.of(&caller.owner()).iter().map(|session| Digest::sha256(session.id.as_str())).collect();
+        rows.into_iter()
+            .filter(|row| now.since(row.state.last_seen) < self.settings.session_idle)
+            .filter(|row| revision.is_none_or(|revision| row.revision == revision.as_str()))
+            .partition(|row| !open.contains(&row.digest))
+    }
+}
+
+// === impl ReturningClient ===
+
+impl ReturningClient {
+    /// The client that all of these rows describe; `None` if there are none, or if they describe several. A setting in which
+    /// they differ is none.
+    fn agreed(rows: &[McpSession]) -> Option<Self> {
+        let (first, others) = rows.split_first()?;
+        let description =
+            |row: &McpSession| (row.revision.clone(), row.implementation.clone(), row.capabilities.clone());
+        if others.iter().any(|row| description(row) != description(first)) {
+            return None;
+        }
+        let is_one_level = others.iter().all(|row| row.state.log_level == first.state.log_level);
+        let is_one_set = others.iter().all(|row| row.state.subscriptions == first.state.subscriptions);
+        let client = ClientInfo {
+            revision: Revision::parse(&first.revision)?,
+            implementation: Bytes::copy_from_slice(&first.implementation),
+            capabilities: Capabilities::new(Bytes::copy_from_slice(&first.capabilities)),
+        };
+        let level = first.state.log_level.as_deref().filter(|_| is_one_level).and_then(Level::parse);
+        let subscriptions = if is_one_set { first.state.subscriptions.clone() } else { Vec::new() };
+        Some(Self { client, level, subscriptions })
+    }
+}
