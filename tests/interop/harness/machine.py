@@ -72,9 +72,9 @@ def inspector():
     return [str(node), str(modules / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"), "--cli"]
 
 
-def python(name):
-    """The interpreter of one environment."""
-    pins = SUITE / "python" / f"{name}.txt"
+def python(name, pins=None):
+    """The interpreter of one environment, of `python/NAME.txt` or other pins."""
+    pins = pins or SUITE / "python" / f"{name}.txt"
 
     def install(folder):
         run(sys.executable, "-m", "venv", folder)
@@ -83,8 +83,8 @@ def python(name):
     return kept(f"python-{name}", [pins], install) / "bin" / "python"
 
 
-def release(name, base):
-    """The interpreter of one release of the Python SDK, which goes before that of the environment `base`."""
+def release(name, environment, base):
+    """The interpreter of one release of the Python SDK, which goes before that of an environment, whose interpreter is `base`."""
 
     def install(folder):
         run(sys.executable, "-m", "venv", "--without-pip", folder)
@@ -94,7 +94,7 @@ def release(name, base):
         pin = name.replace("-", "==")
         run(base, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", packages, pin)
 
-    return kept(f"python-{name}", [SUITE / "python" / f"{RELEASES[name]}.txt"], install) / "bin" / "python"
+    return kept(f"python-{name}", [SUITE / "python" / f"{environment}.txt"], install) / "bin" / "python"
 
 
 def rust():
@@ -112,5 +112,5 @@ def install():
         node_modules("npm-browser", for_pages, BROWSER)
     peers = [SUITE / "npm" / name for name in ("package.json", "package-lock.json", ".npmrc")]
     pythons = {name: python(name) for name in ENVIRONMENTS}
-    pythons |= {name: release(name, pythons[base]) for name, base in RELEASES.items()}
+    pythons |= {name: release(name, base, pythons[base]) for name, base in RELEASES.items()}
     return node_modules("npm", peers, SUITE), pythons
