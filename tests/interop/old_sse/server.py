@@ -3,7 +3,8 @@
 import json
 import sys
 
-TOOL = {"name": "echo", "description": "Returns its text", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}}
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+TOOL = {"name": "echo", "description": "Returns its text", "inputSchema": SCHEMA}
 
 
 def result(method, params):

@@ -18,12 +18,14 @@ RENEWS, LATER = 5, 45
 
 
 class Visit:
-    """`errors` has the first error of each failed step, `anew` the steps after which the program opened another connection."""
+    """`errors` has the first error of each failed step, `anew` the steps after which the program opened
+    another connection. `is_over`: the client lost its connection, and cannot open another."""
 
     def __init__(self, client, way):
         self.client, self.way = client, way
         self.errors, self.anew = {}, []
-        self.process, self.is_open, self.logins, self.since, self.calls = None, False, 0, None, 0
+        self.process, self.is_open, self.is_over = None, False, False
+        self.logins, self.since, self.calls = 0, None, 0
 
     def start(self, command, context, logs):
         """Starts the client's program, and waits until it has loaded its libraries."""
@@ -55,10 +57,13 @@ class Visit:
         try:
             return self.replies.get(timeout=seconds)
         except queue.Empty:
+            self.end()
             return {"error": f"the program hangs for {seconds} s", "logins": self.logins}
 
     def ask(self, line):
         """Sends one line: its error, or None. A second login is an error."""
+        if self.process.poll() is not None:
+            return "the program ended"
         print(f"{time.strftime('%X')} > {line}", file=self.log, flush=True)
         try:
             self.process.stdin.write(f"{line}\n")
@@ -93,10 +98,11 @@ class Visit:
 
     def call_after_loss(self, step):
         """A call after the stream was lost. A program whose client ends with its stream opens another."""
-        if not self.is_open:
-            return
-        error = self.ask(self.call_line())
+        error = self.ask(self.call_line()) if self.is_open else None
         if error is None:
+            return
+        if self.way in self.client.once:
+            self.is_open, self.is_over = False, True
             return
         if not self.client.ends:
             self.errors[step] = error
@@ -121,4 +127,6 @@ class Visit:
     def cell(self):
         if self.errors:
             return "fails: " + ", ".join(self.errors)
+        if self.is_over:
+            return "ok, cannot connect again"
         return "ok, connects anew" if self.anew else "ok"
