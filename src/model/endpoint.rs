@@ -80,7 +80,8 @@ impl Endpoint {
     /// A base with a slash at its end gives `//sse`; clients that take the address of messages as relative to their stream
     /// post below it. A GET there opens the stream of the server with that name.
     pub fn intended_path(path: &str, is_get: bool) -> Option<String> {
-        let is_odd = path.contains("//") || path.ends_with('/') || path.ends_with("/messages");
+        let is_doubled = path.as_bytes().windows(2).any(|pair| pair == b"//");
+        let is_odd = is_doubled || path.ends_with('/') || path.ends_with("/messages");
         if !is_odd {
             return None;
         }

@@ -66,12 +66,17 @@ fn from_header(headers: &HeaderMap) -> Option<Credential> {
     let mut lines = headers.get_all(header::AUTHORIZATION).iter().peekable();
     let first = lines.next()?;
     let is_sole = lines.peek().is_none();
-    if bearer(first.as_bytes()).is_none() {
-        return Some(match first.to_str() {
-            Ok(_) if is_sole => Credential::Absent,
-            Ok(_) => Credential::Ambiguous,
-            Err(_) => Credential::Malformed,
-        });
+    match bearer(first.as_bytes()).map(std::str::from_utf8) {
+        // nearly always, and without a search for commas
+        Some(Ok(token)) if is_sole && is_token68(token) => return Some(Credential::Header(Secret::new(token))),
+        Some(_) => {}
+        None => {
+            return Some(match first.to_str() {
+                Ok(_) if is_sole => Credential::Absent,
+                Ok(_) => Credential::Ambiguous,
+                Err(_) => Credential::Malformed,
+            });
+        }
     }
     // a token has no comma
     let parts = [first].into_iter().chain(lines).flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
