@@ -19,8 +19,8 @@ use crate::{
     telemetry,
 };
 
-/// Maximum time at the end of the process for what waits to be written.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Maximum wait for the reader of a stream that is written in the background.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Standard output and standard error of a command, or their test doubles.
 pub struct Output {
@@ -113,6 +113,13 @@ impl Output {
         let _ = self.try_print(text);
     }
 
+    /// Waits until what was printed in the background is written, for a second at most for each stream.
+    pub fn wait_until_written(&self) {
+        for writer in &self.background {
+            writer.finish(PATIENCE);
+        }
+    }
+
     /// Prints a part of a result that goes on until nobody reads it.
     ///
     /// # Errors
@@ -171,9 +178,7 @@ fn terminal_json(json: &str) -> String {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        for writer in &self.background {
-            writer.finish(LAST_WORDS);
-        }
+        self.wait_until_written();
     }
 }
 
@@ -197,5 +202,40 @@ impl Style {
             Emphasis::Faint => "2",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, thread};
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// A file that takes its time.
+    #[derive(Clone, Default)]
+    struct SlowFile(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for SlowFile {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            (0..10_000).for_each(|_| thread::yield_now());
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_waited_for_is_written() {
+        let file = SlowFile::default();
+        let mut output = Output::to(file.clone(), io::sink());
+        output.print_in_background().unwrap();
+        output.print("the key");
+        output.wait_until_written();
+        assert_eq!(&*file.0.lock(), b"the key\n");
     }
 }

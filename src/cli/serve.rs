@@ -200,10 +200,11 @@ pub fn shutdown_signal() -> impl Future<Output = ()> {
 // === impl StartMessage ===
 
 impl StartMessage<'_> {
-    /// Prints it on standard output.
+    /// Prints it on standard output, and waits for it: who sees the gateway answer finds the key printed.
     pub fn print(&self, output: &mut Output) {
         let text = self.render(output.out);
         output.print(&text);
+        output.wait_until_written();
     }
 
     /// The text: the URL, the first key, and three lines of next steps.
