@@ -22,7 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::{
     error::{LimitReached, LookupError},
-    reopening::Continued,
+    reopening::{Arrival, Continued},
 };
 use self::{
     lookups::Lookups,
@@ -116,7 +116,12 @@ impl Sessions {
         let Some(row) = record::row(session, self.deps.replica).filter(|_| has_row(session)) else { return };
         let has_row = session.is_stored();
         session.set_stored();
-        match self.rows.add(row, has_row, &session.ended).await {
+        let written = if has_row {
+            self.rows.replace(row, &session.ended).await
+        } else {
+            self.rows.add(row, &session.ended).await
+        };
+        match written {
             Ok(()) | Err(WriteError::Ended) => {}
             Err(error) => tracing::warn!(session = ?session.id, %error, "the session will not outlive the process"),
         }

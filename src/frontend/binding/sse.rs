@@ -21,10 +21,10 @@ use super::{
 use crate::{
     frontend::{
         session::{Session, exchange::SessionExchange, inbound::Inbound},
-        sessions::{Continued, LookupError},
+        sessions::{Arrival, Continued, LookupError},
         state::{FrontendState, Sender},
     },
-    mcp::{Message, Method, Revision, jsonrpc::Frame},
+    mcp::{Message, Method, jsonrpc::Frame},
     model::{Binding, Endpoint, Serves},
     resource::{Authorized, MessageTicket, MessagesReach, StreamLease},
     support::{Clock, Timestamp},
@@ -35,14 +35,6 @@ use crate::{
 #[derive(Deserialize)]
 pub(super) struct MessagesQuery {
     session_id: Option<String>,
-}
-
-/// A client that opens a stream.
-enum Arrival {
-    /// For the first time, as far as the request tells: it knows no version yet, and no event.
-    First,
-    /// Again, after it lost one, with its version if it names that.
-    Return(Option<Revision>),
 }
 
 /// Ends the session when its connection does.
@@ -73,9 +65,9 @@ pub(super) async fn get(
     let pinged = takes_comments_for_errors(&head).then(|| Arc::clone(&session));
     let ticket = ticket.map(|Extension(ticket)| ticket);
     let connection = SseConnection { state: Arc::clone(&state), session: Arc::clone(&session), ticket };
-    let arrival = Arrival::of(&head);
+    let arrival = arrival(&head);
     if matches!(arrival, Arrival::Return(_)) {
-        recognize(&state, &session, &head.sender, &arrival).await?;
+        recognize(&state, &session, &head.sender, arrival).await?;
     }
     let opening = Some(sse::event("endpoint", connection.address().as_bytes()));
     let options = StreamOptions { opening, pinged, ..StreamOptions::default() };
@@ -91,17 +83,10 @@ async fn recognize(
     state: &Arc<FrontendState>,
     session: &Arc<Session>,
     sender: &Sender,
-    arrival: &Arrival,
+    arrival: Arrival,
 ) -> Result<(), RequestRefusal> {
     let recognized = session.recognized.get_or_try_init(async || {
-        let revision = match arrival {
-            Arrival::First => None,
-            Arrival::Return(revision) => *revision,
-        };
-        let continued = state.sessions.recognize(session, revision).await?;
-        if session.client().is_none() && matches!(arrival, Arrival::Return(_)) {
-            state.sessions.presume_unknown(session, revision);
-        }
+        let continued = state.sessions.recognize(session, arrival).await?;
         if session.client().is_some() {
             tracing::info!(session = ?session.id, user = %session.owner.user, "a client comes back over HTTP+SSE");
             go_on(state, session, sender, continued);
@@ -135,13 +120,11 @@ fn goes_on(frame: &Frame) -> bool {
     }
 }
 
-impl Arrival {
-    fn of(head: &RequestHead) -> Self {
-        match head.version {
-            VersionHeader::Legacy => Self::Return(head.revision),
-            _ if head.headers.contains_key(headers::LAST_EVENT_ID) => Self::Return(None),
-            _ => Self::First,
-        }
+fn arrival(head: &RequestHead) -> Arrival {
+    match head.version {
+        VersionHeader::Legacy => Arrival::Return(head.revision),
+        _ if head.headers.contains_key(headers::LAST_EVENT_ID) => Arrival::Return(None),
+        _ => Arrival::First,
     }
 }
 
@@ -239,7 +222,7 @@ async fn receive(
     }
     if session.client().is_none() && goes_on(&frame) {
         // not all clients that come back say so when they open their stream
-        recognize(state, &session, &sender, &Arrival::First).await.map_err(refuse)?;
+        recognize(state, &session, &sender, Arrival::First).await.map_err(refuse)?;
     }
     let inbound = Inbound { state, session: &session, sender: &sender };
     match frame {

@@ -56,14 +56,18 @@ pub(super) fn origin(row: &McpSession, id: SessionId, caller: &Caller) -> Option
     Some(SessionOrigin { id, endpoint, owner: Arc::new(caller.clone()), created: row.created })
 }
 
-/// Restores the client and the settings of the process before this one.
-pub(super) fn restore(session: &Session, row: &McpSession, settings: &FrontendSettings) {
-    let client = ClientInfo {
+/// The client that a row describes.
+pub(super) fn client(row: &McpSession) -> ClientInfo {
+    ClientInfo {
         revision: Revision::parse(&row.revision).unwrap_or(Revision::NEWEST_LEGACY),
         implementation: Bytes::copy_from_slice(&row.implementation),
         capabilities: Capabilities::new(Bytes::copy_from_slice(&row.capabilities)),
-    };
-    session.set_client(client, settings);
+    }
+}
+
+/// Restores the client and the settings of the process before this one.
+pub(super) fn restore(session: &Session, row: &McpSession, settings: &FrontendSettings) {
+    session.set_client(client(row), settings);
     if row.state.initialized {
         session.set_initialized();
     }

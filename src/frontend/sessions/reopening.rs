@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::{Sessions, error::LookupError};
+use super::{Sessions, error::LookupError, record};
 use crate::{
     frontend::session::Session,
     mcp::{Capabilities, ClientInfo, Level, Revision},
@@ -17,6 +17,15 @@ use crate::{
 /// The rows of the connections that a session continues, once its own is written.
 pub(crate) struct Continued(Vec<Digest>);
 
+/// A client that opens a stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Arrival {
+    /// For the first time, as far as its request tells: it knows no version yet, and no event.
+    First,
+    /// Again, after it lost one, with its version if it names that.
+    Return(Option<Revision>),
+}
+
 /// A client that comes back, as far as it is known.
 struct ReturningClient {
     client: ClientInfo,
@@ -27,37 +36,30 @@ struct ReturningClient {
 // === impl Sessions ===
 
 impl Sessions {
-    /// Takes the session's client for the one of this caller's ended connections at this endpoint, if those agree and have
-    /// `revision`, where it names one. If they do not agree, it has no capabilities. `None` if there are none: then nothing is
-    /// known, not even that it comes back.
+    /// Takes the session's client for the one of this caller's connections at this endpoint, if those agree: the ended ones, or
+    /// those that are open here if none has ended, since a client may come back before anybody has noticed its loss. One that
+    /// is none of them is served without capabilities if it comes back, and is left alone if it does not.
     pub(crate) async fn recognize(
         &self,
         session: &Session,
-        revision: Option<Revision>,
+        arrival: Arrival,
     ) -> Result<Option<Continued>, LookupError> {
         let _permit = self.lookups.permit(session.owner.owner()).await.ok_or(LookupError::TooManyLookups)?;
+        let revision = match arrival {
+            Arrival::First => None,
+            Arrival::Return(revision) => revision,
+        };
         let (ended, open) = self.connections_of(&session.owner, &session.endpoint, revision).await;
-        // a connection whose loss nobody has noticed counts only if there is no other
         let rows = if ended.is_empty() { &open } else { &ended };
         if let Some(ReturningClient { client, level, subscriptions }) = ReturningClient::agreed(rows) {
             session.presume(client, &self.settings);
             session.restore(level, subscriptions);
             return Ok(Some(Continued(ended.iter().map(|row| row.digest).collect())));
         }
-        if !rows.is_empty() {
-            self.presume_unknown(session, revision);
+        if !rows.is_empty() || matches!(arrival, Arrival::Return(_)) {
+            session.presume(unknown(revision), &self.settings);
         }
         Ok(None)
-    }
-
-    /// Takes the handshake of a client for done of which nothing is known but its version.
-    pub(crate) fn presume_unknown(&self, session: &Session, revision: Option<Revision>) {
-        let client = ClientInfo {
-            revision: revision.unwrap_or(Revision::V2024_11_05),
-            implementation: Bytes::from_static(b"{}"),
-            capabilities: Capabilities::new(Bytes::from_static(b"{}")),
-        };
-        session.presume(client, &self.settings);
     }
 
     /// Writes the row of a session in the place of those that it continues. One of an unknown client gets none: it would be one
@@ -94,27 +96,32 @@ impl Sessions {
     }
 }
 
+/// A client of which nothing is known but its version, if that.
+fn unknown(revision: Option<Revision>) -> ClientInfo {
+    ClientInfo {
+        revision: revision.unwrap_or(Revision::V2024_11_05),
+        implementation: Bytes::from_static(b"{}"),
+        capabilities: Capabilities::new(Bytes::from_static(b"{}")),
+    }
+}
+
 // === impl ReturningClient ===
 
 impl ReturningClient {
     /// The client that all of these rows describe; `None` if there are none, or if they describe several. A setting in which
     /// they differ is none.
     fn agreed(rows: &[McpSession]) -> Option<Self> {
+        fn description(row: &McpSession) -> (&str, &[u8], &[u8]) {
+            (&row.revision, &row.implementation, &row.capabilities)
+        }
         let (first, others) = rows.split_first()?;
-        let description =
-            |row: &McpSession| (row.revision.clone(), row.implementation.clone(), row.capabilities.clone());
         if others.iter().any(|row| description(row) != description(first)) {
             return None;
         }
         let is_one_level = others.iter().all(|row| row.state.log_level == first.state.log_level);
         let is_one_set = others.iter().all(|row| row.state.subscriptions == first.state.subscriptions);
-        let client = ClientInfo {
-            revision: Revision::parse(&first.revision)?,
-            implementation: Bytes::copy_from_slice(&first.implementation),
-            capabilities: Capabilities::new(Bytes::copy_from_slice(&first.capabilities)),
-        };
         let level = first.state.log_level.as_deref().filter(|_| is_one_level).and_then(Level::parse);
         let subscriptions = if is_one_set { first.state.subscriptions.clone() } else { Vec::new() };
-        Some(Self { client, level, subscriptions })
+        Some(Self { client: record::client(first), level, subscriptions })
     }
 }

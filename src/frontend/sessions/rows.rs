@@ -93,15 +93,17 @@ impl Rows {
         }))
     }
 
-    /// Adds the row of a session, unless that has ended by then; if it has one, in its place. Returns
-    /// after the commit.
-    pub(super) async fn add(
-        &self,
-        row: McpSession,
-        has_row: bool,
-        ended: &CancellationToken,
-    ) -> Result<(), WriteError> {
-        let old = has_row.then_some(McpSessionWrite::Delete(row.digest));
+    /// Adds the row of a session, unless that has ended by then. Returns after the commit.
+    pub(super) async fn add(&self, row: McpSession, ended: &CancellationToken) -> Result<(), WriteError> {
+        self.write(vec![McpSessionWrite::Add(Box::new(row))], ended).await
+    }
+
+    /// Writes the row of a session in place of the one that it has, unless it has ended by then. Returns after the commit.
+    pub(super) async fn replace(&self, row: McpSession, ended: &CancellationToken) -> Result<(), WriteError> {
+        self.write(vec![McpSessionWrite::Delete(row.digest), McpSessionWrite::Add(Box::new(row))], ended).await
+    }
+
+    async fn write(&self, writes: Vec<McpSessionWrite>, ended: &CancellationToken) -> Result<(), WriteError> {
         let permit = self.permit().await?;
         let done = {
             let mut waiting = self.0.waiting.lock();
@@ -109,7 +111,7 @@ impl Rows {
             if ended.is_cancelled() {
                 return Err(WriteError::Ended);
             }
-            waiting.add(old.into_iter().chain([McpSessionWrite::Add(Box::new(row))]).collect(), Some(permit))
+            waiting.add(writes, Some(permit))
         };
         self.commit(done).await
     }
@@ -279,7 +281,7 @@ mod tests {
         let (rows, storage) = rows().await;
         let live = CancellationToken::new();
         let turn = rows.0.transaction.lock().await;
-        let mut adds: Vec<_> = ["a", "b", "c"].map(|id| Box::pin(rows.add(row(id), false, &live))).into();
+        let mut adds: Vec<_> = ["a", "b", "c"].map(|id| Box::pin(rows.add(row(id), &live))).into();
         for add in &mut adds {
             assert!(poll!(add).is_pending());
         }
@@ -304,8 +306,7 @@ mod tests {
         let live = CancellationToken::new();
         let turn = rows.0.transaction.lock().await;
         let wrong = rows.change(Vec::new());
-        let (first, again, other) =
-            (rows.add(row("a"), false, &live), rows.add(row("a"), false, &live), rows.add(row("b"), false, &live));
+        let (first, again, other) = (rows.add(row("a"), &live), rows.add(row("a"), &live), rows.add(row("b"), &live));
         let free = async { drop(turn) };
         let (wrong, first, again, other, ()) = tokio::join!(wrong, first, again, other, free);
         assert!(wrong.is_ok() && first.is_ok() && other.is_ok());
@@ -319,9 +320,9 @@ mod tests {
         let rows = on(&storage);
         let (live, over) = (CancellationToken::new(), CancellationToken::new());
         over.cancel();
-        assert!(matches!(rows.add(row("a"), false, &over).await, Err(WriteError::Ended)));
+        assert!(matches!(rows.add(row("a"), &over).await, Err(WriteError::Ended)));
         let stalled = storage.stall().await.unwrap();
-        let mut add = Box::pin(rows.add(row("b"), false, &live));
+        let mut add = Box::pin(rows.add(row("b"), &live));
         assert!(poll!(&mut add).is_pending());
         rows.mark_ended(Digest::sha256("b"));
         // it is not polled
