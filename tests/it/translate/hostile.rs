@@ -75,6 +75,7 @@ fn unusual_texts_are_handled() {
         "{}",
         "{ }",
         "{\"\"\u{b4}",
+        "{\"_meta\"}\"\"}",
         "[\u{e9}",
         " { \"content\" : [ ] } ",
         r#"{"content":{"type":"audio"},"structuredContent":1e400}"#,
