@@ -24,6 +24,29 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 "#;
 
+/// A server that writes control sequences wherever its words are shown.
+const RUDE: &str = r#"
+import json, sys
+RUDE = "\x1b]0;owned\x07\x1b[2J\r\x9b1A\u202e"
+print(RUDE + "on stderr", file=sys.stderr, flush=True)
+if len(sys.argv) > 1:
+    sys.exit(1)
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("id") is None:
+        continue
+    method, params, answer = message["method"], message.get("params", {}), {"result": {}}
+    if method == "initialize":
+        answer = {"result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": RUDE + "rude", "version": RUDE + "1"}}}
+    elif method == "tools/list":
+        answer = {"result": {"tools": [{"name": name, "description": RUDE + "Does it", "inputSchema": {"type": "object"}} for name in ("say", "fail", RUDE)]}}
+    elif params.get("name") == "say":
+        answer = {"result": {"content": [{"type": "text", "text": RUDE + "said"}, {"type": RUDE, "a": RUDE}], "isError": False}}
+    elif method == "tools/call":
+        answer = {"error": {"code": -32000, "message": RUDE + "refused", "data": RUDE}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+"#;
+
 /// A configuration as people write it.
 const WRITTEN: &str = "# ours\nlisten = \"127.0.0.1:7777\"  # a port of its own\n\n# the first one\n[backends.first]\ncommand = \"python3\"\nargs = [\"server.py\"]\n";
 
@@ -245,6 +268,28 @@ fn tools_are_listed_and_called() {
     let sick = run(folder.path(), &["tools", "--", "python3", "none.py"]);
     let said = shown(folder.path(), &sick);
     assert!(said.contains("error: some servers are not ready\n  none: the process exited (exit status: 2)"), "{said}");
+}
+
+#[test]
+fn no_server_controls_the_terminal() {
+    let folder = folder(None);
+    fs::write(folder.path().join("rude.py"), RUDE).unwrap();
+    let server: &[&str] = &["--", "python3", "rude.py"];
+    for (command, server, shown) in [
+        (&["add", "rude"][..], server, "rude"),
+        (&["add", "sick"], &["--", "python3", "rude.py", "sick"], "on stderr"),
+        (&["check"], &[], "rude"),
+        (&["tools"], server, "Does it"),
+        (&["tools", "--json"], server, "Does it"),
+        (&["tools", "call", "say"], server, "said"),
+        (&["tools", "call", "say", "--json"], server, "said"),
+        (&["tools", "call", "fail"], server, "refused"),
+    ] {
+        let output = run(folder.path(), &[command, server].concat());
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let controls = |char: char| (char.is_control() && char != '\n') || ('\u{202a}'..='\u{202e}').contains(&char);
+        assert!(said.contains(shown) && !said.contains(controls), "{command:?}: {said:?}");
+    }
 }
 
 #[test]
