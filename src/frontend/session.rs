@@ -173,15 +173,26 @@ impl Session {
         }
     }
 
-    /// Sets the client; `false` if it is set already. What was presumed of it, and its settings, are forgotten.
-    pub(crate) fn set_client(&self, client: ClientInfo, settings: &FrontendSettings) -> bool {
-        let profile = settings.profile(&client);
-        let is_set = self.client.set((Arc::new(client), profile)).is_ok();
-        if is_set && self.presumed.get().is_some() {
+    /// Sets the client that sends `initialize`; `false` if it is another than the one before, or has its answer already. What
+    /// was presumed of it, and its settings, are forgotten.
+    pub(crate) fn introduce(&self, client: ClientInfo, settings: &FrontendSettings) -> bool {
+        let mut is_new = false;
+        let (known, _) = self.client.get_or_init(|| {
+            is_new = true;
+            let profile = settings.profile(&client);
+            (Arc::new(client.clone()), profile)
+        });
+        if is_new && self.presumed.get().is_some() {
             self.initialized.store(false, Ordering::Release);
             self.forget_settings();
         }
-        is_set
+        is_new || (**known == client && !self.is_initialized())
+    }
+
+    /// Sets the client of a session that is found in the store.
+    pub(crate) fn set_client(&self, client: ClientInfo, settings: &FrontendSettings) {
+        let profile = settings.profile(&client);
+        let _ = self.client.set((Arc::new(client), profile));
     }
 
     /// Sets what is known of a client that comes back, and takes the handshake for done. It may still send `initialize`.
@@ -190,11 +201,6 @@ impl Session {
         if self.presumed.set((Arc::new(client), profile)).is_ok() {
             self.set_initialized();
         }
-    }
-
-    /// True after `initialize`.
-    pub(crate) fn has_introduced_itself(&self) -> bool {
-        self.client.get().is_some()
     }
 
     /// The client, once it has sent `initialize` or is known otherwise.

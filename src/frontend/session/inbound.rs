@@ -96,11 +96,7 @@ impl Inbound<'_> {
         tracing::debug!(session = ?self.session.id, method = %method, "request");
         match (method, self.session.client()) {
             (Method::Ping, _) => empty(id),
-            (Method::Initialize, _) if !self.session.has_introduced_itself() => self.initialize(id, &params),
-            (Method::Initialize, _) => refuse(
-                id,
-                ErrorObject::new(ErrorObject::INVALID_REQUEST, "Invalid Request: the session is initialized already"),
-            ),
+            (Method::Initialize, _) => self.initialize(id, &params),
             (_, None) => {
                 let message = "Invalid Request: the session begins with initialize";
                 refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message))

@@ -40,15 +40,18 @@ impl Inbound<'_> {
         }
     }
 
-    /// Opens the session for this client: asks the server for its information.
+    /// Opens the session for this client: asks the server for its information. Until the client says that it has the answer,
+    /// the same description once more is answered alike: the Python SDK 1.12 sends each request twice after a login, and a
+    /// connection whose servers could not be reached can be tried again.
     pub(crate) fn open(&self, id: RequestId, client: ClientInfo) -> SessionExchange {
         let revision = client.revision;
         // ids of tasks that the client runs are its own, and ambiguous among many servers; in a version without tasks the
         // capability has another meaning
         let has_tasks = self.sender.servers.behind == BehindEndpoint::One && revision.has(Feature::CoreTasks);
         let client = if has_tasks { client } else { client.without_tasks() };
-        if !self.session.set_client(client, &self.state.settings) {
-            return refuse(id, ErrorObject::internal("the session is being initialized already"));
+        if !self.session.introduce(client, &self.state.settings) {
+            let message = "Invalid Request: the session is initialized already";
+            return refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message));
         }
         let Some(client) = self.session.client() else { return empty(id) };
         tracing::info!(session = ?self.session.id, revision = %revision, user = %self.sender.admission.caller.user,

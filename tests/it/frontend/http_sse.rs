@@ -82,6 +82,36 @@ async fn a_failed_start_is_reported_on_the_connection() {
 }
 
 #[tokio::test]
+async fn an_initialize_that_comes_twice_is_answered_twice_alike() {
+    let world = World::new().await;
+    *world.server.start.lock() = Start::Slow;
+    let mut connected = Connected::open(&world, "/sse").await;
+    let hello = || initialize("2025-06-18", json!({ "roots": {} }));
+    connected.tell(hello()).await;
+    let other = connected.ask(initialize("2025-06-18", json!({}))).await;
+    assert_eq!(other["error"]["code"], -32600, "another description is not");
+    connected.tell(hello()).await;
+    world.server.gate.add_permits(3);
+    for _ in 0..2 {
+        assert_eq!(connected.events.message().await.unwrap()["result"]["protocolVersion"], "2025-06-18");
+    }
+    assert_eq!(connected.ask(hello()).await["result"]["protocolVersion"], "2025-06-18", "late too");
+    connected.tell(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    assert_eq!(connected.ask(hello()).await["error"]["code"], -32600, "but not after its answer has arrived");
+    assert!(connected.ask(call(1, "echo", json!({}))).await["result"].is_object());
+}
+
+#[tokio::test]
+async fn a_connection_whose_servers_could_not_start_can_be_tried_again() {
+    let world = World::new().await;
+    *world.server.start.lock() = Start::Broken;
+    let mut connected = Connected::open(&world, "/sse").await;
+    assert_eq!(connected.ask(initialize("2024-11-05", json!({}))).await["error"]["message"], "it does not start");
+    *world.server.start.lock() = Start::Ready;
+    connected.shake_hands("2024-11-05", json!({})).await;
+}
+
+#[tokio::test]
 async fn a_single_backend_has_its_own_connection() {
     let world = World::new().await;
     let mut connected = Connected::open(&world, "/sse/git").await;
@@ -113,8 +143,8 @@ async fn nothing_is_served_before_initialize() {
     let world = World::new().await;
     let mut connected = Connected::open(&world, "/sse").await;
     assert_eq!(connected.ask(call(1, "echo", json!({}))).await["error"]["code"], -32600);
-    connected.ask(initialize("2024-11-05", json!({}))).await;
-    assert_eq!(connected.ask(initialize("2024-11-05", json!({}))).await["error"]["code"], -32600);
+    connected.shake_hands("2024-11-05", json!({})).await;
+    assert_eq!(connected.ask(initialize("2024-11-05", json!({}))).await["error"]["code"], -32600, "nor is it repeated");
 }
 
 #[tokio::test]
