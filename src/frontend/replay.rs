@@ -143,6 +143,12 @@ impl ReplayBuffer {
         self.inner.lock().ended_at
     }
 
+    /// True if it has ended and no message follows this one.
+    pub(crate) fn is_over_after(&self, number: u64) -> bool {
+        let inner = self.inner.lock();
+        inner.ended_at.is_some() && inner.log.last_kept() <= number
+    }
+
     /// The messages that wait for a stream.
     pub(crate) fn waiting(&self) -> Bounds {
         self.inner.lock().log.waiting()

@@ -150,6 +150,13 @@ impl ErrorObject {
         Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": true }))
     }
 
+    /// `-32603` for a call whose answer the gateway no longer has, or never had: it must not be sent again unseen.
+    pub fn lost_answer() -> Self {
+        let message = "The answer to this call was lost: the gateway was restarted, or kept it for as long as it keeps answers. \
+                       The call may have run";
+        Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": false }))
+    }
+
     /// `-32603` for a call that a backend does not serve. The data has the backend's name, the reason, whether the same
     /// request may be sent again, and the server's versions if they are the reason (`translation` 4.6).
     pub fn unavailable(message: &str, unavailable: &Unavailable<'_>) -> Self {

@@ -160,12 +160,6 @@ impl RequestRefusal {
         self
     }
 
-    /// 400: the stream of `Last-Event-ID` ended too long ago. On a silent stream, the client would wait for an answer that
-    /// no longer exists.
-    pub(crate) fn forgotten_stream() -> Self {
-        Self::invalid("Bad Request: the stream of this Last-Event-ID is not kept any more; send the request again")
-    }
-
     /// 429 if the caller is at its bound, 503 if the gateway is; both with `Retry-After`.
     pub(crate) fn full(full: LimitReached, binding: Binding) -> Self {
         match full {

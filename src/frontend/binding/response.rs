@@ -14,7 +14,7 @@ use crate::{
     frontend::{
         replay::{
             ReplayReader,
-            event_id::{EventId, EventIdPrefix, StreamId},
+            event_id::{CallStream, EventIdPrefix},
         },
         session::Session,
         state::FrontendState,
@@ -60,7 +60,7 @@ pub(super) enum ResponseStart<S> {
 /// The source of a stream.
 pub(super) enum EventSource {
     /// The answer to a call of a session.
-    Call(u64, ReplayReader),
+    Call(CallStream, ReplayReader),
     /// A standalone stream of a session.
     Standalone(ReplayReader),
     /// The answer to a request without a session: the messages so far, and the rest. It cannot be resumed.
@@ -166,7 +166,16 @@ pub(super) fn stream(
     end: impl Future<Output = ()> + Send + 'static,
 ) -> Response {
     let events = gather(events(source, options, end));
-    let mut response = Response::new(Body::from_stream(events.map(Ok::<_, Infallible>)));
+    event_stream(Body::from_stream(events.map(Ok::<_, Infallible>)))
+}
+
+/// A stream of one event.
+pub(super) fn one_event(id: &str, message: &Message) -> Response {
+    event_stream(Body::from(sse::numbered(id, &message.encode())))
+}
+
+fn event_stream(body: Body) -> Response {
+    let mut response = Response::new(body);
     let fields = response.headers_mut();
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(sse::MEDIA_TYPE));
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -225,7 +234,7 @@ fn events(
                 () = &mut end => break,
                 () = &mut lifetime => break,
                 next = source.next() => match next {
-                    Some((id, message)) => yield options.event(id, &message),
+                    Some((number, message)) => yield options.event(&source, number, &message),
                     None => break,
                 },
                 _ = keep_alive.tick() => match &options.pinged {
@@ -281,28 +290,30 @@ fn array(messages: &[Message]) -> Bytes {
 // === impl EventSource ===
 
 impl EventSource {
-    async fn next(&mut self) -> Option<(Option<EventId>, Message)> {
-        let (stream, (number, message)) = match self {
-            Self::Call(serial, reader) => (StreamId::Call(*serial), reader.next().await?),
-            Self::Standalone(reader) => (StreamId::Standalone(reader.stream()), reader.next().await?),
-            Self::Request(ready, rest) => {
-                let message = match ready.next() {
-                    Some(message) => message,
-                    None => rest.next().await?,
-                };
-                return Some((None, message));
-            }
-        };
-        Some((Some(EventId { stream, number }), message))
+    /// The next message, with its number in its stream.
+    async fn next(&mut self) -> Option<(u64, Message)> {
+        match self {
+            Self::Call(_, reader) | Self::Standalone(reader) => reader.next().await,
+            Self::Request(ready, rest) => match ready.next() {
+                Some(message) => Some((0, message)),
+                None => rest.next().await.map(|message| (0, message)),
+            },
+        }
     }
 
-    /// The id before the first event.
-    const fn start(&self) -> Option<EventId> {
+    /// The number before the first event.
+    const fn start(&self) -> u64 {
         match self {
-            Self::Call(serial, reader) => Some(EventId { stream: StreamId::Call(*serial), number: reader.after() }),
-            Self::Standalone(reader) => {
-                Some(EventId { stream: StreamId::Standalone(reader.stream()), number: reader.after() })
-            }
+            Self::Call(_, reader) | Self::Standalone(reader) => reader.after(),
+            Self::Request(..) => 0,
+        }
+    }
+
+    /// The id of an event; `None` in a stream that cannot be resumed.
+    fn id(&self, prefix: &EventIdPrefix, number: u64) -> Option<String> {
+        match self {
+            Self::Call(stream, _) => Some(prefix.answer(stream, number)),
+            Self::Standalone(reader) => Some(prefix.standalone(reader.stream(), number)),
             Self::Request(..) => None,
         }
     }
@@ -312,17 +323,18 @@ impl EventSource {
 
 impl StreamOptions {
     fn first(&self, source: &EventSource) -> Bytes {
-        match (&self.opening, &self.ids, self.priming, source.start()) {
-            (Some(opening), ..) => opening.clone(),
-            (None, Some(prefix), Priming::First, Some(id)) => sse::priming(&prefix.write(id), RETRY),
-            (None, ..) => sse::KEEP_ALIVE,
+        let id = || source.id(self.ids.as_ref()?, source.start());
+        match &self.opening {
+            Some(opening) => opening.clone(),
+            None if self.priming == Priming::First => id().map_or(sse::KEEP_ALIVE, |id| sse::priming(&id, RETRY)),
+            None => sse::KEEP_ALIVE,
         }
     }
 
-    fn event(&self, id: Option<EventId>, message: &Message) -> Bytes {
-        match (&self.ids, id) {
-            (Some(prefix), Some(id)) => sse::numbered(&prefix.write(id), &message.encode()),
-            _ => sse::message(&message.encode()),
+    fn event(&self, source: &EventSource, number: u64, message: &Message) -> Bytes {
+        match self.ids.as_ref().and_then(|prefix| source.id(prefix, number)) {
+            Some(id) => sse::numbered(&id, &message.encode()),
+            None => sse::message(&message.encode()),
         }
     }
 }

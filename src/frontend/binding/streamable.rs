@@ -22,7 +22,10 @@ use super::{
 };
 use crate::{
     frontend::{
-        replay::event_id::{EventId, StreamId},
+        replay::{
+            event_id::{CallStream, LastEvent},
+            streams::AnswerRest,
+        },
         session::{
             Session,
             inbound::{Inbound, initialize_in},
@@ -31,7 +34,7 @@ use crate::{
         state::FrontendState,
     },
     mcp::{
-        Message, Method, RequestId,
+        ErrorObject, Message, Method, RequestId,
         jsonrpc::{Frame, Malformed},
         revision::Feature,
     },
@@ -130,7 +133,15 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
     head.check_event_stream()?;
     let session = named(state, head).await?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
-    let source = source(head, &session).map_err(|refusal| refusal.toward(Some(session.revision())))?;
+    let source = match source(head, &session) {
+        Resumption::Stream(source) => source,
+        // what makes an `EventSource` stay away
+        Resumption::Over => return Ok(response::empty(StatusCode::NO_CONTENT)),
+        Resumption::Lost(id) => {
+            let event = session.answers.prefix.answer(&CallStream::over(), 1);
+            return Ok(response::one_event(&event, &Message::error(id, ErrorObject::lost_answer())));
+        }
+    };
     inbound.listen();
     if session.take_restored() {
         inbound.restore_settings().await;
@@ -146,23 +157,36 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
     })
 }
 
-/// The source of a GET: if it names an event, the rest of that stream and of no other (2025-03-26 to 2025-11-25,
-/// transports, *Resumability and Redelivery*); else a new standalone stream. An id of another session or
-/// from before a restart is unknown: the events after it are not known either.
-fn source(head: &RequestHead, session: &Arc<Session>) -> Result<EventSource, RequestRefusal> {
+/// The answer to a GET.
+enum Resumption {
+    /// A stream.
+    Stream(EventSource),
+    /// Nothing: the call that it names has ended, and its client has read everything.
+    Over,
+    /// The error for a call that is not known any more.
+    Lost(RequestId),
+}
+
+/// The answer to a GET: if it names an event, the rest of that stream and of no other (2025-03-26 to 2025-11-25, transports,
+/// *Resumability and Redelivery*); else a new standalone stream. A standalone stream of another session or from before a
+/// restart is unknown, and so are the messages after the event.
+fn source(head: &RequestHead, session: &Arc<Session>) -> Resumption {
     let last = head.headers.get(headers::LAST_EVENT_ID).and_then(|id| id.to_str().ok());
+    let unknown = |request: Option<RequestId>| request.map_or(Resumption::Over, Resumption::Lost);
     let resumed = match last.and_then(|id| session.answers.prefix.read(id)) {
-        Some(EventId { stream: StreamId::Call(serial), number }) => {
-            let reader = session.answers.resume(serial, number).ok_or_else(RequestRefusal::forgotten_stream)?;
-            Some(EventSource::Call(serial, reader))
-        }
-        Some(EventId { stream: StreamId::Standalone(serial), number }) => {
+        Some(LastEvent::Answer { serial, number, request }) => match session.answers.resume(serial, number) {
+            AnswerRest::Events(stream, reader) => Some(EventSource::Call(stream, reader)),
+            AnswerRest::Nothing => return Resumption::Over,
+            AnswerRest::Unknown => return unknown(request),
+        },
+        Some(LastEvent::ForeignAnswer { request }) => return unknown(request),
+        Some(LastEvent::Standalone { serial, number }) => {
             session.queue.resume(serial, number).map(EventSource::Standalone)
         }
         None => None,
     };
     metrics::counter!("lockkeeper_frontend_resumed_streams_total").increment(u64::from(resumed.is_some()));
-    Ok(resumed.unwrap_or_else(|| EventSource::Standalone(session.queue.attach())))
+    Resumption::Stream(resumed.unwrap_or_else(|| EventSource::Standalone(session.queue.attach())))
 }
 
 fn options(inbound: &Inbound<'_>) -> StreamOptions {
@@ -177,8 +201,9 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
 }
 
 /// Answers a POST: as JSON if nothing but answers comes and they come in time, else as a stream. A task drives the call
-/// even if the stream is not read: cancellations arrive despite a slow reader, and a reader may reconnect.
-async fn respond<S>(inbound: &Inbound<'_>, messages: S, form: ResponseForm) -> Response
+/// even if the stream is not read: cancellations arrive despite a slow reader, and a reader may reconnect. `request` is the
+/// only one that it answers.
+async fn respond<S>(inbound: &Inbound<'_>, request: Option<&RequestId>, messages: S, form: ResponseForm) -> Response
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
@@ -186,7 +211,8 @@ where
         ResponseStart::Complete(response) => return response,
         ResponseStart::Stream(ready, rest) => (ready, rest),
     };
-    let (serial, buffer, reader) = inbound.session.answers.open();
+    let (stream, buffer, reader) = inbound.session.answers.open(request);
+    let source = EventSource::Call(stream.clone(), reader);
     for message in ready {
         buffer.push(message);
     }
@@ -195,10 +221,10 @@ where
         while let Some(message) = rest.next().await {
             buffer.push(message);
         }
-        session.answers.finish(serial, &buffer);
+        session.answers.finish(&stream, &buffer);
     });
     // the call itself ends with the session and with the credential, and says so on the stream
-    response::stream(EventSource::Call(serial, reader), options(inbound), pending())
+    response::stream(source, options(inbound), pending())
 }
 
 /// The end of a session.
@@ -267,7 +293,7 @@ async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> R
     let opened = state.sessions.open(head.sender.endpoint.clone(), owner).await;
     let session = opened.map_err(|full| RequestRefusal::full(full, Binding::Mcp).with_id(Some(id.clone())))?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
-    let mut response = respond(&inbound, inbound.open(id, client), ResponseForm::Session).await;
+    let mut response = respond(&inbound, Some(&id), inbound.open(id.clone(), client), ResponseForm::Session).await;
     // a handshake that failed leaves no session
     if !session.ended.is_cancelled()
         && let Ok(value) = HeaderValue::from_str(session.id.as_str())
@@ -282,8 +308,9 @@ async fn single(inbound: &Inbound<'_>, message: Message) -> Result<Response, Req
         let text = "Invalid Request: the session is initialized already; send initialize without a session id";
         return Err(RequestRefusal::invalid(text).with_id(Some(id)));
     }
+    let id = request_id(&message);
     match inbound.message(message).await {
-        Some(exchange) => Ok(respond(inbound, exchange, ResponseForm::Session).await),
+        Some(exchange) => Ok(respond(inbound, id.as_ref(), exchange, ResponseForm::Session).await),
         None => Ok(response::accepted()),
     }
 }
@@ -293,7 +320,7 @@ async fn batch(inbound: &Inbound<'_>, messages: Vec<Result<Message, Malformed>>)
     if exchanges.is_empty() {
         return Ok(response::accepted());
     }
-    Ok(respond(inbound, exchanges, ResponseForm::Batch).await)
+    Ok(respond(inbound, None, exchanges, ResponseForm::Batch).await)
 }
 
 fn request_id(message: &Message) -> Option<RequestId> {

@@ -42,6 +42,11 @@ impl ReplayLog {
         self.entries.get(self.taken).map_or(self.last, |entry| entry.number - 1)
     }
 
+    /// Number of the newest message that is kept; 0 if there is none.
+    pub(super) fn last_kept(&self) -> u64 {
+        self.entries.back().map_or(0, |entry| entry.number)
+    }
+
     /// True if the log exceeds `bounds`.
     pub(super) fn exceeds(&self, bounds: Bounds) -> bool {
         self.entries.len() > bounds.messages || self.bytes > bounds.bytes

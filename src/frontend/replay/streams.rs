@@ -5,8 +5,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Bounds, Limits, ReplayBuffer, ReplayReader, event_id::EventIdPrefix};
-use crate::frontend::frontend_settings::FrontendSettings;
+use super::{
+    Bounds, Limits, ReplayBuffer, ReplayReader,
+    event_id::{CallStream, EventIdPrefix},
+};
+use crate::{frontend::frontend_settings::FrontendSettings, mcp::RequestId};
 
 /// Streamed answers of one session. Allocates nothing for a session without streams.
 #[derive(Debug)]
@@ -21,8 +24,19 @@ pub(crate) struct AnswerStreams {
 
 #[derive(Debug, Default)]
 struct Inner {
-    answers: BTreeMap<u64, Arc<ReplayBuffer>>,
+    answers: BTreeMap<u64, (CallStream, Arc<ReplayBuffer>)>,
     last: u64,
+}
+
+/// The part of an answer after an event.
+#[derive(Debug)]
+pub(crate) enum AnswerRest {
+    /// Events that follow, or may follow.
+    Events(CallStream, ReplayReader),
+    /// Nothing: it has ended.
+    Nothing,
+    /// It is not kept.
+    Unknown,
 }
 
 /// Number of the only stream of an answer, in its buffer.
@@ -35,38 +49,43 @@ impl AnswerStreams {
         Self { inner: Mutex::default(), prefix, bounds, max: settings.replay_streams, keep: settings.replay_for }
     }
 
-    /// Opens a stream: its serial, its buffer and its first reader. Beyond the limits, the oldest ended streams are
-    /// removed.
-    pub(crate) fn open(&self) -> (u64, Arc<ReplayBuffer>, ReplayReader) {
+    /// Opens the stream of the answer to a request, or to a batch: its buffer and its first reader. Beyond the limits, the
+    /// oldest ended streams are removed.
+    pub(crate) fn open(&self, request: Option<&RequestId>) -> (CallStream, Arc<ReplayBuffer>, ReplayReader) {
         let buffer = ReplayBuffer::new(Limits::Call(self.bounds));
         let reader = buffer.attach();
         let mut inner = self.inner.lock();
         inner.last += 1;
-        let serial = inner.last;
-        inner.answers.insert(serial, Arc::clone(&buffer));
-        self.trim(&mut inner, serial);
-        (serial, buffer, reader)
+        let stream = CallStream::new(inner.last, request);
+        inner.answers.insert(stream.serial(), (stream.clone(), Arc::clone(&buffer)));
+        self.trim(&mut inner, stream.serial());
+        (stream, buffer, reader)
     }
 
     /// Ends a stream. It is kept whatever its size, since its end may be unread; beyond the limits, other ended streams
     /// are removed.
-    pub(crate) fn finish(&self, serial: u64, buffer: &ReplayBuffer) {
+    pub(crate) fn finish(&self, stream: &CallStream, buffer: &ReplayBuffer) {
         buffer.finish();
-        self.trim(&mut self.inner.lock(), serial);
+        self.trim(&mut self.inner.lock(), stream.serial());
     }
 
     fn trim(&self, inner: &mut Inner, spared: u64) {
         while inner.answers.len() > self.max || inner.bytes() > self.bounds.bytes {
-            let has_ended =
-                |(serial, buffer): &(&u64, &Arc<ReplayBuffer>)| **serial != spared && buffer.ended_at().is_some();
-            let Some(oldest) = inner.answers.iter().find(has_ended).map(|(serial, _)| *serial) else { break };
+            let mut answers = inner.answers.iter();
+            let oldest = answers.find(|(serial, (_, buffer))| **serial != spared && buffer.ended_at().is_some());
+            let Some(oldest) = oldest.map(|(serial, _)| *serial) else { break };
             inner.answers.remove(&oldest);
         }
     }
 
-    /// Resumes a stream after its message `after`; `None` if it is not kept.
-    pub(crate) fn resume(&self, serial: u64, after: u64) -> Option<ReplayReader> {
-        self.inner.lock().answers.get(&serial)?.resume(STREAM, after)
+    /// Resumes a stream after its event `after`.
+    pub(crate) fn resume(&self, serial: u64, after: u64) -> AnswerRest {
+        let inner = self.inner.lock();
+        let Some((stream, buffer)) = inner.answers.get(&serial) else { return AnswerRest::Unknown };
+        if buffer.is_over_after(after) {
+            return AnswerRest::Nothing;
+        }
+        buffer.resume(STREAM, after).map_or(AnswerRest::Unknown, |reader| AnswerRest::Events(stream.clone(), reader))
     }
 
     /// Removes streams that ended long enough ago.
@@ -74,13 +93,13 @@ impl AnswerStreams {
         let kept = |buffer: &ReplayBuffer| {
             buffer.ended_at().is_none_or(|over| now.saturating_duration_since(over) < self.keep)
         };
-        self.inner.lock().answers.retain(|_, buffer| kept(buffer));
+        self.inner.lock().answers.retain(|_, (_, buffer)| kept(buffer));
     }
 }
 
 impl Inner {
     fn bytes(&self) -> usize {
-        self.answers.values().map(|buffer| buffer.bytes()).sum()
+        self.answers.values().map(|(_, buffer)| buffer.bytes()).sum()
     }
 }
 
@@ -98,32 +117,41 @@ mod tests {
         )
     }
 
+    fn open(streams: &AnswerStreams) -> (u64, Arc<ReplayBuffer>, ReplayReader) {
+        let (stream, buffer, reader) = streams.open(None);
+        (stream.serial(), buffer, reader)
+    }
+
+    fn is_kept(streams: &AnswerStreams, serial: u64) -> bool {
+        !matches!(streams.resume(serial, 0), AnswerRest::Unknown)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_stream_is_kept_while_it_is_open_and_for_a_while_after() {
         let streams = streams(8);
-        let ((one, over, _), (two, _running, _)) = (streams.open(), streams.open());
+        let ((one, over, _), (two, _running, _)) = (open(&streams), open(&streams));
         over.finish();
         tokio::time::advance(Duration::from_secs(299)).await;
         streams.sweep(Instant::now());
-        assert!(streams.resume(one, 0).is_some());
+        assert!(is_kept(&streams, one));
         tokio::time::advance(Duration::from_secs(1)).await;
         streams.sweep(Instant::now());
-        assert!(streams.resume(one, 0).is_none());
-        assert!(streams.resume(two, 0).is_some());
-        assert!(streams.resume(7, 0).is_none());
+        assert!(!is_kept(&streams, one));
+        assert!(is_kept(&streams, two));
+        assert!(!is_kept(&streams, 7));
     }
 
     #[tokio::test]
     async fn beyond_the_limit_the_oldest_ended_stream_is_removed_and_no_open_one() {
         let streams = streams(2);
-        let (one, _running, _) = streams.open();
-        let (two, over, _) = streams.open();
+        let (one, _running, _) = open(&streams);
+        let (two, over, _) = open(&streams);
         over.finish();
-        let (three, ..) = streams.open();
-        let kept = [one, two, three].map(|serial| streams.resume(serial, 0).is_some());
+        let (three, ..) = open(&streams);
+        let kept = [one, two, three].map(|serial| is_kept(&streams, serial));
         assert_eq!(kept, [true, false, true]);
-        let (four, ..) = streams.open();
-        assert!(streams.resume(four, 0).is_some(), "what runs is bounded by the calls of the session");
+        let (four, ..) = open(&streams);
+        assert!(is_kept(&streams, four), "what runs is bounded by the calls of the session");
     }
 
     #[tokio::test]
@@ -131,12 +159,14 @@ mod tests {
         let settings = FrontendSettings { replay_bytes: 10, ..FrontendSettings::default() };
         let streams = AnswerStreams::new(EventIdPrefix::new("m".to_owned()), &settings);
         let result = || Message::result(RequestId::number(1), Bytes::from_static(b"\"12345678\""));
-        let ((one, first, _), (two, second, _)) = (streams.open(), streams.open());
+        let ((one, first, _), (two, second, _)) = (open(&streams), open(&streams));
         for (serial, buffer) in [(one, first), (two, second)] {
             buffer.push(result());
-            streams.finish(serial, &buffer);
+            streams.finish(&CallStream::new(serial, None), &buffer);
         }
-        assert!(streams.resume(one, 0).is_none());
-        assert_eq!(streams.resume(two, 0).unwrap().next().await, Some((1, result())));
+        assert!(!is_kept(&streams, one));
+        let AnswerRest::Events(_, mut reader) = streams.resume(two, 0) else { panic!("not kept") };
+        assert_eq!(reader.next().await, Some((1, result())));
+        assert!(matches!(streams.resume(two, 1), AnswerRest::Nothing), "it was read to its end");
     }
 }

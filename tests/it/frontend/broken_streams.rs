@@ -86,8 +86,10 @@ async fn while_settling<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-async fn talk(world: &World, client: &Client, id: usize) -> Events {
-    let name = id.to_string();
+/// The stream of a call that the test answers by its name, which is its id as text; it has made progress.
+pub(super) async fn talk(world: &World, client: &Client, id: impl Into<Value>) -> Events {
+    let id = id.into();
+    let name = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
     let send = client.send(call(id, "talk", json!({ "name": name })));
     let begin = async {
         while !world.server.talks.lock().contains_key(&name) {

@@ -3,10 +3,17 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use lockkeeper::{frontend::FrontendSettings, mcp::Method};
+use lockkeeper::{
+    frontend::FrontendSettings,
+    mcp::{ErrorObject, Event, Method, Outcome},
+};
 use serde_json::{Value, json};
 
-use super::{Client, Events, World, body, call};
+use super::{
+    Client, Events, World, body,
+    broken_streams::{done, talk},
+    call, text,
+};
 
 /// The rest of a stream: progress by its number, answers by their id.
 async fn rest(events: &mut Events) -> Vec<String> {
@@ -91,31 +98,107 @@ async fn a_standalone_stream_resumes_at_its_last_event() {
 }
 
 #[tokio::test]
-async fn ids_of_other_sessions_and_processes_open_a_fresh_stream() {
+async fn a_call_that_has_ended_has_nothing_more_however_it_ended() {
     let world = World::new().await;
-    let (mut ann, bob) = (world.ready("ann", "2025-06-18").await, world.ready("bob", "2025-06-18").await);
-    let mut events = ticking(&world, &bob).await;
-    let (id, _) = events.numbered().await.unwrap();
-    world.server.gate.add_permits(3);
-    rest(&mut events).await;
-    world.server.wait_for(Method::Listen, 2).await;
-    for id in [id.as_str(), "", "1", "x-c1-0", "-----", "99999999999999999999999"] {
-        let mut fresh = Events::of(ann.resume(id).await);
-        world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
-        assert_eq!(fresh.message().await.unwrap()["method"], "notifications/tools/list_changed", "{id}");
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let client = world.ready("ann", version).await;
+        for end in ["result", "error", "cancelled"] {
+            let mut events = talk(&world, &client, end).await;
+            match end {
+                "result" => world.server.say(end, done()),
+                "error" => world.server.say(end, Event::Done(Outcome::Failed(ErrorObject::internal("it failed")))),
+                _ => {
+                    let params = json!({ "requestId": end });
+                    client
+                        .send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }))
+                        .await;
+                }
+            }
+            let mut last = String::new();
+            while let Some((id, _)) = events.numbered().await {
+                last = id;
+            }
+            for _ in 0..2 {
+                let over = client.resume(&last).await;
+                assert_eq!(over.status(), StatusCode::NO_CONTENT, "{version}: {end}");
+                assert_eq!(text(over).await, "");
+            }
+        }
     }
-    let mut events = ticking(&world, &ann).await;
-    let (id, _) = events.numbered().await.unwrap();
-    let after = world.restarted();
-    ann.router = after.router.clone();
-    let mut fresh = Events::of(ann.resume(&id).await);
-    after.server.wait_for(Method::Listen, 1).await;
-    after.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
-    assert_eq!(fresh.message().await.unwrap()["method"], "notifications/tools/list_changed");
 }
 
 #[tokio::test]
-async fn a_stream_that_is_no_longer_kept_is_refused() {
+async fn ids_of_other_standalone_streams_open_a_fresh_one() {
+    let world = World::new().await;
+    let (mut ann, bob) = (world.ready("ann", "2025-11-25").await, world.ready("bob", "2025-11-25").await);
+    let (foreign, _) = Events::of(bob.get().await).numbered().await.unwrap();
+    let (own, _) = Events::of(ann.get().await).numbered().await.unwrap();
+    let invented = ["", "1", "x-c1-0", "-----", "a1b2c3d4-x1-0", "a1b2c3d4-c-0", "99999999999999999999999"];
+    let fresh = async |world: &World, ann: &Client, id: &str, listens: usize| {
+        let mut fresh = Events::of(ann.resume(id).await);
+        let (start, data) = fresh.numbered().await.unwrap();
+        assert!(start.contains("-s") && data.is_empty(), "{id}: {start}");
+        world.server.wait_for(Method::Listen, listens).await;
+        world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
+        assert_eq!(fresh.message().await.unwrap()["method"], "notifications/tools/list_changed", "{id}");
+    };
+    for id in invented.into_iter().chain([foreign.as_str()]) {
+        fresh(&world, &ann, id, 2).await;
+    }
+    let after = world.restarted();
+    ann.router = after.router.clone();
+    fresh(&after, &ann, &own, 1).await;
+}
+
+/// The one event of the answer to a client that comes back for a lost call: the error, and the id of the event.
+async fn lost(client: &Client, id: &str) -> (Value, String) {
+    let response = client.resume(id).await;
+    assert_eq!(response.status(), StatusCode::OK, "{id}");
+    let mut events = Events::of(response);
+    let (event, data) = events.numbered().await.unwrap();
+    assert_eq!(events.numbered().await, None, "nothing follows");
+    (serde_json::from_str(&data).unwrap(), event)
+}
+
+#[tokio::test]
+async fn a_call_that_a_restart_cut_off_ends_with_one_error() {
+    let world = World::new().await;
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut client = world.ready("ann", version).await;
+        for id in [json!(1), json!("a-b?>"), json!("x".repeat(126))] {
+            let (event, _) = talk(&world, &client, id.clone()).await.numbered().await.unwrap();
+            client.router = world.restarted().router.clone();
+            let (error, last) = lost(&client, &event).await;
+            assert_eq!(error["id"], id, "{version}");
+            assert_eq!(
+                (&error["error"]["code"], &error["error"]["data"]),
+                (&json!(-32603), &json!({ "retryable": false }))
+            );
+            assert!(error["error"]["message"].as_str().unwrap().contains("may have run"), "{error}");
+            assert_eq!(client.resume(&last).await.status(), StatusCode::NO_CONTENT, "and once");
+            client.router = world.router.clone();
+        }
+        // an id that is too long for an event is not known any more
+        let (event, _) = talk(&world, &client, "x".repeat(127)).await.numbered().await.unwrap();
+        client.router = world.restarted().router.clone();
+        assert_eq!(client.resume(&event).await.status(), StatusCode::NO_CONTENT);
+    }
+}
+
+#[tokio::test]
+async fn the_event_of_another_users_call_shows_nothing_of_it() {
+    let world = World::new().await;
+    let (ann, bob) = (world.ready("ann", "2025-06-18").await, world.ready("bob", "2025-06-18").await);
+    let mut events = ticking(&world, &bob).await;
+    let (id, _) = events.numbered().await.unwrap();
+    let (error, _) = lost(&ann, &id).await;
+    assert_eq!(error["error"]["data"], json!({ "retryable": false }), "an error about an id that she named herself");
+    world.server.gate.add_permits(3);
+    assert_eq!(rest(&mut events).await, ["2", "3", "answer 1"], "and it takes nothing from him");
+}
+
+#[tokio::test]
+async fn a_call_that_is_no_longer_kept_ends_with_one_error() {
     let world = World::with(FrontendSettings { replay_for: Duration::ZERO, ..FrontendSettings::default() }).await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut events = ticking(&world, &client).await;
@@ -123,9 +206,9 @@ async fn a_stream_that_is_no_longer_kept_is_refused() {
     world.server.gate.add_permits(3);
     rest(&mut events).await;
     world.front.sweep().await;
-    let refused = client.resume(&id).await;
-    assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
-    assert_eq!(body(refused).await["error"]["code"], -32600);
+    let (error, last) = lost(&client, &id).await;
+    assert_eq!((&error["id"], &error["error"]["code"]), (&json!(1), &json!(-32603)));
+    assert_eq!(client.resume(&last).await.status(), StatusCode::NO_CONTENT);
 }
 
 #[tokio::test]
