@@ -118,7 +118,7 @@ class Client:
         self.world.count(f"calls, {self.era} client at {'modern' if self.at_modern else 'legacy'} server")
 
     def failed(self, error, fate="stay"):
-        if (error.get("data") or {}).get("retryable"):
+        if "retryable" in (error.get("data") or {}):
             self.world.count(RETRYABLE)
         else:
             raise Lost(f"{self.who()} got an error that says nothing of a retry ({fate}): {error}")
