@@ -232,12 +232,12 @@ impl Message {
 impl<'a> Envelope<'a> {
     /// Takes in a member: its name as it is written, with its quotes.
     fn take(&mut self, name: &str, value: &'a str) {
-        match MEMBERS.iter().position(|member| json::is_named(name, member)) {
+        let name = json::name_of(name);
+        match MEMBERS.iter().position(|member| name == *member) {
             Some(place) if self.members[place].is_none() => self.members[place] = Some(value),
             // an id that is repeated names no request, whatever else is repeated
             Some(place) => self.repeated = self.repeated.filter(|name| *name == "id").or(Some(MEMBERS[place])),
             None => {
-                let name = json::name_of(name);
                 let meant = MEMBERS.iter().find(|member| spelling::is_other_spelling(&name, member));
                 self.misspelled = self.misspelled.or(meant.copied());
             }
