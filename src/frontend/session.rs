@@ -175,18 +175,18 @@ impl Session {
 
     /// Sets the client that sends `initialize`; `false` if it is another than the one before, or has its answer already. What
     /// was presumed of it, and its settings, are forgotten.
-    pub(crate) fn introduce(&self, client: ClientInfo, settings: &FrontendSettings) -> bool {
+    pub(crate) fn introduce(&self, client: &ClientInfo, settings: &FrontendSettings) -> bool {
         let mut is_new = false;
         let (known, _) = self.client.get_or_init(|| {
             is_new = true;
-            let profile = settings.profile(&client);
+            if self.presumed.get().is_some() {
+                self.initialized.store(false, Ordering::Release);
+                self.forget_settings();
+            }
+            let profile = settings.profile(client);
             (Arc::new(client.clone()), profile)
         });
-        if is_new && self.presumed.get().is_some() {
-            self.initialized.store(false, Ordering::Release);
-            self.forget_settings();
-        }
-        is_new || (**known == client && !self.is_initialized())
+        is_new || (**known == *client && !self.is_initialized())
     }
 
     /// Sets the client of a session that is found in the store.

@@ -27,7 +27,7 @@ use url::Url;
 
 use super::{Function, Shape, shapes, wire_shapes};
 
-/// The largest message, and a little below what the issue asks for.
+/// The largest message here. A real one has 16 MiB at most.
 const MESSAGE: usize = 12 << 20;
 /// The largest head of a request or response that comes here.
 const HEAD: usize = 64 << 10;

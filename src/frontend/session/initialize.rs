@@ -49,7 +49,7 @@ impl Inbound<'_> {
         // capability has another meaning
         let has_tasks = self.sender.servers.behind == BehindEndpoint::One && revision.has(Feature::CoreTasks);
         let client = if has_tasks { client } else { client.without_tasks() };
-        if !self.session.introduce(client, &self.state.settings) {
+        if !self.session.introduce(&client, &self.state.settings) {
             let message = "Invalid Request: the session is initialized already";
             return refuse(id, ErrorObject::new(ErrorObject::INVALID_REQUEST, message));
         }
