@@ -131,73 +131,73 @@ functions! {
         |input| fuzzing::is_json(text(input)).then_some(0);
     "json: members and elements", output (1, 0), memory (0, 4096), up to MESSAGE, of all_json(),
         |input| Some(Members::of(text(input)).map(|(name, value)| name.len() + value.len()).sum::<usize>().max(Elements::of(text(input)).map(str::len).sum()));
-    "json: object", output (1, 0), memory (64, 4096), up to MESSAGE, of all_json(),
+    "json: object", output (1, 0), memory (24, 4096), up to MESSAGE, of all_json(),
         |input| json::Object::parse(input).map(|object| object.iter().map(|(name, value)| name.len() + value.len()).sum());
-    "json: index and look-up", output (1, 0), memory (4, 4096), up to MESSAGE, of all_json(),
+    "json: index and look-up", output (1, 0), memory (1, 4096), up to MESSAGE, of all_json(),
         |input| { let json = IndexedJson::from(input.clone()); json.member("name").or(json.meta_member("x")).or(json.member("content")).map_or(Some(0), |found| Some(found.len())) };
     "json: one member set", output (2, SMALL), memory (6, SMALL), up to MESSAGE, of all_json(),
         |input| { let value = json::member(input, "logger").or(json::member(input, "_meta")).unwrap_or("1"); let set = ["logger", "_meta", "task", "structuredContent", "content"].into_iter().map(|key| json::with_member(input, key, value).len()); set.max() };
-    "json: one member removed", output (1, 0), memory (96, SMALL), up to MESSAGE, of all_json(),
+    "json: one member removed", output (1, 0), memory (24, SMALL), up to MESSAGE, of all_json(),
         |input| ["a", "_meta", "content", "id"].into_iter().map(|key| json::without_member(input, key).len()).max();
-    "json: values replaced", output (4, SMALL), memory (160, SMALL), up to MESSAGE, of all_json(),
+    "json: values replaced", output (4, SMALL), memory (64, SMALL), up to MESSAGE, of all_json(),
         |input| { let mut edits = Edits::default(); edits.visit_all(input, &[&[At::Key("content"), At::Each], &[At::Key("_meta"), At::Member], &[At::Key("a")]], &mut |value| (value.len() < 4).then(|| "[7,7]".to_owned())); Some(edits.apply(input).len()) };
-    "json: a draft", output (16, SMALL), memory (200, SMALL), up to MESSAGE, of all_json(),
+    "json: a draft", output (16, SMALL), memory (16, SMALL), up to MESSAGE, of all_json(),
         |input| { let mut draft = Draft::of(text(input)); draft.each_member(|_, member| { member.set("a", "1"); member.each_element(|element| { element.set("b", "2"); }); }); draft.each_element(|element| element.set("a", "1")); draft.rename("a", "c"); draft.remove("x"); Some(draft.text().len()) };
-    "json: compact and compare", output (1, 0), memory (200, SMALL), up to MESSAGE, of all_json(),
+    "json: compact and compare", output (1, 0), memory (128, SMALL), up to MESSAGE, of all_json(),
         |input| { let compacted = compact(text(input)); Measure::of(text(input)).is(&compacted).then_some(compacted.len()) };
-    "messages", output (2, SMALL), memory (64, 4 << 20), up to MESSAGE, of all_json(),
+    "messages", output (2, SMALL), memory (6, 4 << 20), up to MESSAGE, of all_json(),
         |input| match Frame::parse(input).and_then(Frame::unambiguous).ok()? { Frame::Single(message) => Some(message.encode().len()), Frame::Batch(messages) => Some(messages.into_iter().flatten().map(|message| message.encode().len()).max().unwrap_or_default()) };
-    "translation: lists of tools", output (8, ALLOWANCE), memory (160, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::TOOLS]),
+    "translation: lists of tools", output (8, ALLOWANCE), memory (24, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::TOOLS]),
         |input| translated(input, Kind::Result, &Method::ToolsList);
-    "translation: results of tools", output (8, ALLOWANCE), memory (160, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::CALLED, shapes::TASKS]),
+    "translation: results of tools", output (8, ALLOWANCE), memory (64, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::CALLED, shapes::TASKS]),
         |input| translated(input, Kind::Result, &Method::ToolsCall);
-    "translation: calls", output (8, ALLOWANCE), memory (160, 4 * ALLOWANCE), up to MESSAGE, of shapes::ANY.to_vec(),
+    "translation: calls", output (8, ALLOWANCE), memory (8, 4 * ALLOWANCE), up to MESSAGE, of shapes::ANY.to_vec(),
         |input| translated(input, Kind::Request, &Method::ToolsCall);
-    "translation: prompts", output (8, ALLOWANCE), memory (160, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::LISTED]),
+    "translation: prompts", output (8, ALLOWANCE), memory (24, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::LISTED]),
         |input| translated(input, Kind::Result, &Method::PromptsGet);
-    "translation: resources", output (8, ALLOWANCE), memory (160, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::LISTED]),
+    "translation: resources", output (8, ALLOWANCE), memory (24, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::LISTED]),
         |input| translated(input, Kind::Result, &Method::ResourcesList).max(translated(input, Kind::Result, &Method::ResourcesRead));
-    "translation: sampling requests", output (8, ALLOWANCE), memory (160, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::SAMPLING]),
+    "translation: sampling requests", output (8, ALLOWANCE), memory (96, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::SAMPLING]),
         |input| translated(input, Kind::ServerRequest, &Method::CreateMessage);
-    "translation: sampling answers", output (8, ALLOWANCE), memory (160, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::SAMPLED]),
+    "translation: sampling answers", output (8, ALLOWANCE), memory (8, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::SAMPLED]),
         |input| translated(input, Kind::Answer, &Method::CreateMessage);
-    "translation: forms", output (8, ALLOWANCE), memory (160, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::FORMS]),
+    "translation: forms", output (8, ALLOWANCE), memory (12, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::FORMS]),
         |input| translated(input, Kind::ServerRequest, &Method::Elicit);
-    "translation: answers to forms", output (8, ALLOWANCE), memory (160, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::FORM_ANSWERS]),
+    "translation: answers to forms", output (8, ALLOWANCE), memory (8, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::FORM_ANSWERS]),
         |input| translated(input, Kind::Answer, &Method::Elicit);
-    "translation: tasks", output (8, ALLOWANCE), memory (160, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::TASKS]),
+    "translation: tasks", output (8, ALLOWANCE), memory (24, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::TASKS]),
         |input| translated(input, Kind::Result, &Method::TasksGet).max(translated(input, Kind::Notification, &Method::Tasks));
-    "translation: notifications", output (8, ALLOWANCE), memory (160, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::LOGGED]),
+    "translation: notifications", output (8, ALLOWANCE), memory (8, 4 * ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::LOGGED]),
         |input| translated(input, Kind::Notification, &Method::LoggingMessage).max(translated(input, Kind::Notification, &Method::Progress));
-    "an envelope put around", output (1, SMALL), memory (160, SMALL), up to MESSAGE, of shapes::ANY.to_vec(),
+    "an envelope put around", output (1, SMALL), memory (16, SMALL), up to MESSAGE, of shapes::ANY.to_vec(),
         |input| Some(with_envelope(payload(input, Revision::NEWEST), &lockkeeper::mcp::ClientInfo::gateway()).json().len());
-    "lists checked", output (4, SMALL), memory (160, ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::TOOLS, shapes::LISTED]),
+    "lists checked", output (4, SMALL), memory (96, ALLOWANCE), up to MESSAGE, of of(&[shapes::ANY, shapes::TOOLS, shapes::LISTED]),
         |input| { let lists = [Method::ToolsList, Method::PromptsList, Method::ResourcesList, Method::ResourceTemplatesList]; lists.into_iter().map(|method| { let read = checked(&method, payload(input, Revision::V2025_06_18), 100_000); read.page.json().len() + read.left_out.first().iter().map(|left| left.name.len() + left.reason.len()).sum::<usize>() }).max() };
-    "tools: invalid headers left out", output (1, 0), memory (160, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::TOOLS]),
+    "tools: invalid headers left out", output (1, 0), memory (8, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::TOOLS]),
         |input| Some(without_invalid_header_params(payload(input, Revision::NEWEST)).json().len());
-    "tools: wrapped ones named", output (2, 0), memory (160, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::TOOLS]),
+    "tools: wrapped ones named", output (2, 0), memory (1, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::TOOLS]),
         |input| Some(wrapped_tools(&payload(input, Revision::NEWEST)).iter().map(String::len).sum());
-    "tools: mirrored parameters", output (2, SMALL), memory (400, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::TOOL]),
+    "tools: mirrored parameters", output (2, SMALL), memory (160, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::TOOL]),
         |input| Some(Mirrored::of_tool(input).map(|mirrored| format!("{mirrored:?}").len().min(SMALL)).unwrap_or_default());
-    "merged: results", output (8, SMALL), memory (200, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::CALLED, shapes::LISTED, shapes::LOGGED, shapes::TASKS]),
+    "merged: results", output (8, SMALL), memory (16, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::CALLED, shapes::LISTED, shapes::LOGGED, shapes::TASKS]),
         |input| [Method::ToolsCall, Method::ResourcesRead, Method::ResourcesList, Method::TasksGet].into_iter().map(|method| fuzzing::shown_merged("b1", Some("Bee"), method, payload(input, Revision::NEWEST_LEGACY), true).json().len()).max();
-    "merged: notifications", output (8, SMALL), memory (200, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::LOGGED, shapes::TASKS]),
+    "merged: notifications", output (8, SMALL), memory (16, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::LOGGED, shapes::TASKS]),
         |input| [Method::LoggingMessage, Method::ResourceUpdated, Method::Tasks].into_iter().map(|method| fuzzing::shown_merged("b1", Some("Bee"), method, payload(input, Revision::NEWEST_LEGACY), false).json().len()).max();
-    "merged: questions", output (8, SMALL), memory (200, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::ROUNDS]),
+    "merged: questions", output (8, SMALL), memory (24, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::ROUNDS]),
         |input| Some(fuzzing::questions_merged("b1", "Bee", payload(input, Revision::NEWEST)).json().len());
-    "results cut", output (2, SMALL), memory (200, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::CALLED]),
+    "results cut", output (2, SMALL), memory (32, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::CALLED]),
         |input| Some(fuzzing::bounded_result(&payload(input, Revision::NEWEST), input.len() / 4).json().len());
-    "rounds", output (0, 64), memory (96, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::ROUNDS]),
+    "rounds", output (0, 64), memory (3, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::ROUNDS]),
         |input| fuzzing::round(&payload(input, Revision::NEWEST)).ok();
     "events read", output (1, 0), memory (6, SMALL), up to MESSAGE, of wire_shapes::EVENTS.to_vec(),
         |input| read_events(input, 4096);
-    "events read in single bytes", output (1, 0), memory (6, SMALL), up to 4 << 20, of wire_shapes::EVENTS.to_vec(),
+    "events read in single bytes", output (1, 0), memory (3, SMALL), up to 4 << 20, of wire_shapes::EVENTS.to_vec(),
         |input| read_events(input, 1);
     "events written", output (8, 64), memory (12, SMALL), up to MESSAGE, of of(&[wire_shapes::BYTES, wire_shapes::LINES]),
         |input| Some(sse::message(input).len());
-    "lines read", output (1, 0), memory (4, SMALL), up to MESSAGE, of wire_shapes::LINES.to_vec(),
+    "lines read", output (1, 0), memory (3, SMALL), up to MESSAGE, of wire_shapes::LINES.to_vec(),
         |input| read_lines(input, 4096);
-    "lines read in single bytes", output (1, 0), memory (4, SMALL), up to MESSAGE, of wire_shapes::LINES.to_vec(),
+    "lines read in single bytes", output (1, 0), memory (3, SMALL), up to MESSAGE, of wire_shapes::LINES.to_vec(),
         |input| read_lines(input, 1);
     "lines written", output (1, 1), memory (3, SMALL), up to MESSAGE, of of(&[wire_shapes::BYTES, wire_shapes::LINES]),
         |input| Some(lines::line(input.clone()).len());
@@ -205,14 +205,14 @@ functions! {
         |input| read_frames(input, 4096);
     "frames of a WebSocket in single bytes", output (1, 0), memory (0, SMALL), up to MESSAGE, of wire_shapes::FRAMES.to_vec(),
         |input| read_frames(input, 1);
-    "responses over HTTP/1", output (1, 0), memory (4, 4 << 20), up to MESSAGE, of wire_shapes::RESPONSES.to_vec(),
+    "responses over HTTP/1", output (1, 0), memory (3, 4 << 20), up to MESSAGE, of wire_shapes::RESPONSES.to_vec(),
         |input| super::super::http_response::length_of(input, 16 << 20);
-    "challenges", output (1, 64), memory (16, SMALL), up to HEAD, of wire_shapes::CHALLENGES.to_vec(),
+    "challenges", output (1, 64), memory (12, SMALL), up to HEAD, of wire_shapes::CHALLENGES.to_vec(),
         |input| { let BearerChallenge { resource_metadata, scope, error } = BearerChallenge::of(&[text(input).to_owned()]); Some([resource_metadata, scope, error].into_iter().flatten().map(|value| value.len()).sum()) };
-    "addresses behind proxies", output (0, 64), memory (4, SMALL), up to HEAD, of wire_shapes::HOPS.to_vec(),
+    "addresses behind proxies", output (0, 64), memory (1, SMALL), up to HEAD, of wire_shapes::HOPS.to_vec(),
         |input| { let trusted = ["10.0.0.0/8".parse().expect("a network")]; let headers = headers(input, "x-forwarded-for")?; Some(fuzzing::client_address([10, 0, 0, 9].into(), &headers, &trusted).to_string().len()) };
-    "cookies of a login", output (1, 64), memory (32, SMALL), up to HEAD, of wire_shapes::COOKIES.to_vec(),
+    "cookies of a login", output (1, 64), memory (6, SMALL), up to HEAD, of wire_shapes::COOKIES.to_vec(),
         |input| Some(fuzzing::login_cookie(&headers(input, "cookie")?, &Url::parse("https://gw.example").expect("a URL"), "abc").len());
-    "documents of clients", output (4, SMALL), memory (100, ALLOWANCE), up to HEAD, of wire_shapes::DOCUMENTS.to_vec(),
+    "documents of clients", output (4, SMALL), memory (8, ALLOWANCE), up to HEAD, of wire_shapes::DOCUMENTS.to_vec(),
         |input| fuzzing::client_document(&Url::parse("https://app.example/client.json").expect("a URL"), input, &[]).ok().map(|client| client.metadata.len());
 }
