@@ -13,7 +13,7 @@ use crate::config::files;
 /// The lock of a data folder. Dropping it frees the folder.
 #[derive(Debug)]
 pub struct DataLock {
-    _file: File,
+    file: File,
 }
 
 /// A data folder that cannot be locked.
@@ -61,7 +61,14 @@ impl DataLock {
         }
         // for the message of another gateway alone
         file.set_len(0).and_then(|()| write!(file, "{}", process::id())).map_err(unusable)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for DataLock {
+    fn drop(&mut self) {
+        // closing alone does not free it while a process that is being started still has its copy of the file
+        let _ = self.file.unlock();
     }
 }
 
@@ -88,6 +95,15 @@ mod tests {
         let expected =
             format!("another gateway uses the data folder {} (process {})", folder.path().display(), process::id());
         assert_eq!(error, expected);
+        drop(lock);
+        DataLock::take(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_folder_is_freed_though_a_process_that_is_being_started_has_a_copy_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = DataLock::take(folder.path()).unwrap();
+        let _copy = lock.file.try_clone().unwrap();
         drop(lock);
         DataLock::take(folder.path()).unwrap();
     }
