@@ -150,10 +150,10 @@ impl ErrorObject {
         Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": true }))
     }
 
-    /// `-32603` for a call whose answer the gateway no longer has, or never had: it must not be sent again unseen.
+    /// `-32603` for a call whose answer the gateway no longer has, or never had. Nobody should send it again without a look.
     pub fn lost_answer() -> Self {
-        let message = "The answer to this call was lost: the gateway was restarted, or kept it for as long as it keeps answers. \
-                       The call may have run";
+        let message = "The answer to this call is gone: the gateway was restarted, or the answer came too long ago. The call may \
+                       have run: look before you send it again";
         Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": false }))
     }
 

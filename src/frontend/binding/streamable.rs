@@ -135,7 +135,7 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     let source = match source(head, &session) {
         Resumption::Stream(source) => source,
-        // what makes an `EventSource` stay away
+        // the status at which an `EventSource` stays away
         Resumption::Over => return Ok(response::empty(StatusCode::NO_CONTENT)),
         Resumption::Lost(id) => {
             let event = session.answers.prefix.answer(&CallStream::over(), 1);
