@@ -293,7 +293,7 @@ fn plain(bytes: &[u8]) -> Expected {
 }
 
 /// The content of chunks, how many bytes they take, and whether trailers follow (RFC 9112 7.1).
-fn chunks(bytes: &[u8]) -> Option<(Vec<u8>, usize, bool)> {
+pub(super) fn chunks(bytes: &[u8]) -> Option<(Vec<u8>, usize, bool)> {
     let (mut body, mut at) = (Vec::new(), 0);
     let line = |at: usize| -> Option<(&[u8], usize)> {
         let end = bytes[at..].windows(2).position(|two| two == b"\r\n")?;

@@ -259,12 +259,7 @@ fn edit(draft: &mut Draft<'_>, tree: &mut Tree, (kind, inner): (u8, u8), key: &s
         2 => {
             let new = if key == "b" { "c" } else { "b" };
             draft.rename(key, new);
-            let Some(held) = tree.get(key).cloned() else { return };
-            if let Some(members) = tree.members_mut() {
-                members.remove(new);
-                members.remove(key);
-                members.set(new, held);
-            }
+            tree.members_mut().into_iter().for_each(|members| members.rename(key, new));
         }
         3 => {
             draft.push(text);
@@ -305,7 +300,11 @@ fn edit(draft: &mut Draft<'_>, tree: &mut Tree, (kind, inner): (u8, u8), key: &s
         }
         8 => {
             draft.add_all(vec![(key.to_owned(), "1".to_owned()), (key.to_owned(), text.to_owned())]);
-            tree.members_mut().into_iter().for_each(|members| members.set(key, value.clone()));
+            if let Tree::Object(members) = tree {
+                members.0.push((key.to_owned(), value.clone()));
+                let all = Tree::Object(std::mem::take(members));
+                members.0 = all.last_of_each();
+            }
         }
         9 => {
             draft.split_members(|name, _| (name == key).then(|| vec![("s0".to_owned(), text.to_owned())]));

@@ -12,6 +12,7 @@ pub mod input;
 pub mod json_edit;
 pub mod jwt_head;
 pub mod lines;
+pub mod listener;
 pub mod message;
 pub mod redirect_uri;
 pub mod schemas;
@@ -34,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     ("json_edit", json_edit::run, json_edit::seeds),
     ("jwt_head", jwt_head::run, jwt_head::seeds),
     ("lines", lines::run, lines::seeds),
+    ("listener", listener::run, listener::seeds),
     ("message", message::run, message::seeds),
     ("redirect_uri", redirect_uri::run, redirect_uri::seeds),
     ("sse", sse::run, sse::seeds),

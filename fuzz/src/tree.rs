@@ -239,6 +239,14 @@ impl Members {
         }
     }
 
+    /// Gives the member `key`, of several the last, another name in its place; those that had the new name go.
+    pub fn rename(&mut self, key: &str, new: &str) {
+        if key != new && self.edit(key).is_some() {
+            self.remove(new);
+            self.0.iter_mut().filter(|(name, _)| name == key).for_each(|(name, _)| *name = new.to_owned());
+        }
+    }
+
     /// Removes all members `key`.
     pub fn remove(&mut self, key: &str) {
         self.0.retain(|(name, _)| name != key);
