@@ -113,9 +113,14 @@ struct Foundation<'a> {
 impl App {
     /// Listens, opens the database, starts the backends. Returns before the backends are ready.
     pub async fn build(config: Config, telemetry: Telemetry) -> anyhow::Result<Self> {
-        let connections = module_settings::listener(&config);
         let listener =
             TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
+        Self::build_on(listener, config, telemetry).await
+    }
+
+    /// The same on a socket that listens already.
+    pub async fn build_on(listener: TcpListener, config: Config, telemetry: Telemetry) -> anyhow::Result<Self> {
+        let connections = module_settings::listener(&config);
         let bound = listener.local_addr()?;
         let public_url = config.public_url(bound);
         let world = World::new(telemetry, &config.auth.egress);

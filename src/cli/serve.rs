@@ -1,10 +1,14 @@
 //! `lockkeeper serve`: builds and runs the gateway, and prints the start message.
 
 mod config_watch;
+mod inherited_socket;
 mod reload;
 
 use std::io;
 
+use tokio::net::TcpListener;
+
+use self::inherited_socket::InheritedSocket;
 use super::{
     arguments,
     failure::{CommandFailure, reasons},
@@ -80,13 +84,15 @@ pub struct StartMessage<'a> {
 impl ServeArgs {
     /// Runs the gateway until SIGTERM or SIGINT.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let given = self.given(process);
+        let socket = InheritedSocket::take(&process.environment)?;
+        let inherited = socket.as_ref().map(|socket| socket.address);
+        let given = CommandLineOptions { inherited, ..self.given(process) };
         let config = arguments::load(&given, process)?;
         let telemetry = install(&config.log, process)?;
         log_start(&config);
         let in_background = process.output.print_in_background();
         in_background.map_err(|error| CommandFailure::failed("the gateway cannot run").why(error))?;
-        run_app((config, given), telemetry, process).await
+        run_app((config, given), socket, telemetry, process).await
     }
 
     /// The configuration for these arguments.
@@ -132,6 +138,7 @@ fn log_start(config: &Config) {
 /// Builds the application and runs it until SIGTERM or SIGINT.
 async fn run_app(
     (config, given): (Config, CommandLineOptions),
+    socket: Option<InheritedSocket>,
     telemetry: Telemetry,
     process: &mut ProcessContext,
 ) -> Result<(), CommandFailure> {
@@ -151,8 +158,14 @@ async fn run_app(
     };
     // from here on a signal ends the gateway in order, with its last log lines
     let mut shutdown = Box::pin(shutdown_signal());
+    let build = async {
+        match socket {
+            Some(socket) => App::build_on(TcpListener::from_std(socket.listener)?, config, telemetry).await,
+            None => App::build(config, telemetry).await,
+        }
+    };
     let mut app = tokio::select! {
-        app = App::build(config, telemetry) => app.map_err(cannot)?,
+        app = build => app.map_err(cannot)?,
         () = &mut shutdown => return Ok(()),
     };
     let first_key = app.take_first_key();

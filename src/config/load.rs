@@ -47,6 +47,8 @@ pub struct CommandLineOptions {
     pub config: Option<PathBuf>,
     /// `--listen`.
     pub listen: Option<String>,
+    /// The address of the listening socket that the service manager passed, which takes the place of any other.
+    pub inherited: Option<SocketAddr>,
     /// `--data-dir`.
     pub data_dir: Option<PathBuf>,
     /// `--public-url`.
@@ -110,6 +112,13 @@ struct Loader<'a> {
     problems: Vec<ConfigProblem>,
 }
 
+/// The notice that the service manager's socket has another address than the configured one.
+fn overruled(said: SocketAddr, listen: SocketAddr) -> ConfigProblem {
+    let what = format!("{said} has no effect, since systemd passes a socket that listens on {listen}");
+    let advice = format!("set `listen = \"{listen}\"`, or change `ListenStream` of the socket unit");
+    ConfigProblem::new(ConfigPlace::Option("listen"), what).advise(advice)
+}
+
 /// Loads the configuration, with `folder` as the working directory. Reports all errors together.
 pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path) -> Result<Config, ConfigProblems> {
     let mut loader = Loader { given, environment, folder, problems: Vec::new() };
@@ -118,14 +127,17 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     let file = loader.read(&source);
     let (backends, naming) = loader.backends(file.backends);
     let listen = loader.said("--listen", given.listen.clone(), "LOCKKEEPER_LISTEN", parse_listen);
-    let listen = listen.or(file.listen).unwrap_or(DEFAULT_LISTEN);
+    let said = listen.or(file.listen);
+    let listen = given.inherited.or(said).unwrap_or(DEFAULT_LISTEN);
+    let mut without_effect = file.without_effect;
+    without_effect.extend(said.filter(|said| *said != listen).map(|said| overruled(said, listen)));
     let public_url = loader.said("--public-url", given.public_url.clone(), "LOCKKEEPER_PUBLIC_URL", PublicUrl::parse);
     let public_url = public_url.or(file.public_url);
     if public_url.is_none() && !listen.ip().is_loopback() && loader.problems.is_empty() {
         let what = format!("this is required, because {listen} is reachable from other machines");
         let advice = "set the URL that clients use, such as `https://mcp.example.com`, as `public_url` in the file, \
                       `--public-url` or LOCKKEEPER_PUBLIC_URL; or listen on 127.0.0.1";
-        loader.problems.push(ConfigProblem::new(ConfigPlace::Missing("public_url"), what).advise(advice));
+        loader.problems.push(ConfigProblem::new(ConfigPlace::Option("public_url"), what).advise(advice));
     }
     let filter = loader.said("--log", given.log.clone(), "LOCKKEEPER_LOG", log::filter);
     let data_dir = loader.data_dir(file.data_dir);
@@ -157,7 +169,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
         environment,
         source,
         renamed: file.renamed,
-        without_effect: file.without_effect,
+        without_effect,
     })
 }
 
@@ -320,7 +332,7 @@ impl Loader<'_> {
         let said = said.or_else(platform_data_dir);
         let folder = said.unwrap_or_else(|| {
             let what = "there is no home folder for data";
-            let place = ConfigPlace::Missing("data_dir");
+            let place = ConfigPlace::Option("data_dir");
             self.problems.push(ConfigProblem::new(place, what).advise("set `--data-dir DIR` or LOCKKEEPER_DATA_DIR"));
             PathBuf::new()
         });
@@ -345,7 +357,7 @@ impl Loader<'_> {
             let what = "`[replica]` needs a PostgreSQL database that all replicas use";
             let advice =
                 "set `database = \"postgres://USER@HOST/DATABASE\"` or LOCKKEEPER_DATABASE, or remove `[replica]`";
-            self.problems.push(ConfigProblem::new(ConfigPlace::Missing("database"), what).advise(advice));
+            self.problems.push(ConfigProblem::new(ConfigPlace::Option("database"), what).advise(advice));
         }
     }
 

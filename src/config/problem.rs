@@ -22,8 +22,8 @@ pub enum ConfigPlace {
     Argument(&'static str),
     /// In this environment variable.
     Variable(&'static str),
-    /// A missing option.
-    Missing(&'static str),
+    /// An option that is missing, or that something else overrules.
+    Option(&'static str),
 }
 
 /// One error.
@@ -85,7 +85,7 @@ impl fmt::Display for ConfigPlace {
             Self::File { file, line, column, path } if path.is_empty() => write!(f, "{file}:{line}:{column}"),
             Self::File { file, line, column, path } => write!(f, "{file}:{line}:{column}: {path}"),
             Self::WholeFile(file) => f.write_str(file),
-            Self::Argument(name) | Self::Variable(name) | Self::Missing(name) => f.write_str(name),
+            Self::Argument(name) | Self::Variable(name) | Self::Option(name) => f.write_str(name),
         }
     }
 }

@@ -515,6 +515,7 @@ mod doctor;
 mod grants;
 mod inputs;
 mod master_key;
+mod passed_sockets;
 mod servers;
 mod signing_keys;
 mod stdio;

@@ -1,4 +1,4 @@
-"""`deploy/lockkeeper.service`, as systemd reads it."""
+"""`deploy/lockkeeper.service` and its socket, as systemd reads them."""
 
 import shutil
 import subprocess
@@ -18,8 +18,10 @@ def check(binary, work):
     # the program must be where the unit says
     unit = work / "lockkeeper.service"
     unit.write_text((DEPLOY / "lockkeeper.service").read_text().replace("/usr/local/bin/lockkeeper", binary))
-    with report.check("systemd finds no fault with the unit"):
-        done = analyze("verify", "--man=no", unit)
+    socket = work / "lockkeeper.socket"
+    shutil.copy(DEPLOY / "lockkeeper.socket", socket)
+    with report.check("systemd finds no fault with the unit and its socket"):
+        done = analyze("verify", "--man=no", unit, socket)
         if done.returncode or done.stderr.strip():
             raise AssertionError(done.stderr)
     with report.check(f"the unit is exposed to at most {MOST_EXPOSED / 10}"):
