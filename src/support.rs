@@ -1,4 +1,4 @@
-//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, maps, printable text, streams of bytes, a writer
+//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, the silence of peers, maps, printable text, streams of bytes, a writer
 //! that never waits, and the context of log events. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod background_writer;
@@ -18,6 +18,7 @@ pub mod printable;
 pub mod random;
 pub mod sealing;
 pub mod secret;
+pub mod silence;
 
 pub use background_writer::BackgroundWriter;
 pub use boxed::pin_in_box;

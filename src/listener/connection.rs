@@ -20,7 +20,7 @@ use super::{
     state::ConnectionState,
     table::{Evicted, SlotStatus},
 };
-use crate::support::pace::Pace;
+use crate::support::{pace::Pace, silence::was_frozen};
 
 /// Bytes of a body that are read and discarded after an early answer, so that the connection can be used again.
 const MAX_DISCARDED: u64 = 256 * 1024;
@@ -342,6 +342,11 @@ fn overdue(exchange: &mut HttpExchange, now: Instant) -> Option<DriverStep> {
         Intake::Awaited(pace, since) if pace.deadline(*since) <= now => match pace.judge(*since, now) {
             Ok(pace) => {
                 exchange.intake = Intake::Awaited(pace, now);
+                None
+            }
+            // what came in a freeze is on its way to the handler
+            Err(_) if was_frozen(pace.deadline(*since), now) => {
+                exchange.intake = Intake::Awaited(*pace, now);
                 None
             }
             Err(_) if exchange.delivery == ResponseProgress::Pending => {

@@ -35,8 +35,10 @@ impl Pace {
         since + self.period.saturating_sub(self.waited)
     }
 
-    /// The pace after `bytes` came after a wait since `since`.
+    /// The pace after `bytes` came after a wait since `since`. If they are read after the deadline, nobody judged in time: it
+    /// was this side that did not read, so the wait does not count.
     pub fn received(mut self, bytes: usize, since: Instant, now: Instant) -> Result<Self, TooSlow> {
+        let since = if now > self.deadline(since) { now } else { since };
         self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         self.judge(since, now)
     }

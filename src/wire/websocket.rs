@@ -201,9 +201,7 @@ impl UnfinishedMessage {
     }
 
     fn received(&mut self, bytes: usize, now: Instant) -> Result<(), WebSocketViolation> {
-        // after the deadline, it was this side that did not read
-        let since = self.waits.take().filter(|since| now <= self.pace.deadline(*since)).unwrap_or(now);
-        self.pace = self.pace.received(bytes, since, now)?;
+        self.pace = self.pace.received(bytes, self.waits.take().unwrap_or(now), now)?;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt as _};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::{
     call_events::EventReceiver,
@@ -19,6 +19,7 @@ use crate::{
         translate::{Kind, Profile},
     },
     model::{Caller, Delivery, Requester},
+    support::silence::overdue,
 };
 
 /// A call to a server.
@@ -163,7 +164,7 @@ impl ServerConnection {
                     biased;
                     event = ticket.events.next() => Some(Ok(event.unwrap_or_else(|| ticket.lost()))),
                     arrived = arrived(&mut exchange) => ticket.arrived(arrived),
-                    () = sleep_until(silent_until) => match ticket.waits_until(timeout) {
+                    () = overdue(silent_until) => match ticket.waits_until(timeout) {
                         Some(until) => {
                             silent_until = until;
                             continue;

@@ -11,7 +11,7 @@ use futures_util::{Sink, SinkExt as _, StreamExt as _};
 use http::{HeaderValue, header};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    time::{Instant, interval_at, timeout},
+    time::{Instant, MissedTickBehavior, interval_at, timeout},
 };
 use tokio_tungstenite::{
     WebSocketStream, client_async_with_config,
@@ -26,6 +26,7 @@ use super::{
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
     model::HttpSpec,
+    support::silence::overdue,
     wire::{
         events::MAX_EVENT,
         websocket::{self, LimitedStream, WebSocketViolation},
@@ -63,23 +64,27 @@ pub(super) fn connect(
         let violation = Arc::new(OnceLock::new());
         tasks.spawn(run(outgoing, sink, Arc::clone(&violation)));
         loop {
-            match timeout(SILENCE_TIMEOUT, frames.next()).await {
-                Ok(Some(Ok(Frame::Text(text)))) => yield ServerInput::Text(text.into()),
-                Ok(Some(Ok(Frame::Close(_))) | None) => {
+            let frame = tokio::select! {
+                biased;
+                frame = frames.next() => frame,
+                () = overdue(Instant::now() + SILENCE_TIMEOUT) => {
+                    yield ServerInput::Lost("the server does not answer pings any more".to_owned());
+                    return;
+                }
+            };
+            match frame {
+                Some(Ok(Frame::Text(text))) => yield ServerInput::Text(text.into()),
+                Some(Ok(Frame::Close(_))) | None => {
                     yield ServerInput::Lost("the server closed the connection".to_owned());
                     return;
                 }
                 // pings are answered by the library; messages are text
-                Ok(Some(Ok(_))) => {}
-                Ok(Some(Err(error))) => {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => {
                     if let Some(found) = WebSocketViolation::of(&error) {
                         let _ = violation.set(found);
                     }
                     yield ServerInput::Lost(format!("the connection broke ({error})"));
-                    return;
-                }
-                Err(_) => {
-                    yield ServerInput::Lost("the server does not answer pings any more".to_owned());
                     return;
                 }
             }
@@ -135,6 +140,8 @@ async fn run(
     let stop = outgoing.stop.clone();
     let sending = stop.run_until_cancelled(async {
         let mut pings = interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
+        // after a freeze, one ping is due, at once
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let frame = tokio::select! {
                 message = outgoing.queue.recv() => match message.map(Utf8Bytes::try_from) {

@@ -41,7 +41,7 @@ use super::{
 use crate::{
     frontend::state::{FrontendState, Sender},
     resource::ConnectionCredential,
-    support::Fence,
+    support::{Fence, silence::was_frozen},
     wire::websocket::{self, LimitedStream, WebSocketViolation},
 };
 
@@ -157,8 +157,9 @@ fn received(
                         Some(Ok(Frame::Close(_))) | None => return,
                     }
                 }
-                _ = checks.tick() => {
-                    if last_frame.elapsed() >= SILENCE_TIMEOUT {
+                due = checks.tick() => {
+                    // after a freeze, frames may wait, and the next check comes after a ping
+                    if last_frame.elapsed() >= SILENCE_TIMEOUT && !was_frozen(due, Instant::now()) {
                         return;
                     }
                 }
