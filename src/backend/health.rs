@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, timeout},
+};
 
 use super::{connection::ServerSummary, error::StartError, opener::Failure, output_tail::OutputTail};
 use crate::{
@@ -16,8 +19,15 @@ use crate::{
 /// The warning of a server that prints more than messages.
 const STRAY_OUTPUT: &str = "it prints text on its standard output, where only messages belong: the text is passed over";
 
+/// Time after a failed start in which calls get its error, and no other start is made for them.
+const FRESH: Duration = Duration::from_secs(1);
+
 /// Health of one backend, with change notification.
-pub(crate) struct Health(watch::Sender<Condition>);
+pub(crate) struct Health {
+    condition: watch::Sender<Condition>,
+    /// Notified when a call waits for a start before it is due.
+    wanted: Notify,
+}
 
 #[derive(Debug, Clone)]
 struct Condition {
@@ -49,6 +59,7 @@ enum Phase {
 #[derive(Debug, Clone)]
 struct FailedStart {
     error: StartError,
+    at: Instant,
     next_try: Instant,
     output: Vec<OutputLine>,
     advice: Option<String>,
@@ -59,28 +70,29 @@ struct FailedStart {
 impl Health {
     /// A backend before its first start.
     pub(crate) fn starting() -> Self {
-        Self(watch::Sender::new(Condition {
+        let condition = watch::Sender::new(Condition {
             phase: Phase::Starting(Instant::now()),
             revision: None,
             notices: Vec::new(),
             server: None,
             restarts: 0,
-        }))
+        });
+        Self { condition, wanted: Notify::new() }
     }
 
     /// Marks the backend as one that runs at another replica.
     pub(crate) fn elsewhere(&self) {
-        self.0.send_modify(|condition| condition.phase = Phase::Elsewhere);
+        self.condition.send_modify(|condition| condition.phase = Phase::Elsewhere);
     }
 
     /// Marks it as one that starts here, as if for the first time.
     pub(crate) fn starts_here(&self) {
-        self.0.send_modify(|condition| condition.phase = Phase::Starting(Instant::now()));
+        self.condition.send_modify(|condition| condition.phase = Phase::Starting(Instant::now()));
     }
 
     /// Marks the backend as ready.
     pub(crate) fn ready(&self, ServerSummary { revision, notices, server }: ServerSummary) {
-        self.0.send_modify(|condition| {
+        self.condition.send_modify(|condition| {
             condition.phase = Phase::Ready;
             condition.revision = Some(revision);
             condition.notices = notices;
@@ -90,7 +102,7 @@ impl Health {
 
     /// Marks the connection as lost; it is opened again at once.
     pub(crate) fn lost(&self, reason: String, output: Vec<OutputLine>) {
-        self.0.send_modify(|condition| {
+        self.condition.send_modify(|condition| {
             condition.phase = Phase::Lost { reason, output };
             condition.restarts += 1;
         });
@@ -99,27 +111,62 @@ impl Health {
     /// Marks the backend as failed, to be started again in `retry_in`.
     pub(crate) fn failed(&self, failure: Failure, advice: Option<String>, retry_in: Duration) {
         let Failure { error, output } = failure;
-        let next_try = Instant::now() + retry_in;
-        self.0.send_modify(|condition| {
-            condition.phase = Phase::Failed(FailedStart { error, next_try, output, advice });
+        let at = Instant::now();
+        let next_try = at + retry_in;
+        self.condition.send_modify(|condition| {
+            condition.phase = Phase::Failed(FailedStart { error, at, next_try, output, advice });
             condition.restarts += 1;
         });
     }
 
+    /// Marks the next try as one that runs now, if the last one failed.
+    pub(crate) fn tries_again(&self) {
+        self.condition.send_modify(|condition| {
+            if let Phase::Failed(failed) = &mut condition.phase {
+                failed.next_try = Instant::now();
+            }
+        });
+    }
+
+    /// Waits until a start is due that would be made in `retry_in`, or until a call waits for it.
+    pub(crate) async fn pause(&self, retry_in: Duration) {
+        let _ = timeout(retry_in, self.wanted.notified()).await;
+    }
+
+    /// True if a call may help a failed server: its last start is not too fresh, and may go better now.
+    pub(crate) fn is_worth_a_try(&self) -> bool {
+        self.condition.borrow().phase.is_worth_a_try()
+    }
+
+    /// Has a failed server started now, and waits for the end of that start.
+    pub(crate) async fn try_now(&self) {
+        let mut changes = self.condition.subscribe();
+        let seen = {
+            let condition = changes.borrow_and_update();
+            if !condition.phase.is_worth_a_try() {
+                return;
+            }
+            condition.restarts
+        };
+        self.wanted.notify_waiters();
+        let over = |condition: &Condition| condition.restarts != seen || !matches!(condition.phase, Phase::Failed(_));
+        let _ = changes.wait_for(over).await;
+    }
+
     /// Waits until the first start has ended, well or not.
     pub(crate) async fn settled(&self) {
-        let mut changes = self.0.subscribe();
+        let mut changes = self.condition.subscribe();
         let _ = changes.wait_for(|condition| !matches!(condition.phase, Phase::Starting(_))).await;
     }
 
     /// True if it has failed before.
     pub(crate) fn has_failed(&self) -> bool {
-        self.0.borrow().restarts > 0
+        self.condition.borrow().restarts > 0
     }
 
     /// The reason why it cannot be used now, and the time of the next try; `None` if a call may try.
     pub(crate) fn trouble(&self) -> Option<StartError> {
-        match &self.0.borrow().phase {
+        match &self.condition.borrow().phase {
             Phase::Starting(_) | Phase::Ready | Phase::Lost { .. } => None,
             Phase::Elsewhere => Some(StartError::Elsewhere),
             Phase::Failed(failed) => {
@@ -136,7 +183,7 @@ impl Health {
         era: Option<EraStatus>,
         (sessions, printed): (usize, &OutputTail),
     ) -> BackendStatus {
-        let condition = self.0.borrow().clone();
+        let condition = self.condition.borrow().clone();
         let (state, output, advice) = condition.phase.shown(printed);
         let is_noisy = state == BackendState::Ready && printed.has_stray();
         BackendStatus {
@@ -162,6 +209,10 @@ impl Health {
 // === impl Phase ===
 
 impl Phase {
+    fn is_worth_a_try(&self) -> bool {
+        matches!(self, Self::Failed(failed) if failed.at.elapsed() >= FRESH && !failed.error.is_lasting())
+    }
+
     /// The state for people, the lines and the advice that belong to it; `printed` is what the running start printed.
     fn shown(self, printed: &OutputTail) -> (BackendState, Vec<OutputLine>, Option<String>) {
         match self {
@@ -171,7 +222,7 @@ impl Phase {
             Self::Ready => (BackendState::Ready, Vec::new(), None),
             Self::Elsewhere => (BackendState::Elsewhere, Vec::new(), None),
             Self::Lost { reason, output } => (BackendState::Restarting { reason }, output, None),
-            Self::Failed(FailedStart { error, next_try, output, advice }) => {
+            Self::Failed(FailedStart { error, next_try, output, advice, .. }) => {
                 let left = next_try.saturating_duration_since(Instant::now());
                 // a part of a second is one
                 let retry_in = left.as_secs() + u64::from(left.subsec_nanos() > 0);

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{Instant, interval};
 
 use super::{
-    circuit::delay_after, connection_key::ConnectionKey, detection::Detection, error::StartError,
-    external_backend::ExternalBackend, opener::Failure, pool::SlotState, spares::SpareProcess, transport,
+    connection_key::ConnectionKey, detection::Detection, error::StartError, external_backend::ExternalBackend,
+    opener::Failure, pool::SlotState, spares::SpareProcess, transport,
 };
 use crate::{
     mcp::observer::LifecycleEvent,
@@ -16,6 +16,8 @@ use crate::{
 
 /// Delay before a start that is unlikely to succeed.
 const LASTING_DELAY: Duration = Duration::from_mins(5);
+/// Maximum delay before any other start.
+const MAX_DELAY: Duration = Duration::from_mins(1);
 /// A connection that ends sooner counts as another failure in a row.
 const SHORT_LIFE: Duration = Duration::from_secs(10);
 /// Minimum interval between two searches for idle connections.
@@ -99,7 +101,7 @@ impl Supervision {
                 SessionEnded::Failed(failure) => {
                     let wait = if failure.error.is_lasting() { LASTING_DELAY } else { delay_after(failures) };
                     self.failed(failure, wait);
-                    sleep(wait).await;
+                    self.0.health.pause(wait).await;
                     failures + 1
                 }
             };
@@ -126,6 +128,7 @@ impl Supervision {
     async fn run_once(&self) -> SessionEnded {
         let base = self.0.pool.base();
         base.set(SlotState::Starting);
+        self.0.health.tries_again();
         let detection = Detection { opener: &self.0.opener, era: &self.0.era, pool: &self.0.pool };
         let connection = match detection.open_base().await {
             Ok(connection) => connection,
@@ -163,6 +166,11 @@ impl Supervision {
     }
 }
 
+/// The delay before the try after this many failures, unless a call waits for it: 1, 2, 4 … 60 seconds (`translation` 6.4).
+fn delay_after(failures: u32) -> Duration {
+    Duration::from_secs(1 << failures.min(6)).min(MAX_DELAY)
+}
+
 /// End of a base connection.
 enum SessionEnded {
     /// It lasted for a while: it is restarted at once.
@@ -171,4 +179,15 @@ enum SessionEnded {
     EraChanged(Failure),
     /// It did not start, or ended soon.
     Failed(Failure),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_grow_to_a_minute() {
+        let waits: Vec<u64> = [0, 1, 2, 5, 6, 100].map(|failures| delay_after(failures).as_secs()).into();
+        assert_eq!(waits, [1, 2, 4, 32, 60, 60]);
+    }
 }

@@ -1,6 +1,6 @@
 //! Calls to a backend whose era is unknown or has changed: they wait, or are served by the other era's protocol.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
@@ -19,6 +19,9 @@ use crate::{
     mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply},
     model::Requester,
 };
+
+/// Maximum wait of a call for the start that it brings forward.
+const RETRY_PATIENCE: Duration = Duration::from_secs(10);
 
 impl ExternalBackend {
     /// Serves a call that waits for its server to start; the client gets progress if it asked for it.
@@ -50,7 +53,7 @@ impl ExternalBackend {
             return self.dispatch(route, call);
         }
         Reply::later(async move {
-            match self.found_era(&call.method).await {
+            match self.found_era(&call).await {
                 Ok(era) => {
                     let route = self.route(era, &call);
                     self.dispatch(route, call)
@@ -66,11 +69,11 @@ impl ExternalBackend {
     }
 
     /// Waits until the era is known: a listen indefinitely, other calls for `start_timeout`.
-    async fn found_era(&self, method: &Method) -> Result<Era, ErrorObject> {
-        if *method == Method::Listen {
+    async fn found_era(&self, call: &Call) -> Result<Era, ErrorObject> {
+        if call.method == Method::Listen {
             return Ok(self.era.wait().await);
         }
-        if let Some(trouble) = self.trouble() {
+        if let Some(trouble) = self.trouble_now(&call.context.requester).await {
             return Err(trouble.of_call(&self.spec.id));
         }
         let failed = async {
@@ -93,6 +96,14 @@ impl ExternalBackend {
         }
     }
 
+    /// The reason why the server cannot be used, after the start that a client's call brings forward.
+    async fn trouble_now(&self, requester: &Requester) -> Option<StartError> {
+        if *requester != Requester::Gateway && self.health.is_worth_a_try() {
+            let _ = timeout(self.spec.start_timeout.min(RETRY_PATIENCE), self.health.try_now()).await;
+        }
+        self.trouble()
+    }
+
     /// Leases the connection of `key` at a server of this era, and opens it if needed. Waits at most `start_timeout`.
     pub(super) async fn opened(
         self: &Arc<Self>,
@@ -100,7 +111,7 @@ impl ExternalBackend {
         context: &Context,
     ) -> Result<LeasedConnection, DispatchError> {
         let unavailable = |reason: &str| DispatchError::Unavailable(self.unavailable(reason));
-        if let Some(trouble) = self.trouble().filter(|_| key.is_base()) {
+        if let Some(trouble) = self.trouble_now(&context.requester).await.filter(|_| key.is_base()) {
             return Err(DispatchError::Unavailable(trouble.of_call(&self.spec.id)));
         }
         let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{
-    scripted_http_server::{Peer, Seen, reply},
+    scripted_http_server::{Peer, Seen, reply, status},
     scripted_servers::{
         PROXY_ADVICE, SOON, Scripts, call, client, failure, gateway, hold_time, pass, result, start, start_in_turns,
         start_with, started, text, tool, until,
@@ -163,6 +163,42 @@ async fn a_server_that_exits_is_reported_with_its_last_output_and_affects_no_oth
     let output: Vec<String> = status.output.iter().map(ToString::to_string).collect();
     assert_eq!(output, ["stderr | no key, no start"]);
     assert_eq!(status.advice.as_deref(), Some(PROXY_ADVICE));
+}
+
+#[tokio::test]
+async fn a_call_brings_the_next_start_of_a_failed_server_forward() {
+    let scripts = Scripts::new();
+    let peer = Peer::start({
+        let mended = scripts.path("mended");
+        move |seen: &Seen| (seen.method() == "initialize" && !mended.exists()).then(|| status(503))
+    })
+    .await;
+    let (supervisor, server) = started(peer.spec()).await;
+    let tries = || peer.seen_of("initialize").len();
+    let held = hold_time();
+    let call = async || tool(&server, client("one", "{}"), &json!({ "name": "x" })).outcome().await;
+    // a failure that is a moment old is told at once, and further ones are found out once a second at most
+    for wanted in 1..=8 {
+        let before = tries();
+        let (one, two) = tokio::join!(call(), call());
+        assert!(matches!((one, two), (Outcome::Failed(_), Outcome::Failed(_))));
+        let made = tries() - before;
+        let expected = match wanted {
+            1 => 0..=0,
+            // due by itself too, and perhaps just made
+            2 => 0..=1,
+            _ => 1..=1,
+        };
+        assert!(expected.contains(&made), "{made} for call {wanted}");
+        assert!(matches!(call().await, Outcome::Failed(_)));
+        assert_eq!(tries() - before, made, "a second one in the same second");
+        pass(Duration::from_secs(1)).await;
+    }
+    let BackendState::Failed { retry_in: Some(left), .. } = supervisor.status()[0].state else { panic!("a retry") };
+    assert!(left >= 30, "{left} s are left without a call");
+    fs::write(scripts.path("mended"), "").unwrap();
+    assert!(matches!(call().await, Outcome::Complete(_)), "no time passes");
+    drop(held);
 }
 
 #[tokio::test]
