@@ -33,7 +33,7 @@ use axum::{
     extract::Request,
     response::{IntoResponse as _, Response},
 };
-use http::{HeaderMap, StatusCode, Uri, header, request::Parts};
+use http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts};
 use moka::sync::Cache;
 use tokio::{
     net::TcpListener,
@@ -293,7 +293,9 @@ impl Replicas {
             Carried::Unreachable(back) => (back, RETRIED_AFTER),
             Carried::Lost => {
                 count("lost");
-                return Ok(unavailable(LOST));
+                // only a message has an effect that must not be there twice
+                let is_message = parts.method == Method::POST;
+                return Ok(if is_message { lost() } else { unavailable(RETRY_LATER) });
             }
         };
         if let Some(id) = session {
@@ -350,11 +352,22 @@ const RETRY_LATER: &str = "The replica of this gateway that has the session or t
 const LOST: &str = "The replica of this gateway that has the session or the server was lost before it answered: the call may \
                     have run";
 
-/// 503 with an error of JSON-RPC, as for anything else that may be tried again.
+/// 503, as for anything else that did not run and may be tried again.
 fn unavailable(message: &str) -> Response {
-    let text = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32603,"message":"{message}"}}}}"#);
-    let headers = [(header::CONTENT_TYPE, "application/json"), (header::RETRY_AFTER, "3")];
-    (StatusCode::SERVICE_UNAVAILABLE, headers, text).into_response()
+    let answer = refused(StatusCode::SERVICE_UNAVAILABLE, message, r#"{"retryable":true}"#);
+    ([(header::RETRY_AFTER, "3")], answer).into_response()
+}
+
+/// 502, which says that the call may have run, as for a server that was lost.
+fn lost() -> Response {
+    refused(StatusCode::BAD_GATEWAY, LOST, r#"{"retryable":false,"mayHaveRun":true}"#)
+}
+
+/// An error of JSON-RPC.
+fn refused(status: StatusCode, message: &str, data: &str) -> Response {
+    let error = format!(r#"{{"code":-32603,"message":"{message}","data":{data}}}"#);
+    let text = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#);
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 fn count(outcome: &'static str) {

@@ -16,6 +16,7 @@ use super::{
     pool::Pool,
     slots::QuestionSlots,
     subscriptions::Subscriptions,
+    transport::lost_call,
 };
 use crate::{
     crossing::ServerCrossing,
@@ -88,6 +89,11 @@ impl ExternalBackend {
     /// A retryable error.
     pub(super) fn unavailable(&self, reason: &str) -> ErrorObject {
         StartError::Unreachable(reason.to_owned()).of_call(&self.spec.id)
+    }
+
+    /// The error of a call that may have run.
+    pub(super) fn may_have_run(&self, reason: &str) -> ErrorObject {
+        lost_call(&self.spec.id, reason)
     }
 
     /// The error of a call that was not begun.

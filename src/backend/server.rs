@@ -90,9 +90,7 @@ impl ExternalBackend {
             }
             (Pair::NotMet, _) => Reply::later(self.wait_for_server(route, call)),
             // it may have run up to its server request
-            (Pair::Gone, _) => {
-                Reply::failed(self.unavailable("its server was replaced while it waited for input; call again"))
-            }
+            (Pair::Gone, _) => Reply::failed(self.may_have_run("its server was replaced while it waited for input")),
         }
     }
 

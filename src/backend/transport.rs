@@ -16,7 +16,8 @@ mod websocket;
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(crate) use interface::{
-    BrokenAnswer, Exchange, Incoming, NotSent, ServerInput, ServerLocation, Transport, TransportError, well_formed,
+    BrokenAnswer, Exchange, Incoming, NotSent, ServerInput, ServerLocation, Transport, TransportError, UnansweredCalls,
+    lost_call, well_formed,
 };
 
 use super::{error::StartError, output_tail::OutputTail, task_group::TaskGroup};

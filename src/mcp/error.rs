@@ -12,6 +12,11 @@ use super::{
 };
 use crate::model::BackendId;
 
+/// Members of an error's data in which the gateway advises clients; see [`Retry`].
+const RETRYABLE: &str = "retryable";
+const MAY_HAVE_RUN: &str = "mayHaveRun";
+const LOGIN_REQUIRED: &str = "loginRequired";
+
 /// The error that a request ended with: the code, and the whole object as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorObject {
@@ -36,8 +41,10 @@ pub struct Unavailable<'a> {
 /// Retry advice: whether the same request may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// It may: what is wrong may pass.
+    /// It may: the call did not run, and what is wrong may pass.
     Possible,
+    /// It should not without a look: the call may have run.
+    MayHaveRun,
     /// It is of no use until the configuration or the server changes, or the server refused this request.
     Useless,
     /// It may once the user has given the server what it needs.
@@ -145,16 +152,24 @@ impl ErrorObject {
         Self::new(Self::INTERNAL_ERROR, message)
     }
 
-    /// `-32603` for a call that the client may send again: it did not run, or a lost connection left unknown whether it ran.
+    /// `-32603` for a call that did not run, and that the client may send again.
     pub fn retryable(message: &str) -> Self {
         Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": true }))
     }
 
-    /// `-32603` for a call whose answer the gateway no longer has, or never had. Nobody should send it again without a look.
+    /// `-32603` for a call that may have run, and whose answer nobody has. An agent must not send it again without a look.
+    pub fn lost(message: &str) -> Self {
+        let mut data = data!({});
+        Retry::MayHaveRun.tell(&mut data);
+        Self::with_data(Self::INTERNAL_ERROR, message, &data)
+    }
+
+    /// [`ErrorObject::lost`] for a call whose answer the gateway no longer has, or never had.
     pub fn lost_answer() -> Self {
-        let message = "The answer to this call is gone: the gateway was restarted, or the answer came too long ago. The call may \
-                       have run: look before you send it again";
-        Self::with_data(Self::INTERNAL_ERROR, message, &data!({ "retryable": false }))
+        Self::lost(
+            "The answer to this call is gone: the gateway was restarted, or the answer came too long ago. The call may have \
+             run: look before you send it again",
+        )
     }
 
     /// `-32603` for a call that a backend does not serve. The data has the backend's name, the reason, whether the same
@@ -162,12 +177,7 @@ impl ErrorObject {
     pub fn unavailable(message: &str, unavailable: &Unavailable<'_>) -> Self {
         let Unavailable { backend, reason, retry, supported } = unavailable;
         let mut data = data!({ "backend": backend.as_str(), "reason": reason });
-        if *retry == Retry::Possible {
-            data["retryable"] = true.into();
-        }
-        if *retry == Retry::AfterLogin {
-            data["loginRequired"] = true.into();
-        }
+        retry.tell(&mut data);
         if !supported.is_empty() {
             data["supported"] = data!(supported);
         }
@@ -194,16 +204,20 @@ impl ErrorObject {
         self.edited(edited.into())
     }
 
-    /// True for an error of the gateway about a lost connection: see [`ErrorObject::retryable`].
-    pub fn is_retryable(&self) -> bool {
-        let told = || serde_json::from_slice::<Value>(&self.json).ok().map(|error| error["data"]["retryable"] == true);
-        self.revision.is_none() && told() == Some(true)
+    /// True for an error of the gateway about something that may pass: a request that does the same however often it runs,
+    /// such as a poll, is worth another try.
+    pub fn may_pass(&self) -> bool {
+        self.tells(RETRYABLE) || self.tells(MAY_HAVE_RUN)
     }
 
     /// True for an error of the gateway about a server that the user has to log in at: see [`Retry::AfterLogin`].
     pub fn requires_login(&self) -> bool {
-        let told =
-            || serde_json::from_slice::<Value>(&self.json).ok().map(|error| error["data"]["loginRequired"] == true);
+        self.tells(LOGIN_REQUIRED)
+    }
+
+    /// True if this member of the gateway's own data is true.
+    fn tells(&self, name: &str) -> bool {
+        let told = || serde_json::from_slice::<Value>(&self.json).ok().map(|error| error["data"][name] == true);
         self.revision.is_none() && told() == Some(true)
     }
 
@@ -240,6 +254,21 @@ impl ErrorObject {
 
     fn build(code: i64, object: &Value) -> Self {
         Self { code, json: object.to_string().into(), revision: None }
+    }
+}
+
+impl Retry {
+    /// Adds the advice to an error's data.
+    fn tell(self, data: &mut Value) {
+        match self {
+            Self::Possible => data[RETRYABLE] = true.into(),
+            Self::MayHaveRun => {
+                data[RETRYABLE] = false.into();
+                data[MAY_HAVE_RUN] = true.into();
+            }
+            Self::AfterLogin => data[LOGIN_REQUIRED] = true.into(),
+            Self::Useless => {}
+        }
     }
 }
 

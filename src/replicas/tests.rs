@@ -195,8 +195,10 @@ async fn an_answer_that_breaks_off_is_an_error() {
     one.replicas.membership.look_for_tests().await;
     let id = two.replicas.number().mark("s".to_owned());
     let answer = one.answer(post(&id, "break off")).await;
-    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert!(told(answer).await.1.contains("the call may have run"));
+    assert_eq!(answer.status(), StatusCode::BAD_GATEWAY);
+    assert!(!answer.headers().contains_key(header::RETRY_AFTER), "nobody should repeat it without a look");
+    let body = told(answer).await.1;
+    assert!(body.contains("the call may have run") && body.contains(r#""retryable":false"#), "{body}");
 }
 
 #[tokio::test]

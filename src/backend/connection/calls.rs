@@ -11,6 +11,7 @@ use super::{
     ownership::{CallOwner, Ownership},
 };
 use crate::{
+    backend::transport::UnansweredCalls,
     mcp::{
         CancelReason, ErrorObject, Event, Level, Message, Method, Outcome,
         error::{Retry, Unavailable},
@@ -31,6 +32,7 @@ pub(crate) struct Calls {
     pub(super) ownership: Mutex<Ownership>,
     owners: Mutex<CallOwners>,
     sharing: Sharing,
+    unanswered: UnansweredCalls,
 }
 
 /// Ambiguity of messages that name no call.
@@ -127,16 +129,21 @@ impl OpenCall {
             request_closed: None,
         }
     }
+
+    /// True if the server works on it until it answers: no handshake, and no subscription.
+    fn keeps_busy(&self) -> bool {
+        self.kind != CallKind::Handshake && self.method != Method::Listen
+    }
 }
 
 // === impl Calls ===
 
 impl Calls {
-    /// Creates an empty table, with ids from `first_id`.
-    pub(super) fn new(sharing: Sharing, first_id: u64) -> Self {
+    /// Creates an empty table, with ids from `first_id`. Its calls are counted in `unanswered`.
+    pub(super) fn new(sharing: Sharing, first_id: u64, unanswered: UnansweredCalls) -> Self {
         let open = Mutex::new(SentRequests::starting_at(first_id));
         let (lingering, ownership, owners) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { open, lingering, ownership, owners, sharing }
+        Self { open, lingering, ownership, owners, sharing, unanswered }
     }
 
     /// The id of the next call.
@@ -161,6 +168,9 @@ impl Calls {
         if let Some(reason) = over() {
             return Err(reason);
         }
+        if call.keeps_busy() {
+            self.unanswered.begun();
+        }
         Ok((open.open(CallSlot { call, events: sender }), events))
     }
 
@@ -183,7 +193,15 @@ impl Calls {
 
     /// Removes the call `id`; `None` if it is not open.
     pub(super) fn close(&self, id: u64) -> Option<OpenCall> {
-        self.open.lock().close(id).map(|slot| slot.call)
+        self.take(&mut self.open.lock(), id).map(|slot| slot.call)
+    }
+
+    fn take(&self, open: &mut SentRequests<CallSlot>, id: u64) -> Option<CallSlot> {
+        let slot = open.close(id)?;
+        if slot.call.keeps_busy() {
+            self.unanswered.ended();
+        }
+        Some(slot)
     }
 
     /// Delivers `event` to the call `id`; returns it if that is not open. If the queue is full the event is dropped, so
@@ -191,7 +209,7 @@ impl Calls {
     pub(super) fn deliver(&self, id: u64, event: Event) -> Option<Event> {
         let mut open = self.open.lock();
         if matches!(event, Event::Done(_)) {
-            let slot = open.close(id);
+            let slot = self.take(&mut open, id);
             drop(open);
             let Some(slot) = slot else { return Some(event) };
             slot.events.end(event);
@@ -372,7 +390,7 @@ mod tests {
     };
 
     fn calls() -> Calls {
-        Calls::new(Sharing::Ambiguous, 1)
+        Calls::new(Sharing::Ambiguous, 1, UnansweredCalls::default())
     }
 
     fn call() -> OpenCall {

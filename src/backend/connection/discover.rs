@@ -92,9 +92,9 @@ fn not_answered(delivery: Delivery, error: TransportError) -> DiscoverOutcome {
         }
         TransportError::LoginRequired(reason) => DiscoverOutcome::Nothing(StartError::LoginRequired(reason)),
         TransportError::Gone(reason) | TransportError::Lost(reason) => gone(delivery, reason),
-        TransportError::Unreachable(reason) | TransportError::Unavailable(reason) => {
-            DiscoverOutcome::Nothing(StartError::Unreachable(reason))
-        }
+        TransportError::Unreachable(reason)
+        | TransportError::Failed(reason)
+        | TransportError::Unavailable { reason, .. } => DiscoverOutcome::Nothing(StartError::Unreachable(reason)),
     }
 }
 

@@ -119,7 +119,8 @@ impl Handshake<'_> {
                 Ok(Err(TransportError::LoginRequired(reason))) => return Err(StartError::LoginRequired(reason)),
                 Ok(Err(
                     TransportError::Lost(reason)
-                    | TransportError::Unavailable(reason)
+                    | TransportError::Failed(reason)
+                    | TransportError::Unavailable { reason, .. }
                     | TransportError::Unreachable(reason),
                 )) => reason,
                 Err(_) => "no answer in time".to_owned(),

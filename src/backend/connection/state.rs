@@ -23,13 +23,12 @@ use crate::{
         listens::Listens,
         subscriptions::Subscriptions,
         task_group::TaskGroup,
-        transport::{Incoming, Transport},
+        transport::{Incoming, Transport, lost_call},
     },
     crossing::tasks::ServerTasks,
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId, Revision,
         deferred_requests::DeferredRequests,
-        error::{Retry, Unavailable},
     },
     model::{BackendId, TransportAbilities, status::OutputLine},
 };
@@ -164,7 +163,7 @@ impl ServerConnection {
     ) -> Arc<Self> {
         let end = End::within(context.tasks.end());
         let sender = BackgroundSender::new(&context.backend, &transport, &context.tasks, end.token());
-        let calls = Arc::new(Calls::new(context.protocol.sharing(&context), first_id));
+        let calls = Arc::new(Calls::new(context.protocol.sharing(&context), first_id, transport.unanswered()));
         let listening = context.protocol.listening().map(Arc::new);
         let requests = ServerRequests::new(RequestContext {
             backend: context.backend.clone(),
@@ -289,7 +288,7 @@ impl ServerConnection {
         self.end.reason()
     }
 
-    /// Ends the connection. Open calls fail with a retryable error (`translation` 4c).
+    /// Ends the connection. Open calls fail: they may have run (`translation` 4c).
     pub(crate) fn end(&self, reason: &str) {
         self.end.set(reason);
         self.calls.fail_all(&self.lost_error());
@@ -339,9 +338,6 @@ impl End {
 
     /// The error of a call to this backend that the end left unanswered.
     pub(super) fn error(&self, backend: &BackendId) -> ErrorObject {
-        let reason = self.reason();
-        let message = format!("The connection to backend `{backend}` was lost: {reason}");
-        let lost = Unavailable { backend, reason: &reason, retry: Retry::Possible, supported: &[] };
-        ErrorObject::unavailable(&message, &lost)
+        lost_call(backend, &self.reason())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 
-use super::interface::{Exchange, ServerLocation, Transport, TransportError};
+use super::interface::{Exchange, ServerLocation, Transport, TransportError, UnansweredCalls};
 use crate::{
     mcp::{Message, Revision, mirrored_params::Mirror},
     model::status::OutputLine,
@@ -73,6 +73,10 @@ impl Transport for FencedTransport {
 
     fn location(&self) -> ServerLocation {
         self.inner.location()
+    }
+
+    fn unanswered(&self) -> UnansweredCalls {
+        self.inner.unanswered()
     }
 
     // a connection whose replica has another in its place by now is closed all the same

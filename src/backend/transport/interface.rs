@@ -1,6 +1,13 @@
 //! The interface of all transports: sent messages, and received ones. Knows nothing of their meaning.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::{
@@ -53,6 +60,11 @@ pub(crate) trait Transport: Send + Sync {
         ServerLocation::Elsewhere
     }
 
+    /// The calls on this transport that have no answer yet; counted by the connection that makes them.
+    fn unanswered(&self) -> UnansweredCalls {
+        UnansweredCalls::default()
+    }
+
     /// Ends the connection, within seconds.
     fn close(&self) -> BoxFuture<'static, ()>;
 
@@ -73,6 +85,11 @@ pub(crate) enum ServerLocation {
     /// On another machine, or unknown.
     Elsewhere,
 }
+
+/// The number of calls that a server has not answered and that nobody cancelled. Those that the end of their connection cuts
+/// off stay in it: a program that works on one gets more time to end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UnansweredCalls(Arc<AtomicUsize>);
 
 /// The stream of a request's answer.
 pub(crate) enum Exchange {
@@ -115,9 +132,17 @@ pub(crate) enum TransportError {
     /// The answer was lost. The server may have processed the message.
     #[error("{0}")]
     Lost(String),
-    /// The server accepts no messages at the moment. A retry is possible.
+    /// The server failed with the message in hand, and may have processed a part of it.
     #[error("{0}")]
-    Unavailable(String),
+    Failed(String),
+    /// The server accepts no messages at the moment. It did not process this one, and a retry is possible.
+    #[error("{reason}")]
+    Unavailable {
+        /// The reason.
+        reason: String,
+        /// The time that the server asks for before the next try (`Retry-After`).
+        retry_after: Option<Duration>,
+    },
 }
 
 /// The reason why a call was not sent. It may be repeated on a new connection.
@@ -137,12 +162,39 @@ impl TransportError {
                 (format!("Backend `{backend}`: {reason}"), reason, Retry::Useless)
             }
             Self::LoginRequired(reason) => (format!("Backend `{backend}`: {reason}"), reason, Retry::AfterLogin),
-            Self::Lost(reason) => {
-                (format!("The connection to backend `{backend}` was lost: {reason}"), reason, Retry::Possible)
+            Self::Lost(reason) => return Ok(lost_call(backend, &reason)),
+            Self::Failed(reason) => {
+                (format!("Backend `{backend}`: {reason}. The call may have run"), reason, Retry::MayHaveRun)
             }
-            Self::Unavailable(reason) => (format!("Backend `{backend}`: {reason}"), reason, Retry::Possible),
+            Self::Unavailable { reason, .. } => (format!("Backend `{backend}`: {reason}"), reason, Retry::Possible),
         };
         Ok(ErrorObject::unavailable(&message, &Unavailable { backend, reason: &reason, retry, supported: &[] }))
+    }
+}
+
+/// The error of a call whose connection was lost before its answer came.
+pub(crate) fn lost_call(backend: &BackendId, reason: &str) -> ErrorObject {
+    let message = format!("The connection to backend `{backend}` was lost: {reason}. The call may have run");
+    let lost = Unavailable { backend, reason, retry: Retry::MayHaveRun, supported: &[] };
+    ErrorObject::unavailable(&message, &lost)
+}
+
+// === impl UnansweredCalls ===
+
+impl UnansweredCalls {
+    /// Counts a call that begins.
+    pub(crate) fn begun(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a call that was answered or cancelled.
+    pub(crate) fn ended(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// True if there is one.
+    pub(crate) fn exist(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
     }
 }
 

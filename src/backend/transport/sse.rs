@@ -170,7 +170,9 @@ impl Transport for SseTransport {
             tasks.spawn(async move {
                 stop.run_until_cancelled(post(&target, revision, message, posted)).await;
             });
-            outcome.await.unwrap_or_else(|_| Err(closed()))
+            // the message may be on its way
+            let lost = "the connection was closed before the server had accepted the message";
+            outcome.await.unwrap_or_else(|_| Err(TransportError::Lost(lost.to_owned())))
         }
         .boxed()
     }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::process::Process;
 use super::{
-    interface::{Exchange, Incoming, ServerLocation, Transport, TransportError},
+    interface::{Exchange, Incoming, ServerLocation, Transport, TransportError, UnansweredCalls},
     line_input::server_input,
 };
 use crate::{
@@ -44,6 +44,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct StdioTransport {
     input: Input,
     output: OutputTail,
+    unanswered: UnansweredCalls,
     stop: CancellationToken,
     exit: watch::Receiver<Option<String>>,
 }
@@ -89,10 +90,10 @@ pub(crate) fn connect(
     let no_pipe = |error: io::Error| StartError::Unreachable(format!("the child has no pipes ({error})"));
     let (input, writer) = Input::new(stdin_pipe(stdin).map_err(no_pipe)?);
     let (exited, exit) = watch::channel(None);
-    let stop = tasks.end().child_token();
-    tasks.spawn(process.run(writer.run(), stop.clone(), exited));
+    let (stop, unanswered) = (tasks.end().child_token(), UnansweredCalls::default());
+    tasks.spawn(process.run(writer.run(), (stop.clone(), unanswered.clone()), exited));
     let incoming = server_input(stdout, (backend.clone(), output.clone()), ended(exit.clone()));
-    Ok((Arc::new(StdioTransport { input, output: output.clone(), stop, exit }), incoming))
+    Ok((Arc::new(StdioTransport { input, output: output.clone(), unanswered, stop, exit }), incoming))
 }
 
 /// A child's standard input as a pipe to which a line can be written without waiting.
@@ -131,6 +132,10 @@ impl Transport for StdioTransport {
 
     fn location(&self) -> ServerLocation {
         ServerLocation::ThisMachine
+    }
+
+    fn unanswered(&self) -> UnansweredCalls {
+        self.unanswered.clone()
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {

@@ -128,7 +128,7 @@ impl AwaitedTasks {
                 sign.notify_one();
                 match event {
                     Event::Done(Outcome::Failed(error))
-                        if !given_up && error.is_retryable() && since.elapsed() >= MIN_WAIT =>
+                        if !given_up && error.may_pass() && since.elapsed() >= MIN_WAIT =>
                     {
                         waited = task.request(Method::TasksResult);
                         since = Instant::now();

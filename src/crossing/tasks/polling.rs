@@ -110,7 +110,7 @@ impl Polling {
                         return;
                     }
                     PollEvent::Due => match self.tasks.get(&self.id, &self.context).await {
-                        Err(error) if error.is_retryable() && faults < MAX_FAULTS => {
+                        Err(error) if error.may_pass() && faults < MAX_FAULTS => {
                             faults += 1;
                             due = Instant::now() + Duration::from_secs(1) * faults;
                         }

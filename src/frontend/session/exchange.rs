@@ -267,7 +267,7 @@ impl CallInProgress {
         let error = match cause {
             // the end of the session cancels its calls
             StopCause::Cancelled if self.session.ended.is_cancelled() => {
-                ErrorObject::retryable("the session ended before the answer came")
+                ErrorObject::lost("the session ended before the answer came; the call may have run")
             }
             StopCause::Cancelled => {
                 // all versions, cancellation: a cancelled request is not answered

@@ -74,7 +74,9 @@ impl RequestExchange {
         if this.revoked.poll(cx).is_ready() {
             return Poll::Ready(ErrorObject::internal("access was revoked; log in again"));
         }
-        this.closed.poll(cx).map(|()| ErrorObject::retryable("the gateway stops before the answer came"))
+        this.closed
+            .poll(cx)
+            .map(|()| ErrorObject::lost("the gateway stops before the answer came; the call may have run"))
     }
 }
 

@@ -118,7 +118,8 @@ async def asked(session):
     try:
         return text(await session.call_tool("process", {}))
     except McpError as error:
-        equal(error.error.data["retryable"], True)
+        # one that was on its way may have run, and is not called retryable
+        assert "retryable" in error.error.data, error
 
 
 async def everything():

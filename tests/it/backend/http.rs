@@ -1,14 +1,18 @@
 //! Streamable HTTP, with a scripted server.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use axum::{body::Body, response::Response};
+use futures_util::StreamExt as _;
 use http::{Method as Verb, StatusCode};
 use lockkeeper::{
-    mcp::{Event, Method},
+    mcp::{ErrorObject, Event, Method, Outcome},
     model::{TransportSpec, status::BackendState},
 };
 use parking_lot::Mutex;
@@ -17,7 +21,7 @@ use tokio::task::JoinSet;
 
 use super::{
     scripted_http_server::{Peer, Seen, event, events, greeting, named, open_events, reply, status, text_of},
-    scripted_servers::{call, client, failure, gateway, next, result, started, text, tool, until},
+    scripted_servers::{call, client, failure, gateway, hold_time, next, pass, result, started, text, tool, until},
 };
 
 #[tokio::test]
@@ -108,7 +112,7 @@ async fn a_session_that_the_server_forgot_is_reopened_and_the_call_goes_on() {
     forgotten.store(2, Ordering::SeqCst);
     assert_eq!(text(tool(&server, context(), &named("x"))).await, "s3");
     let error = hanging.await;
-    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"backend":"docs","reason":"the server has forgotten the session (404)","retryable":true},"message":"The connection to backend `docs` was lost: the server has forgotten the session (404)"}"#);
+    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"backend":"docs","mayHaveRun":true,"reason":"the server has forgotten the session (404)","retryable":false},"message":"The connection to backend `docs` was lost: the server has forgotten the session (404). The call may have run"}"#);
     for expected in [Method::LoggingMessage, Method::ToolsListChanged] {
         let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
         assert_eq!(told.method, expected);
@@ -171,12 +175,172 @@ async fn the_standalone_stream_is_resumed_where_it_was_cut() {
 }
 
 #[tokio::test]
-async fn a_stream_without_ids_that_is_closed_early_is_a_retryable_error() {
+async fn a_stream_without_ids_that_is_closed_early_is_a_call_that_may_have_run() {
     let peer = Peer::start(|seen: &Seen| seen.is_tool("x").then(|| events(": bye\n\n".to_owned()))).await;
     let (_supervisor, server) = started(peer.spec()).await;
     let error = failure(tool(&server, gateway(), &named("x"))).await;
     assert!(error.message().contains("closed the stream before its answer"), "{error}");
-    assert!(String::from_utf8_lossy(error.json()).contains("\"retryable\":true"));
+    assert_eq!(advice(&error), (Some(false), true));
+}
+
+/// Whether an error says that the call may be sent again, and that it may have run.
+fn advice(error: &ErrorObject) -> (Option<bool>, bool) {
+    let error: Value = serde_json::from_slice(error.json()).unwrap();
+    (error["data"]["retryable"].as_bool(), error["data"]["mayHaveRun"] == true)
+}
+
+/// A server that closes the stream of the call `poll`, and then answers each resumption with what `resumed` makes of its
+/// number.
+async fn polled(resumed: impl Fn(usize, &Value) -> Response + Send + Sync + 'static) -> Peer {
+    let (first, polls) = (Arc::new(Mutex::new(Value::Null)), AtomicUsize::new(0));
+    Peer::start(move |seen: &Seen| {
+        if seen.is_tool("poll") {
+            *first.lock() = seen.result(&text_of("polled"));
+            return Some(events("id: e0\nretry: 1\ndata:\n\n".to_owned()));
+        }
+        seen.header("last-event-id").map(|_| resumed(polls.fetch_add(1, Ordering::SeqCst) + 1, &first.lock()))
+    })
+    .await
+}
+
+fn times_resumed(peer: &Peer) -> usize {
+    peer.seen().iter().filter(|seen| seen.header("last-event-id").is_some()).count()
+}
+
+#[tokio::test]
+async fn a_polled_call_goes_on_as_long_as_its_event_ids_are_new() {
+    let peer = polled(|number, answer| match number {
+        8 => events(format!("id: e8\n{}", event(answer))),
+        _ => events(format!("id: e{number}\nretry: 1\ndata:\n\n")),
+    });
+    let peer = peer.await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    assert_eq!(text(tool(&server, gateway(), &named("poll"))).await, "polled");
+    assert_eq!((times_resumed(&peer), peer.seen_of("tools/call").len()), (8, 1));
+}
+
+#[tokio::test]
+async fn a_polled_call_without_a_sign_of_life_is_lost_and_never_sent_again() {
+    let stays = polled(|_, _| events("id: e0\nretry: 1\ndata:\n\n".to_owned())).await;
+    let refuses = polled(|_, _| status(503)).await;
+    let has_no_streams = polled(|_, _| status(405)).await;
+    for (peer, resumptions) in [(stays, 5), (refuses, 5), (has_no_streams, 1)] {
+        let (_supervisor, server) = started(peer.spec()).await;
+        let error = failure(tool(&server, gateway(), &named("poll"))).await;
+        assert_eq!(advice(&error), (Some(false), true), "{error}");
+        assert_eq!((times_resumed(&peer), peer.seen_of("tools/call").len()), (resumptions, 1), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_resumption_that_finds_the_server_busy_is_tried_again() {
+    let peer = polled(|number, answer| match number {
+        1 => status(500),
+        2 => status(503),
+        _ => events(format!("id: e1\n{}", event(answer))),
+    });
+    let peer = peer.await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    assert_eq!(text(tool(&server, gateway(), &named("poll"))).await, "polled");
+}
+
+#[tokio::test]
+async fn a_call_that_the_server_took_and_failed_may_have_run_and_one_that_it_refused_has_not() {
+    for (code, expected) in [
+        (500, (Some(false), true)),
+        (502, (Some(false), true)),
+        (504, (Some(false), true)),
+        (408, (Some(false), true)),
+        (503, (Some(true), false)),
+        (429, (Some(true), false)),
+        (400, (None, false)),
+    ] {
+        let peer = Peer::start(move |seen: &Seen| seen.is_tool("x").then(|| status(code))).await;
+        let (_supervisor, server) = started(peer.spec()).await;
+        let error = failure(tool(&server, gateway(), &named("x"))).await;
+        assert_eq!(advice(&error), expected, "{code}: {error}");
+        assert_eq!(peer.seen_of("tools/call").len(), 1, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_patience_is_told_of_with_the_time() {
+    let patience = |seen: &Seen| {
+        let mut refused = status(403);
+        refused.headers_mut().insert("retry-after", "30".parse().unwrap());
+        seen.is_tool("x").then_some(refused)
+    };
+    let peer = Peer::start(patience).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let error = failure(tool(&server, gateway(), &named("x"))).await;
+    assert!(error.message().contains("limits the gateway (403 Forbidden); it asks to wait 30 s"), "{error}");
+    assert_eq!(advice(&error), (Some(true), false));
+}
+
+#[tokio::test]
+async fn the_standalone_stream_is_asked_for_again_when_the_server_wants_it() {
+    let asked = AtomicUsize::new(0);
+    let script = move |seen: &Seen| {
+        let theirs = seen.verb == Verb::GET && seen.header("mcp-session-id") == Some("s2");
+        theirs.then(|| match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => {
+                let mut refused = status(503);
+                refused.headers_mut().insert("retry-after", "90".parse().unwrap());
+                refused
+            }
+            _ => open_events(": here\n\n".to_owned()),
+        })
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let streams = || {
+        let theirs = |seen: &&Seen| seen.verb == Verb::GET && seen.header("mcp-session-id") == Some("s2");
+        peer.seen().iter().filter(theirs).count()
+    };
+    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s2");
+    until("the first request of the stream", || (streams() == 1).then_some(())).await;
+    let held = hold_time();
+    // the refusal is read in the time that this call takes
+    for seconds in [0, 30, 30, 29] {
+        pass(Duration::from_secs(seconds)).await;
+        assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s2");
+    }
+    assert_eq!(streams(), 1, "before the time that the server named");
+    pass(Duration::from_secs(2)).await;
+    drop(held);
+    until("the next request of the stream", || (streams() == 2).then_some(())).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_came_while_the_gateway_was_frozen_is_read_before_the_server_is_given_up() {
+    let (answer, answered) = tokio::sync::mpsc::unbounded_channel::<String>();
+    let answered = Mutex::new(Some(answered));
+    let peer = Peer::start(move |seen: &Seen| {
+        seen.is_tool("slow").then(|| {
+            let later = tokio_stream::wrappers::UnboundedReceiverStream::new(answered.lock().take().unwrap());
+            let mut response = Response::new(Body::from_stream(later.map(Ok::<_, std::io::Error>)));
+            response.headers_mut().insert("content-type", "text/event-stream".parse().unwrap());
+            response
+        })
+    })
+    .await;
+    let (_supervisor, server) = started(peer.spec()).await;
+    let held = hold_time();
+    let mut slow = Box::pin(tool(&server, gateway(), &named("slow")).outcome());
+    let called = async {
+        while peer.seen_of("tools/call").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        peer.seen_of("tools/call").remove(0)
+    };
+    let called = tokio::select! { _ = &mut slow => panic!("it waits"), called = called => called };
+    // far more than `call_timeout`, in one jump
+    pass(Duration::from_hours(2)).await;
+    assert!(futures_util::poll!(&mut slow).is_pending());
+    answer.send(event(&called.result(&text_of("in time")))).unwrap();
+    let Outcome::Complete(result) = slow.await else { panic!("a result") };
+    assert!(String::from_utf8_lossy(result.json()).contains("in time"));
+    drop(held);
 }
 
 #[tokio::test]
@@ -197,6 +361,7 @@ async fn a_rejected_start_reports_the_remedy() {
         (401, "the server turned the gateway away (401 Unauthorized): give it valid credentials in `headers`"),
         (404, "the server answered 404 Not Found: is `url` the MCP endpoint?"),
         (307, "the server redirects (307 Temporary Redirect) to nowhere: put the right address into `url`"),
+        (500, "the server failed (500 Internal Server Error): see its own log"),
         (503, "the server failed (503 Service Unavailable): see its own log"),
     ];
     for (code, expected) in cases {

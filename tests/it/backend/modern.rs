@@ -267,11 +267,12 @@ async fn a_cancelled_call_closes_its_stream_and_posts_nothing() {
 }
 
 #[tokio::test]
-async fn a_broken_stream_fails_the_call_with_a_retryable_error() {
+async fn a_broken_stream_fails_a_call_that_may_have_run() {
     let peer = Peer::start(modern(json!({ "tools": {} }), |_| Some(events("id: 7\ndata:\n\n".to_owned())))).await;
     let (_supervisor, server) = started(spec(&peer)).await;
     let error = failure(tool(&server, client("s1", NONE), &named("x"))).await;
     assert!(error.to_string().contains("closed the stream"), "{error}");
+    assert!(String::from_utf8_lossy(error.json()).contains(r#""retryable":false"#), "{error}");
     // it may have run: it is neither resumed nor repeated
     assert_eq!(peer.seen_of("tools/call").len(), 1);
     assert!(peer.seen().iter().all(|seen| seen.verb == Verb::POST));

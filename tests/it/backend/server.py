@@ -189,10 +189,12 @@ if "grandchild" in options:
     note("grandchild %d" % child.pid)
 if "stubborn" in options:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if "lingers" in options:
+    signal.signal(signal.SIGTERM, lambda *_: (note("asked to end"), os._exit(0)))
 note("started %d" % os.getpid())
 for line in sys.stdin:
     note(line.strip())
     handle(json.loads(line))
 note("stdin closed")
-if "stubborn" in options:
+if "stubborn" in options or "lingers" in options:
     threading.Event().wait()

@@ -134,7 +134,8 @@ async fn a_closed_connection_is_lost_and_made_again() {
     let peer = Server::start(SocketKind::Unix, ScriptedEra::Legacy).await;
     let (_supervisor, server) = started(peer.spec()).await;
     let lost = failure(tool(&server, client("one", "{}"), &named("close"))).await;
-    assert!(lost.message().contains("was lost"), "{lost}");
+    assert!(lost.message().contains("was lost") && lost.may_pass(), "{lost}");
+    assert!(String::from_utf8_lossy(lost.json()).contains(r#""retryable":false"#), "{lost}");
     assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "over a channel");
 }
 

@@ -252,7 +252,8 @@ async fn a_lost_session_is_opened_again() {
     let peer = Server::start(ENDPOINT, StatusCode::NOT_FOUND).await;
     let (_supervisor, server) = started(peer.spec(TransportSpec::Sse)).await;
     let lost = failure(tool(&server, client("one", "{}"), &named("cut"))).await;
-    assert!(lost.message().contains("was lost"), "{lost}");
+    assert!(lost.message().contains("was lost") && lost.may_pass(), "{lost}");
+    assert!(String::from_utf8_lossy(lost.json()).contains(r#""retryable":false"#), "{lost}");
     assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "over a channel");
     // a call that a forgotten session refuses did not run: it is repeated in a new one
     peer.inner.forgets.store(true, Ordering::Release);

@@ -1,6 +1,6 @@
 //! Child processes: environment, end, and isolation from others.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use lockkeeper::{
     mcp::{Event, Method},
@@ -8,9 +8,10 @@ use lockkeeper::{
     support::Secret,
 };
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::scripted_servers::{
-    PROXY_ADVICE, Scripts, call, client, failure, gateway, next, started, text, tool, until,
+    PROXY_ADVICE, Scripts, call, client, failure, gateway, hold_time, next, pass, started, text, tool, until,
 };
 
 fn echo() -> Value {
@@ -47,6 +48,40 @@ async fn the_whole_process_group_ends_with_the_gateway() {
 }
 
 #[tokio::test]
+async fn a_program_that_ignores_the_end_of_its_input_is_asked_to_end_soon_unless_it_works_on_a_call() {
+    let scripts = Scripts::new();
+    for (name, grace) in [("idle", 300), ("works", 2000)] {
+        let (supervisor, server) = started(scripts.spec(name, &["lingers=1"])).await;
+        let mut running = JoinSet::new();
+        assert_eq!(text(tool(&server, client("s1", "{}"), &echo())).await, "hi\n\u{2028}é");
+        if name == "works" {
+            running.spawn(tool(&server, client("s1", "{}"), &json!({ "name": "hang" })).outcome());
+            scripts.logged(name, "hang").await;
+        }
+        let held = hold_time();
+        let begun = tokio::time::Instant::now();
+        let mut ending = Box::pin(supervisor.shutdown());
+        let ended = loop {
+            // the end of the process is real, and its time limits are not
+            let passed = tokio::time::timeout(Duration::ZERO, &mut ending);
+            tokio::select! {
+                biased;
+                Ok(()) = passed => break begun.elapsed(),
+                () = async {
+                    for _ in 0..1000 {
+                        tokio::task::yield_now().await;
+                    }
+                } => pass(Duration::from_millis(50)).await,
+            }
+        };
+        drop(held);
+        assert!((grace..grace + 1000).contains(&ended.as_millis()), "{name}: {ended:?}");
+        assert!(scripts.log(name).contains("asked to end"), "{name}");
+        drop(ending);
+    }
+}
+
+#[tokio::test]
 async fn no_process_survives_the_supervisor() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(scripts.spec("tree", &["grandchild=1"])).await;
@@ -72,7 +107,7 @@ async fn an_exiting_child_process_fails_its_calls_and_is_restarted() {
         failure(tool(&server, session(), &json!({ "name": "die" }))),
     );
     assert_eq!(hung, died);
-    insta::assert_snapshot!(String::from_utf8_lossy(died.json()), @r#"{"code":-32603,"data":{"backend":"dies","reason":"the process exited (exit status: 3)","retryable":true},"message":"The connection to backend `dies` was lost: the process exited (exit status: 3)"}"#);
+    insta::assert_snapshot!(String::from_utf8_lossy(died.json()), @r#"{"code":-32603,"data":{"backend":"dies","mayHaveRun":true,"reason":"the process exited (exit status: 3)","retryable":false},"message":"The connection to backend `dies` was lost: the process exited (exit status: 3). The call may have run"}"#);
     assert_eq!(text(tool(&server, session(), &echo())).await, "hi\n\u{2028}é");
     let anew = async {
         while let Event::Notified(told) = next(&mut listen).await {

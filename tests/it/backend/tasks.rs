@@ -119,12 +119,16 @@ async fn said(listen: &mut Reply, what: &str) {
 }
 
 #[tokio::test]
-async fn a_server_that_is_lost_with_the_task_is_a_retryable_error() {
+async fn a_server_that_is_lost_with_the_task_leaves_a_call_that_may_have_run() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(scripts.spec("chore", &[])).await;
     let error = failure(called(&server, "die")).await;
     let object: Value = serde_json::from_slice(error.json()).unwrap();
-    assert_eq!(object["data"]["retryable"], true, "{object}");
+    assert_eq!(
+        (&object["data"]["retryable"], &object["data"]["mayHaveRun"]),
+        (&json!(false), &json!(true)),
+        "{object}"
+    );
 }
 
 #[tokio::test]

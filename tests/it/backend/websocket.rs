@@ -164,7 +164,8 @@ async fn a_lost_connection_is_reopened() {
     let peer = Server::start(ScriptedEra::Legacy).await;
     let (_supervisor, server) = started(peer.spec()).await;
     let lost = failure(tool(&server, client("one", "{}"), &named("close"))).await;
-    assert!(lost.message().contains("was lost"), "{lost}");
+    assert!(lost.message().contains("was lost") && lost.may_pass(), "{lost}");
+    assert!(String::from_utf8_lossy(lost.json()).contains(r#""retryable":false"#), "{lost}");
     assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "over a channel");
 }
 
@@ -189,7 +190,8 @@ async fn a_message_without_bound_ends_the_connection_alone() {
     let peer = Server::start(ScriptedEra::Legacy).await;
     let (_supervisor, server) = started(peer.spec()).await;
     let lost = failure(tool(&server, client("one", "{}"), &named("flood"))).await;
-    assert!(lost.message().contains("was lost"), "{lost}");
+    assert!(lost.message().contains("was lost") && lost.may_pass(), "{lost}");
+    assert!(String::from_utf8_lossy(lost.json()).contains(r#""retryable":false"#), "{lost}");
     for session in ["one", "two"] {
         assert_eq!(text(tool(&server, client(session, "{}"), &named("x"))).await, "over a channel");
     }

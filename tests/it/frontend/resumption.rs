@@ -172,7 +172,7 @@ async fn a_call_that_a_restart_cut_off_ends_with_one_error() {
             assert_eq!(error["id"], id, "{version}");
             assert_eq!(
                 (&error["error"]["code"], &error["error"]["data"]),
-                (&json!(-32603), &json!({ "retryable": false }))
+                (&json!(-32603), &json!({ "retryable": false, "mayHaveRun": true }))
             );
             assert!(error["error"]["message"].as_str().unwrap().contains("may have run"), "{error}");
             assert_eq!(client.resume(&last).await.status(), StatusCode::NO_CONTENT, "and once");
@@ -192,7 +192,11 @@ async fn the_event_of_another_users_call_shows_nothing_of_it() {
     let mut events = ticking(&world, &bob).await;
     let (id, _) = events.numbered().await.unwrap();
     let (error, _) = lost(&ann, &id).await;
-    assert_eq!(error["error"]["data"], json!({ "retryable": false }), "an error about an id that she named herself");
+    assert_eq!(
+        error["error"]["data"],
+        json!({ "retryable": false, "mayHaveRun": true }),
+        "an error about an id that she named herself"
+    );
     world.server.gate.add_permits(3);
     assert_eq!(rest(&mut events).await, ["2", "3", "answer 1"], "and it takes nothing from him");
 }

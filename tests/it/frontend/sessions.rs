@@ -46,7 +46,8 @@ async fn deleting_a_session_ends_its_calls() {
     };
     let (response, ()) = tokio::join!(client.send(call(1, "hold", json!({}))), end);
     assert_eq!(world.server.fate().await, "dropped");
-    assert_eq!(body(response).await["error"]["data"]["retryable"], true);
+    let lost = json!({ "retryable": false, "mayHaveRun": true });
+    assert_eq!(body(response).await["error"]["data"], lost);
 }
 
 #[tokio::test]

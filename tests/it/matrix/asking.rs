@@ -188,7 +188,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         peer.next("notifications/progress").await;
         let death = peer.script(json!([["die"]])).await;
         for lost in [held, death] {
-            assert_eq!(peer.answer(&lost).await["error"]["data"]["retryable"], true, "{peer:?}");
+            assert_eq!(peer.answer(&lost).await["error"]["data"]["mayHaveRun"], true, "{peer:?}");
         }
         peer.play(json!([["listening", "x:r", true]])).await;
         for kind in ["tools", "prompts", "resources"] {

@@ -207,17 +207,17 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         }
         let death = peer.script(json!([["die"]])).await;
         if pair.has_channel() {
-            assert_eq!(peer.answer(&death).await["error"]["data"]["retryable"], true, "{peer:?}");
+            assert_eq!(peer.answer(&death).await["error"]["data"]["mayHaveRun"], true, "{peer:?}");
         } else {
             // the answer is lost with its stream, and the next call finds the session gone
             peer.answer(&death).await;
         }
         for lost in [held].iter().chain(&chores) {
-            assert_eq!(peer.answer(lost).await["error"]["data"]["retryable"], true, "{peer:?}");
+            assert_eq!(peer.answer(lost).await["error"]["data"]["mayHaveRun"], true, "{peer:?}");
         }
         let steps = json!([["hear", "logging/setLevel"], ["hear", "resources/subscribe"]]);
         let mut call = peer.ask("tools/call", script(&steps)).await;
-        if call["error"]["data"]["retryable"] == true {
+        if call["error"]["data"]["mayHaveRun"] == true {
             // it was on its way when another stream reported the loss of the session
             call = peer.ask("tools/call", script(&steps)).await;
         }

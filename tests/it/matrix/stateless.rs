@@ -197,7 +197,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             peer.leave(&held);
             return;
         }
-        assert_eq!(peer.answer(&held).await["error"]["data"]["retryable"], true, "{peer:?}");
+        assert_eq!(peer.answer(&held).await["error"]["data"]["mayHaveRun"], true, "{peer:?}");
         peer.play(json!([["hear_of", "resources/subscribe", uri], ["aside", "notifications/resources/updated", uri]]))
             .await;
         assert_eq!(peer.next("notifications/resources/updated").await["params"], uri, "{peer:?}");

@@ -18,12 +18,14 @@ use crate::{
     wire::events::{EventsError, MAX_EVENT, SseEvent, events},
 };
 
-/// Maximum number of resumptions of a stream without a new event.
+/// Maximum number of resumptions in a row without a sign of life: a message, or an event id that was not known before.
 const RESUMES: u32 = 5;
 /// Delay before a resumption, if the server named none (2025-11-25 transports).
 const RETRY: Duration = Duration::from_secs(1);
-/// Maximum delay that a server may ask for.
+/// Limits of the delay that a server may ask for.
+const SHORTEST_RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_mins(1);
+
 /// Position in a stream of events.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor {
@@ -31,6 +33,16 @@ pub(super) struct Cursor {
     pub(super) last: Option<String>,
     /// Delay before a resumption.
     pub(super) retry: Duration,
+}
+
+/// The resumptions of one stream: a server may close it before the answer, and be polled (2025-11-25 transports). The call
+/// ends by its own timeout as long as there are signs of life.
+#[derive(Debug, Default)]
+struct Resumptions {
+    /// Those in a row without a sign of life.
+    fruitless: u32,
+    /// The event id of the last one.
+    after: Option<String>,
 }
 
 /// Posts a request, and returns every message on its exchange.
@@ -61,7 +73,7 @@ pub(super) fn answer(
             return;
         }
         let mut cursor = Cursor::default();
-        let mut fruitless = 0;
+        let mut resumptions = Resumptions::default();
         let mut stream: BoxStream<'static, _> = events(response.into_body().into_data_stream()).boxed();
         loop {
             while let Some(event) = stream.next().await {
@@ -79,41 +91,21 @@ pub(super) fn answer(
                 };
                 cursor.note(&event);
                 if event.is_message() {
-                    fruitless = 0;
+                    resumptions.fruitless = 0;
                     for message in messages(&event.data) {
                         yield message.map_err(BrokenAnswer::error);
                     }
                 }
             }
             // the exchange is still open, so there was no answer yet
-            fruitless += 1;
-            stream = match resumed(&endpoint, &cursor, fruitless).await {
+            stream = match resumptions.next(&endpoint, &cursor).await {
                 Ok(stream) => stream,
-                Err(error) => {
-                    yield Err(error);
+                Err(reason) => {
+                    yield Err(TransportError::Lost(reason));
                     return;
                 }
             };
         }
-    }
-}
-
-/// The rest of a stream that ended before the answer: a server may close it and be polled (2025-11-25 transports).
-async fn resumed(
-    endpoint: &HttpEndpoint,
-    cursor: &Cursor,
-    fruitless: u32,
-) -> Result<BoxStream<'static, Result<SseEvent, EventsError>>, TransportError> {
-    let lost = || TransportError::Lost("the server closed the stream before its answer".to_owned());
-    let resumes = fruitless <= RESUMES && !endpoint.is_sessionless();
-    let Some(id) = cursor.last.as_deref().filter(|_| resumes) else { return Err(lost()) };
-    sleep(cursor.retry).await;
-    match endpoint.stream(Some(id)).await {
-        Ok(response) if is_events(&response) => Ok(events(response.into_body().into_data_stream()).boxed()),
-        // the request has run, at least in part: its answer is lost
-        Err(Refused::Error(TransportError::Gone(reason))) => Err(TransportError::Lost(reason)),
-        Err(Refused::Error(error)) => Err(error),
-        Ok(_) | Err(Refused::Message(_)) => Err(lost()),
     }
 }
 
@@ -131,6 +123,48 @@ async fn whole(response: Response) -> Result<Vec<Message>, TransportError> {
         return Err(TransportError::Refused("the answer is no JSON-RPC message".to_owned()));
     }
     messages.into_iter().map(|message| message.map_err(BrokenAnswer::error)).collect()
+}
+
+// === impl Resumptions ===
+
+impl Resumptions {
+    /// The rest of a stream that has ended at `cursor`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there is none. The request has run, at least in part, so nothing here says that it can be repeated.
+    async fn next(
+        &mut self,
+        endpoint: &HttpEndpoint,
+        cursor: &Cursor,
+    ) -> Result<BoxStream<'static, Result<SseEvent, EventsError>>, String> {
+        let mut reason = "the server closed the stream before its answer".to_owned();
+        let Some(id) = cursor.last.as_deref().filter(|_| !endpoint.is_sessionless()) else { return Err(reason) };
+        if self.after.as_deref() != Some(id) {
+            *self = Self { fruitless: 0, after: Some(id.to_owned()) };
+        }
+        let mut wait = cursor.retry.max(SHORTEST_RETRY);
+        while self.fruitless < RESUMES {
+            self.fruitless += 1;
+            sleep(wait).await;
+            match endpoint.stream(Some(id)).await {
+                Ok(response) if is_events(&response) => {
+                    return Ok(events(response.into_body().into_data_stream()).boxed());
+                }
+                // it may be restarting, or be busy
+                Err(Refused::Error(
+                    TransportError::Unreachable(failed) | TransportError::Failed(failed) | TransportError::Lost(failed),
+                )) => reason = failed,
+                Err(Refused::Error(TransportError::Unavailable { reason: failed, retry_after })) => {
+                    reason = failed;
+                    wait = wait.max(retry_after.unwrap_or_default());
+                }
+                Err(Refused::Error(refused)) => return Err(refused.to_string()),
+                Ok(_) | Err(Refused::Message(_)) => return Err(reason),
+            }
+        }
+        Err(reason)
+    }
 }
 
 // === impl Cursor ===

@@ -142,14 +142,15 @@ impl Client {
         let opened = Box::pin(self.open_plain(&uri, server)).await?;
         match opened.send(request).await {
             Sent::Answered(response, opened) => answered(response, opened),
-            Sent::Unsent(_, error) | Sent::Lost(error) => Err(lost(&error)),
+            Sent::Unsent(_, error) => Err(unreachable(&error)),
+            Sent::Lost(error) => Err(lost(&error)),
         }
     }
 
     async fn open_plain(&self, uri: &Uri, server: &Authority) -> Result<Box<PlainConnection>, TransportError> {
         let stream = self.connector.clone().call(uri.clone()).await.map_err(|error| unreachable(&*error))?;
         let home = &self.connections().plain;
-        PlainConnection::new(stream, server.clone(), home).await.map_err(|error| lost(&error))
+        PlainConnection::new(stream, server.clone(), home).await.map_err(|error| unreachable(&error))
     }
 }
 

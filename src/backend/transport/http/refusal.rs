@@ -1,7 +1,9 @@
 //! Refusals: messages that the server did not accept, and the reason with its remedy. Knows nothing of the messages.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 
 use super::response::{Response, is_json, read as read_body};
 use crate::{
@@ -12,6 +14,8 @@ use crate::{
 /// The code that servers on the TypeScript SDK return for an unknown session, in place of the specified 404 (2025-03-26
 /// to 2025-11-25, transports, *Session Management*).
 const SESSION_ERROR: i64 = -32000;
+/// Maximum time that a server may ask to wait.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
 /// Maximum size of a refusal that is read, in bytes.
 const MAX_REFUSAL: usize = 64 * 1024;
 
@@ -28,6 +32,7 @@ pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
     let status = response.status();
     let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned);
     let asks_for_login = names_authorization_server(&response);
+    let retry_after = retry_after(response.headers());
     let json = is_json(&response);
     let text = read_body(response, MAX_REFUSAL).await.unwrap_or_default();
     let error = match status {
@@ -41,15 +46,18 @@ pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
             "the server asks for a login of its own (OAuth): set `auth = \"oauth\"`, and each user connects it"
                 .to_owned(),
         ),
+        StatusCode::TOO_MANY_REQUESTS => unavailable(format!("the server is overloaded ({status})"), retry_after),
+        // some limit rates with 403
+        status if status.is_client_error() && retry_after.is_some() && status != StatusCode::REQUEST_TIMEOUT => {
+            unavailable(format!("the server limits the gateway ({status})"), retry_after)
+        }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => TransportError::Denied(format!(
             "the server turned the gateway away ({status}): give it valid credentials in `headers`"
         )),
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
-            TransportError::Unavailable(format!("the server is overloaded ({status})"))
-        }
-        status if status.is_server_error() => {
-            TransportError::Unavailable(format!("the server failed ({status}): see its own log"))
-        }
+        StatusCode::SERVICE_UNAVAILABLE => unavailable(server_failed(status), retry_after),
+        // the server, or a proxy in front of it, gave up on a request that it had taken
+        StatusCode::REQUEST_TIMEOUT => TransportError::Failed(format!("the server gave up on the request ({status})")),
+        status if status.is_server_error() => TransportError::Failed(server_failed(status)),
         status if status.is_redirection() => TransportError::Refused(format!(
             "the server redirects ({status}) to {}: put the right address into `url`",
             location.unwrap_or_else(|| "nowhere".to_owned())
@@ -62,6 +70,30 @@ pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
         Some(message) => Refused::Message(message),
         None => Refused::Error(error),
     }
+}
+
+fn unavailable(reason: String, retry_after: Option<Duration>) -> TransportError {
+    let reason = match retry_after {
+        Some(wait) => format!("{reason}; it asks to wait {} s", wait.as_secs()),
+        None => reason,
+    };
+    TransportError::Unavailable { reason, retry_after }
+}
+
+/// The time in `Retry-After` (RFC 9110 10.2.3), an hour at most. A date counts from the response's own.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let told = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = if let Ok(seconds) = told.parse() {
+        Duration::from_secs(seconds)
+    } else {
+        let sent = httpdate::parse_http_date(headers.get(header::DATE)?.to_str().ok()?).ok()?;
+        httpdate::parse_http_date(told).ok()?.duration_since(sent).unwrap_or_default()
+    };
+    Some(wait.min(LONGEST_RETRY_AFTER))
+}
+
+fn server_failed(status: StatusCode) -> String {
+    format!("the server failed ({status}): see its own log")
 }
 
 /// True if the response names where to log in (RFC 9728 5.1).
@@ -94,5 +126,31 @@ impl Refused {
             Self::Message(_) => Err(TransportError::Refused("the server refused with a result".to_owned())),
             Self::Error(error) => Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(headers: &[(&str, &str)]) -> Option<u64> {
+        let pair = |(name, value): &(&str, &str)| {
+            (header::HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap())
+        };
+        retry_after(&headers.iter().map(pair).collect()).map(|wait| wait.as_secs())
+    }
+
+    #[test]
+    fn the_time_to_wait_is_a_number_or_a_date_and_bounded() {
+        let (sent, later) = ("Sat, 28 Nov 2026 03:00:00 GMT", "Sat, 28 Nov 2026 03:00:45 GMT");
+        assert_eq!(told(&[("retry-after", " 7 ")]), Some(7));
+        assert_eq!(told(&[("retry-after", later), ("date", sent)]), Some(45));
+        assert_eq!(told(&[("retry-after", sent), ("date", later)]), Some(0), "in the past");
+        assert_eq!(told(&[("retry-after", later)]), None, "from when on?");
+        assert_eq!(told(&[("retry-after", "18446744073709551615")]), Some(3600));
+        for unreadable in ["-1", "soon", "7.5", ""] {
+            assert_eq!(told(&[("retry-after", unreadable), ("date", sent)]), None, "{unreadable}");
+        }
+        assert_eq!(told(&[]), None);
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn incoming(endpoint: Arc<HttpEndpoint>) -> Incoming {
         let mut unreachable = 0;
         let mut wait = SHORTEST_WAIT;
         loop {
+            let mut asked_to_wait = None;
             let asked = endpoint.stream(cursor.last.as_deref()).await;
             // a refusal is an answer too: calls need not wait for another attempt
             endpoint.opening.answered();
@@ -68,7 +69,8 @@ pub(super) fn incoming(endpoint: Arc<HttpEndpoint>) -> Incoming {
                     return;
                 }
                 Err(Refused::Error(TransportError::Unreachable(_))) => unreachable += 1,
-                Err(Refused::Error(TransportError::Unavailable(_) | TransportError::Lost(_))) => {}
+                Err(Refused::Error(TransportError::Unavailable { retry_after, .. })) => asked_to_wait = retry_after,
+                Err(Refused::Error(TransportError::Failed(_) | TransportError::Lost(_))) => {}
                 // 405 means that there is none (2025-03-26 and later, transports), and no other refusal changes by
                 // itself
                 Ok(_) | Err(Refused::Message(_) | Refused::Error(TransportError::Refused(_) | TransportError::Denied(_) | TransportError::LoginRequired(_) | TransportError::Gone(_))) => {
@@ -76,7 +78,7 @@ pub(super) fn incoming(endpoint: Arc<HttpEndpoint>) -> Incoming {
                     future::pending::<()>().await;
                 }
             }
-            sleep(wait.max(cursor.retry)).await;
+            sleep(wait.max(cursor.retry).max(asked_to_wait.unwrap_or_default())).await;
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     };

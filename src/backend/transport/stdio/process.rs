@@ -23,12 +23,16 @@ use crate::{
     backend::{
         error::StartError,
         output_tail::{MAX_LINE, OutputTail},
+        transport::UnansweredCalls,
     },
     model::{BackendId, StdioSpec, status::OutputStream},
     support::Secret,
 };
 
-/// Time for a child to end by itself, first after its standard input was closed, then after `SIGTERM`.
+/// Time for a child to end by itself after its standard input was closed: many ignore that, and a gateway that restarts is
+/// missed by its clients meanwhile.
+const IDLE_GRACE: Duration = Duration::from_millis(300);
+/// The same with a call that it works on; also the time to end after `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A child process that runs.
@@ -81,7 +85,7 @@ impl Process {
     pub(super) async fn run(
         self,
         writer: impl Future<Output = ()>,
-        stop: CancellationToken,
+        (stop, unanswered): (CancellationToken, UnansweredCalls),
         exited: watch::Sender<Option<String>>,
     ) {
         let Self { backend, mut child, stderr, mut group, output } = self;
@@ -95,7 +99,7 @@ impl Process {
             let asked_to_stop = status.is_none();
             let status = match status {
                 Some(status) => status,
-                None => group.end(&mut child).await,
+                None => group.end(&mut child, if unanswered.exist() { GRACE } else { IDLE_GRACE }).await,
             };
             // whatever the child left behind; also what keeps standard error open
             group.kill();
@@ -168,9 +172,9 @@ fn describe(status: &io::Result<ExitStatus>) -> String {
 // === impl Group ===
 
 impl Group {
-    /// Lets the child end by itself, since its standard input is closed; then asks the whole group, then ends it.
-    async fn end(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
-        if let Ok(status) = timeout(GRACE, child.wait()).await {
+    /// Lets the child end by itself for `grace`, since its standard input is closed; then asks the whole group, then ends it.
+    async fn end(&mut self, child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
+        if let Ok(status) = timeout(grace, child.wait()).await {
             return status;
         }
         self.signal(Signal::SIGTERM);

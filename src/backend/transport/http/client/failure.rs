@@ -4,7 +4,7 @@ use std::error::Error;
 
 use crate::backend::transport::interface::TransportError;
 
-/// The error of a request without a connection, which was certainly not processed.
+/// The error of a request of which nothing was sent.
 pub(super) fn unreachable(error: &(dyn Error + 'static)) -> TransportError {
     let reason = cause(error);
     TransportError::Unreachable(format!("the server cannot be reached ({reason}): is it running, is `url` right?"))
