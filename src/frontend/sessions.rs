@@ -224,7 +224,14 @@ impl Sessions {
     }
 
     async fn row(&self, digest: &Digest) -> Result<Option<McpSession>, LookupError> {
-        self.deps.storage.mcp_sessions().lookup(digest).await.map_err(|error| unavailable(&error))
+        match self.deps.storage.mcp_sessions().lookup(digest).await {
+            // nobody can go on with it
+            Err(error @ StorageError::Inconsistent { .. }) => {
+                tracing::error!(%error, "the row of a session cannot be read: the session counts as ended");
+                Ok(None)
+            }
+            found => found.map_err(|error| unavailable(&error)),
+        }
     }
 
     /// The row, once this replica has the session: it succeeds the one that had it if that is gone.

@@ -285,7 +285,7 @@ impl UnreportedTask {
         }
     }
 
-    /// The error of the call.
+    /// The error of the call, whose task had begun.
     fn failure(&self, reason: NotAdded) -> ErrorObject {
         let backend = &self.tasks.0.backend;
         let reason = match reason {
@@ -294,10 +294,10 @@ impl UnreportedTask {
                  some, or wait until they end"
             ),
             NotAdded::NotStored => {
-                "the gateway's database does not answer, so it cannot store whose task it is; try again".to_owned()
+                "the gateway's database does not answer, so it cannot store whose task it is".to_owned()
             }
         };
-        let unavailable = Unavailable { backend, reason: &reason, retry: Retry::Possible, supported: &[] };
+        let unavailable = Unavailable { backend, reason: &reason, retry: Retry::MayHaveRun, supported: &[] };
         ErrorObject::unavailable(&format!("The task at backend `{backend}` was cancelled: {reason}"), &unavailable)
     }
 }

@@ -173,6 +173,15 @@ impl Revocations {
                 self.signing.sync().await?;
                 self.index.end_tokens();
             }
+            if let Some(Revocation::Unknown(kind)) =
+                news.iter().find(|revocation| matches!(revocation, Revocation::Unknown(_)))
+            {
+                tracing::warn!(
+                    kind,
+                    "a newer version revoked something that this one does not know: all that is in use is verified anew"
+                );
+                self.index.end_all();
+            }
             if news.len() < RevocationFeed::PAGE {
                 break;
             }

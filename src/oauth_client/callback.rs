@@ -4,6 +4,7 @@ use std::{collections::VecDeque, convert::Infallible, io, net::Ipv4Addr, pin::pi
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
+use futures_util::{Stream, StreamExt as _, stream};
 use http::{StatusCode, Uri};
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -97,13 +98,18 @@ impl Callback {
         let mut connections = BrowserConnections::new(page);
         let outcome = tokio::select! {
             outcome = outcomes.recv() => outcome,
-            never = connections.accept(&self.listener) => match never {},
+            never = connections.accept(arrivals(&self.listener)) => match never {},
         };
         connections.end().await;
         outcome.unwrap_or_else(|| {
             Err(LoginError::Unavailable("the redirect URI of the login cannot be served".to_owned()))
         })
     }
+}
+
+/// What `listener` accepts.
+fn arrivals(listener: &TcpListener) -> impl Stream<Item = io::Result<TcpStream>> {
+    stream::poll_fn(|cx| listener.poll_accept(cx).map_ok(|(stream, _)| stream).map(Some))
 }
 
 /// The connections of browsers, and of anything else on this machine.
@@ -123,11 +129,12 @@ impl BrowserConnections {
     }
 
     /// Serves connections. Never ends by itself.
-    async fn accept(&mut self, listener: &TcpListener) -> Infallible {
+    async fn accept(&mut self, arrivals: impl Stream<Item = io::Result<TcpStream>>) -> Infallible {
+        let mut arrivals = pin!(arrivals);
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) => self.serve(stream),
-                Err(_) => sleep(ERROR_PAUSE).await,
+            match arrivals.next().await {
+                Some(Ok(stream)) => self.serve(stream),
+                Some(Err(_)) | None => sleep(ERROR_PAUSE).await,
             }
         }
     }
@@ -238,6 +245,25 @@ mod tests {
         browser.read_to_string(&mut page).await.unwrap();
         assert!(page.starts_with("HTTP/1.1 200"), "{page}");
         assert_eq!(outcome.join_next().await.unwrap().unwrap(), Ok("c".to_owned()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn errors_of_accept_end_no_login() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let (outcomes, mut outcome) = mpsc::channel(1);
+        let expected =
+            ExpectedResponse { state: "s".to_owned(), issuer: "https://as.example".to_owned(), returns_issuer: false };
+        let page = Arc::new(RedirectPage { path: "/callback".to_owned(), expected, outcomes });
+        let mut connections = BrowserConnections::new(page);
+        let mut browser = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        browser.write_all(b"GET /callback?code=c&state=s HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        // no descriptor is free for three seconds
+        let failures = stream::iter(0..30).map(|_| Err(io::Error::from_raw_os_error(24)));
+        let code = tokio::select! {
+            code = outcome.recv() => code.unwrap(),
+            never = connections.accept(failures.chain(arrivals(&listener))) => match never {},
+        };
+        assert_eq!(code, Ok("c".to_owned()));
     }
 
     #[tokio::test(start_paused = true)]

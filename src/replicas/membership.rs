@@ -12,6 +12,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use rustls::ClientConfig;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -54,6 +55,8 @@ struct Inner {
     identity: ReplicaIdentity,
     fence: Fence,
     peers: ArcSwap<Peers>,
+    /// Those whose rows cannot be used. They are deposed when their lease is over.
+    left_out: Mutex<BTreeSet<ReplicaNumber>>,
     home: Home,
     /// The last look at the store.
     looked: tokio::sync::Mutex<Instant>,
@@ -122,11 +125,11 @@ impl Membership {
         let (identity, fence, before) = (ReplicaIdentity::generate()?, Fence::closed(), Instant::now());
         let number = storage.replicas().join(address, identity.public_key(), LEASE).await?;
         fence.open_until(before + LEASE - MARGIN);
-        let (peers, home, looked) = (ArcSwap::default(), Home::default(), tokio::sync::Mutex::new(before));
-        let looked_for_key = tokio::sync::Mutex::default();
+        let (peers, left_out, home) = (ArcSwap::default(), Mutex::default(), Home::default());
+        let (looked, looked_for_key) = (tokio::sync::Mutex::new(before), tokio::sync::Mutex::default());
         home.set_targets(at_home);
         let membership =
-            Self(Arc::new(Inner { storage, number, identity, fence, peers, home, looked, looked_for_key }));
+            Self(Arc::new(Inner { storage, number, identity, fence, peers, left_out, home, looked, looked_for_key }));
         membership.look().await?;
         tracing::info!(replica = %number, %address, others = membership.0.peers.load().len(), "joined the replicas");
         Ok(membership)
@@ -284,7 +287,9 @@ impl Membership {
         let rows = self.0.storage.replicas().list().await?;
         let others = || rows.iter().filter(|row| row.number != self.0.number);
         let known = self.0.peers.load_full();
-        if !others().map(|row| row.number).eq(known.keys().copied()) {
+        self.0.left_out.lock().retain(|number| rows.iter().any(|row| row.number == *number));
+        let is_left_out = |row: &&ReplicaRow| self.0.left_out.lock().contains(&row.number);
+        if !others().filter(|row| !is_left_out(row)).map(|row| row.number).eq(known.keys().copied()) {
             let peers: Peers = others().filter_map(|row| Some((row.number, self.peer(row, &known)?))).collect();
             self.replace(peers);
         }
@@ -318,12 +323,20 @@ impl Membership {
         if let Some(peer) = known.get(&row.number) {
             return Some(Arc::clone(peer));
         }
-        let tls = self.0.identity.toward(&row.public_key).inspect_err(|error| {
-            tracing::error!(replica = %row.number, %error, "a replica has a key that cannot be used");
-        });
-        let (address, public_key) = (row.address.clone(), row.public_key.clone());
-        let (is_late, gone) = (AtomicBool::default(), CancellationToken::new());
-        Some(Arc::new(Peer { address, tls: tls.ok()?, public_key, is_late, gone }))
+        let usable = match (self.0.identity.toward(&row.public_key), row.address.clone()) {
+            (Ok(tls), Some(address)) => Ok((tls, address)),
+            (Err(error), _) => Err(format!("its key cannot be used: {error}")),
+            (_, None) => Err("it has no address".to_owned()),
+        };
+        let (tls, address) = usable.map_err(|why| self.leave_out(row.number, &why)).ok()?;
+        let (public_key, is_late, gone) = (row.public_key.clone(), AtomicBool::default(), CancellationToken::new());
+        Some(Arc::new(Peer { address, tls, public_key, is_late, gone }))
+    }
+
+    fn leave_out(&self, number: ReplicaNumber, why: &str) {
+        if self.0.left_out.lock().insert(number) {
+            tracing::error!(replica = %number, why, "a replica is left out until its lease is over; is it of another version?");
+        }
     }
 
     fn replace(&self, peers: Peers) {

@@ -202,13 +202,28 @@ async fn an_answer_that_breaks_off_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_row_that_cannot_be_used_is_left_out_until_its_lease_is_over() {
+    let storage = Storage::in_memory().await.unwrap();
+    let one = Member::join(&storage).await;
+    storage.poison("INSERT INTO replicas (address, public_key, lease_until) VALUES ('', x'00', 0), ('10.0.0.5:1', x'00', 9999999999999)").await;
+    // neither keeps another from joining, nor these two from finding each other
+    let two = Member::join(&storage).await;
+    one.replicas.membership.look_for_tests().await;
+    let id = two.replicas.number().mark("s".to_owned());
+    let (told, body) = told(one.answer(post(&id, "hello")).await).await;
+    assert!(told.starts_with(&format!("{} POST", two.replicas.number())), "{told}");
+    assert_eq!(body, "hello");
+    assert_eq!(storage.replicas().list().await.unwrap().len(), 4, "a row is removed by those that hold a lease alone");
+}
+
+#[tokio::test]
 async fn only_replicas_of_the_store_are_let_in() {
     let (storage, elsewhere) = (Storage::in_memory().await.unwrap(), Storage::in_memory().await.unwrap());
     let one = Member::join(&storage).await;
     let stranger = Member::join(&elsewhere).await;
     // the stranger knows address and key of the other
     let row = storage.replicas().list().await.unwrap().remove(0);
-    elsewhere.replicas().join(&row.address, &row.public_key, LEASE).await.unwrap();
+    elsewhere.replicas().join(&row.address.unwrap(), &row.public_key, LEASE).await.unwrap();
     stranger.replicas.membership.look_for_tests().await;
     let (told, _) = told(stranger.answer(post("s.2", "hello")).await).await;
     assert!(!told.starts_with('1'), "{told}");

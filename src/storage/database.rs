@@ -161,17 +161,18 @@ impl StorageError {
         }
     }
 
-    /// True if the database was busy or could not be reached: a retry may succeed.
+    /// True if the database was busy, took no writes or could not be reached: a retry may succeed.
     pub fn is_busy(&self) -> bool {
         match (self, self.code()) {
             (Self::Silent | Self::Unreachable(_) | Self::Query(sqlx::Error::PoolTimedOut | sqlx::Error::Io(_)), _) => {
                 true
             }
-            // SQLITE_BUSY and SQLITE_LOCKED
-            (_, Some(Code::Sqlite(code))) => matches!(code, 5 | 6),
-            // connection exception, transaction rollback, insufficient resources, operator intervention; a lock in use
+            // SQLITE_BUSY, SQLITE_LOCKED and SQLITE_READONLY
+            (_, Some(Code::Sqlite(code))) => matches!(code, 5 | 6 | 8),
+            // connection exception, transaction rollback, insufficient resources, operator intervention; a lock in use; a
+            // server that takes no writes, as after a failover
             (_, Some(Code::PostgreSql(state))) => {
-                ["08", "40", "53", "57", "55P03"].iter().any(|class| state.starts_with(class))
+                ["08", "40", "53", "57", "55P03", "25006"].iter().any(|class| state.starts_with(class))
             }
             (_, None) => false,
         }

@@ -65,12 +65,25 @@ pub enum McpSessionWrite {
     Add(Box<McpSession>),
     /// Updates a session. Does nothing if there is no row.
     Change(Digest, McpSessionState),
+    /// The same for a session that goes on: its row is written again if it is gone.
+    Keep(Box<McpSession>),
     /// Leaves a session to whoever needs it next.
     GiveUp(Digest),
     /// Deletes a session, if there is a row.
     Delete(Digest),
     /// Deletes the row of a connection that another one continues, unless a replica that is there has it.
     Supersede(Digest),
+}
+
+/// The times of last activity before which rows are deleted.
+#[derive(Debug, Clone, Copy)]
+pub struct IdleSince {
+    /// Of sessions.
+    pub ready: Timestamp,
+    /// Of sessions without `notifications/initialized`.
+    pub unready: Timestamp,
+    /// Of sessions that another replica has. It writes their activity from time to time.
+    pub elsewhere: Timestamp,
 }
 
 /// MCP sessions of clients.
@@ -121,7 +134,8 @@ impl McpSessionTable<'_> {
             .bind(MAX_CONNECTION_ROWS)
             .fetch_all(&self.relaxed.pool)
             .await?;
-        rows.iter().map(read).collect()
+        let readable = |row| read(row).inspect_err(|error| tracing::error!(%error, "a session is left out")).ok();
+        Ok(rows.iter().filter_map(readable).collect())
     }
 
     /// Gives a session of `from`, which is no replica any more, to `to`; `false` if another has it by now.
@@ -138,15 +152,19 @@ impl McpSessionTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Deletes sessions last seen before `idle_since`, and sessions without `notifications/initialized` last seen
-    /// before `unready_since`. Returns their number.
-    pub async fn delete_idle(&self, idle_since: Timestamp, unready_since: Timestamp) -> Result<u64, StorageError> {
-        let done =
-            sqlx::query("DELETE FROM mcp_sessions WHERE last_seen <= $1 OR (initialized = 0 AND last_seen <= $2)")
-                .bind(idle_since.as_millis())
-                .bind(unready_since.as_millis())
-                .execute(&self.relaxed.pool)
-                .await?;
+    /// Deletes the idle sessions of the replica `by` and those that no replica has; those of others only if they are not in
+    /// use for certain. Returns their number.
+    pub async fn delete_idle(&self, by: ReplicaNumber, since: IdleSince) -> Result<u64, StorageError> {
+        let statement = "DELETE FROM mcp_sessions WHERE (last_seen <= $1 OR (initialized = 0 AND last_seen <= $2))
+            AND (owner = $3 OR last_seen <= $4
+                 OR NOT EXISTS (SELECT 1 FROM replicas WHERE number = mcp_sessions.owner))";
+        let done = sqlx::query(statement)
+            .bind(since.ready.as_millis())
+            .bind(since.unready.as_millis())
+            .bind(by.get())
+            .bind(since.elsewhere.as_millis())
+            .execute(&self.relaxed.pool)
+            .await?;
         Ok(done.rows_affected())
     }
 }
@@ -154,21 +172,12 @@ impl McpSessionTable<'_> {
 async fn run(write: &McpSessionWrite, by: ReplicaNumber, connection: &mut AnyConnection) -> Result<(), StorageError> {
     match write {
         McpSessionWrite::Add(session) => add(session, connection).await,
-        McpSessionWrite::Change(digest, state) => {
-            sqlx::query(
-                "UPDATE mcp_sessions SET log_level = $1, subscriptions = $2, initialized = $3, last_seen = $4
-                 WHERE digest = $5 AND owner = $6",
-            )
-            .bind(&state.log_level)
-            .bind(list(&state.subscriptions))
-            .bind(i64::from(state.initialized))
-            .bind(state.last_seen.as_millis())
-            .bind(digest.as_bytes().as_slice())
-            .bind(by.get())
-            .execute(connection)
-            .await?;
-            Ok(())
+        McpSessionWrite::Change(digest, state) => change((digest, state), by, connection).await,
+        // the rows of connections are bounded: one that left for another does not come back
+        McpSessionWrite::Keep(session) if is_connection(session) => {
+            change((&session.digest, &session.state), by, connection).await
         }
+        McpSessionWrite::Keep(session) => insert(KEEP, session, connection).await,
         McpSessionWrite::GiveUp(digest) => {
             by_replica("UPDATE mcp_sessions SET owner = 0 WHERE digest = $1 AND owner = $2", (digest, by), connection)
                 .await
@@ -195,29 +204,75 @@ async fn by_replica(
     Ok(())
 }
 
+async fn change(
+    (digest, state): (&Digest, &McpSessionState),
+    by: ReplicaNumber,
+    connection: &mut AnyConnection,
+) -> Result<(), StorageError> {
+    let statement = "UPDATE mcp_sessions SET log_level = $1, subscriptions = $2, initialized = $3, last_seen = $4
+        WHERE digest = $5 AND owner = $6";
+    sqlx::query(statement)
+        .bind(&state.log_level)
+        .bind(list(&state.subscriptions))
+        .bind(i64::from(state.initialized))
+        .bind(state.last_seen.as_millis())
+        .bind(digest.as_bytes().as_slice())
+        .bind(by.get())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// True for a session that is its connection.
+fn is_connection(session: &McpSession) -> bool {
+    session.endpoint.starts_with("/sse")
+}
+
 async fn add(session: &McpSession, connection: &mut AnyConnection) -> Result<(), StorageError> {
-    sqlx::query(
+    insert(INSERT, session, connection).await?;
+    if is_connection(session) { forget_oldest(session, connection).await } else { Ok(()) }
+}
+
+macro_rules! insert_row {
+    () => {
         "INSERT INTO mcp_sessions (digest, user_id, client, key, endpoint, revision, implementation, capabilities, \
          log_level, subscriptions, initialized, created, last_seen, owner)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-    )
-    .bind(session.digest.as_bytes().as_slice())
-    .bind(session.user.as_str())
-    .bind(session.client.as_ref().map(ClientId::as_str))
-    .bind(session.key.as_ref().map(KeyId::as_str))
-    .bind(&session.endpoint)
-    .bind(&session.revision)
-    .bind(&session.implementation)
-    .bind(&session.capabilities)
-    .bind(&session.state.log_level)
-    .bind(list(&session.state.subscriptions))
-    .bind(i64::from(session.state.initialized))
-    .bind(session.created.as_millis())
-    .bind(session.state.last_seen.as_millis())
-    .bind(session.owner.get())
-    .execute(&mut *connection)
-    .await?;
-    if session.endpoint.starts_with("/sse") { forget_oldest(session, connection).await } else { Ok(()) }
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+    };
+}
+
+/// Writes a new row.
+const INSERT: &str = insert_row!();
+/// The same, or what changed in the row that is there, unless another replica has it.
+const KEEP: &str = concat!(
+    insert_row!(),
+    " ON CONFLICT (digest) DO UPDATE SET log_level = excluded.log_level, subscriptions = excluded.subscriptions,
+     initialized = excluded.initialized, last_seen = excluded.last_seen WHERE mcp_sessions.owner = excluded.owner"
+);
+
+async fn insert(
+    statement: &'static str,
+    session: &McpSession,
+    connection: &mut AnyConnection,
+) -> Result<(), StorageError> {
+    sqlx::query(statement)
+        .bind(session.digest.as_bytes().as_slice())
+        .bind(session.user.as_str())
+        .bind(session.client.as_ref().map(ClientId::as_str))
+        .bind(session.key.as_ref().map(KeyId::as_str))
+        .bind(&session.endpoint)
+        .bind(&session.revision)
+        .bind(&session.implementation)
+        .bind(&session.capabilities)
+        .bind(&session.state.log_level)
+        .bind(list(&session.state.subscriptions))
+        .bind(i64::from(session.state.initialized))
+        .bind(session.created.as_millis())
+        .bind(session.state.last_seen.as_millis())
+        .bind(session.owner.get())
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 /// Deletes the rows of the owner's connections beyond their bound.
@@ -271,7 +326,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{model::ReplicaAddress, storage::Storage};
+    use crate::{
+        model::{Caller, ReplicaAddress, Rights},
+        storage::Storage,
+    };
 
     fn session(id: &str, seen: Timestamp) -> McpSession {
         McpSession {
@@ -309,6 +367,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn one_row_that_cannot_be_read_stands_in_no_other_ones_way() {
+        let storage = Storage::empty().await;
+        let [good, bad] = ["good", "bad"].map(|id| session(id, Timestamp::from_seconds(1)));
+        for row in [&good, &bad] {
+            storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(row.clone()))], SOLE).await.unwrap();
+        }
+        sqlx::query("UPDATE mcp_sessions SET subscriptions = 'garbage' WHERE digest = $1")
+            .bind(bad.digest.as_bytes().as_slice())
+            .execute(&storage.mcp_sessions().durable.pool)
+            .await
+            .unwrap();
+        assert!(matches!(storage.mcp_sessions().lookup(&bad.digest).await, Err(StorageError::Inconsistent { .. })));
+        let caller = Caller {
+            user: good.user.clone(),
+            client: good.client.clone(),
+            grant: None,
+            key: None,
+            rights: Rights::none(),
+        };
+        assert_eq!(storage.mcp_sessions().of_owner(&caller.owner(), "/mcp").await.unwrap(), [good]);
+    }
+
+    #[tokio::test]
     async fn several_writes_are_all_applied_or_none() {
         let storage = Storage::empty().await;
         let add = |id| McpSessionWrite::Add(Box::new(session(id, Timestamp::from_seconds(1))));
@@ -333,11 +414,53 @@ mod tests {
         for row in [session("idle", at(10)), session("unready", at(50)), session("fresh", at(90)), ready] {
             storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(row))], SOLE).await.unwrap();
         }
-        assert_eq!(storage.mcp_sessions().delete_idle(at(20), at(60)).await.unwrap(), 2);
+        let since = IdleSince { ready: at(20), unready: at(60), elsewhere: at(0) };
+        assert_eq!(storage.mcp_sessions().delete_idle(SOLE, since).await.unwrap(), 2);
         for (id, there) in [("idle", false), ("unready", false), ("fresh", true), ("ready", true)] {
             let found = storage.mcp_sessions().lookup(&Digest::sha256(id)).await.unwrap();
             assert_eq!(found.is_some(), there, "{id}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_replica_deletes_idle_rows_of_its_own_of_nobody_and_late_those_of_others() {
+        let storage = Storage::empty().await;
+        let address = ReplicaAddress::parse("10.0.0.5:8701").unwrap();
+        let join = async || storage.replicas().join(&address, b"key", Duration::from_mins(10)).await.unwrap();
+        let (own, other, gone) = (join().await, join().await, join().await);
+        storage.replicas().leave(gone).await.unwrap();
+        let at = Timestamp::from_seconds;
+        let rows =
+            [("own", own, 50), ("other", other, 50), ("gone", gone, 50), ("nobody", SOLE, 50), ("left", other, 30)];
+        for (id, owner, seen) in rows {
+            let mut row = McpSession { owner, ..session(id, at(seen)) };
+            row.state.initialized = true;
+            storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(row))], owner).await.unwrap();
+        }
+        let since = IdleSince { ready: at(60), unready: at(60), elsewhere: at(40) };
+        assert_eq!(storage.mcp_sessions().delete_idle(own, since).await.unwrap(), 4);
+        assert!(storage.mcp_sessions().lookup(&Digest::sha256("other")).await.unwrap().is_some(), "it may be in use");
+    }
+
+    #[tokio::test]
+    async fn a_session_that_goes_on_gets_its_row_back_unless_another_replica_has_it() {
+        let storage = Storage::empty().await;
+        let address = ReplicaAddress::parse("10.0.0.5:8701").unwrap();
+        let join = async || storage.replicas().join(&address, b"key", Duration::from_mins(10)).await.unwrap();
+        let (one, two) = (join().await, join().await);
+        let table = storage.mcp_sessions();
+        let mut row = McpSession { owner: one, ..session("s", Timestamp::from_seconds(1)) };
+        table.write(&[McpSessionWrite::Keep(Box::new(row.clone()))], one).await.unwrap();
+        assert_eq!(table.lookup(&row.digest).await.unwrap().as_ref(), Some(&row), "the row was gone");
+        row.state.last_seen = Timestamp::from_seconds(9);
+        table.write(&[McpSessionWrite::Keep(Box::new(row.clone()))], one).await.unwrap();
+        assert_eq!(table.lookup(&row.digest).await.unwrap().as_ref(), Some(&row));
+        let late = McpSession { owner: two, ..session("s", Timestamp::from_seconds(99)) };
+        table.write(&[McpSessionWrite::Keep(Box::new(late))], two).await.unwrap();
+        assert_eq!(table.lookup(&row.digest).await.unwrap().as_ref(), Some(&row), "it is another's");
+        let connection = McpSession { endpoint: "/sse".to_owned(), ..session("c", Timestamp::from_seconds(1)) };
+        table.write(&[McpSessionWrite::Keep(Box::new(connection.clone()))], SOLE).await.unwrap();
+        assert_eq!(table.lookup(&connection.digest).await.unwrap(), None);
     }
 
     #[tokio::test]

@@ -127,6 +127,11 @@ mod tests {
         pub(crate) async fn empty() -> Self {
             Self::for_tests(Environment::system().get("LOCKKEEPER_TEST_POSTGRES")).await.unwrap()
         }
+
+        /// Writes what the gateway never writes.
+        pub(crate) async fn poison(&self, statement: &'static str) {
+            sqlx::raw_sql(statement).execute(&self.database.pool).await.unwrap();
+        }
     }
 
     #[tokio::test(start_paused = true)]

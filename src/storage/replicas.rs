@@ -12,8 +12,8 @@ use crate::model::{ReplicaAddress, ReplicaNumber};
 pub struct ReplicaRow {
     /// Number.
     pub number: ReplicaNumber,
-    /// Address for the other replicas.
-    pub address: ReplicaAddress,
+    /// Address for the other replicas; `None` if the column holds something else.
+    pub address: Option<ReplicaAddress>,
     /// The key with which it proves itself, as a `SubjectPublicKeyInfo` (RFC 5280 4.1.2.7) in DER.
     pub public_key: Vec<u8>,
     /// What is left of its lease; zero if that is over, and nobody has deposed the replica yet.
@@ -102,11 +102,9 @@ fn millis(time: Duration) -> i64 {
 
 fn read(row: &AnyRow) -> Result<ReplicaRow, StorageError> {
     let address: String = row.try_get("address")?;
-    let address = ReplicaAddress::parse(&address)
-        .map_err(|_| StorageError::Inconsistent { table: "replicas", column: "address" })?;
     Ok(ReplicaRow {
         number: ReplicaNumber::new(row.try_get("number")?),
-        address,
+        address: ReplicaAddress::parse(&address).ok(),
         public_key: row.try_get("public_key")?,
         lease: Duration::from_millis(u64::try_from(row.try_get::<i64, _>("lease")?).unwrap_or(0)),
         is_home: row.try_get::<i64, _>("is_home")? != 0,
@@ -148,7 +146,16 @@ mod tests {
         assert!(!table.depose(number).await.unwrap());
         let [row] = table.list().await.unwrap().try_into().unwrap();
         assert!(row.lease <= LONG && row.lease > LONG / 2);
-        assert_eq!(row, ReplicaRow { number, address, public_key: b"key".to_vec(), lease: row.lease, is_home: false });
+        assert_eq!(
+            row,
+            ReplicaRow {
+                number,
+                address: Some(address),
+                public_key: b"key".to_vec(),
+                lease: row.lease,
+                is_home: false
+            }
+        );
         table.leave(number).await.unwrap();
         assert!(table.list().await.unwrap().is_empty());
     }

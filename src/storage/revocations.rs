@@ -24,6 +24,8 @@ pub enum Revocation {
     Token(String),
     /// A signing key, by its id, with the access tokens that it signed.
     SigningKey(String),
+    /// Something that this version does not know, which a newer one has announced: anything may have ended.
+    Unknown(String),
 }
 
 /// Revocations.
@@ -80,7 +82,8 @@ pub(super) async fn after(
     .bind(sequence)
     .fetch_all(executor)
     .await?;
-    rows.into_iter()
+    let revocations = rows
+        .into_iter()
         .map(|(sequence, kind, subject)| {
             let revocation = match kind.as_str() {
                 "grant" => Revocation::Grant(GrantId::new(subject)),
@@ -88,11 +91,12 @@ pub(super) async fn after(
                 "generation" => Revocation::Generation(subject),
                 "token" => Revocation::Token(subject),
                 "signing_key" => Revocation::SigningKey(subject),
-                _ => return Err(StorageError::Inconsistent { table: "revocations", column: "kind" }),
+                _ => Revocation::Unknown(kind),
             };
-            Ok((sequence, revocation))
+            (sequence, revocation)
         })
-        .collect()
+        .collect();
+    Ok(revocations)
 }
 
 /// Announces a revocation to every process, within the same transaction; a server notifies them at its commit.
@@ -112,4 +116,21 @@ pub(super) async fn announce(
         sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL).execute(change).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Storage;
+
+    #[tokio::test]
+    async fn a_kind_that_a_newer_version_announces_is_read_as_unknown() {
+        let storage = Storage::empty().await;
+        storage
+            .poison("INSERT INTO revocations (kind, subject, at) VALUES ('passkey', 'p1', 1), ('key', 'k1', 1)")
+            .await;
+        let read = storage.revocations().after(0).await.unwrap().into_iter().map(|(_, revocation)| revocation);
+        let expected = [Revocation::Unknown("passkey".to_owned()), Revocation::Key(KeyId::new("k1"))];
+        assert_eq!(read.collect::<Vec<_>>(), expected);
+    }
 }

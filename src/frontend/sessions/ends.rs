@@ -9,6 +9,7 @@ use crate::{
     frontend::session::Session,
     mcp::observer::LifecycleEvent,
     model::{Requester, SessionId},
+    storage::mcp_sessions::IdleSince,
     support::{Digest, Timestamp},
 };
 
@@ -76,8 +77,11 @@ impl Sessions {
         for rows in self.rows.undeleted().chunks(SWEEP_BATCH) {
             self.delete(rows.to_vec()).await;
         }
-        let (idle_since, unready_since) = (now - self.settings.session_idle, now - self.settings.handshake);
-        if let Err(error) = self.deps.storage.mcp_sessions().delete_idle(idle_since, unready_since).await {
+        let ready = now - self.settings.session_idle;
+        // a replica writes the activity of its sessions in each round, perhaps a moment late
+        let elsewhere = ready - self.settings.sweep_every * 2;
+        let since = IdleSince { ready, unready: now - self.settings.handshake, elsewhere };
+        if let Err(error) = self.deps.storage.mcp_sessions().delete_idle(self.deps.replica, since).await {
             tracing::warn!(%error, "idle sessions stay in the store until the next round");
         }
         metrics::gauge!("lockkeeper_frontend_sessions").set(u32::try_from(self.table.len()).unwrap_or(u32::MAX));
@@ -114,8 +118,10 @@ impl Sessions {
         if sessions.is_empty() {
             return;
         }
-        let changes = sessions.iter().map(|session| record::change(session)).collect();
-        if let Err(error) = self.rows.change(changes).await {
+        let replica = self.deps.replica;
+        let rows =
+            sessions.iter().filter_map(|session| Some((record::row(session, replica)?, &session.ended))).collect();
+        if let Err(error) = self.rows.keep(rows).await {
             tracing::warn!(%error, "the activity of sessions is written with the next round");
             for session in sessions {
                 session.set_changed();

@@ -116,11 +116,17 @@ impl Rows {
         self.commit(done).await
     }
 
-    /// Writes the changes of some sessions, at most [`MAX_BATCH`] at a time. Returns after the commit.
-    pub(super) async fn change(&self, changes: Vec<(Digest, McpSessionState)>) -> Result<(), WriteError> {
+    /// Writes the rows of some sessions that go on, at most [`MAX_BATCH`] at a time, without those that have ended by then:
+    /// their changes, and the whole row where it is gone. Returns after the commit.
+    pub(super) async fn keep(&self, sessions: Vec<(McpSession, &CancellationToken)>) -> Result<(), WriteError> {
         let permit = self.permit().await?;
-        let writes = changes.into_iter().map(|(digest, state)| McpSessionWrite::Change(digest, state)).collect();
-        let done = self.0.waiting.lock().add(writes, Some(permit));
+        let done = {
+            let mut waiting = self.0.waiting.lock();
+            // under the lock, as above
+            let live = sessions.into_iter().filter(|(_, ended)| !ended.is_cancelled());
+            let writes = live.map(|(row, _)| McpSessionWrite::Keep(Box::new(row))).collect();
+            waiting.add(writes, Some(permit))
+        };
         self.commit(done).await
     }
 
@@ -305,7 +311,7 @@ mod tests {
         let (rows, storage) = rows().await;
         let live = CancellationToken::new();
         let turn = rows.0.transaction.lock().await;
-        let wrong = rows.change(Vec::new());
+        let wrong = rows.keep(Vec::new());
         let (first, again, other) = (rows.add(row("a"), &live), rows.add(row("a"), &live), rows.add(row("b"), &live));
         let free = async { drop(turn) };
         let (wrong, first, again, other, ()) = tokio::join!(wrong, first, again, other, free);
@@ -330,8 +336,10 @@ mod tests {
         assert!(rows.has_ended(&Digest::sha256("b")));
         drop(stalled);
         add.await.unwrap();
-        rows.change(Vec::new()).await.unwrap();
+        rows.keep(vec![(row("b"), &over)]).await.unwrap();
         assert!(!is_there(&storage, "b").await);
+        rows.keep(vec![(row("c"), &live)]).await.unwrap();
+        assert!(is_there(&storage, "c").await, "one that goes on gets its row back");
         assert!(rows.undeleted().is_empty(), "and is forgotten once its row is gone");
     }
 

@@ -60,9 +60,24 @@ pub struct SigningKeyView {
 // === impl KeySet ===
 
 impl KeySet {
-    /// Reads the rows of the store, in their order.
+    /// Reads the rows of the store, in their order. One that does not open is left out if another one can sign.
     pub(super) fn read(rows: Vec<SigningKeyRow>, master: &SealingKey) -> Result<Self, OAuthError> {
-        rows.into_iter().map(|row| SigningKey::read(row, master)).collect::<Result<_, _>>().map(Self)
+        let (mut keys, mut failed) = (Vec::new(), Vec::new());
+        for row in rows {
+            let kid = row.kid.clone();
+            match SigningKey::read(row, master) {
+                Ok(key) => keys.push(key),
+                Err(error) => failed.push((kid, error)),
+            }
+        }
+        let can_sign = keys.iter().any(|key: &SigningKey| key.withdrawn.is_none());
+        for (kid, error) in failed {
+            if !can_sign {
+                return Err(error);
+            }
+            tracing::error!(kid, %error, "a signing key cannot be read and is left out: its tokens are refused");
+        }
+        Ok(Self(keys))
     }
 
     /// The key that signs at `now`, with its id.
@@ -142,5 +157,27 @@ impl SigningKey {
 
     fn jwk(&self) -> Value {
         json!({ "kty": "EC", "crv": "P-256", "x": self.x, "y": self.y, "kid": self.kid, "use": "sig", "alg": "ES256" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{oauth::signing::sealed_key, support::SeededRandom};
+
+    #[test]
+    fn a_key_that_does_not_open_is_left_out_if_another_one_signs() {
+        let (master, other) = (SealingKey::new([1; 32]), SealingKey::new([2; 32]));
+        let random = SeededRandom::new(7);
+        let at = Timestamp::from_seconds(1);
+        let key = |master: &SealingKey| sealed_key::generate(master, &random, at).unwrap();
+        let good = key(&master);
+        let kid = good.kid.clone();
+        let keys = KeySet::read(vec![key(&other), good.clone(), key(&other)], &master).unwrap();
+        assert_eq!(keys.active(at).unwrap().0, kid);
+        assert_eq!(keys.views(at).len(), 1);
+        assert!(KeySet::read(vec![key(&other)], &master).is_err(), "nothing signs");
+        let withdrawn = SigningKeyRow { withdrawn: Some(at), ..good };
+        assert!(KeySet::read(vec![key(&other), withdrawn], &master).is_err());
     }
 }
