@@ -80,8 +80,10 @@ enum Content {
 enum Last {
     /// The connection may be used again.
     Open,
-    /// A part of a head, or something that is no request: one more answer.
+    /// Something that is no request: one more answer.
     Refused,
+    /// A part of a head: one more answer if it is the first. What came with a request before it may pass for silence.
+    Unfinished,
     /// Nothing is read.
     Closed,
     /// What follows depends on rules that are not those of the framing.
@@ -252,7 +254,8 @@ fn exact((seen, answers): (&[Seen], &[u8]), (expected, last): (&[Seen], Last), w
     match last {
         Last::Open | Last::Closed => assert_eq!(refusals, 0, "{}", what()),
         Last::Refused => assert_eq!(refusals, 1, "{}", what()),
-        Last::Unknown => assert!(refusals <= 1, "{}", what()),
+        Last::Unfinished if expected.is_empty() => assert_eq!(refusals, 1, "{}", what()),
+        Last::Unfinished | Last::Unknown => assert!(refusals <= 1, "{}", what()),
     }
 }
 
@@ -329,10 +332,14 @@ fn next(bytes: &[u8]) -> Next {
         return Next::End(Last::Open);
     }
     // empty lines before a request are ignored; HTTP/2 may be refused without an answer that it cannot read
-    if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n')) || bytes.trim_ascii_start().starts_with(b"PRI") {
+    if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n')) || bytes.trim_ascii_start().starts_with(b"PRI * HTTP/2") {
         return Next::End(Last::Unknown);
     }
-    let Ok(httparse::Status::Complete(length)) = parsed else { return Next::End(Last::Refused) };
+    let length = match parsed {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Next::End(Last::Unfinished),
+        Err(_) => return Next::End(Last::Refused),
+    };
     let head = &bytes[..length];
     // a line feed alone ends a line only if the whole head comes at once
     if head.windows(2).any(|two| two[1] == b'\n' && two[0] != b'\r') || head[0] == b'\n' {
