@@ -40,6 +40,8 @@ const MAX_HEADERS: usize = 100;
 const MAX_DISCARDED: u64 = 256 * 1024;
 /// More than all deadlines of a connection, one after the other. The clock is paused, so this takes no time.
 const FOREVER: Duration = Duration::from_hours(24);
+/// The beginning of HTTP/2 (RFC 9113 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2";
 /// Names the request that a response answers.
 const ANSWERS: &str = "x-answers";
 
@@ -331,8 +333,10 @@ fn next(bytes: &[u8]) -> Next {
     if bytes.is_empty() {
         return Next::End(Last::Open);
     }
-    // empty lines before a request are ignored; HTTP/2 may be refused without an answer that it cannot read
-    if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n')) || bytes.trim_ascii_start().starts_with(b"PRI * HTTP/2") {
+    // empty lines before a request are ignored; who begins to speak HTTP/2 may be refused without an answer
+    if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
+        || bytes.windows(PREFACE.len()).any(|part| part == PREFACE)
+    {
         return Next::End(Last::Unknown);
     }
     let length = match parsed {

@@ -285,7 +285,10 @@ impl Connection {
             }
             (ResponseProgress::None, _) => ConnectionState::Idle,
             (ResponseProgress::Pending, Intake::Held(_) | Intake::Awaited(..)) => ConnectionState::Body,
-            (ResponseProgress::Sent, Intake::Left(_) | Intake::Held(_) | Intake::Awaited(..)) if flushed => {
+            // also if the rest of the body is given up: hyper closes the connection then, unless the rest came at that moment
+            (ResponseProgress::Sent, Intake::Left(_) | Intake::Held(_) | Intake::Awaited(..) | Intake::Abandoned)
+                if flushed =>
+            {
                 ConnectionState::Draining
             }
             (ResponseProgress::Upgraded, _) => ConnectionState::Upgraded,

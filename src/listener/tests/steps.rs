@@ -133,6 +133,21 @@ async fn after_an_early_answer_a_body_that_does_not_come_ends_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_body_that_ends_when_its_time_does_leaves_no_connection_without_a_deadline() {
+    for millis in [4_999, 5_000, 5_001] {
+        let server = Server::start(10, 10);
+        let mut client = server.connect("192.0.2.1");
+        client.send("POST /refuse HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\n{").await;
+        client.until("who are you?").await;
+        sleep(Duration::from_millis(millis)).await;
+        // it may be closed already
+        let _ = client.stream.write_all(b"}").await;
+        let ended = timeout(Duration::from_hours(1), client.rest()).await;
+        assert_eq!(ended.as_deref(), Ok(""), "{millis} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_early_answer_says_so_where_the_connection_ends_with_it() {
     let heads = [
         "content-length: 20971520\r\n\r\n",
