@@ -77,7 +77,7 @@ pub enum McpSessionWrite {
 
 /// The times of last activity before which rows are deleted.
 #[derive(Debug, Clone, Copy)]
-pub struct IdleSince {
+pub struct InactiveSince {
     /// Of sessions.
     pub ready: Timestamp,
     /// Of sessions without `notifications/initialized`.
@@ -154,7 +154,7 @@ impl McpSessionTable<'_> {
 
     /// Deletes the idle sessions of the replica `by` and those that no replica has; those of others only if they are not in
     /// use for certain. Returns their number.
-    pub async fn delete_idle(&self, by: ReplicaNumber, since: IdleSince) -> Result<u64, StorageError> {
+    pub async fn delete_idle(&self, by: ReplicaNumber, since: InactiveSince) -> Result<u64, StorageError> {
         let statement = "DELETE FROM mcp_sessions WHERE (last_seen <= $1 OR (initialized = 0 AND last_seen <= $2))
             AND (owner = $3 OR last_seen <= $4
                  OR NOT EXISTS (SELECT 1 FROM replicas WHERE number = mcp_sessions.owner))";
@@ -414,7 +414,7 @@ mod tests {
         for row in [session("idle", at(10)), session("unready", at(50)), session("fresh", at(90)), ready] {
             storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(row))], SOLE).await.unwrap();
         }
-        let since = IdleSince { ready: at(20), unready: at(60), elsewhere: at(0) };
+        let since = InactiveSince { ready: at(20), unready: at(60), elsewhere: at(0) };
         assert_eq!(storage.mcp_sessions().delete_idle(SOLE, since).await.unwrap(), 2);
         for (id, there) in [("idle", false), ("unready", false), ("fresh", true), ("ready", true)] {
             let found = storage.mcp_sessions().lookup(&Digest::sha256(id)).await.unwrap();
@@ -437,7 +437,7 @@ mod tests {
             row.state.initialized = true;
             storage.mcp_sessions().write(&[McpSessionWrite::Add(Box::new(row))], owner).await.unwrap();
         }
-        let since = IdleSince { ready: at(60), unready: at(60), elsewhere: at(40) };
+        let since = InactiveSince { ready: at(60), unready: at(60), elsewhere: at(40) };
         assert_eq!(storage.mcp_sessions().delete_idle(own, since).await.unwrap(), 4);
         assert!(storage.mcp_sessions().lookup(&Digest::sha256("other")).await.unwrap().is_some(), "it may be in use");
     }

@@ -9,7 +9,7 @@ use crate::{
     frontend::session::Session,
     mcp::observer::LifecycleEvent,
     model::{Requester, SessionId},
-    storage::mcp_sessions::IdleSince,
+    storage::mcp_sessions::InactiveSince,
     support::{Digest, Timestamp},
 };
 
@@ -80,7 +80,7 @@ impl Sessions {
         let ready = now - self.settings.session_idle;
         // a replica writes the activity of its sessions in each round, perhaps a moment late
         let elsewhere = ready - self.settings.sweep_every * 2;
-        let since = IdleSince { ready, unready: now - self.settings.handshake, elsewhere };
+        let since = InactiveSince { ready, unready: now - self.settings.handshake, elsewhere };
         if let Err(error) = self.deps.storage.mcp_sessions().delete_idle(self.deps.replica, since).await {
             tracing::warn!(%error, "idle sessions stay in the store until the next round");
         }
