@@ -111,14 +111,14 @@ impl Accept for Arrivals {
 /// Checks one input.
 pub fn run(data: &[u8]) {
     let mut dice = Dice::new(data);
-    let seed = dice.byte();
+    let cuts = dice.byte();
     let ending = *dice.one(&[Ending::Waits, Ending::Waits, Ending::Lingers, Ending::Finishes, Ending::Breaks]);
     let bytes = dice.rest();
     if bytes.len() > MAX_INPUT {
         return;
     }
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
-    let played = runtime.block_on(async { timeout(FOREVER, play(bytes, u64::from(seed), ending)).await });
+    let played = runtime.block_on(async { timeout(FOREVER, play(bytes, u64::from(cuts), ending)).await });
     let Ok((seen, answers)) = played else { panic!("no end of {bytes:?}") };
     let (expected, last) = plain(bytes);
     let what = || format!("{ending:?} {:?}", String::from_utf8_lossy(bytes));
@@ -158,7 +158,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// One connection from its first byte to its end: the requests that the service got, and all that the client read.
-async fn play(bytes: &[u8], seed: u64, ending: Ending) -> (Vec<Seen>, Vec<u8>) {
+async fn play(bytes: &[u8], cuts: u64, ending: Ending) -> (Vec<Seen>, Vec<u8>) {
     let (requests, tracker, drain) = (Requests::default(), TaskTracker::new(), CancellationToken::new());
     let settings = ListenerSettings {
         connections: 4,
@@ -177,7 +177,7 @@ async fn play(bytes: &[u8], seed: u64, ending: Ending) -> (Vec<Seen>, Vec<u8>) {
         let mut read = Vec::new();
         let (mut reader, mut writer) = tokio::io::split(&mut stream);
         let write = async {
-            for piece in pieces(bytes, seed) {
+            for piece in pieces(bytes, cuts) {
                 // the listener may have closed the connection already
                 if writer.write_all(piece).await.is_err() {
                     break;
@@ -370,18 +370,7 @@ fn next(bytes: &[u8]) -> Next {
     };
     let mut stays_open = !framing.has_two_lengths && stays_open(&headers, version);
     let rest = &bytes[length..];
-    let (body, taken) = match framing.body {
-        Body::Length(size) => match usize::try_from(size).ok().and_then(|size| rest.get(..size)) {
-            Some(body) => (Content::Whole(body.to_vec()), Some(body.len())),
-            None => (Content::Broken, None),
-        },
-        Body::Chunks => match chunks(rest) {
-            // a service may have bounds and rules of its own for trailers
-            Some((_, _, true)) => return Next::End(Last::Unknown),
-            Some((body, length, false)) => (Content::Whole(body), Some(length)),
-            None => (Content::Broken, None),
-        },
-    };
+    let Some((body, taken)) = content(rest, &framing.body) else { return Next::End(Last::Unknown) };
     if is_early && !matches!(framing.body, Body::Length(0)) {
         let expects: Vec<&[u8]> = values(&headers, "expect").collect();
         if expects.len() > 1 {
@@ -392,6 +381,22 @@ fn next(bytes: &[u8]) -> Next {
     }
     let after = taken.filter(|_| stays_open).map(|taken| length + taken).ok_or(Last::Closed);
     Next::Request(seen(body), after)
+}
+
+/// The body at the beginning of some bytes, and how many it takes if it is whole; `None` if it has trailers, for which a
+/// service may have bounds and rules of its own.
+fn content(bytes: &[u8], body: &Body) -> Option<(Content, Option<usize>)> {
+    Some(match body {
+        Body::Length(size) => match usize::try_from(*size).ok().and_then(|size| bytes.get(..size)) {
+            Some(body) => (Content::Whole(body.to_vec()), Some(body.len())),
+            None => (Content::Broken, None),
+        },
+        Body::Chunks => match chunks(bytes) {
+            Some((_, _, true)) => return None,
+            Some((body, length, false)) => (Content::Whole(body), Some(length)),
+            None => (Content::Broken, None),
+        },
+    })
 }
 
 /// How the body of a request ends.

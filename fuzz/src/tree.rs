@@ -243,7 +243,7 @@ impl Members {
     pub fn rename(&mut self, key: &str, new: &str) {
         if key != new && self.edit(key).is_some() {
             self.remove(new);
-            self.0.iter_mut().filter(|(name, _)| name == key).for_each(|(name, _)| *name = new.to_owned());
+            self.0.iter_mut().filter(|(name, _)| name == key).for_each(|(name, _)| new.clone_into(name));
         }
     }
 

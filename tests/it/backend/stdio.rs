@@ -152,7 +152,7 @@ async fn a_child_process_that_does_not_read_blocks_no_other() {
     let scripts = Scripts::new();
     let (supervisor, server) = started(scripts.spec("deaf", &[])).await;
     let mut listen = call(&server, client("s1", "{}"), Method::Listen, &Value::Null);
-    let mut calls = tokio::task::JoinSet::new();
+    let mut calls = JoinSet::new();
     calls.spawn(tool(&server, client("s1", "{}"), &json!({ "name": "deaf" })).outcome());
     next(&mut listen).await;
     let large = json!({ "name": "echo", "arguments": { "text": "x".repeat(100_000) } });

@@ -109,7 +109,7 @@ fn programs_get_nothing_of_a_passed_socket() {
     let mut manager = Manager::of("loopback", &["--", "sh", "-c", server]);
     manager.say("start");
     assert_eq!(answer(manager.request()), "HTTP/1.1 200 OK");
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     let seen = loop {
         let seen = fs::read_to_string(manager.file("seen")).unwrap_or_default();
         if seen.ends_with("all\n") {
@@ -145,7 +145,7 @@ fn a_socket_that_cannot_be_used_ends_the_start_with_the_remedy() {
 fn a_socket_for_another_process_is_left_alone() {
     let mut manager = Manager::of("other", &["--listen", "127.0.0.1:0"]);
     manager.say("start");
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     while !manager.printed().contains("/mcp") {
         assert!(begun.elapsed() < SOON, "{}", manager.printed());
         std::thread::yield_now();
