@@ -410,26 +410,32 @@ enum Body {
     Chunks,
 }
 
-/// RFC 9112 6.3; `None` if the request is invalid. Stricter where the listener is: a length is one number, however often.
+/// RFC 9112 6.3; `None` if the request is invalid. Stricter where the listener is: a length is one number, however often, also
+/// before a coding that takes its place.
 fn framing(headers: &[(String, Vec<u8>)], version: u8) -> Option<Framing> {
-    let codings = values(headers, "transfer-encoding").last();
-    let mut lengths = values(headers, "content-length");
-    let has_length = lengths.clone().next().is_some();
-    if let Some(coding) = codings {
-        let last = coding.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-        let is_chunked = version == 1 && last.trim_ascii().eq_ignore_ascii_case(b"chunked");
-        // a length before the coding is read, and has to be valid
-        return is_chunked.then_some(Framing { body: Body::Chunks, has_two_lengths: has_length });
-    }
     let number = |value: &[u8]| {
         let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
         digits.parse::<u64>().ok().filter(|length| *length <= u64::MAX - 2)
     };
-    let Some(first) = lengths.next() else { return Some(Framing { body: Body::Length(0), has_two_lengths: false }) };
-    let first = number(first)?;
-    lengths
-        .all(|other| number(other) == Some(first))
-        .then_some(Framing { body: Body::Length(first), has_two_lengths: false })
+    let (mut coding, mut length, mut has_length) = (None, None, false);
+    for (name, value) in headers {
+        match name.as_str() {
+            "transfer-encoding" => coding = Some(value),
+            "content-length" => {
+                has_length = true;
+                if coding.is_none() && length.replace(number(value)?).is_some_and(|before| length != Some(before)) {
+                    return None;
+                }
+            }
+            _ => {}
+        }
+    }
+    let Some(coding) = coding else {
+        return Some(Framing { body: Body::Length(length.unwrap_or_default()), has_two_lengths: false });
+    };
+    let last = coding.rsplit(|byte| *byte == b',').next().unwrap_or_default();
+    let is_chunked = version == 1 && last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+    is_chunked.then_some(Framing { body: Body::Chunks, has_two_lengths: has_length })
 }
 
 fn values<'a>(headers: &'a [(String, Vec<u8>)], name: &'static str) -> impl Iterator<Item = &'a [u8]> + Clone {
