@@ -341,10 +341,9 @@ fn next(bytes: &[u8]) -> Next {
     }
     let length = match parsed {
         Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Next::End(Last::Unfinished),
         // what came after a part is read only when it has an end
         Err(_) if bytes.windows(2).any(|two| two == b"\n\n" || two == b"\n\r") => return Next::End(Last::Refused),
-        Err(_) => return Next::End(Last::Unfinished),
+        Ok(httparse::Status::Partial) | Err(_) => return Next::End(Last::Unfinished),
     };
     let head = &bytes[..length];
     // a line feed alone ends a line only if the whole head comes at once
