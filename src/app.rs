@@ -143,7 +143,7 @@ impl App {
         let control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
         control.write(&config.data_dir).context("the control file cannot be written")?;
         let stop = (config.limits.shutdown_delay, config.limits.shutdown);
-        let (replicas, door) = replica::join(&storage, &config).await?;
+        let (replicas, door) = replica::join(&storage, &config, &world.clock).await?;
         let foundation = Foundation {
             config: &config,
             public_url: &public_url,
@@ -220,6 +220,8 @@ impl App {
         let serving = async {
             listener::serve(listener, service, connections, lifecycle).await;
             if let Some(replicas) = &parts.replicas {
+                // other replicas carry requests about them here
+                parts.path.frontend.tasks_ended().await;
                 replicas.finished().await;
             }
         };
@@ -356,6 +358,7 @@ impl Foundation<'_> {
             telemetry: world.telemetry.clone(),
             gate: gate.clone(),
             oauth: self.oauth.clone(),
+            replicas: self.replicas.clone(),
             public_url: public_url.clone(),
             leaving: world.leaving.clone(),
             started: Latch::default(),
@@ -379,8 +382,7 @@ impl Foundation<'_> {
         let others = others.merge(server_cards::router(&self.oauth));
         let others = others.merge(client_metadata::router(self.upstream.clone()));
         let guard = Guard::new(&module_settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
-        let endpoints = (path.frontend.streamable(), path.frontend.router());
-        let service = HttpService::new((guard, gate), endpoints, others, self.replicas.clone());
+        let service = HttpService::new((guard, gate), path.frontend.clone(), others, self.replicas.clone());
         let World { telemetry, inbox, tracker, leaving, cancel, .. } = world;
         let Self { storage, oauth, upstream, known, replicas, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), Arc::clone(&path.supervisor), inbox.known, known.eras);

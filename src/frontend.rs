@@ -10,6 +10,7 @@
 //! | `sessions` | the table of sessions: their owners, their bounds, their ends |
 //! | `session` | one session: its messages, its calls |
 //! | `server_requests` | the requests of servers to the client of a session |
+//! | `unfinished_tasks` | the tasks of sessions for which a replica waits before it stops |
 //! | `replay` | messages for streams, and for clients that come back to them |
 //! | `requests` | the bounds of requests without a session |
 //! | `request` | one request without a session |
@@ -23,10 +24,11 @@ mod session;
 mod sessions;
 mod state;
 mod stateless_request;
+mod unfinished_tasks;
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::{Router, extract::Request};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::MissedTickBehavior,
@@ -41,7 +43,7 @@ pub use self::{
     state::{BehindEndpoint, EndpointServers, Routes},
 };
 use crate::{
-    model::{Binding, Endpoint, SessionId, Target, status::SessionStatus},
+    model::{Binding, Caller, Endpoint, SessionId, Target, status::SessionStatus},
     resource::Authorized,
 };
 
@@ -78,6 +80,12 @@ impl Frontend {
         let Some(servers) = self.0.servers_at(&target) else { return };
         let endpoint = Endpoint { binding: Binding::Stdio, target };
         binding::stdio::serve(Arc::clone(&self.0), Sender { admission, endpoint, servers }, input, output).await;
+    }
+
+    /// A request of this caller was refused, since the database is away. If it is the answer to a server's request, as a client
+    /// sends it once, that request fails: its call would wait for what nobody sends any more.
+    pub async fn answer_was_refused(&self, request: Request, caller: &Caller) {
+        binding::refused_answer(&self.0, request, caller).await;
     }
 
     /// The servers at the endpoints.
@@ -121,9 +129,15 @@ impl Frontend {
         self.sweep().await;
     }
 
-    /// Ends standalone streams and HTTP+SSE sessions, which would keep connections open indefinitely; calls continue.
+    /// Ends standalone streams, and HTTP+SSE sessions once their calls are answered: they would keep connections open for ever.
+    /// Calls continue.
     pub fn drain(&self) {
         self.0.drained.cancel();
+    }
+
+    /// Waits until the tasks of sessions have ended and their results were fetched.
+    pub async fn tasks_ended(&self) {
+        self.0.sessions.tasks.all_ended().await;
     }
 
     /// Ends everything that runs, and waits for it. Sessions stay in the store, for the next process.

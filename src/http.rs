@@ -28,7 +28,10 @@ use http_body_util::Limited;
 use ipnet::IpNet;
 use tracing::field::display;
 
-pub use self::guard_settings::{BODY_LIMIT, Bound, GuardSettings};
+pub use self::{
+    answers::Probed,
+    guard_settings::{BODY_LIMIT, Bound, GuardSettings},
+};
 pub use crate::model::{ClientIp, CorrelationId};
 use crate::{
     listener::AddressPermit,

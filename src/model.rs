@@ -68,7 +68,7 @@ pub use policy::{
     AdvertiseIss, AssertionAudience, AuthPolicy, ConcealBackends, Naming, ParentAudience, QueryKey, RateLimitScope,
     Registration,
 };
-pub use replica::{OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace};
+pub use replica::{ClockDifference, OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace};
 pub use requester::{RequestNumber, Requester};
 pub use rights::{Access, AllowedBackends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};

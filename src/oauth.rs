@@ -198,6 +198,12 @@ impl OAuth {
         self.0.verifier.verify(presented, from).await
     }
 
+    /// A credential as it was verified last, if it has not ended since as far as is known. Nothing may be done for its caller:
+    /// the database may know more.
+    pub fn remembered(&self, presented: &str) -> Option<Arc<VerifiedCredential>> {
+        self.0.verifier.remembered(presented)
+    }
+
     /// Verifies again what was verified before, for a request from this address.
     pub async fn verify_again(&self, verified: &VerifiedCredential, from: IpAddr) -> Result<(), KeyRefusal> {
         self.0.verifier.verify_again(verified, from).await
@@ -250,7 +256,7 @@ impl OAuth {
 
     /// True if the database was read within the last second, or answers within one.
     pub async fn database_answers(&self) -> bool {
-        self.0.revocations.catch_up().await.is_ok()
+        self.0.revocations.database_answers().await
     }
 
     /// Writes usage times, counts and the audit trail, ends keys that are due, and reads the signing keys and the counts of

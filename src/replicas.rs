@@ -5,6 +5,7 @@
 //! | File | Content |
 //! |---|---|
 //! | `membership` | the lease of this replica, and who the others are |
+//! | `clocks` | the clock of this machine beside the others' |
 //! | `identity` | the keys by which replicas know each other |
 //! | `door` | the listener for other replicas |
 //! | `connector`, `hop`, `lent_body`, `carried_body` | a request on its way to another replica, and its answer |
@@ -13,6 +14,7 @@
 //! | `home` | which replica runs the servers that all share |
 
 mod carried_body;
+mod clocks;
 mod connector;
 mod door;
 mod fenced_body;
@@ -25,7 +27,7 @@ mod membership;
 mod tests;
 mod tunnel;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use axum::{
     Extension,
@@ -33,18 +35,19 @@ use axum::{
     extract::Request,
     response::{IntoResponse as _, Response},
 };
+use futures_util::StreamExt as _;
 use http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts};
 use moka::sync::Cache;
 use tokio::{
     net::TcpListener,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
     door::{CarriedRequests, PeerStream, ReplicaDoor},
     identity::IdentityError,
-    membership::{Deposed, JoinError},
+    membership::{Deposed, JoinError, Unready},
 };
 use self::{
     fenced_body::FencedBody,
@@ -55,7 +58,7 @@ use self::{
 use crate::{
     model::{OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace, Target},
     storage::Storage,
-    support::{Fence, Latch},
+    support::{Clock, Fence, Latch},
     wire::headers::SESSION_ID,
 };
 
@@ -64,6 +67,8 @@ use crate::{
 const PATIENCE: Duration = LEASE.saturating_mul(2);
 /// The same for a request that the home answers, which may have to end its servers first, for another to start them.
 const PATIENCE_AT_HOME: Duration = Duration::from_mins(1);
+/// Maximum time in which a request waits for a database that is away, as for a restart: many messages are sent only once.
+const PATIENCE_WITHOUT_LEASE: Duration = Duration::from_secs(10);
 /// Wait before the next attempt at a replica that cannot be reached.
 const RETRIED_AFTER: Duration = Duration::from_millis(250);
 /// Wait before the next look for the owner of what a replica has just given up.
@@ -82,6 +87,8 @@ pub struct Replicas {
     /// The requests of others that are answered here.
     guests: TaskTracker,
     tunnels: Tunnels,
+    /// Cancelled when this replica is about to stop: streams that only wait are ended.
+    draining: CancellationToken,
     /// Cancelled when this replica serves nothing any more.
     stopping: CancellationToken,
 }
@@ -105,28 +112,34 @@ struct Untaken {
 
 impl Replicas {
     /// Joins the replicas on this database. Others reach this one at `address`, where `listener` listens. The endpoints
-    /// `at_home` are answered by one of all.
+    /// `at_home` are answered by one of all. `clock` is compared with the database's.
     ///
     /// # Errors
     ///
     /// [`JoinError`].
     pub async fn join(
-        storage: Storage,
+        (storage, clock): (Storage, Arc<dyn Clock>),
         address: &ReplicaAddress,
         listener: TcpListener,
         at_home: BTreeSet<Target>,
     ) -> Result<(Self, ReplicaDoor), JoinError> {
-        let membership = Membership::join(storage, address, at_home).await?;
+        let membership = Membership::join((storage, clock), address, at_home).await?;
         let door = ReplicaDoor::new(listener, membership.clone()).map_err(IdentityError::from)?;
         let moved = Cache::builder().max_capacity(MOVED.0).time_to_idle(MOVED.1).build();
         let (tunnels, guests) = (Tunnels::default(), TaskTracker::new());
-        let (carrier, stopping) = (Carrier::new(membership.clone(), tunnels.clone()), CancellationToken::new());
-        Ok((Self { membership, carrier, moved, guests, tunnels, stopping }, door))
+        let carrier = Carrier::new(membership.clone(), tunnels.clone());
+        let (draining, stopping) = (CancellationToken::new(), CancellationToken::new());
+        Ok((Self { membership, carrier, moved, guests, tunnels, draining, stopping }, door))
     }
 
     /// The number of this replica.
     pub fn number(&self) -> ReplicaNumber {
         self.membership.number()
+    }
+
+    /// The reason for which this replica should get no requests at the moment, if there is one.
+    pub fn unready(&self) -> Option<Unready> {
+        self.membership.unready()
     }
 
     /// Open while this replica owns what it has.
@@ -153,9 +166,11 @@ impl Replicas {
         self.membership.keep(&stop).await
     }
 
-    /// Becomes the home no more, since this replica is about to stop.
+    /// Becomes the home no more, since this replica is about to stop, and ends the streams that it carries and on which no
+    /// call is answered: their clients open them again elsewhere.
     pub fn drain(&self) {
         self.membership.home().close();
+        self.draining.cancel();
     }
 
     /// Waits until no request of another replica is answered here, and no WebSocket leads to another. From then on, requests of
@@ -184,24 +199,52 @@ impl Replicas {
         }
     }
 
-    /// Answers a request for an MCP endpoint: by `here`, or by the replica that has the session or the call.
+    /// Answers a request for an MCP endpoint: by `here`, or by the replica that has the session or the call. One that is
+    /// refused since the database is away goes `here` as [`RequestPlace::Refused`].
     pub async fn answer<F>(&self, request: Request, here: impl Fn(Request) -> F + Send + Sync) -> Response
     where
         F: Future<Output = Response> + Send,
     {
-        let is_carried = request.extensions().get() == Some(&RequestPlace::Carried);
+        let place: RequestPlace = request.extensions().get().copied().unwrap_or_default();
+        let is_carried = place == RequestPlace::Carried;
         // counted before the look at the end, which waits for what is counted
         let running = is_carried.then(|| self.guests.token());
         if is_carried && self.stopping.is_cancelled() {
             return not_there();
         }
+        if place == RequestPlace::Refused {
+            return here(request).await;
+        }
         if !self.membership.fence().is_open() {
-            // another may have what it names by now
-            return if is_carried { not_there() } else { unavailable(RETRY_LATER) };
+            if is_carried {
+                // another may have what it names by now
+                return not_there();
+            }
+            if timeout(PATIENCE_WITHOUT_LEASE, self.membership.fence().opened()).await.is_err() {
+                return self.refuse(request, here).await;
+            }
         }
         let answer = if is_carried { self.receive(request, here).await } else { self.find(request, here).await };
         self.membership.fence().opened().await;
         answer.map(|body| Body::new(FencedBody::new(body, (self.fence(), running))))
+    }
+
+    /// Refuses a request, at the replica that has its session: something may wait there for what it says.
+    async fn refuse<F>(&self, mut request: Request, here: impl Fn(Request) -> F) -> Response
+    where
+        F: Future<Output = Response> + Send,
+    {
+        request.extensions_mut().insert(RequestPlace::Refused);
+        let (mut parts, mut body) = request.into_parts();
+        let owner = session(&parts.headers, &parts.uri).and_then(|id| self.owner(id));
+        if let Some((number, peer)) = owner.and_then(|number| Some((number, self.membership.known(number)?))) {
+            body = match self.carrier.carry((number, &peer), &mut parts, body).await {
+                Carried::Answered(answer) => return answer,
+                Carried::NotThere(back) | Carried::Unreachable(back) => back,
+                Carried::Lost => Body::empty(),
+            };
+        }
+        here(Request::from_parts(parts, body)).await
     }
 
     /// Answers a request that another replica carried here. That one may know that this is the home before this one does.
@@ -287,10 +330,10 @@ impl Replicas {
         let (body, wait) = match self.carrier.carry((number, &peer), parts, body).await {
             Carried::Answered(answer) => {
                 count("answered");
-                return Ok(answer);
+                return Ok(if is_only_waiting(parts, &answer) { self.until_drained(answer) } else { answer });
             }
-            Carried::NotThere(back) => (back, LOOKED_AFTER),
-            Carried::Unreachable(back) => (back, RETRIED_AFTER),
+            Carried::NotThere(back) if self.membership.fence().is_open() => (back, LOOKED_AFTER),
+            Carried::NotThere(back) | Carried::Unreachable(back) => (back, RETRIED_AFTER),
             Carried::Lost => {
                 count("lost");
                 // only a message has an effect that must not be there twice
@@ -302,7 +345,14 @@ impl Replicas {
             self.moved.invalidate(id);
         }
         self.membership.gone(number, wait).await;
-        Err(Untaken { body, next: None })
+        // a session that is its connection has no other owner
+        Err(Untaken { body, next: is_of_connection(&parts.uri).then_some(number) })
+    }
+
+    /// The answer until this replica is about to stop.
+    fn until_drained(&self, answer: Response) -> Response {
+        let draining = self.draining.clone();
+        answer.map(|body| Body::from_stream(body.into_data_stream().take_until(draining.cancelled_owned())))
     }
 
     /// True for a request that the home answers. A session that this replica opened is here, wherever the home is by now.
@@ -338,8 +388,21 @@ fn session<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     if let Some(named) = headers.get(SESSION_ID) {
         return named.to_str().ok();
     }
-    let query = uri.query().filter(|_| uri.path().starts_with("/messages"))?;
+    let query = uri.query().filter(|_| is_of_connection(uri))?;
     query.split('&').find_map(|pair| pair.strip_prefix("session_id="))
+}
+
+/// True for a message of a session that is its connection.
+fn is_of_connection(uri: &Uri) -> bool {
+    uri.path().starts_with("/messages")
+}
+
+/// True for a stream that a client opens again elsewhere without a loss. One of `/sse` is its session.
+fn is_only_waiting(parts: &Parts, answer: &Response) -> bool {
+    let kind = answer.headers().get(header::CONTENT_TYPE);
+    parts.method == Method::GET
+        && !parts.uri.path().starts_with("/sse")
+        && kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// The answer of a replica that does not have what a carried request names.

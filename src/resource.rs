@@ -28,7 +28,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit::RefusalEvent,
-    model::{Binding, Caller, ClientIp, Direct, Endpoint, ParentAudience, QueryKey, Scope, Scopes, Target},
+    model::{
+        Binding, Caller, ClientIp, Direct, Endpoint, ParentAudience, QueryKey, RequestPlace, Scope, Scopes, Target,
+    },
     oauth::{CredentialAccess, KeyRefusal, OAuth, VerifiedCredential, cors, policy},
     support::Timestamp,
 };
@@ -94,16 +96,32 @@ impl Gate {
     /// authentication; every response has CORS headers (`OA-23`, `OA-24`). No credential reaches the handler: in place
     /// of an API key of the query, the request carries an `Arc<`[`MessageTicket`]`>`. Reads [`ClientIp`] from the
     /// request extensions.
-    pub async fn answer<F>(&self, request: Request, handler: impl FnOnce(Request, Authorized) -> F + Send) -> Response
+    ///
+    /// A request whose credential cannot be checked, since the database is away, is refused with 503. If the credential was
+    /// valid before, `unheard` gets the request and who sent it: nothing must be done for that caller, but what waits for the
+    /// request may be told that it was refused.
+    pub async fn answer<F, G>(
+        &self,
+        request: Request,
+        handler: impl FnOnce(Request, Authorized) -> F + Send,
+        unheard: impl FnOnce(Request, Arc<Caller>) -> G + Send,
+    ) -> Response
     where
         F: Future<Output = Response> + Send,
+        G: Future<Output = ()> + Send,
     {
-        cors::around(request, |request| self.admit(request, handler)).await
+        cors::around(request, |request| self.admit(request, handler, unheard)).await
     }
 
-    async fn admit<F>(&self, mut request: Request, handler: impl FnOnce(Request, Authorized) -> F + Send) -> Response
+    async fn admit<F, G>(
+        &self,
+        mut request: Request,
+        handler: impl FnOnce(Request, Authorized) -> F + Send,
+        unheard: impl FnOnce(Request, Arc<Caller>) -> G + Send,
+    ) -> Response
     where
         F: Future<Output = Response> + Send,
+        G: Future<Output = ()> + Send,
     {
         let Some(endpoint) = endpoint_of(request.uri().path()) else { return ResourceRefusal::no_endpoint() };
         let credential = Credential::of(request.headers(), request.uri(), &endpoint, self.settings.query_key);
@@ -112,7 +130,10 @@ impl Gate {
             return Redirect::to("/").into_response();
         }
         let by_query = matches!(credential, Credential::Query(_));
-        let checked = self.check(credential, client_ip(&request)).await;
+        let checked = match request.extensions().get() {
+            Some(RequestPlace::Refused) => Err(ResourceRefusal::Unavailable),
+            _ => self.check(&credential, client_ip(&request)).await,
+        };
         let checked =
             checked.and_then(|verified| self.opened(&verified, &endpoint, is_messages(&request)).map(|()| verified));
         if let Some(uri) = without_key(request.uri()) {
@@ -140,7 +161,14 @@ impl Gate {
                 }
                 handler(request, authorized).await
             }
-            Err(refusal) => refusal.answer(&self.challenge(&endpoint, policy::baseline(&endpoint))),
+            Err(refusal) => {
+                if matches!(refusal, ResourceRefusal::Unavailable)
+                    && let Some(known) = self.remembered(&credential)
+                {
+                    Box::pin(unheard(request, Arc::clone(&known.caller))).await;
+                }
+                refusal.answer(&self.challenge(&endpoint, policy::baseline(&endpoint)))
+            }
         };
         if by_query {
             mark_query_key(&mut response);
@@ -148,11 +176,20 @@ impl Gate {
         response
     }
 
-    async fn check(&self, credential: Credential, from: IpAddr) -> Result<Arc<VerifiedCredential>, ResourceRefusal> {
+    /// The credential as it was checked last.
+    fn remembered(&self, credential: &Credential) -> Option<Arc<VerifiedCredential>> {
+        match credential {
+            Credential::Header(presented) | Credential::Query(presented) => self.oauth.remembered(presented.expose()),
+            Credential::Ticket(ticket) => self.tickets.find(ticket),
+            Credential::Absent | Credential::Malformed | Credential::Ambiguous => None,
+        }
+    }
+
+    async fn check(&self, credential: &Credential, from: IpAddr) -> Result<Arc<VerifiedCredential>, ResourceRefusal> {
         let presented = match credential {
             Credential::Header(presented) | Credential::Query(presented) => presented,
             Credential::Ticket(ticket) => {
-                let found = self.tickets.find(&ticket).ok_or(ResourceRefusal::EndedStream)?;
+                let found = self.tickets.find(ticket).ok_or(ResourceRefusal::EndedStream)?;
                 return self.oauth.verify_again(&found, from).await.map(|()| found).map_err(refused);
             }
             Credential::Absent => return Err(ResourceRefusal::NoCredential),
@@ -275,7 +312,7 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
     let endpoint = Endpoint::MERGED;
     let credential = Credential::of(request.headers(), request.uri(), &endpoint, QueryKey::Ignored);
     let needed: Scopes = policy::baseline(&endpoint).iter().cloned().chain([Scope::Admin]).collect();
-    let refused = match gate.check(credential, client_ip(&request)).await {
+    let refused = match gate.check(&credential, client_ip(&request)).await {
         Ok(verified) => match &verified.opens {
             CredentialAccess::Endpoint(own, _) if *own != endpoint => Some(gate.misplaced(&verified)),
             CredentialAccess::Key(Direct::Refused) => Some(gate.misplaced(&verified)),

@@ -67,7 +67,7 @@ pub use master_key::{MasterSealed, MasterSealedValues};
 pub use mcp_sessions::McpSessionTable;
 pub use provider_logins::{BoundLogin, ProviderLoginTable};
 pub use refresh_tokens::{NewRefreshToken, RefreshTokenRow, RefreshTokenTable, Rotation};
-pub use replicas::{ReplicaRow, ReplicaTable};
+pub use replicas::{LeaseRenewal, ReplicaRow, ReplicaTable};
 pub use revocation_feed::{RevocationFeed, RevocationNotices};
 pub use revocations::{Revocation, RevocationTable};
 pub use server_info::{ServerInfoRow, ServerInfoTable};

@@ -17,9 +17,9 @@ use http::{Method, Uri};
 use tower::Service;
 
 use crate::{
-    frontend::StreamableHttp,
+    frontend::{Frontend, StreamableHttp},
     http::Guard,
-    model::Endpoint,
+    model::{Caller, Endpoint},
     replicas::Replicas,
     resource::{self, Authorized, Gate},
     support::pin_in_box,
@@ -35,6 +35,7 @@ struct ServiceRoutes {
     /// The MCP endpoints, behind the gate: a POST by Streamable HTTP passes no router.
     streamable: StreamableHttp,
     endpoints: Router,
+    frontend: Frontend,
     /// All other routes.
     others: Router,
     /// The other replicas, if this is one of several.
@@ -47,15 +48,16 @@ impl HttpService {
     /// The guard around the gate with the MCP endpoints, and around all other routes.
     pub(super) fn new(
         (guard, gate): (Guard, Gate),
-        (streamable, endpoints): (StreamableHttp, Router),
+        frontend: Frontend,
         others: Router,
         replicas: Option<Replicas>,
     ) -> Self {
         // axum's own limit of 2 MB is lifted: the guard has one
         let others = others.layer(DefaultBodyLimit::disable());
         // once and not for each request: prepares the routes of a router without state
-        let (endpoints, others) = (endpoints.with_state(()), others.with_state(()));
-        Self(Arc::new(ServiceRoutes { guard, gate, streamable, endpoints, others, replicas }))
+        let (endpoints, others) = (frontend.router().with_state(()), others.with_state(()));
+        let streamable = frontend.streamable();
+        Self(Arc::new(ServiceRoutes { guard, gate, streamable, endpoints, frontend, others, replicas }))
     }
 }
 
@@ -90,17 +92,17 @@ impl ServiceRoutes {
                     return route(&self.others, request).await;
                 }
                 match &self.replicas {
-                    None => self.gate.answer(request, |request, authorized| self.endpoint(request, authorized)).await,
+                    None => self.protected(request).await,
                     // boxed, so that the future of a sole gateway does not have to hold it
-                    Some(replicas) => {
-                        let here = |request| {
-                            self.gate.answer(request, |request, authorized| self.endpoint(request, authorized))
-                        };
-                        Box::pin(replicas.answer(request, here)).await
-                    }
+                    Some(replicas) => Box::pin(replicas.answer(request, |request| self.protected(request))).await,
                 }
             })
             .await
+    }
+
+    async fn protected(&self, request: Request) -> Response {
+        let unheard = async |request, caller: Arc<Caller>| self.frontend.answer_was_refused(request, &caller).await;
+        self.gate.answer(request, |request, authorized| self.endpoint(request, authorized), unheard).await
     }
 
     async fn endpoint(&self, mut request: Request, authorized: Authorized) -> Response {

@@ -1,9 +1,9 @@
 //! Endpoints for machines: health, readiness, metrics and status. Decides about access to them.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     extract::{Request, State},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
@@ -17,8 +17,10 @@ use url::{Host, Url};
 use crate::{
     backend::Supervisor,
     gateway::Gateway,
+    http::Probed,
     model::ClientIp,
     oauth::OAuth,
+    replicas::{Replicas, Unready},
     resource::{Gate, protect_administration},
     support::{Digest, Latch},
     telemetry::Telemetry,
@@ -34,6 +36,8 @@ pub(super) struct Machine {
     pub(super) telemetry: Telemetry,
     pub(super) gate: Gate,
     pub(super) oauth: OAuth,
+    /// The other replicas, if this is one of several.
+    pub(super) replicas: Option<Replicas>,
     pub(super) public_url: Url,
     /// Cancelled when the gateway is about to stop.
     pub(super) leaving: CancellationToken,
@@ -60,6 +64,29 @@ impl Machine {
         }
         self.started.is_open()
     }
+
+    /// The reason for which the gateway should get no requests at the moment.
+    async fn unready(&self) -> Option<Cow<'static, str>> {
+        if self.leaving.is_cancelled() {
+            return Some("stopping".into());
+        }
+        if !self.has_started().await {
+            return Some("starting: some backends have not answered yet".into());
+        }
+        match self.replicas.as_ref().and_then(Replicas::unready) {
+            Some(Unready::NoLease) => {
+                return Some("waiting: this replica cannot renew its lease in the database".into());
+            }
+            Some(Unready::WrongClock(difference)) => {
+                return Some(
+                    format!("waiting: the clock of this machine is {difference} the database's; set it").into(),
+                );
+            }
+            None => {}
+        }
+        let answers = self.oauth.database_answers().await;
+        (!answers).then(|| "waiting: the database does not answer".into())
+    }
 }
 
 /// `/healthz` and `/readyz` for everybody; `/api/status` and `/metrics` for administrators and for the holder of the
@@ -78,18 +105,12 @@ pub(super) fn router(machine: Machine) -> Router {
 
 /// Ready once every backend has started and been listed, or failed: a failed backend does not take the others out of
 /// service, and neither does one that starts later, after a reload or since this replica became the home. Not ready while the
-/// database does not answer, and from the signal to stop on.
+/// database does not answer, while a replica has no lease or a wrong clock, and from the signal to stop on.
 async fn readiness(State(machine): State<Machine>) -> Response {
-    let unready = if machine.leaving.is_cancelled() {
-        "stopping\n"
-    } else if !machine.has_started().await {
-        "starting: some backends have not answered yet\n"
-    } else if !machine.oauth.database_answers().await {
-        "waiting: the database does not answer\n"
-    } else {
-        return "ready\n".into_response();
-    };
-    (StatusCode::SERVICE_UNAVAILABLE, unready).into_response()
+    match machine.unready().await {
+        None => "ready\n".into_response(),
+        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, Extension(Probed), format!("{reason}\n")).into_response(),
+    }
 }
 
 async fn status(State(machine): State<Machine>) -> impl IntoResponse {

@@ -1,6 +1,6 @@
 //! This gateway as one of several on its database. Knows nothing of what it serves.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
@@ -13,19 +13,21 @@ use crate::{
     model::{BackendId, BackendSpec, Groups, ReplicaNumber, ServerHome, Target},
     replicas::{CarriedRequests, ReplicaDoor, Replicas},
     storage::Storage,
-    support::{Fence, Latch},
+    support::{Clock, Fence, Latch},
 };
 
 /// Joins the other replicas on the database, if there may be any, and listens for them.
 pub(super) async fn join(
     storage: &Storage,
     config: &Config,
+    clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<(Option<Replicas>, Option<ReplicaDoor>)> {
     let Some(replica) = &config.replica else { return Ok((None, None)) };
     let listener = TcpListener::bind(replica.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {} for other replicas", replica.listen))?;
     let at_home = home_targets(&config.backends, &config.groups);
-    let (replicas, door) = Replicas::join(storage.clone(), &replica.advertise, listener, at_home).await?;
+    let (replicas, door) =
+        Replicas::join((storage.clone(), Arc::clone(clock)), &replica.advertise, listener, at_home).await?;
     Ok((Some(replicas), Some(door)))
 }
 

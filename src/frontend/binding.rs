@@ -5,6 +5,7 @@ mod channel;
 mod mirrored_request;
 mod parted_body;
 mod refusal;
+mod refused_answer;
 mod request_head;
 mod response;
 mod sse;
@@ -20,6 +21,7 @@ use axum::{
     routing::{self, MethodRouter},
 };
 
+pub(super) use self::refused_answer::refused_answer;
 pub use self::{stdio::UpgradeOffer, streamable::StreamableHttp};
 use super::state::FrontendState;
 

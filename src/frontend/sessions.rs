@@ -34,6 +34,7 @@ use super::{
     replay::{Bounds, Limits, Overflow, ReplayBuffer, event_id::EventIdPrefix, streams::AnswerStreams},
     server_requests::OpenRequests,
     session::{RunningCalls, Session, SessionOrigin, SessionParts},
+    unfinished_tasks::UnfinishedTasks,
 };
 use crate::{
     mcp::observer::Observer,
@@ -73,6 +74,8 @@ pub(crate) struct Sessions {
     closed: CancellationToken,
     rows: Rows,
     lookups: Lookups,
+    /// Their tasks.
+    pub(crate) tasks: Arc<UnfinishedTasks>,
 }
 
 // === impl Sessions ===
@@ -83,7 +86,7 @@ impl Sessions {
         let (table, closed) = (SessionTable::default(), CancellationToken::new());
         let rows = Rows::new((deps.storage.clone(), deps.replica), tracker);
         let lookups = Lookups::new(settings.sessions_per_caller.saturating_mul(LOOKUPS_PER_SESSION));
-        Self { table, deps, settings, closed, rows, lookups }
+        Self { table, deps, settings, closed, rows, lookups, tasks: Arc::default() }
     }
 
     /// Opens a session. If the caller, or the gateway, has as many as allowed, the caller's own session that was idle longest
@@ -155,6 +158,11 @@ impl Sessions {
     pub(crate) fn find_connected(&self, id: &str, caller: &Caller) -> Result<Arc<Session>, LookupError> {
         let session = self.in_memory(id).filter(|session| session.is_connection()).ok_or(LookupError::Unknown)?;
         self.check(session, caller)
+    }
+
+    /// The session `id` if it is in memory and was opened by this caller. It does not count as used.
+    pub(crate) fn held(&self, id: &str, caller: &Caller) -> Option<Arc<Session>> {
+        self.in_memory(id).filter(|session| session.owner.owns_the_same_as(caller))
     }
 
     /// The sessions in memory, for status pages.

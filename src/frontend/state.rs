@@ -102,7 +102,12 @@ impl FrontendState {
 impl FrontendState {
     /// The body of a request, for another replica that may have to answer it; `None` if there are no others.
     pub(crate) fn kept(&self, body: &Bytes) -> Option<Bytes> {
-        (self.replica != ReplicaNumber::SOLE).then(|| body.clone())
+        self.has_others().then(|| body.clone())
+    }
+
+    /// True if this is one of several replicas.
+    pub(crate) fn has_others(&self) -> bool {
+        self.replica != ReplicaNumber::SOLE
     }
 
     /// The servers at an endpoint; `None` if there is no such endpoint.

@@ -19,6 +19,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The classes of status codes, from 100 on.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
+/// Marks the answer to a probe, which says how the gateway is: none of its errors is one of the gateway. As a response extension.
+#[derive(Debug, Clone, Copy)]
+pub struct Probed;
+
 /// Data that depends only on the gateway.
 pub(super) struct Answers {
     transport_security: Option<HeaderValue>,
@@ -48,7 +52,9 @@ impl Answers {
         if let Some(counter) = self.counters.get(usize::from(code / 100).saturating_sub(1)) {
             counter.increment(1);
         }
-        if status.is_server_error() {
+        if answer.extensions().get::<Probed>().is_some() {
+            tracing::debug!(status = code, "a probe was answered");
+        } else if status.is_server_error() {
             tracing::error!(status = code, "the request failed");
         } else if answer.extensions().get() == Some(&RequestPlace::Carried) {
             tracing::debug!("the request goes back to the replica that carried it");

@@ -1,6 +1,6 @@
 //! The number of a replica, and how ids name the replica that serves them. Knows nothing of where replicas are.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
@@ -12,6 +12,10 @@ pub struct ReplicaNumber(i64);
 /// The address of a replica for the others: host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaAddress(String);
+
+/// Milliseconds by which the clock of a replica is ahead of its database's; negative if it is behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockDifference(i64);
 
 /// A request that another replica has to answer, and its body; as a response extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub enum RequestPlace {
     Here,
     /// At this one, to which another carried it; that one looks further if this one does not have what it names.
     Carried,
+    /// Nowhere, since the database is away: it is refused at this replica, where something may wait for what it says.
+    Refused,
 }
 
 // === impl ReplicaNumber ===
@@ -100,6 +106,55 @@ impl fmt::Display for ReplicaAddress {
     }
 }
 
+// === impl ClockDifference ===
+
+impl ClockDifference {
+    /// A clock that is right.
+    pub const ZERO: Self = Self(0);
+
+    /// From milliseconds.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds.
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// Seconds.
+    pub const fn as_seconds(self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "exact for 285,000 years")]
+        let millis = self.0 as f64;
+        millis / 1000.0
+    }
+
+    /// The time between two clocks of which these are the differences.
+    pub const fn between(self, other: Self) -> Duration {
+        Duration::from_millis(self.0.abs_diff(other.0))
+    }
+
+    /// Its size, whatever its direction.
+    pub const fn size(self) -> Duration {
+        self.between(Self::ZERO)
+    }
+
+    /// The smallest difference that is possible if it was measured too small by at most this much.
+    #[must_use]
+    pub fn at_least(self, too_small_by: Duration) -> Self {
+        let most = self.0.saturating_add(i64::try_from(too_small_by.as_millis()).unwrap_or(i64::MAX));
+        Self(if self.0 > 0 { self.0 } else { most.min(0) })
+    }
+}
+
+/// Such as `3600.0 s ahead of`.
+impl fmt::Display for ClockDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = if self.0 < 0 { "behind" } else { "ahead of" };
+        write!(f, "{:.1} s {direction}", self.size().as_secs_f64())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +170,17 @@ mod tests {
         for invented in ["", ".", "a.", "a.0", "a.-1", "a.+1", "a.01", "a.99999999999999999999", "a.1x"] {
             assert_eq!(ReplicaNumber::unmark(invented), (invented, ReplicaNumber::SOLE), "{invented}");
         }
+    }
+
+    #[test]
+    fn a_difference_of_clocks_has_a_direction_and_an_uncertainty() {
+        let of = ClockDifference::from_millis;
+        assert_eq!(of(3_600_000).to_string(), "3600.0 s ahead of");
+        assert_eq!(of(-1_260).to_string(), "1.3 s behind");
+        assert_eq!(of(-500).between(of(700)), Duration::from_millis(1_200));
+        // the database read its clock later than this machine read its own
+        let late = Duration::from_millis(900);
+        assert_eq!([2_000, -500, -2_000].map(|millis| of(millis).at_least(late)), [of(2_000), of(0), of(-1_100)]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -26,8 +27,12 @@ use crate::{
 const KEPT: Duration = Duration::from_hours(24);
 /// Time without a read of the store after which a remembered verdict is not used before the next read.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Maximum time that a request waits for that read.
-const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum time that a request waits for that read: a database restarts in it. Many messages are sent only once.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time of a read that tells if the database answers.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between reads that fail.
+const TRIED_EVERY: Duration = Duration::from_millis(250);
 /// Time without a read after which the store may have deleted revocations that were not read.
 const LONG_SILENCE: Duration = Duration::from_hours(12);
 
@@ -150,16 +155,37 @@ impl Revocations {
         !self.deps.storage.is_shared() || self.silence(now) <= SILENCE
     }
 
-    /// Applies what was revoked while nothing was read; one read serves all who wait.
+    /// Applies what was revoked while nothing was read. Waits for a database that is away for as long as it restarts.
     pub(super) async fn catch_up(&self) -> Result<(), OAuthError> {
-        let caught_up = async {
-            let mut feed = self.feed.lock().await;
-            if self.silence(self.deps.now()) <= SILENCE {
-                return Ok(());
+        let until = Instant::now() + CATCH_UP_TIMEOUT;
+        loop {
+            let failed = match timeout_at(until, self.try_to_catch_up(TRIED_EVERY)).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => error,
+                Err(_) => StorageError::Silent.into(),
+            };
+            if Instant::now() >= until {
+                return Err(failed);
             }
-            self.read_from(&mut feed).await
-        };
-        tokio::time::timeout(CATCH_UP_TIMEOUT, caught_up).await.map_err(|_| StorageError::Silent)?
+        }
+    }
+
+    /// True if the database answers at once.
+    pub(super) async fn database_answers(&self) -> bool {
+        timeout(PROBE_TIMEOUT, self.try_to_catch_up(Duration::ZERO)).await.is_ok_and(|read| read.is_ok())
+    }
+
+    /// One read serves all who wait, and after one that failed all wait for the same time.
+    async fn try_to_catch_up(&self, pause: Duration) -> Result<(), OAuthError> {
+        let mut feed = self.feed.lock().await;
+        if self.silence(self.deps.now()) <= SILENCE {
+            return Ok(());
+        }
+        let read = self.read_from(&mut feed).await;
+        if read.is_err() {
+            sleep(pause).await;
+        }
+        read
     }
 
     async fn read_from(&self, feed: &mut RevocationFeed) -> Result<(), OAuthError> {

@@ -109,6 +109,12 @@ impl Verifier {
         Ok(verified)
     }
 
+    /// A credential as it was verified last, if it has not ended since as far as is known: the database may know more.
+    pub(super) fn remembered(&self, presented: &str) -> Option<Arc<VerifiedCredential>> {
+        let known = self.remembered.get(Digest::sha256(presented).as_bytes());
+        known.filter(|known| known.holds(self.deps.now()))
+    }
+
     /// Refuses a credential outside of the networks of its key (`OA-126`).
     fn check_network(&self, verified: &VerifiedCredential, from: IpAddr) -> Result<(), KeyRefusal> {
         if verified.networks.allow(from) {

@@ -15,6 +15,7 @@ use hyper_util::{
     rt::TokioIo,
 };
 use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tower::Service;
@@ -24,6 +25,12 @@ use crate::model::ReplicaNumber;
 
 /// Maximum time to connect: all addresses of the name, and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// TCP keep-alive: idle time, and interval of probes. A replica whose machine or network is gone is noticed soon: an answer that
+/// it owes is given up, and its client told.
+const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(1));
+/// Maximum time for which what was sent, or a probe, may stay unacknowledged (RFC 5482). Replicas always read requests.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(6);
 /// What follows the number of a replica in the host of [`uri`].
 const DOMAIN: &str = ".replica";
 
@@ -47,11 +54,20 @@ impl PeerConnector {
         let peer = number.and_then(|number| self.0.known(number));
         let peer = peer.ok_or_else(|| io::Error::new(io::ErrorKind::HostUnreachable, "the replica is gone"))?;
         let stream = TcpStream::connect(peer.address.as_str()).await?;
-        stream.set_nodelay(true)?;
+        set_options(&stream)?;
         let name = ServerName::try_from("replica").map_err(io::Error::other)?;
         let tls = TlsConnector::from(std::sync::Arc::clone(&peer.tls)).connect(name, stream).await?;
         Ok(PeerConnection(TokioIo::new(tls)))
     }
+}
+
+fn set_options(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE.0).with_interval(KEEPALIVE.1))?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT))?;
+    Ok(())
 }
 
 impl Service<Uri> for PeerConnector {

@@ -25,7 +25,10 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::Service;
 
-use super::{hop::CLIENT_IP, membership::Membership};
+use super::{
+    hop::{CLIENT_IP, REFUSED},
+    membership::Membership,
+};
 use crate::{
     listener::{Accept, Serve},
     model::RequestPlace,
@@ -210,7 +213,9 @@ impl<S: Serve> Service<Request> for CarriedRequests<S> {
         if let Some(from) = from {
             request.extensions_mut().insert(ConnectInfo(SocketAddr::new(from, 0)));
         }
-        request.extensions_mut().insert(RequestPlace::Carried);
+        let is_refused = request.headers_mut().remove(REFUSED).is_some();
+        let place = if is_refused { RequestPlace::Refused } else { RequestPlace::Carried };
+        request.extensions_mut().insert(place);
         self.0.call(request)
     }
 }

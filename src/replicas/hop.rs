@@ -16,10 +16,13 @@ use super::{
     membership::{Membership, Peer},
     tunnel::Tunnels,
 };
-use crate::model::{ClientIp, ReplicaNumber};
+use crate::model::{ClientIp, ReplicaNumber, RequestPlace};
 
 /// The address of the client, for the other replica.
 pub(super) const CLIENT_IP: HeaderName = HeaderName::from_static("lockkeeper-client-ip");
+
+/// Set for a request that is refused: [`RequestPlace::Refused`].
+pub(super) const REFUSED: HeaderName = HeaderName::from_static("lockkeeper-refused");
 
 /// Headers that concern one connection (RFC 9110 7.6.1), or the way to this replica.
 const OF_CONNECTION: [HeaderName; 8] = [
@@ -106,6 +109,10 @@ impl Carrier {
 fn end_to_end(parts: &Parts) -> HeaderMap {
     let mut headers = parts.headers.clone();
     without_those_of_connection(&mut headers);
+    headers.remove(REFUSED);
+    if parts.extensions.get() == Some(&RequestPlace::Refused) {
+        headers.insert(REFUSED, HeaderValue::from_static("1"));
+    }
     if let Some(ClientIp(ip)) = parts.extensions.get()
         && let Ok(value) = HeaderValue::from_str(&ip.to_string())
     {

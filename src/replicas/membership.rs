@@ -1,6 +1,6 @@
 //! This replica among the others: its number, its lease, and who the others are. The store is the only judge: a replica
-//! that cannot renew its lease there owns nothing after it, and one that was deposed learns it there. Knows nothing of
-//! requests.
+//! that cannot renew its lease there owns nothing after it, and one that was deposed learns it there. The length of a lease
+//! is measured by whoever holds or watches it, with a clock that never steps. Knows nothing of requests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,13 +18,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, tim
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    clocks::{Clocks, WrongClock},
     home::Home,
     identity::{IdentityError, ReplicaIdentity},
 };
 use crate::{
-    model::{ReplicaAddress, ReplicaNumber, Target},
-    storage::{ReplicaRow, Storage, StorageError},
-    support::Fence,
+    model::{ClockDifference, ReplicaAddress, ReplicaNumber, Target},
+    storage::{LeaseRenewal, ReplicaRow, Storage, StorageError},
+    support::{Clock, Fence},
 };
 
 /// The lease of a replica, after which another may have what it owns.
@@ -37,8 +38,11 @@ const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_millis(500);
 /// Time in which what a replica sent before it left may still arrive. It keeps its connections open for longer.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// What is left of the lease of a replica that has missed two renewals. What is sent to it would perhaps never be answered.
+/// Time without a renewal after which a replica has missed one, and is about to miss another. What is sent to it would
+/// perhaps never be answered.
 const LATE: Duration = Duration::from_secs(3);
+/// Maximum time to find out if this replica was deposed, after a renewal that failed.
+const REGARD_TIMEOUT: Duration = Duration::from_millis(500);
 /// Minimum interval of looks at the store for a replica that is not known yet.
 const LOOKED_UP_EVERY: Duration = Duration::from_millis(200);
 /// The same for unknown keys, all together: anybody who reaches the address for replicas can show some.
@@ -48,9 +52,9 @@ const KEYS_LOOKED_UP_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Membership(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     storage: Storage,
+    clock: Arc<dyn Clock>,
     number: ReplicaNumber,
     identity: ReplicaIdentity,
     fence: Fence,
@@ -58,14 +62,25 @@ struct Inner {
     /// Those whose rows cannot be used. They are deposed when their lease is over.
     left_out: Mutex<BTreeSet<ReplicaNumber>>,
     home: Home,
-    /// The last look at the store.
-    looked: tokio::sync::Mutex<Instant>,
-    /// The last look at the store for an unknown key. Locked before `looked`, so that nothing else waits for it.
+    clocks: Clocks,
+    watch: tokio::sync::Mutex<LeaseWatch>,
+    /// The last look at the store for an unknown key. Locked before `watch`, so that nothing else waits for it.
     looked_for_key: tokio::sync::Mutex<Option<Instant>>,
 }
 
 /// The other replicas.
 type Peers = BTreeMap<ReplicaNumber, Arc<Peer>>;
+
+/// The leases of the others, as this replica has seen them change.
+#[derive(Debug)]
+struct LeaseWatch {
+    /// The last look at the store.
+    looked: Instant,
+    /// The last one that found something.
+    read: Instant,
+    /// The last renewal of each, and since when it is the last.
+    leases: BTreeMap<ReplicaNumber, (LeaseRenewal, Instant)>,
+}
 
 /// Another replica.
 #[derive(Debug)]
@@ -93,6 +108,18 @@ pub enum JoinError {
     /// The store failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// A clock that is wrong.
+    #[error(transparent)]
+    Clock(#[from] WrongClock),
+}
+
+/// The reason for which a replica should get no requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unready {
+    /// It could not renew its lease.
+    NoLease,
+    /// Its clock is wrong.
+    WrongClock(ClockDifference),
 }
 
 // === impl Peer ===
@@ -118,18 +145,30 @@ impl Peer {
 impl Membership {
     /// Joins the replicas of the store under this address, and is their home if none is and these endpoints need one.
     pub(super) async fn join(
-        storage: Storage,
+        (storage, clock): (Storage, Arc<dyn Clock>),
         address: &ReplicaAddress,
         at_home: BTreeSet<Target>,
     ) -> Result<Self, JoinError> {
+        check_clock(&storage, &*clock).await?;
         let (identity, fence, before) = (ReplicaIdentity::generate()?, Fence::closed(), Instant::now());
-        let number = storage.replicas().join(address, identity.public_key(), LEASE).await?;
+        let number = storage.replicas().join((address, identity.public_key()), LEASE, clock.now()).await?;
         fence.open_until(before + LEASE - MARGIN);
-        let (peers, left_out, home) = (ArcSwap::default(), Mutex::default(), Home::default());
-        let (looked, looked_for_key) = (tokio::sync::Mutex::new(before), tokio::sync::Mutex::default());
+        let home = Home::default();
         home.set_targets(at_home);
-        let membership =
-            Self(Arc::new(Inner { storage, number, identity, fence, peers, left_out, home, looked, looked_for_key }));
+        let watch = LeaseWatch { looked: before, read: before, leases: BTreeMap::new() };
+        let membership = Self(Arc::new(Inner {
+            storage,
+            clock,
+            number,
+            identity,
+            fence,
+            peers: ArcSwap::default(),
+            left_out: Mutex::default(),
+            home,
+            clocks: Clocks::default(),
+            watch: watch.into(),
+            looked_for_key: tokio::sync::Mutex::default(),
+        }));
         membership.look().await?;
         tracing::info!(replica = %number, %address, others = membership.0.peers.load().len(), "joined the replicas");
         Ok(membership)
@@ -155,6 +194,14 @@ impl Membership {
         &self.0.identity
     }
 
+    /// The reason for which this replica should get no requests at the moment, if there is one.
+    pub(super) fn unready(&self) -> Option<Unready> {
+        if !self.0.fence.is_open() {
+            return Some(Unready::NoLease);
+        }
+        self.0.clocks.wrong().map(Unready::WrongClock)
+    }
+
     /// Renews the lease until `stop`, and deposes replicas whose lease is over.
     ///
     /// # Errors
@@ -167,14 +214,14 @@ impl Membership {
         let mut renewed_since: Option<Instant> = None;
         while stop.run_until_cancelled(rounds.tick()).await.is_some() {
             let before = Instant::now();
-            let renewal = async { self.0.storage.replicas().renew(self.0.number, LEASE).await };
-            match timeout(RENEWAL_TIMEOUT, renewal).await {
-                Ok(Ok(true)) => self.0.fence.open_until(before + LEASE - MARGIN),
+            match timeout(RENEWAL_TIMEOUT, self.renew()).await {
+                Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return Err(Deposed),
                 failed => {
                     let why = failed.map_or_else(|_| "no answer".to_owned(), |other| format!("{other:?}"));
                     tracing::warn!(why, "the lease of this replica could not be renewed");
                     renewed_since = None;
+                    self.still_there().await?;
                     continue;
                 }
             }
@@ -187,6 +234,24 @@ impl Membership {
             }
         }
         Ok(())
+    }
+
+    /// Renews the lease; `false` if this replica was deposed.
+    async fn renew(&self) -> Result<bool, StorageError> {
+        let (before, clock) = (Instant::now(), self.0.clock.now());
+        let Some(ahead) = self.0.storage.replicas().renew(self.0.number, LEASE, clock).await? else { return Ok(false) };
+        self.0.fence.open_until(before + LEASE - MARGIN);
+        self.0.clocks.measured(ahead, before.elapsed());
+        Ok(true)
+    }
+
+    /// After a renewal that failed: a database that takes no writes may still tell that others have deposed this replica.
+    async fn still_there(&self) -> Result<(), Deposed> {
+        let regard = async { self.0.storage.replicas().is_there(self.0.number).await };
+        match timeout(REGARD_TIMEOUT, regard).await {
+            Ok(Ok(false)) => Err(Deposed),
+            _ => Ok(()),
+        }
     }
 
     /// Leaves: what this replica owned belongs to nobody from now on.
@@ -249,6 +314,12 @@ impl Membership {
         }
     }
 
+    /// Renews the lease at once.
+    #[cfg(test)]
+    pub(super) async fn renew_for_tests(&self) {
+        assert!(self.renew().await.unwrap());
+    }
+
     /// Looks at once.
     #[cfg(test)]
     pub(super) async fn look_for_tests(&self) {
@@ -264,12 +335,12 @@ impl Membership {
     /// Looks, or waits for a look that began later than this.
     pub(super) async fn look_again(&self) {
         let asked = Instant::now();
-        let mut looked = self.0.looked.lock().await;
-        if *looked > asked {
+        let mut watch = self.0.watch.lock().await;
+        if watch.looked > asked {
             return;
         }
-        sleep_until(*looked + LOOKED_UP_EVERY).await;
-        match timeout(RENEWAL_TIMEOUT, self.read(&mut looked)).await {
+        sleep_until(watch.looked + LOOKED_UP_EVERY).await;
+        match timeout(RENEWAL_TIMEOUT, self.read(&mut watch)).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the other replicas could not be read"),
             Err(_) => tracing::warn!("the other replicas could not be read in time"),
@@ -277,15 +348,16 @@ impl Membership {
     }
 
     /// Reads who the others are, and returns those whose lease is over.
-    async fn look(&self) -> Result<Vec<ReplicaNumber>, StorageError> {
-        self.read(&mut *self.0.looked.lock().await).await
+    async fn look(&self) -> Result<Vec<(ReplicaNumber, LeaseRenewal)>, StorageError> {
+        self.read(&mut *self.0.watch.lock().await).await
     }
 
     /// The same, one after the other: what was read first must not replace what was read later.
-    async fn read(&self, looked: &mut Instant) -> Result<Vec<ReplicaNumber>, StorageError> {
-        *looked = Instant::now();
+    async fn read(&self, watch: &mut LeaseWatch) -> Result<Vec<(ReplicaNumber, LeaseRenewal)>, StorageError> {
+        watch.looked = Instant::now();
         let rows = self.0.storage.replicas().list().await?;
         let others = || rows.iter().filter(|row| row.number != self.0.number);
+        watch.note(others());
         let known = self.0.peers.load_full();
         self.0.left_out.lock().retain(|number| rows.iter().any(|row| row.number == *number));
         let is_left_out = |row: &&ReplicaRow| self.0.left_out.lock().contains(&row.number);
@@ -293,14 +365,14 @@ impl Membership {
             let peers: Peers = others().filter_map(|row| Some((row.number, self.peer(row, &known)?))).collect();
             self.replace(peers);
         }
-        let known = self.0.peers.load_full();
-        for row in others() {
-            if let Some(peer) = known.get(&row.number) {
-                peer.is_late.store(row.lease < LATE, Ordering::Relaxed);
-            }
+        for (number, peer) in &*self.0.peers.load_full() {
+            peer.is_late.store(watch.silence(*number) >= LATE, Ordering::Relaxed);
         }
+        let present = others().filter(|row| watch.silence(row.number) < LATE);
+        self.0.clocks.compare(&present.filter_map(|row| row.clock).collect::<Vec<_>>());
         self.look_for_home(&rows).await?;
-        Ok(others().filter(|row| row.lease.is_zero()).map(|row| row.number).collect())
+        let over = others().filter(|row| watch.silence(row.number) >= LEASE);
+        Ok(over.map(|row| (row.number, row.renewal)).collect())
     }
 
     /// Notes which replica is the home, or becomes it if none is. That it is the home itself is in the rows if the answer to
@@ -347,13 +419,13 @@ impl Membership {
         }
     }
 
-    async fn depose(&self, over: Vec<ReplicaNumber>) {
-        for number in over {
-            match self.0.storage.replicas().depose(number).await {
+    async fn depose(&self, over: Vec<(ReplicaNumber, LeaseRenewal)>) {
+        for (number, last) in over {
+            match self.0.storage.replicas().depose(number, last).await {
                 Ok(true) => {
                     metrics::counter!("lockkeeper_replicas_deposed_total").increment(1);
                     tracing::warn!(replica = %number, "the lease of a replica is over: others have its sessions now");
-                    let _looked = self.0.looked.lock().await;
+                    let _watch = self.0.watch.lock().await;
                     let mut rest = Peers::clone(&self.0.peers.load());
                     rest.remove(&number);
                     self.replace(rest);
@@ -362,5 +434,40 @@ impl Membership {
                 Err(error) => tracing::warn!(%error, "a replica whose lease is over could not be deposed"),
             }
         }
+    }
+}
+
+// === impl LeaseWatch ===
+
+impl LeaseWatch {
+    /// Notes what a look has found. After a time without one all begin anew: they may be about to renew their leases, as this
+    /// replica was.
+    fn note<'a>(&mut self, rows: impl Iterator<Item = &'a ReplicaRow>) {
+        let now = Instant::now();
+        let before = if now - self.read < LATE { std::mem::take(&mut self.leases) } else { BTreeMap::new() };
+        self.read = now;
+        let seen = |row: &ReplicaRow| before.get(&row.number).filter(|(last, _)| *last == row.renewal).copied();
+        self.leases = rows.map(|row| (row.number, seen(row).unwrap_or((row.renewal, now)))).collect();
+    }
+
+    /// Time for which a replica has not renewed its lease, as far as it was watched.
+    fn silence(&self, number: ReplicaNumber) -> Duration {
+        self.leases.get(&number).map_or(Duration::ZERO, |(_, since)| self.read - *since)
+    }
+}
+
+/// Refuses to join with a clock that is wrong.
+async fn check_clock(storage: &Storage, clock: &dyn Clock) -> Result<(), JoinError> {
+    let (before, shown) = (Instant::now(), clock.now());
+    let database = storage.replicas().clock().await?;
+    let raw = ClockDifference::from_millis(shown.as_millis().saturating_sub(database.as_millis()));
+    let others: Vec<_> = storage.replicas().list().await?.iter().filter_map(|row| row.clock).collect();
+    Clocks::admit(raw.at_least(before.elapsed()), &others)?;
+    Ok(())
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("number", &self.number).finish_non_exhaustive()
     }
 }

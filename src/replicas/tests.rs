@@ -20,6 +20,7 @@ use super::*;
 use crate::{
     listener::{Accept, Lifecycle, ListenerSettings, Serve, Timeouts, Workers, serve},
     model::{ClientIp, Endpoint},
+    support::{ManualClock, SystemClock},
 };
 
 /// A replica that answers with what it got, under its number.
@@ -35,7 +36,8 @@ impl Member {
     async fn join(storage: &Storage) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = ReplicaAddress::parse(&listener.local_addr().unwrap().to_string()).unwrap();
-        let (replicas, door) = Replicas::join(storage.clone(), &address, listener, BTreeSet::new()).await.unwrap();
+        let store = (storage.clone(), Arc::new(SystemClock) as Arc<dyn Clock>);
+        let (replicas, door) = Replicas::join(store, &address, listener, BTreeSet::new()).await.unwrap();
         let member = Self { replicas, end: CancellationToken::new(), got: Arc::default() };
         serve_on(door, CarriedRequests(member.router()), &member.end);
         member
@@ -81,7 +83,7 @@ fn serve_on(listener: impl Accept + Send + 'static, service: impl Serve, end: &C
     owner.spawn(serve(listener, service, settings, lifecycle));
 }
 
-/// Answers with what came; a session `kept-N` is one that only the replica N has.
+/// Answers with what came, and refuses what has to be refused; a session `kept-N` is one that only the replica N has.
 async fn echo(request: Request, number: ReplicaNumber, got: Arc<Mutex<Vec<String>>>) -> Response {
     let (mut parts, body) = request.into_parts();
     if let Some(upgrade) = parts.extensions.remove::<OnUpgrade>() {
@@ -92,12 +94,21 @@ async fn echo(request: Request, number: ReplicaNumber, got: Arc<Mutex<Vec<String
         return (StatusCode::SWITCHING_PROTOCOLS, [("connection", "upgrade"), ("upgrade", "echo")]).into_response();
     }
     let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+    if parts.extensions.get() == Some(&RequestPlace::Refused) {
+        got.lock().push(format!("refused: {body}"));
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
     let session = session(&parts.headers, &parts.uri).unwrap_or_default();
     let owner = session.strip_prefix("kept-").and_then(|rest| ReplicaNumber::parse(rest.split('.').next()?));
     if let Some(owner) = owner.filter(|owner| *owner != number && parts.extensions.get() != Some(&RequestPlace::Here)) {
         let mut response = StatusCode::MISDIRECTED_REQUEST.into_response();
         response.extensions_mut().insert(OwnedElsewhere { owner, body: body.into() });
         return response;
+    }
+    if parts.uri.path().ends_with("/stream") {
+        let parts =
+            futures_util::stream::iter([Ok::<_, axum::Error>(": open\n\n")]).chain(futures_util::stream::pending());
+        return ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(parts)).into_response();
     }
     if body == "break off" {
         let parts = futures_util::stream::iter([Ok("half"), Err(std::io::Error::other("lost"))]);
@@ -223,7 +234,7 @@ async fn only_replicas_of_the_store_are_let_in() {
     let stranger = Member::join(&elsewhere).await;
     // the stranger knows address and key of the other
     let row = storage.replicas().list().await.unwrap().remove(0);
-    elsewhere.replicas().join(&row.address.unwrap(), &row.public_key, LEASE).await.unwrap();
+    elsewhere.replicas().join((&row.address.unwrap(), &row.public_key), LEASE, SystemClock.now()).await.unwrap();
     stranger.replicas.membership.look_for_tests().await;
     let (told, _) = told(stranger.answer(post("s.2", "hello")).await).await;
     assert!(!told.starts_with('1'), "{told}");
@@ -259,7 +270,8 @@ async fn a_connection_that_is_refused_can_still_be_ended() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let advertised = ReplicaAddress::parse(&address.to_string()).unwrap();
-    let (_, mut door) = Replicas::join(storage, &advertised, listener, BTreeSet::new()).await.unwrap();
+    let store = (storage, Arc::new(SystemClock) as Arc<dyn Clock>);
+    let (_, mut door) = Replicas::join(store, &advertised, listener, BTreeSet::new()).await.unwrap();
     let mut stranger = TcpStream::connect(address).await.unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let (accepted, _) = door.accept().await.unwrap();
@@ -283,12 +295,101 @@ async fn a_replica_without_a_lease_serves_nothing_and_answers_nothing() {
     let mut answer = Box::pin(one.replicas.answer(post("s.1", ""), slow));
     assert!(futures_util::poll!(&mut answer).is_pending());
     begins.await.unwrap();
-    let refused = one.answer(post("s.1", "")).await;
+    pause();
+    let since = Instant::now();
+    let refused = one.answer(post("s.1", "mine")).await;
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert!(refused.headers().contains_key(header::RETRY_AFTER));
-    assert!(one.got.lock().is_empty());
+    assert!(since.elapsed() >= PATIENCE_WITHOUT_LEASE, "a database may restart meanwhile");
+    assert_eq!(*one.got.lock(), ["refused: mine"]);
+    // it has: nothing was lost
+    let mut later = Box::pin(one.answer(post("s.1", "later")));
+    assert!(futures_util::poll!(&mut later).is_pending());
     fence.open_until(Instant::now() + LEASE);
+    assert_eq!(later.await.status(), StatusCode::OK);
     assert_eq!(answer.await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn what_is_refused_without_a_lease_is_refused_where_its_session_is() {
+    let storage = Storage::in_memory().await.unwrap();
+    let (one, two) = Member::pair(&storage).await;
+    one.replicas.membership.look_for_tests().await;
+    for member in [&one, &two] {
+        member.replicas.fence().open_until(Instant::now());
+    }
+    let id = two.replicas.number().mark("s".to_owned());
+    let mut refused = Box::pin(one.replicas.refuse(post(&id, "an answer"), |_| async { unreachable!() }));
+    assert_eq!((&mut refused).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(*two.got.lock(), ["refused: an answer"]);
+    // a client cannot refuse what another sends, nor have its own refused elsewhere
+    for member in [&one, &two] {
+        member.replicas.fence().open_until(Instant::now() + LEASE);
+    }
+    let mut forged = post(&id, "forged");
+    forged.headers_mut().insert(hop::REFUSED, header::HeaderValue::from_static("1"));
+    assert_eq!(told(one.answer(forged).await).await.1, "forged");
+}
+
+#[tokio::test]
+async fn a_message_for_a_connection_waits_for_its_replica_while_that_may_have_it() {
+    let storage = Storage::in_memory().await.unwrap();
+    let (one, two) = Member::pair(&storage).await;
+    one.replicas.membership.look_for_tests().await;
+    let id = two.replicas.number().mark("s".to_owned());
+    let message = || Request::post(format!("/messages?session_id={id}")).body(Body::from("hello")).unwrap();
+    // it was killed
+    two.end.cancel();
+    two.replicas.stop();
+    let mut answer = Box::pin(one.answer(message()));
+    while one.replicas.membership.known(two.replicas.number()).is_some() {
+        assert!(timeout(RETRIED_AFTER * 3, &mut answer).await.is_err());
+        two.replicas.membership.leave().await;
+        one.replicas.membership.look_for_tests().await;
+    }
+    // now this replica may say that there is no such session
+    assert!(told(answer.await).await.0.starts_with("1 POST"));
+}
+
+#[tokio::test]
+async fn a_stream_that_only_waits_ends_when_the_replica_that_carries_it_is_about_to_stop() {
+    let storage = Storage::in_memory().await.unwrap();
+    let (one, two) = Member::pair(&storage).await;
+    one.replicas.membership.look_for_tests().await;
+    let id = two.replicas.number().mark("s".to_owned());
+    let get = |path: &str| Request::get(path).header("mcp-session-id", &id).body(Body::empty()).unwrap();
+    let mut waiting = one.answer(get("/mcp/stream")).await.into_body().into_data_stream();
+    let mut connection = one.answer(get("/sse/stream")).await.into_body().into_data_stream();
+    assert_eq!(waiting.next().await.unwrap().unwrap(), ": open\n\n");
+    assert_eq!(connection.next().await.unwrap().unwrap(), ": open\n\n");
+    one.replicas.drain();
+    assert!(waiting.next().await.is_none());
+    assert!(futures_util::poll!(connection.next()).is_pending(), "it is a session, and may have calls");
+}
+
+#[tokio::test]
+async fn a_replica_is_not_ready_without_a_lease_and_with_a_wrong_clock() {
+    let storage = Storage::in_memory().await.unwrap();
+    let _right = Member::join(&storage).await;
+    let clock = Arc::new(ManualClock::new(SystemClock.now()));
+    let join = async |clock: &Arc<ManualClock>| {
+        let address = ReplicaAddress::parse("127.0.0.1:1").unwrap();
+        Membership::join((storage.clone(), Arc::clone(clock) as _), &address, BTreeSet::new()).await
+    };
+    let off = join(&clock).await.unwrap();
+    assert_eq!(off.unready(), None);
+    clock.advance(Duration::from_hours(1));
+    off.renew_for_tests().await;
+    off.look_for_tests().await;
+    assert_eq!(off.unready(), None, "the others may be about to notice the same");
+    pause();
+    tokio::time::advance(RENEWED_EVERY * 2).await;
+    tokio::time::resume();
+    let Some(Unready::WrongClock(difference)) = off.unready() else { panic!("{:?}", off.unready()) };
+    assert!((3_590.0..3_610.0).contains(&difference.as_seconds()), "{difference}");
+    let refused = join(&clock).await.err().unwrap().to_string();
+    assert!(refused.contains("the clock of this machine is 3") && refused.contains("NTP"), "{refused}");
+    off.fence().open_until(Instant::now());
+    assert_eq!(off.unready(), Some(Unready::NoLease));
 }
 
 #[tokio::test]

@@ -118,9 +118,11 @@ impl ResourceRefusal {
             Self::Limited(_) => {
                 (StatusCode::TOO_MANY_REQUESTS, "temporarily_unavailable", "too many wrong API keys; try again later")
             }
-            Self::Unavailable => {
-                (StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", "the gateway is busy; try again")
-            }
+            Self::Unavailable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "temporarily_unavailable",
+                "the database of the gateway does not answer: nothing was done; try again in a few seconds",
+            ),
         }
     }
 }

@@ -30,6 +30,17 @@ pub(super) enum Engine {
     PostgreSql,
 }
 
+impl Engine {
+    /// The present time of the database, in milliseconds since the epoch, in its dialect.
+    pub(super) const fn now(self) -> &'static str {
+        match self {
+            Self::Sqlite => "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+            // that of the statement and not of the transaction
+            Self::PostgreSql => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+        }
+    }
+}
+
 /// Database error.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {

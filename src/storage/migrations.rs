@@ -49,6 +49,7 @@ const SQLITE: &[EmbeddedMigration] = files! {
     "0210_replica_home"
     "0220_task_owners"
     "0230_connections_of_clients"
+    "0240_replica_clocks"
 };
 
 const POSTGRESQL: &[EmbeddedMigration] = files! {
@@ -65,6 +66,7 @@ const POSTGRESQL: &[EmbeddedMigration] = files! {
     "0210_replica_home"
     "0220_task_owners"
     "0230_connections_of_clients"
+    "0240_replica_clocks"
 };
 
 pub(super) fn sqlite() -> Migrator {

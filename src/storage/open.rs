@@ -20,6 +20,9 @@ use super::{
 /// Maximum time for an idle connection to a server to answer before its use.
 const PING_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Time after which an idle connection to a server is given back: a server has few, for all replicas together.
+const IDLE_FOR: Duration = Duration::from_secs(30);
+
 /// Settings of each connection to a file.
 const DURABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL";
 const RELAXED: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL";
@@ -57,6 +60,7 @@ impl Storage {
         let place = (Engine::PostgreSql, url);
         let limited = |connections| {
             let pool = AnyPoolOptions::new().max_connections(connections).acquire_timeout(LOCK_TIMEOUT);
+            let pool = pool.idle_timeout(IDLE_FOR);
             pool.test_before_acquire(false).before_acquire(|connection, _| Box::pin(answers(connection)))
         };
         // apart, since a migration may take its time
@@ -65,7 +69,7 @@ impl Storage {
         migrating.pool.close().await;
         let database = Database::connect(limited(16), place, LIMITED).await?;
         // open at all times: requests wait for them
-        let mcp_sessions = Database::connect(limited(4).min_connections(4), place, LIMITED_RELAXED).await?;
+        let mcp_sessions = Database::connect(limited(4).min_connections(2), place, LIMITED_RELAXED).await?;
         Ok(Self { database, mcp_sessions })
     }
 

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::{
     refusal::RequestRefusal,
     request_head::{RequestHead, VersionHeader, look_into, parse, read},
-    response::{self, EventSource, StreamOptions, credential_end, session_end},
+    response::{self, EventSource, StreamOptions, credential_end},
 };
 use crate::{
     frontend::{
@@ -27,14 +27,14 @@ use crate::{
     mcp::{Message, Method, jsonrpc::Frame},
     model::{Binding, Endpoint, Serves},
     resource::{Authorized, MessageTicket, MessagesReach, StreamLease},
-    support::{Clock, Timestamp},
+    support::Timestamp,
     wire::{headers, sse},
 };
 
 /// The query of `/messages`.
 #[derive(Deserialize)]
 pub(super) struct MessagesQuery {
-    session_id: Option<String>,
+    pub(super) session_id: Option<String>,
 }
 
 /// Ends the session when its connection does.
@@ -60,7 +60,8 @@ pub(super) async fn get(
     let opened = state.sessions.open(head.sender.endpoint.clone(), owner).await;
     let session = opened.map_err(|full| RequestRefusal::full(full, Binding::Sse))?;
     session.lease.send_replace(Some(head.sender.admission.lease.clone()));
-    let end = session_end(&state, &session, lease_end(Arc::clone(&session), Arc::clone(&state.clock)));
+    let (ended, lease_end) = (session.ended.clone(), lease_end(Arc::clone(&session), Arc::clone(&state)));
+    let end = async move { ended.run_until_cancelled(lease_end).await };
     let source = EventSource::Standalone(session.queue.attach());
     let pinged = takes_comments_for_errors(&head).then(|| Arc::clone(&session));
     let ticket = ticket.map(|Extension(ticket)| ticket);
@@ -134,15 +135,17 @@ fn takes_comments_for_errors(head: &RequestHead) -> bool {
     ["ReactorNetty/", "Java-http-client/"].iter().any(|client| agent.starts_with(client))
 }
 
-/// Waits for the end of the newest lease of the session (OA-116). After a revocation it returns at once. After an expiry the
-/// calls that run are answered first: the stream then ends by itself, with its queue.
-async fn lease_end(session: Arc<Session>, clock: Arc<dyn Clock>) {
+/// Waits for the end of the newest lease of the session (OA-116), or of the gateway. After a revocation it returns at once.
+/// After an expiry, and when the gateway is about to stop, the calls that run are answered first: the stream then ends by itself,
+/// with its queue.
+async fn lease_end(session: Arc<Session>, state: Arc<FrontendState>) {
     let mut leases = session.lease.subscribe();
     loop {
         let Some(lease) = leases.borrow_and_update().clone() else { return pending().await };
         tokio::select! {
             biased;
-            () = credential_end(&lease, clock.now()) => {}
+            () = credential_end(&lease, state.clock.now()) => {}
+            () = state.drained.cancelled() => {}
             _ = leases.changed() => continue,
         }
         session.deliveries.close();

@@ -11,7 +11,10 @@ use super::{
     exchange::{ExchangeContext, OnDisconnect, SessionExchange},
 };
 use crate::{
-    frontend::state::{FrontendState, Sender},
+    frontend::{
+        state::{FrontendState, Sender},
+        unfinished_tasks::UnfinishedTasks,
+    },
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, Feature, IndexedJson, Message, Method, Payload, Reply,
         RequestId, client_translator::ClientTranslator, jsonrpc::Malformed,
@@ -146,7 +149,13 @@ impl Inbound<'_> {
         let call = Call { method, params, context: self.context(client) };
         let (context, cancel_reason) =
             (self.exchange_context(self.on_disconnect(), &call), call.context.cancel_reason.clone());
-        let reply = self.sender.servers.sessions.call(call);
+        let noted = (self.state.has_others() && client.revision.has(Feature::CoreTasks))
+            .then(|| (call.method.clone(), call.params.clone()))
+            .filter(|(method, _)| UnfinishedTasks::concerns(method));
+        let mut reply = self.sender.servers.sessions.call(call);
+        if let Some(noted) = noted {
+            reply = self.state.sessions.tasks.watch(&self.session.id, noted, reply);
+        }
         self.exchange((id.clone(), Some((id, cancel_reason))), reply, context)
     }
 

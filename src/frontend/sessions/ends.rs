@@ -43,10 +43,10 @@ impl Sessions {
         }
     }
 
-    /// Gives a session up, for another replica to succeed this one; `false` if it has running calls.
+    /// Gives a session up, for another replica to succeed this one; `false` if it has running calls or tasks.
     pub(crate) async fn give_up(&self, id: &str) -> bool {
         let Some(session) = self.in_memory(id) else { return true };
-        if !session.calls.is_empty() {
+        if !session.calls.is_empty() || self.tasks.has(&session.id) {
             return false;
         }
         if self.table.remove(&session, || {}) {
@@ -80,7 +80,7 @@ impl Sessions {
         let ready = now - self.settings.session_idle;
         // a replica writes the activity of its sessions in each round, perhaps a moment late
         let elsewhere = ready - self.settings.sweep_every * 2;
-        let since = InactiveSince { ready, unready: now - self.settings.handshake, elsewhere };
+        let since = InactiveSince { now, ready, unready: now - self.settings.handshake, elsewhere };
         if let Err(error) = self.deps.storage.mcp_sessions().delete_idle(self.deps.replica, since).await {
             tracing::warn!(%error, "idle sessions stay in the store until the next round");
         }
@@ -150,6 +150,7 @@ impl Sessions {
         metrics::counter!("lockkeeper_frontend_sessions_ended_total").increment(1);
         session.ended.cancel();
         session.calls.cancel_all();
+        self.tasks.forget(&session.id);
         self.deps.observer.notify(LifecycleEvent::RequesterEnded(&Requester::Session(session.id.clone())));
     }
 

@@ -1,6 +1,7 @@
 //! Server requests during a call, and the client's answers.
 
-use http::StatusCode;
+use axum::body::Body;
+use http::{Request, StatusCode};
 use serde_json::{Value, json};
 
 use super::{Client, Events, World, body, call};
@@ -46,6 +47,33 @@ async fn an_answer_from_another_client_is_ignored() {
     assert_eq!(other.send(answer("decline")).await.status(), StatusCode::ACCEPTED);
     client.send(answer("accept")).await;
     assert_eq!(events.message().await.unwrap()["result"]["answer"]["action"], "accept");
+}
+
+#[tokio::test]
+async fn an_answer_that_could_not_be_taken_fails_its_request_and_no_other() {
+    let world = World::new().await;
+    let client = asking(&world, json!({ "elicitation": {} })).await;
+    let other = world.ready("bob", "2025-11-25").await;
+    let refused = |body: &Value| {
+        let request = Request::post("/mcp").header("mcp-session-id", client.session.as_deref().unwrap());
+        request.body(Body::from(body.to_string())).unwrap()
+    };
+    let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
+    let id = events.message().await.unwrap()["id"].clone();
+    let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "action": "accept" } });
+    // somebody else names the session; its client sends something else
+    world.front.answer_was_refused(refused(&answer), &other.admission.caller).await;
+    for message in [call(2, "ask", json!({})), json!({ "jsonrpc": "2.0", "id": "lk-other-1", "result": {} }), json!(7)]
+    {
+        world.front.answer_was_refused(refused(&message), &client.admission.caller).await;
+    }
+    client.send(answer).await;
+    assert_eq!(events.message().await.unwrap()["result"]["answer"]["action"], "accept");
+    let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
+    let id = events.message().await.unwrap()["id"].clone();
+    let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "action": "accept" } });
+    world.front.answer_was_refused(refused(&answer), &client.admission.caller).await;
+    assert_eq!(events.message().await.unwrap()["result"]["code"], -32603);
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ pub(crate) fn protected(gate: Gate, endpoints: Router, others: Router) -> impl S
                     request.extensions_mut().insert(authorized);
                     answer(endpoints, request)
                 };
-                return Ok(gate.answer(request, answer).await);
+                return Ok(gate.answer(request, answer, |_, _| async {}).await);
             }
             Ok(answer(others, request).await)
         }

@@ -1,0 +1,212 @@
+//! The tasks of clients with sessions that run at servers of this replica, or whose results nobody has fetched yet: a replica
+//! that is about to stop keeps their sessions for a while. Knows nothing of who may see a task.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use hashlink::LinkedHashMap;
+use parking_lot::Mutex;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    mcp::{Event, Method, Outcome, Payload, Reply, json::Object, task::CreatedTask},
+    model::SessionId,
+    support::Digest,
+};
+
+/// Maximum number of tasks of one session that are known; the oldest are forgotten.
+const MAX_UNFINISHED: usize = 1_000;
+/// Time for which the result of a task that has ended is expected to be fetched.
+const FETCHED_WITHIN: Duration = Duration::from_secs(10);
+/// Time for which a task without a lifetime is known.
+const LIFETIME: Duration = Duration::from_hours(24);
+
+/// The tasks of all sessions.
+#[derive(Debug, Default)]
+pub(crate) struct UnfinishedTasks {
+    /// By session and the SHA-256 of the id, with the time until which they are known.
+    sessions: Mutex<HashMap<SessionId, LinkedHashMap<Digest, Instant>>>,
+    changed: Notify,
+}
+
+// === impl UnfinishedTasks ===
+
+impl UnfinishedTasks {
+    /// The reply to a call of this session, of which the registry learns what it says of tasks.
+    pub(crate) fn watch(self: &Arc<Self>, session: &SessionId, call: (Method, Payload), reply: Reply) -> Reply {
+        let (registry, session) = (Arc::clone(self), session.clone());
+        reply.map(move |event| {
+            if let Event::Done(outcome) = &event {
+                registry.note(&session, (&call.0, &call.1), outcome);
+            }
+            event
+        })
+    }
+
+    /// True for a method whose replies say something of tasks.
+    pub(crate) const fn concerns(method: &Method) -> bool {
+        matches!(method, Method::ToolsCall | Method::TasksGet | Method::TasksCancel | Method::TasksResult)
+    }
+
+    /// Notes what a reply to a call of this session says of a task.
+    fn note(&self, session: &SessionId, (method, params): (&Method, &Payload), outcome: &Outcome) {
+        match (method, outcome) {
+            (Method::ToolsCall, Outcome::Complete(result)) => {
+                if let Some(task) = CreatedTask::read(result).filter(|task| !task.has_ended()) {
+                    self.add(session, &task);
+                }
+            }
+            (Method::TasksGet | Method::TasksCancel, Outcome::Complete(result)) => {
+                let task = Object::parse(result.json()).and_then(|object| CreatedTask::of(&object));
+                if let Some(task) = task.filter(CreatedTask::has_ended) {
+                    self.has_ended(session, &task.id);
+                }
+            }
+            // whatever the result: the task is over, or nobody knows it
+            (Method::TasksResult, Outcome::Complete(_) | Outcome::Failed(_))
+            | (Method::TasksGet, Outcome::Failed(_)) => {
+                if let Some(id) = params.string("taskId") {
+                    self.remove(session, &id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// True if a task of this session is not finished.
+    pub(crate) fn has(&self, session: &SessionId) -> bool {
+        let now = Instant::now();
+        self.sessions.lock().get(session).is_some_and(|tasks| tasks.values().any(|until| *until > now))
+    }
+
+    /// Forgets a session that has ended.
+    pub(crate) fn forget(&self, session: &SessionId) {
+        if self.sessions.lock().remove(session).is_some() {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Waits until all are finished.
+    pub(crate) async fn all_ended(&self) {
+        loop {
+            let changed = self.changed.notified();
+            let now = Instant::now();
+            let last = self.sessions.lock().values().flat_map(LinkedHashMap::values).max().copied();
+            let Some(last) = last.filter(|last| *last > now) else { return };
+            tokio::select! {
+                () = changed => {}
+                () = sleep_until(last) => {}
+            }
+        }
+    }
+
+    fn add(&self, session: &SessionId, task: &CreatedTask) {
+        let until = Instant::now() + task.ttl.unwrap_or(LIFETIME).min(LIFETIME);
+        let mut sessions = self.sessions.lock();
+        let tasks = sessions.entry(session.clone()).or_default();
+        tasks.replace(Digest::sha256(&task.id), until);
+        if tasks.len() > MAX_UNFINISHED {
+            tasks.pop_front();
+        }
+    }
+
+    fn has_ended(&self, session: &SessionId, id: &str) {
+        let until = Instant::now() + FETCHED_WITHIN;
+        if let Some(task) = self.sessions.lock().get_mut(session).and_then(|tasks| tasks.get_mut(&Digest::sha256(id))) {
+            *task = until.min(*task);
+        }
+        self.changed.notify_waiters();
+    }
+
+    fn remove(&self, session: &SessionId, id: &str) {
+        let mut sessions = self.sessions.lock();
+        let Some(tasks) = sessions.get_mut(session) else { return };
+        tasks.remove(&Digest::sha256(id));
+        if tasks.is_empty() {
+            sessions.remove(session);
+        }
+        drop(sessions);
+        self.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::poll;
+    use serde_json::{Value, json};
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::mcp::{ErrorObject, Revision};
+
+    fn payload(value: &Value) -> Payload {
+        Payload::of(Revision::V2025_11_25, value)
+    }
+
+    struct Told(UnfinishedTasks, SessionId);
+
+    impl Told {
+        fn new() -> Self {
+            Self(UnfinishedTasks::default(), SessionId::new("s"))
+        }
+
+        fn tell(&self, method: &Method, id: &str, result: &Value) {
+            self.0.note(&self.1, (method, &payload(&json!({ "taskId": id }))), &Outcome::Complete(payload(result)));
+        }
+
+        fn create(&self, id: &str, ttl: u64) {
+            let task = json!({ "task": { "taskId": id, "status": "working", "ttl": ttl } });
+            self.tell(&Method::ToolsCall, "", &task);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_is_unfinished_until_its_result_was_fetched() {
+        let told = Told::new();
+        told.tell(&Method::ToolsCall, "", &json!({ "content": [] }));
+        assert!(!told.0.has(&told.1));
+        told.create("a", 60_000);
+        told.tell(&Method::TasksGet, "a", &json!({ "taskId": "a", "status": "working" }));
+        let mut ended = Box::pin(told.0.all_ended());
+        assert!(told.0.has(&told.1) && poll!(&mut ended).is_pending());
+        assert!(!told.0.has(&SessionId::new("another")));
+        told.tell(&Method::TasksGet, "a", &json!({ "taskId": "a", "status": "completed" }));
+        assert!(told.0.has(&told.1) && poll!(&mut ended).is_pending());
+        told.tell(&Method::TasksResult, "a", &json!({ "content": [] }));
+        assert!(!told.0.has(&told.1));
+        ended.await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_a_task_for_ever() {
+        let told = Told::new();
+        told.create("ends", 60_000);
+        told.tell(&Method::TasksGet, "ends", &json!({ "taskId": "ends", "status": "failed" }));
+        told.create("expires", 12_000);
+        let begin = Instant::now();
+        told.0.all_ended().await;
+        assert_eq!(begin.elapsed(), Duration::from_secs(12));
+        told.create("lost", 60_000);
+        let params = payload(&json!({ "taskId": "lost" }));
+        told.0.note(&told.1, (&Method::TasksGet, &params), &Outcome::Failed(ErrorObject::unknown_task()));
+        told.create("of a session that ends", 60_000);
+        told.0.forget(&told.1);
+        told.0.all_ended().await;
+        assert!(!told.0.has(&told.1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_tasks_of_a_session_are_bounded_and_those_of_another_stay() {
+        let (greedy, other) = (Told::new(), SessionId::new("other"));
+        greedy.0.add(&other, &CreatedTask { id: "mine".to_owned(), ttl: None, status: None });
+        for id in 0..=MAX_UNFINISHED {
+            greedy.create(&id.to_string(), 60_000);
+        }
+        assert_eq!(greedy.0.sessions.lock()[&greedy.1].len(), MAX_UNFINISHED);
+        assert!(greedy.0.has(&other));
+        advance(LIFETIME).await;
+        assert!(!greedy.0.has(&other) && !greedy.0.has(&greedy.1));
+    }
+}
