@@ -87,6 +87,9 @@ pub struct Storage {
     database: Database,
     /// The same database through connections that do not wait for the disk.
     mcp_sessions: Database,
+    /// The same through connections for what is read every second or so: a pool uses all that it has in turn, so that none of
+    /// the others would ever be idle.
+    rounds: Database,
 }
 
 // === impl Storage ===
@@ -100,6 +103,7 @@ impl Storage {
 
     /// Flushes and closes the database.
     pub async fn close(&self) {
+        self.rounds.pool.close().await;
         self.mcp_sessions.pool.close().await;
         self.database.pool.close().await;
     }
@@ -136,7 +140,7 @@ impl Storage {
 
     /// Gateways that share the database.
     pub const fn replicas(&self) -> ReplicaTable<'_> {
-        ReplicaTable(&self.database)
+        ReplicaTable(&self.rounds)
     }
 
     /// The audit trail.
@@ -166,7 +170,7 @@ impl Storage {
 
     /// Counts of rate limits.
     pub const fn limit_counts(&self) -> LimitCountTable<'_> {
-        LimitCountTable(&self.database)
+        LimitCountTable(&self.rounds)
     }
 
     /// Clients that a metadata document describes.

@@ -129,6 +129,7 @@ impl StartError {
         let retry = match self {
             _ if self.requires_login() => Retry::AfterLogin,
             _ if self.is_lasting() => Retry::Useless,
+            Self::Elsewhere => Retry::Elsewhere,
             _ => Retry::Possible,
         };
         let supported = self.supported();

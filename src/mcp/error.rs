@@ -16,6 +16,7 @@ use crate::model::BackendId;
 const RETRYABLE: &str = "retryable";
 const MAY_HAVE_RUN: &str = "mayHaveRun";
 const LOGIN_REQUIRED: &str = "loginRequired";
+const AT_ANOTHER_REPLICA: &str = "atAnotherReplica";
 
 /// The error that a request ended with: the code, and the whole object as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub struct Unavailable<'a> {
 pub enum Retry {
     /// It may: the call did not run, and what is wrong may pass.
     Possible,
+    /// It may, and is carried to another replica, where the server runs.
+    Elsewhere,
     /// It should not without a look: the call may have run.
     MayHaveRun,
     /// It is of no use until the configuration or the server changes, or the server refused this request.
@@ -215,6 +218,11 @@ impl ErrorObject {
         self.tells(LOGIN_REQUIRED)
     }
 
+    /// True for an error of the gateway about a server that runs at another replica: nothing is wrong with it.
+    pub fn is_elsewhere(&self) -> bool {
+        self.tells(AT_ANOTHER_REPLICA)
+    }
+
     /// True if this member of the gateway's own data is true.
     fn tells(&self, name: &str) -> bool {
         let told = || serde_json::from_slice::<Value>(&self.json).ok().map(|error| error["data"][name] == true);
@@ -262,6 +270,10 @@ impl Retry {
     fn tell(self, data: &mut Value) {
         match self {
             Self::Possible => data[RETRYABLE] = true.into(),
+            Self::Elsewhere => {
+                data[RETRYABLE] = true.into();
+                data[AT_ANOTHER_REPLICA] = true.into();
+            }
             Self::MayHaveRun => {
                 data[RETRYABLE] = false.into();
                 data[MAY_HAVE_RUN] = true.into();

@@ -58,7 +58,9 @@ impl SigningKeys {
             deps.storage.signing_keys().add_behind(None, &first, now).await?;
         }
         let rows = deps.storage.signing_keys().list().await?;
-        let loaded = ArcSwap::from_pointee(KeySet::read(rows, &master)?);
+        let keys = KeySet::read(rows, &master)?;
+        keys.tell_left_out(None);
+        let loaded = ArcSwap::from_pointee(keys);
         Ok(Self { deps, master, loaded })
     }
 
@@ -121,6 +123,7 @@ impl SigningKeys {
     pub(super) async fn sync(&self) -> Result<bool, OAuthError> {
         let read = Arc::new(KeySet::read(self.deps.storage.signing_keys().list().await?, &self.master)?);
         let before = self.loaded.swap(Arc::clone(&read));
+        read.tell_left_out(Some(&before));
         Ok(read.withdraws_more_than(&before))
     }
 

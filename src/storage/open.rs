@@ -51,7 +51,7 @@ impl Storage {
         let database = Database::connect(AnyPoolOptions::new().max_connections(4), place, DURABLE).await?;
         database.migrate().await?;
         let mcp_sessions = Database::connect(AnyPoolOptions::new().max_connections(2), place, RELAXED).await?;
-        Ok(Self { database, mcp_sessions })
+        Ok(Self { rounds: database.clone(), mcp_sessions, database })
     }
 
     /// Connects to the PostgreSQL database at `url`, with up to 20 connections, and runs the migrations. Waits up to 5 s
@@ -67,10 +67,11 @@ impl Storage {
         let migrating = Database::connect(limited(1), place, QUIET).await?;
         migrating.migrate().await?;
         migrating.pool.close().await;
-        let database = Database::connect(limited(16), place, LIMITED).await?;
+        let database = Database::connect(limited(14), place, LIMITED).await?;
+        let rounds = Database::connect(limited(2), place, LIMITED).await?;
         // open at all times: requests wait for them
         let mcp_sessions = Database::connect(limited(4).min_connections(2), place, LIMITED_RELAXED).await?;
-        Ok(Self { database, mcp_sessions })
+        Ok(Self { database, mcp_sessions, rounds })
     }
 
     /// An empty database in memory, which ends with the process.
@@ -79,7 +80,7 @@ impl Storage {
         let place = (Engine::Sqlite, "sqlite::memory:");
         let database = Database::connect(pool, place, "").await?;
         database.migrate().await?;
-        Ok(Self { mcp_sessions: database.clone(), database })
+        Ok(Self { mcp_sessions: database.clone(), rounds: database.clone(), database })
     }
 
     /// An empty database for tests: in memory, or a new schema of the PostgreSQL database at `server`, which stays there.

@@ -19,9 +19,10 @@ NGINX = HERE / "nginx.conf"
 
 
 class Postgres:
-    """A server of its own in a folder that is deleted at the end."""
+    """A server of its own in a folder that is deleted at the end. `environment` is for the server alone."""
 
-    def __init__(self):
+    def __init__(self, environment=None):
+        self.environment = environment or {}
         self.folder, self.port = Path(tempfile.mkdtemp(prefix="lockkeeper-postgres-")), free_port()
         self.programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1]
         # the server refuses to run as root
@@ -39,7 +40,8 @@ class Postgres:
     def control(self, *arguments):
         with contextlib.suppress(subprocess.CalledProcessError):
             command = [*self.prefix, str(self.programs / "pg_ctl"), "-D", str(self.folder / "data"), *arguments]
-            subprocess.run(command, cwd="/", check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            subprocess.run(command, cwd="/", check=True, env={**os.environ, **self.environment}, **nowhere)
 
     def start(self):
         options = f"-k {self.folder} -p {self.port} -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=300"

@@ -21,6 +21,8 @@ class Cable:
     def __init__(self, to):
         self.to, self.open = to, threading.Event()
         self.open.set()
+        # from where it connected to the database
+        self.ports = set()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -35,6 +37,7 @@ class Cable:
                     return
                 near.close()
                 continue
+            self.ports.add(far.getsockname()[1])
             for source, target in ((near, far), (far, near)):
                 source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(target=self.carry, args=(source, target), daemon=True).start()

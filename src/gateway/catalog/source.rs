@@ -238,9 +238,9 @@ async fn bounded<T>(
     outcome
 }
 
-/// Logs a new failure, unless the gateway is stopping.
+/// Logs a new failure, unless the gateway is stopping, or the backend runs at another replica.
 fn note(source: &ListSource, method: &Method, news: Option<&ErrorObject>) {
-    if let Some(error) = news.filter(|_| !source.settings.cancel.is_cancelled()) {
+    if let Some(error) = news.filter(|error| !source.settings.cancel.is_cancelled() && !error.is_elsewhere()) {
         tracing::warn!(backend = %source.backend, %method, %error, "a backend could not be asked what it offers");
     }
 }

@@ -21,7 +21,11 @@ use crate::{
 const OVERLAP: Duration = Duration::from_mins(24 * 60 + 1);
 
 /// The signing keys, in the order in which they sign.
-pub struct KeySet(Vec<SigningKey>);
+pub struct KeySet {
+    keys: Vec<SigningKey>,
+    /// The ids of those that cannot be read, and the reason.
+    left_out: Vec<(String, String)>,
+}
 
 struct SigningKey {
     kid: String,
@@ -71,18 +75,27 @@ impl KeySet {
             }
         }
         let can_sign = keys.iter().any(|key: &SigningKey| key.withdrawn.is_none());
+        let mut left_out = Vec::new();
         for (kid, error) in failed {
             if !can_sign {
                 return Err(error);
             }
-            tracing::error!(kid, %error, "a signing key cannot be read and is left out: its tokens are refused");
+            left_out.push((kid, error.to_string()));
         }
-        Ok(Self(keys))
+        Ok(Self { keys, left_out })
+    }
+
+    /// Logs the keys that cannot be read, but for those that could not be read before.
+    pub(super) fn tell_left_out(&self, before: Option<&Self>) {
+        let is_known = |kid: &str| before.is_some_and(|before| before.left_out.iter().any(|(known, _)| known == kid));
+        for (kid, error) in self.left_out.iter().filter(|(kid, _)| !is_known(kid)) {
+            tracing::error!(kid, error, "a signing key cannot be read and is left out: its tokens are refused");
+        }
     }
 
     /// The key that signs at `now`, with its id.
     pub fn active(&self, now: Timestamp) -> Option<(&str, &EncodingKey)> {
-        let mut usable = self.0.iter().filter(|key| key.withdrawn.is_none());
+        let mut usable = self.keys.iter().filter(|key| key.withdrawn.is_none());
         // where the clock of this process is behind, the first one signs early
         let first = usable.next()?;
         let key = usable.rfind(|key| key.signs_from <= now).unwrap_or(first);
@@ -91,13 +104,13 @@ impl KeySet {
 
     /// The verification key of this id, if it verifies at `now`.
     pub fn verifying(&self, kid: &str, now: Timestamp) -> Option<&DecodingKey> {
-        let at = self.0.iter().position(|key| key.kid == kid)?;
-        (self.used(at, now) != SigningKeyUse::Ended).then(|| &self.0[at].verifying)
+        let at = self.keys.iter().position(|key| key.kid == kid)?;
+        (self.used(at, now) != SigningKeyUse::Ended).then(|| &self.keys[at].verifying)
     }
 
     /// The public keys that verify at `now` or later, in the form of RFC 7517.
     pub fn jwks(&self, now: Timestamp) -> Value {
-        let published = self.0.iter().enumerate().filter(|(at, _)| self.used(*at, now) != SigningKeyUse::Ended);
+        let published = self.keys.iter().enumerate().filter(|(at, _)| self.used(*at, now) != SigningKeyUse::Ended);
         let keys: Vec<Value> = published.map(|(_, key)| key.jwk()).collect();
         json!({ "keys": keys })
     }
@@ -109,13 +122,13 @@ impl KeySet {
             used: self.used(at, now),
             signs_from: key.signs_from,
         };
-        self.0.iter().enumerate().map(view).collect()
+        self.keys.iter().enumerate().map(view).collect()
     }
 
     /// True if a key is withdrawn here that was not in `before`.
     pub(super) fn withdraws_more_than(&self, before: &Self) -> bool {
-        let withdrawn = |keys: &Self, kid: &str| keys.0.iter().any(|key| key.kid == kid && key.withdrawn.is_some());
-        self.0.iter().any(|key| withdrawn(self, &key.kid) && !withdrawn(before, &key.kid))
+        let withdrawn = |set: &Self, kid: &str| set.keys.iter().any(|key| key.kid == kid && key.withdrawn.is_some());
+        self.keys.iter().any(|key| withdrawn(self, &key.kid) && !withdrawn(before, &key.kid))
     }
 
     /// The ids of the keys whose tokens have all expired at `now`.
@@ -125,18 +138,18 @@ impl KeySet {
             Some(withdrawn) => withdrawn + OVERLAP <= now,
             None => self.used(*at, now) == SigningKeyUse::Ended,
         };
-        self.0.iter().enumerate().filter(is_over).map(|(_, key)| key.kid.clone()).collect()
+        self.keys.iter().enumerate().filter(is_over).map(|(_, key)| key.kid.clone()).collect()
     }
 
     fn used(&self, at: usize, now: Timestamp) -> SigningKeyUse {
-        let key = &self.0[at];
+        let key = &self.keys[at];
         if key.withdrawn.is_some() {
             return SigningKeyUse::Ended;
         }
         if now < key.signs_from {
             return SigningKeyUse::Next;
         }
-        let newer = self.0[at + 1..].iter().find(|newer| newer.withdrawn.is_none());
+        let newer = self.keys[at + 1..].iter().find(|newer| newer.withdrawn.is_none());
         match newer.filter(|newer| newer.signs_from <= now).map(|newer| newer.signs_from + OVERLAP) {
             None => SigningKeyUse::Active,
             Some(until) if now < until => SigningKeyUse::Retired(until),
