@@ -266,7 +266,7 @@ impl OAuth {
             self.0.revocations.index().end_tokens();
         }
         self.0.uses.write().await?;
-        self.0.deps.storage.keys().retire(self.0.deps.now()).await?;
+        self.0.deps.storage.for_rounds().keys().retire(self.0.deps.now()).await?;
         self.0.deps.limits.exchange(self.0.deps.now()).await?;
         Ok(self.0.deps.audit.write().await?)
     }

@@ -108,6 +108,12 @@ impl Storage {
         self.database.pool.close().await;
     }
 
+    /// The same for what asks every second or so.
+    #[must_use]
+    pub fn for_rounds(&self) -> Self {
+        Self { database: self.rounds.clone(), ..self.clone() }
+    }
+
     /// True if several gateways may use the database.
     pub fn is_shared(&self) -> bool {
         self.database.engine == Engine::PostgreSql
@@ -140,7 +146,7 @@ impl Storage {
 
     /// Gateways that share the database.
     pub const fn replicas(&self) -> ReplicaTable<'_> {
-        ReplicaTable(&self.rounds)
+        ReplicaTable(&self.database)
     }
 
     /// The audit trail.
@@ -170,7 +176,7 @@ impl Storage {
 
     /// Counts of rate limits.
     pub const fn limit_counts(&self) -> LimitCountTable<'_> {
-        LimitCountTable(&self.rounds)
+        LimitCountTable(&self.database)
     }
 
     /// Clients that a metadata document describes.

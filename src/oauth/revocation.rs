@@ -140,7 +140,7 @@ impl Revocations {
     /// Applies new revocations by any process, after those that are due at this moment.
     pub(super) async fn sync(&self) -> Result<(), OAuthError> {
         self.uses.write().await?;
-        self.deps.storage.keys().retire(self.deps.now()).await?;
+        self.deps.storage.for_rounds().keys().retire(self.deps.now()).await?;
         self.read().await
     }
 

@@ -121,7 +121,7 @@ impl SigningKeys {
 
     /// Reads the keys of the store. Returns true if one was withdrawn since they were read before.
     pub(super) async fn sync(&self) -> Result<bool, OAuthError> {
-        let read = Arc::new(KeySet::read(self.deps.storage.signing_keys().list().await?, &self.master)?);
+        let read = Arc::new(KeySet::read(self.deps.storage.for_rounds().signing_keys().list().await?, &self.master)?);
         let before = self.loaded.swap(Arc::clone(&read));
         read.tell_left_out(Some(&before));
         Ok(read.withdraws_more_than(&before))

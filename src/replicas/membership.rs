@@ -149,6 +149,7 @@ impl Membership {
         address: &ReplicaAddress,
         at_home: BTreeSet<Target>,
     ) -> Result<Self, JoinError> {
+        let storage = storage.for_rounds();
         check_clock(&storage, &*clock).await?;
         let (identity, fence, before) = (ReplicaIdentity::generate()?, Fence::closed(), Instant::now());
         let number = storage.replicas().join((address, identity.public_key()), LEASE, clock.now()).await?;

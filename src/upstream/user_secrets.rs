@@ -118,7 +118,7 @@ impl UserSecrets {
 
     /// Ends what runs with secrets that were deleted, by whatever deleted them.
     pub(super) async fn look(&self) -> Result<(), UpstreamError> {
-        for (user, name) in self.context.storage.user_secrets().take_ended().await? {
+        for (user, name) in self.context.storage.for_rounds().user_secrets().take_ended().await? {
             self.announce(&user, &name);
             self.context.audit.record(ServerEvent::SecretEnded(user, name));
         }

@@ -59,11 +59,12 @@ impl Withdrawal {
     }
 
     async fn look(&self, is_rare: bool) -> Result<(), UpstreamError> {
+        let storage = self.context.storage.for_rounds();
         if is_rare {
-            self.context.storage.users().delete_sealed_of_ended(self.context.now()).await?;
+            storage.users().delete_sealed_of_ended(self.context.now()).await?;
         }
         self.secrets.look().await?;
-        for row in self.context.storage.upstream_tokens().withdrawn().await? {
+        for row in storage.upstream_tokens().withdrawn().await? {
             if row.is_new() {
                 let ended = ServerEvent::Disconnected(row.user.clone(), row.backend.clone());
                 self.context.audit.record(ended);
@@ -74,7 +75,7 @@ impl Withdrawal {
             }
         }
         if is_rare {
-            self.context.storage.data_keys().delete_unused().await?;
+            storage.data_keys().delete_unused().await?;
         }
         Ok(())
     }
