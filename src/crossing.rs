@@ -9,7 +9,8 @@
 //! | `listens` | levels and subscriptions of sessions, and of requests without one |
 //! | `tasks` | tasks of 2025-11-25 and those of the extension, for clients that have the others or none |
 //! | `deferred` | requests of servers that wait for a call to ride on |
-//! | `window` | the time in which requests are collected, so that the client is asked once |
+//! | `collection_window` | the time in which requests are collected, so that the client is asked once |
+//! | `suspension_limits` | the bounds of calls that wait for their client |
 
 mod collection_window;
 mod deferred;

@@ -6,14 +6,14 @@
 //! | File | Content |
 //! |---|---|
 //! | `binding` | bytes, status and headers to messages and back, for each transport |
-//! | `state`, `settings` | the state that everything below shares, and its bounds |
+//! | `state`, `frontend_settings` | the state that everything below shares, and its bounds |
 //! | `sessions` | the table of sessions: their owners, their bounds, their ends |
 //! | `session` | one session: its messages, its calls |
 //! | `server_requests` | the requests of servers to the client of a session |
 //! | `unfinished_tasks` | the tasks of sessions for which a replica waits before it stops |
 //! | `replay` | messages for streams, and for clients that come back to them |
-//! | `requests` | the bounds of requests without a session |
-//! | `request` | one request without a session |
+//! | `request_limits` | the bounds of requests without a session |
+//! | `stateless_request` | one request without a session |
 
 mod binding;
 mod frontend_settings;
@@ -43,8 +43,8 @@ pub use self::{
     state::{BehindEndpoint, EndpointServers, Routes},
 };
 use crate::{
-    model::{Binding, Caller, Endpoint, SessionId, Target, status::SessionStatus},
-    resource::Authorized,
+    model::{Binding, Endpoint, SessionId, Target, status::SessionStatus},
+    resource::{Authorized, Unheard},
 };
 
 /// The client side of the gateway. Cheap to clone.
@@ -82,10 +82,10 @@ impl Frontend {
         binding::stdio::serve(Arc::clone(&self.0), Sender { admission, endpoint, servers }, input, output).await;
     }
 
-    /// A request of this caller was refused, since the database is away. If it is the answer to a server's request, as a client
-    /// sends it once, that request fails: its call would wait for what nobody sends any more.
-    pub async fn answer_was_refused(&self, request: Request, caller: &Caller) {
-        binding::refused_answer(&self.0, request, caller).await;
+    /// A request was refused. If it has the answer to a server's request, which a client sends once, the server gets that, or an
+    /// error if the answer may not be used: the call would wait for what nobody sends any more.
+    pub async fn take_unheard(&self, request: Request, unheard: Unheard) {
+        binding::take_unheard(&self.0, request, unheard).await;
     }
 
     /// The servers at the endpoints.

@@ -24,7 +24,7 @@
 //! | [`listener`] | the listening socket and its connections: bounds, timeouts, what is closed first |
 //! | [`replicas`] | several gateways on one database, each with what is in its memory |
 //! | [`vault`] | secrets of users at servers, sealed |
-//! | [`storage`] | the SQLite database; the only module that knows SQL |
+//! | [`storage`] | the database, a file of SQLite or a PostgreSQL server; the only module that knows SQL |
 //! | [`fuzzing`] | a door for the fuzz targets below `fuzz/`, and for nobody else |
 //! | [`config`], [`cli`], [`telemetry`], [`app`] | how it is set up, started, watched and put together |
 //!

@@ -127,7 +127,7 @@ impl OAuth {
         let client_documents = ClientDocuments::new(&settings, Arc::clone(&clock)).map(Arc::new);
         let master = master_key::master_key(&settings.master_key, &storage, &*random).await?;
         let pepper = Arc::new(Pepper::new(master_key::pepper(&master, &storage, &*random).await?));
-        let limits = RateLimits::new(storage.clone(), Arc::clone(&pepper), settings.policy.rate_limits);
+        let limits = RateLimits::new(&storage, Arc::clone(&pepper), settings.policy.rate_limits);
         let (limits, settings) = (Arc::new(limits), Arc::new(settings));
         let deps = OAuthDeps { storage, audit, clock, random, settings, limits, client_documents };
         let requests = master.for_purpose("authorization requests");

@@ -9,6 +9,7 @@
 //! | `identity` | the keys by which replicas know each other |
 //! | `door` | the listener for other replicas |
 //! | `connector`, `hop`, `lent_body`, `carried_body` | a request on its way to another replica, and its answer |
+//! | `late_answers` | answers of clients that could not be carried in time |
 //! | `tunnel` | a WebSocket on its way to another replica |
 //! | `fenced_body` | an answer that stops with the lease |
 //! | `home` | which replica runs the servers that all share |
@@ -21,6 +22,7 @@ mod fenced_body;
 mod home;
 mod hop;
 mod identity;
+mod late_answers;
 mod lent_body;
 mod membership;
 #[cfg(test)]
@@ -52,6 +54,7 @@ pub use self::{
 use self::{
     fenced_body::FencedBody,
     hop::{Carried, Carrier},
+    late_answers::LateAnswers,
     membership::{LEASE, Membership, RENEWED_EVERY},
     tunnel::Tunnels,
 };
@@ -83,6 +86,7 @@ const MOVED: (u64, Duration) = (100_000, Duration::from_mins(10));
 pub struct Replicas {
     membership: Membership,
     carrier: Carrier,
+    late: LateAnswers,
     moved: Cache<String, ReplicaNumber>,
     /// The requests of others that are answered here.
     guests: TaskTracker,
@@ -129,7 +133,8 @@ impl Replicas {
         let (tunnels, guests) = (Tunnels::default(), TaskTracker::new());
         let carrier = Carrier::new(membership.clone(), tunnels.clone());
         let (draining, stopping) = (CancellationToken::new(), CancellationToken::new());
-        Ok((Self { membership, carrier, moved, guests, tunnels, draining, stopping }, door))
+        let late = LateAnswers::new(membership.clone(), carrier.clone(), stopping.clone());
+        Ok((Self { membership, carrier, late, moved, guests, tunnels, draining, stopping }, door))
     }
 
     /// The number of this replica.
@@ -206,7 +211,7 @@ impl Replicas {
         F: Future<Output = Response> + Send,
     {
         let place: RequestPlace = request.extensions().get().copied().unwrap_or_default();
-        let is_carried = place == RequestPlace::Carried;
+        let is_carried = matches!(place, RequestPlace::Carried | RequestPlace::Late);
         // counted before the look at the end, which waits for what is counted
         let running = is_carried.then(|| self.guests.token());
         if is_carried && self.stopping.is_cancelled() {
@@ -229,22 +234,18 @@ impl Replicas {
         answer.map(|body| Body::new(FencedBody::new(body, (self.fence(), running))))
     }
 
-    /// Refuses a request, at the replica that has its session: something may wait there for what it says.
+    /// Refuses a request: something may wait for what it says, here or at the replica that has its session.
     async fn refuse<F>(&self, mut request: Request, here: impl Fn(Request) -> F) -> Response
     where
         F: Future<Output = Response> + Send,
     {
-        request.extensions_mut().insert(RequestPlace::Refused);
-        let (mut parts, mut body) = request.into_parts();
-        let owner = session(&parts.headers, &parts.uri).and_then(|id| self.owner(id));
-        if let Some((number, peer)) = owner.and_then(|number| Some((number, self.membership.known(number)?))) {
-            body = match self.carrier.carry((number, &peer), &mut parts, body).await {
-                Carried::Answered(answer) => return answer,
-                Carried::NotThere(back) | Carried::Unreachable(back) => back,
-                Carried::Lost => Body::empty(),
-            };
-        }
-        here(Request::from_parts(parts, body)).await
+        let Some(number) = session(request.headers(), request.uri()).and_then(|id| self.owner(id)) else {
+            request.extensions_mut().insert(RequestPlace::Refused);
+            return here(request).await;
+        };
+        let (parts, body) = request.into_parts();
+        self.late.keep(number, &parts, body);
+        unavailable(NO_LEASE)
     }
 
     /// Answers a request that another replica carried here. That one may know that this is the home before this one does.
@@ -286,6 +287,9 @@ impl Replicas {
             if needs_home && owner.is_none() {
                 self.membership.look_again().await;
             }
+        }
+        if let Some(number) = id.as_deref().and_then(|id| self.owner(id)) {
+            self.late.keep(number, &parts, body);
         }
         count("not_found");
         unavailable(RETRY_LATER)
@@ -334,10 +338,11 @@ impl Replicas {
             }
             Carried::NotThere(back) if self.membership.fence().is_open() => (back, LOOKED_AFTER),
             Carried::NotThere(back) | Carried::Unreachable(back) => (back, RETRIED_AFTER),
-            Carried::Lost => {
+            Carried::Lost(back) => {
                 count("lost");
-                // only a message has an effect that must not be there twice
+                // only a message has an effect that must not be there twice: an answer that was taken is taken once
                 let is_message = parts.method == Method::POST;
+                self.late.keep(number, parts, back);
                 return Ok(if is_message { lost() } else { unavailable(RETRY_LATER) });
             }
         };
@@ -412,6 +417,7 @@ fn not_there() -> Response {
 
 const RETRY_LATER: &str = "The replica of this gateway that has the session or the server cannot be reached, and its lease \
                            still runs: try again in a few seconds";
+const NO_LEASE: &str = "The database of this gateway does not answer: try again in a few seconds";
 const LOST: &str = "The replica of this gateway that has the session or the server was lost before it answered: the call may \
                     have run";
 

@@ -20,7 +20,7 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use credential::{Credential, without_key};
-use http::{HeaderName, HeaderValue, Method, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use refusal::{Challenge, ResourceRefusal};
 pub use ticket::MessageTicket;
 use ticket::Tickets;
@@ -57,6 +57,15 @@ pub struct Authorized {
     pub caller: Arc<Caller>,
     /// Life of its streams.
     pub lease: StreamLease,
+}
+
+/// The caller of a request that was refused, though something may wait for what it says.
+#[derive(Debug, Clone)]
+pub enum Unheard {
+    /// The credential was valid before. Nothing may be done for this caller, but what waits may be told of the refusal.
+    Unchecked(Arc<Caller>),
+    /// The credential is valid, and the request was refused at another replica. Of this caller, only answers are of use now.
+    Late(Arc<Caller>),
 }
 
 /// Life of the streams of an authorized request. A running call may finish after its end, unless it was revoked.
@@ -98,13 +107,12 @@ impl Gate {
     /// request extensions.
     ///
     /// A request whose credential cannot be checked, since the database is away, is refused with 503. If the credential was
-    /// valid before, `unheard` gets the request and who sent it: nothing must be done for that caller, but what waits for the
-    /// request may be told that it was refused.
+    /// valid before, `unheard` gets the request. It also gets one that another replica could not carry here in time.
     pub async fn answer<F, G>(
         &self,
         request: Request,
         handler: impl FnOnce(Request, Authorized) -> F + Send,
-        unheard: impl FnOnce(Request, Arc<Caller>) -> G + Send,
+        unheard: impl FnOnce(Request, Unheard) -> G + Send,
     ) -> Response
     where
         F: Future<Output = Response> + Send,
@@ -117,7 +125,7 @@ impl Gate {
         &self,
         mut request: Request,
         handler: impl FnOnce(Request, Authorized) -> F + Send,
-        unheard: impl FnOnce(Request, Arc<Caller>) -> G + Send,
+        unheard: impl FnOnce(Request, Unheard) -> G + Send,
     ) -> Response
     where
         F: Future<Output = Response> + Send,
@@ -130,8 +138,9 @@ impl Gate {
             return Redirect::to("/").into_response();
         }
         let by_query = matches!(credential, Credential::Query(_));
-        let checked = match request.extensions().get() {
-            Some(RequestPlace::Refused) => Err(ResourceRefusal::Unavailable),
+        let place = request.extensions().get().copied().unwrap_or_default();
+        let checked = match place {
+            RequestPlace::Refused => Err(ResourceRefusal::Unavailable),
             _ => self.check(&credential, client_ip(&request)).await,
         };
         let checked =
@@ -140,6 +149,10 @@ impl Gate {
             *request.uri_mut() = uri;
         }
         let mut response = match checked {
+            Ok(verified) if place == RequestPlace::Late => {
+                Box::pin(unheard(request, Unheard::Late(Arc::clone(&verified.caller)))).await;
+                StatusCode::ACCEPTED.into_response()
+            }
             Ok(verified) => {
                 // handlers have no use for credentials (OA-117); cookies are never read there (OA-25)
                 request.headers_mut().remove(header::AUTHORIZATION);
@@ -165,7 +178,7 @@ impl Gate {
                 if matches!(refusal, ResourceRefusal::Unavailable)
                     && let Some(known) = self.remembered(&credential)
                 {
-                    Box::pin(unheard(request, Arc::clone(&known.caller))).await;
+                    Box::pin(unheard(request, Unheard::Unchecked(Arc::clone(&known.caller)))).await;
                 }
                 refusal.answer(&self.challenge(&endpoint, policy::baseline(&endpoint)))
             }

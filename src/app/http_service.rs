@@ -19,7 +19,7 @@ use tower::Service;
 use crate::{
     frontend::{Frontend, StreamableHttp},
     http::Guard,
-    model::{Caller, Endpoint},
+    model::Endpoint,
     replicas::Replicas,
     resource::{self, Authorized, Gate},
     support::pin_in_box,
@@ -101,7 +101,7 @@ impl ServiceRoutes {
     }
 
     async fn protected(&self, request: Request) -> Response {
-        let unheard = async |request, caller: Arc<Caller>| self.frontend.answer_was_refused(request, &caller).await;
+        let unheard = |request, unheard| self.frontend.take_unheard(request, unheard);
         self.gate.answer(request, |request, authorized| self.endpoint(request, authorized), unheard).await
     }
 

@@ -5,13 +5,13 @@ mod channel;
 mod mirrored_request;
 mod parted_body;
 mod refusal;
-mod refused_answer;
 mod request_head;
 mod response;
 mod sse;
 mod stateless;
 pub(super) mod stdio;
 mod streamable;
+mod unheard;
 mod websocket;
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use axum::{
     routing::{self, MethodRouter},
 };
 
-pub(super) use self::refused_answer::refused_answer;
+pub(super) use self::unheard::take_unheard;
 pub use self::{stdio::UpgradeOffer, streamable::StreamableHttp};
 use super::state::FrontendState;
 

@@ -38,6 +38,8 @@ pub enum RequestPlace {
     Carried,
     /// Nowhere, since the database is away: it is refused at this replica, where something may wait for what it says.
     Refused,
+    /// At this one, which takes only answers of it: another one has refused it, since it could not be carried here in time.
+    Late,
 }
 
 // === impl ReplicaNumber ===

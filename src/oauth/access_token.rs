@@ -115,7 +115,7 @@ mod tests {
     async fn keys() -> Arc<KeySet> {
         let (storage, clock) = (Storage::empty().await, Arc::new(ManualClock::default()));
         let pepper = Arc::new(Pepper::new(Zeroizing::new(vec![1])));
-        let limits = Arc::new(RateLimits::new(storage.clone(), pepper, RateLimitScope::Replica));
+        let limits = Arc::new(RateLimits::new(&storage, pepper, RateLimitScope::Replica));
         let deps = OAuthDeps {
             audit: Audit::new(storage.clone(), Arc::<ManualClock>::clone(&clock)),
             storage,

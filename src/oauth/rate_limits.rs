@@ -48,7 +48,7 @@ pub(super) struct RateLimit {
 // === impl RateLimits ===
 
 impl RateLimits {
-    pub(super) fn new(storage: Storage, pepper: Arc<Pepper>, scope: RateLimitScope) -> Self {
+    pub(super) fn new(storage: &Storage, pepper: Arc<Pepper>, scope: RateLimitScope) -> Self {
         let scope = if storage.is_shared() { scope } else { RateLimitScope::Replica };
         let storage = storage.for_rounds();
         Self { storage, pepper, scope, limits: Mutex::default(), exchanged: AtomicI64::new(0) }

@@ -26,7 +26,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::Service;
 
 use super::{
-    hop::{CLIENT_IP, REFUSED},
+    hop::{CLIENT_IP, LATE},
     membership::Membership,
 };
 use crate::{
@@ -213,8 +213,8 @@ impl<S: Serve> Service<Request> for CarriedRequests<S> {
         if let Some(from) = from {
             request.extensions_mut().insert(ConnectInfo(SocketAddr::new(from, 0)));
         }
-        let is_refused = request.headers_mut().remove(REFUSED).is_some();
-        let place = if is_refused { RequestPlace::Refused } else { RequestPlace::Carried };
+        let is_late = request.headers_mut().remove(LATE).is_some();
+        let place = if is_late { RequestPlace::Late } else { RequestPlace::Carried };
         request.extensions_mut().insert(place);
         self.0.call(request)
     }

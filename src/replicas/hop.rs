@@ -21,8 +21,8 @@ use crate::model::{ClientIp, ReplicaNumber, RequestPlace};
 /// The address of the client, for the other replica.
 pub(super) const CLIENT_IP: HeaderName = HeaderName::from_static("lockkeeper-client-ip");
 
-/// Set for a request that is refused: [`RequestPlace::Refused`].
-pub(super) const REFUSED: HeaderName = HeaderName::from_static("lockkeeper-refused");
+/// Set for a message that was refused, and of which only answers are taken: [`RequestPlace::Late`].
+pub(super) const LATE: HeaderName = HeaderName::from_static("lockkeeper-late");
 
 /// Headers that concern one connection (RFC 9110 7.6.1), or the way to this replica.
 const OF_CONNECTION: [HeaderName; 8] = [
@@ -57,8 +57,8 @@ pub(super) enum Carried {
     NotThere(Body),
     /// It could not be reached, and got nothing; the body of the request.
     Unreachable(Body),
-    /// It was lost after it may have got the request.
-    Lost,
+    /// It was lost after it may have got the request; the body of that.
+    Lost(Body),
 }
 
 // === impl Carrier ===
@@ -87,19 +87,22 @@ impl Carrier {
             // only a message has an effect that must not be there twice
             () = peer.silence() => {
                 let is_message = parts.method == Method::POST;
-                return if is_message { Carried::Lost } else { Carried::NotThere(owner.take_back()) };
+                return if is_message { Carried::Lost(owner.take_back()) } else { Carried::NotThere(owner.take_back()) };
             }
         };
         match answered {
             Ok(answer) if answer.status() == StatusCode::MISDIRECTED_REQUEST => Carried::NotThere(owner.take_back()),
             Ok(answer) => match self.tunnels.open(answer, parts, peer.silence()) {
                 Ok(tunnelled) => Carried::Answered(tunnelled),
-                Err(plain) => answer_of(plain, peer).await.map_or(Carried::Lost, Carried::Answered),
+                Err(plain) => match answer_of(plain, peer).await {
+                    Some(answer) => Carried::Answered(answer),
+                    None => Carried::Lost(owner.take_back()),
+                },
             },
             Err(error) if error.is_connect() => Carried::Unreachable(owner.take_back()),
             Err(error) => {
                 tracing::warn!(replica = %to, %error, "a replica was lost before it answered");
-                Carried::Lost
+                Carried::Lost(owner.take_back())
             }
         }
     }
@@ -109,9 +112,9 @@ impl Carrier {
 fn end_to_end(parts: &Parts) -> HeaderMap {
     let mut headers = parts.headers.clone();
     without_those_of_connection(&mut headers);
-    headers.remove(REFUSED);
-    if parts.extensions.get() == Some(&RequestPlace::Refused) {
-        headers.insert(REFUSED, HeaderValue::from_static("1"));
+    headers.remove(LATE);
+    if parts.extensions.get() == Some(&RequestPlace::Late) {
+        headers.insert(LATE, HeaderValue::from_static("1"));
     }
     if let Some(ClientIp(ip)) = parts.extensions.get()
         && let Ok(value) = HeaderValue::from_str(&ip.to_string())

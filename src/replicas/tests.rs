@@ -94,6 +94,10 @@ async fn echo(request: Request, number: ReplicaNumber, got: Arc<Mutex<Vec<String
         return (StatusCode::SWITCHING_PROTOCOLS, [("connection", "upgrade"), ("upgrade", "echo")]).into_response();
     }
     let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+    if parts.extensions.get() == Some(&RequestPlace::Late) {
+        got.lock().push(format!("late: {body}"));
+        return StatusCode::ACCEPTED.into_response();
+    }
     if parts.extensions.get() == Some(&RequestPlace::Refused) {
         got.lock().push(format!("refused: {body}"));
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
@@ -310,24 +314,30 @@ async fn a_replica_without_a_lease_serves_nothing_and_answers_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_refused_without_a_lease_is_refused_where_its_session_is() {
+async fn a_message_that_is_refused_is_carried_later_for_the_answer_in_it() {
     let storage = Storage::in_memory().await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     one.replicas.membership.look_for_tests().await;
+    let id = two.replicas.number().mark("s".to_owned());
     for member in [&one, &two] {
         member.replicas.fence().open_until(Instant::now());
     }
-    let id = two.replicas.number().mark("s".to_owned());
-    let mut refused = Box::pin(one.replicas.refuse(post(&id, "an answer"), |_| async { unreachable!() }));
-    assert_eq!((&mut refused).await.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(*two.got.lock(), ["refused: an answer"]);
-    // a client cannot refuse what another sends, nor have its own refused elsewhere
+    let refused = one.replicas.refuse(post(&id, "an answer"), |_| async { unreachable!() }).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let mut forged = post(&id, "forged");
+    forged.headers_mut().insert(hop::LATE, header::HeaderValue::from_static("1"));
     for member in [&one, &two] {
         member.replicas.fence().open_until(Instant::now() + LEASE);
     }
-    let mut forged = post(&id, "forged");
-    forged.headers_mut().insert(hop::REFUSED, header::HeaderValue::from_static("1"));
+    // a client cannot say of its message that it is late
     assert_eq!(told(one.answer(forged).await).await.1, "forged");
+    let late = async {
+        while two.got.lock().len() < 2 {
+            sleep(RETRIED_AFTER / 10).await;
+        }
+    };
+    timeout(LEASE, late).await.unwrap();
+    assert_eq!(*two.got.lock(), ["forged", "late: an answer"]);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use http::{Request, StatusCode};
+use lockkeeper::resource::Unheard;
 use serde_json::{Value, json};
 
 use super::{Client, Events, World, body, call};
@@ -54,6 +55,7 @@ async fn an_answer_that_could_not_be_taken_fails_its_request_and_no_other() {
     let world = World::new().await;
     let client = asking(&world, json!({ "elicitation": {} })).await;
     let other = world.ready("bob", "2025-11-25").await;
+    let unchecked = |client: &Client| Unheard::Unchecked(client.admission.caller.clone());
     let refused = |body: &Value| {
         let request = Request::post("/mcp").header("mcp-session-id", client.session.as_deref().unwrap());
         request.body(Body::from(body.to_string())).unwrap()
@@ -62,18 +64,27 @@ async fn an_answer_that_could_not_be_taken_fails_its_request_and_no_other() {
     let id = events.message().await.unwrap()["id"].clone();
     let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "action": "accept" } });
     // somebody else names the session; its client sends something else
-    world.front.answer_was_refused(refused(&answer), &other.admission.caller).await;
+    world.front.take_unheard(refused(&answer), unchecked(&other)).await;
     for message in [call(2, "ask", json!({})), json!({ "jsonrpc": "2.0", "id": "lk-other-1", "result": {} }), json!(7)]
     {
-        world.front.answer_was_refused(refused(&message), &client.admission.caller).await;
+        world.front.take_unheard(refused(&message), unchecked(&client)).await;
     }
     client.send(answer).await;
     assert_eq!(events.message().await.unwrap()["result"]["answer"]["action"], "accept");
     let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
     let id = events.message().await.unwrap()["id"].clone();
     let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "action": "accept" } });
-    world.front.answer_was_refused(refused(&answer), &client.admission.caller).await;
+    world.front.take_unheard(refused(&answer), unchecked(&client)).await;
     assert_eq!(events.message().await.unwrap()["result"]["code"], -32603);
+    // one that comes late, with a credential that is valid, is an answer, once
+    let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
+    let id = events.message().await.unwrap()["id"].clone();
+    for action in ["accept", "decline"] {
+        let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "action": action } });
+        let late = Unheard::Late(client.admission.caller.clone());
+        world.front.take_unheard(refused(&answer), late).await;
+    }
+    assert_eq!(events.message().await.unwrap()["result"]["answer"]["action"], "accept");
 }
 
 #[tokio::test]

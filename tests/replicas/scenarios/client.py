@@ -42,7 +42,7 @@ class Stream:
     """A response as events, read as they come on a thread of its own."""
 
     def __init__(self, client, method, port, path=None, body=None, headers=None, seconds=120):
-        self.events, self.failure, self.over, self.began = [], None, threading.Event(), time.monotonic()
+        self.events, self.failure, self.over, self.began, self.lines = [], None, threading.Event(), time.monotonic(), []
         self.connection, self.response = client.send(method, port, path, body, headers, seconds)
         self.status, self.chunk, next_chunk = self.response.status, None, self.response._read_next_chunk_size
 
@@ -59,6 +59,7 @@ class Stream:
         ident, event = None, "message"
         try:
             while line := self.response.readline():
+                self.lines += [line] if self.status != 200 else []
                 name, _, value = line.decode().rstrip("\r\n").partition(":")
                 value = value.removeprefix(" ")
                 if name == "id":
@@ -74,6 +75,11 @@ class Stream:
             self.failure = error
         self.ended_at = time.monotonic()
         self.over.set()
+
+    def text(self):
+        """The body of an error, when it is over."""
+        self.over.wait(5)
+        return b"".join(self.lines).decode(errors="replace")
 
     def messages(self):
         return [json.loads(data) for _, event, data in list(self.events) if event == "message" and data.startswith("{")]

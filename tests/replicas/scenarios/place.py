@@ -172,12 +172,12 @@ class Place(Cluster):
 
 
 @contextlib.contextmanager
-def replicas(count=3, config="", environments=None, database=None):
+def replicas(count=3, config="", environments=None, database=None, servers=""):
     """Replicas that have started, and are ended with everything that was started for them. `environments` are those of single
-    replicas, by index, and `database` is that of the database."""
+    replicas, by index, and `database` is that of the database. `servers` are further ones."""
     with contextlib.ExitStack() as stack:
         for tries_left in (2, 1, 0):
-            place = stack.enter_context(unstarted(count, config, environments or {}, database))
+            place = stack.enter_context(unstarted(count, (config, servers), environments or {}, database))
             try:
                 place.start()
                 break
@@ -190,12 +190,12 @@ def replicas(count=3, config="", environments=None, database=None):
 
 
 @contextlib.contextmanager
-def unstarted(count, config, environments, database):
+def unstarted(count, configs, environments, database):
     with tempfile.TemporaryDirectory(prefix="lockkeeper-promises-") as folder:
         values = {"python": sys.executable, "server": HERE / "scripted.py", "record": f"{folder}/record"}
-        text = SERVERS.format(**{name: f"'{value}'" for name, value in values.items()})
+        text = (SERVERS + configs[1]).format(**{name: f"'{value}'" for name, value in values.items()})
         file = Path(folder) / "lockkeeper.toml"
-        file.write_text(config + text)
+        file.write_text(configs[0] + text)
         place = Place(binary(), file, folder, free_port(), count)
         place.record, place.environments = Path(folder) / "record", environments
         place.database = Postgres(database)

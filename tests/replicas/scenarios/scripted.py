@@ -1,6 +1,7 @@
 """A server over stdio for the scenarios: `scripted.py RECORD`. It writes what it was told into the file RECORD.
 
-Tools: `ask` asks the client for a name and greets it, `slow` takes some seconds and can be cancelled, `work` runs as a task.
+Tools: `ask` asks the client for a name and greets it, `slow` takes some seconds and can be cancelled, `work` runs as a task, `run`
+writes its nonce down, tells its progress, asks if it is told to, and answers with the nonce.
 """
 
 import json
@@ -14,6 +15,7 @@ TOOLS = [
     {"name": "ask", "description": "Asks for a name", "inputSchema": {"type": "object"}},
     {"name": "slow", "description": "Takes some seconds", "inputSchema": SECONDS},
     {"name": "work", "description": "Works as a task", "inputSchema": SECONDS, "execution": {"taskSupport": "optional"}},
+    {"name": "run", "description": "Runs once", "inputSchema": {"type": "object"}},
 ]
 writing, answers, cancelled, tasks = threading.Lock(), {}, {}, {}
 
@@ -55,6 +57,24 @@ def work(ident, arguments):
     send(id=ident, result=text("worked"))
 
 
+def run(ident, arguments):
+    nonce, token = arguments["nonce"], arguments.get("token")
+    note("ran", nonce)
+    for step in range(int(arguments.get("seconds", 0) * 4)):
+        if token:
+            send(method="notifications/progress", params={"progressToken": token, "progress": step})
+        time.sleep(0.25)
+    if arguments.get("asks"):
+        asked, answers[f"q{ident}"] = f"q{ident}", (there := threading.Event(), [])
+        send(id=asked, method="elicitation/create", params={"message": nonce, "requestedSchema": FORM})
+        there.wait()
+        given = answers.pop(asked)[1][0]
+        if "result" not in given:
+            return send(id=ident, error={"code": -32000, "message": f"nobody answered: {given.get('error')}"})
+        nonce += " " + given["result"]["content"]["name"]
+    send(id=ident, result=text(nonce))
+
+
 def begin_task(ident, params):
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     task = {"taskId": f"t{ident}-{time.time_ns()}", "status": "working", "createdAt": now, "lastUpdatedAt": now}
@@ -65,7 +85,7 @@ def begin_task(ident, params):
     def finish():
         time.sleep(params["arguments"]["seconds"])
         task["status"] = "completed"
-        note("finished", task["taskId"])
+        note("finished", task["taskId"], params["arguments"].get("nonce", ""))
         done.set()
 
     threading.Thread(target=finish, daemon=True).start()
@@ -73,14 +93,15 @@ def begin_task(ident, params):
 
 def task_result(ident, name):
     tasks[name][1].wait()
-    send(id=ident, result={**text("worked"), "_meta": {"io.modelcontextprotocol/related-task": {"taskId": name}}})
+    send(id=ident, result={**text(f"worked {name}"), "_meta": {"io.modelcontextprotocol/related-task": {"taskId": name}}})
 
 
 def call(ident, params):
     if "task" in params:
         return begin_task(ident, params)
-    tool = {"ask": ask, "slow": slow, "work": work}[params["name"]]
-    threading.Thread(target=tool, args=(ident, params.get("arguments", {})), daemon=True).start()
+    tool = {"ask": ask, "slow": slow, "work": work, "run": run}[params["name"]]
+    token = params.get("_meta", {}).get("progressToken")
+    threading.Thread(target=tool, args=(ident, {**params.get("arguments", {}), "token": token}), daemon=True).start()
 
 
 def request(ident, method, params):
