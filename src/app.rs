@@ -220,8 +220,14 @@ impl App {
         let serving = async {
             listener::serve(listener, service, connections, lifecycle).await;
             if let Some(replicas) = &parts.replicas {
-                // other replicas carry requests about them here
-                parts.path.frontend.tasks_ended().await;
+                // other replicas carry requests about them here, and such a request may create one
+                loop {
+                    parts.path.frontend.tasks_ended().await;
+                    replicas.quiet().await;
+                    if !parts.path.frontend.has_tasks() {
+                        break;
+                    }
+                }
                 replicas.finished().await;
             }
         };

@@ -135,6 +135,11 @@ impl Frontend {
         self.0.drained.cancel();
     }
 
+    /// True if tasks of sessions run, or their results were not fetched.
+    pub fn has_tasks(&self) -> bool {
+        self.0.sessions.tasks.has_any()
+    }
+
     /// Waits until the tasks of sessions have ended and their results were fetched.
     pub async fn tasks_ended(&self) {
         self.0.sessions.tasks.all_ended().await;

@@ -178,13 +178,17 @@ impl Replicas {
         self.draining.cancel();
     }
 
-    /// Waits until no request of another replica is answered here, and no WebSocket leads to another. From then on, requests of
-    /// others are not answered any more.
-    pub async fn finished(&self) {
+    /// Waits until no request of another replica is answered here, and no WebSocket leads to another.
+    pub async fn quiet(&self) {
         for tasks in [&self.guests, &self.tunnels.tasks] {
             tasks.close();
             tasks.wait().await;
         }
+    }
+
+    /// Answers no more requests of others, once it is quiet.
+    pub async fn finished(&self) {
+        self.quiet().await;
         self.stopping.cancel();
         self.guests.wait().await;
     }
@@ -230,6 +234,10 @@ impl Replicas {
             }
         }
         let answer = if is_carried { self.receive(request, here).await } else { self.find(request, here).await };
+        if answer.status().is_server_error() {
+            // it tells nothing of what this replica has
+            return answer;
+        }
         self.membership.fence().opened().await;
         answer.map(|body| Body::new(FencedBody::new(body, (self.fence(), running))))
     }
@@ -268,6 +276,11 @@ impl Replicas {
         let needs_home = self.needs_home(&parts.headers, &parts.uri);
         let until = Instant::now() + if needs_home { PATIENCE_AT_HOME } else { PATIENCE };
         let mut owner = id.as_deref().and_then(|id| self.owner(id));
+        if let Some(id) = id.as_deref().filter(|_| owner.is_none() && is_of_connection(&parts.uri)) {
+            // no row tells who has it, and its replica may have joined a moment ago
+            self.membership.find(ReplicaNumber::unmark(id).1).await;
+            owner = self.owner(id);
+        }
         while Instant::now() < until {
             let place = match owner {
                 Some(number) => Place::Other(number),

@@ -92,14 +92,23 @@ impl UnfinishedTasks {
     pub(crate) async fn all_ended(&self) {
         loop {
             let changed = self.changed.notified();
-            let now = Instant::now();
-            let last = self.sessions.lock().values().flat_map(LinkedHashMap::values).max().copied();
-            let Some(last) = last.filter(|last| *last > now) else { return };
+            let Some(last) = self.last() else { return };
             tokio::select! {
                 () = changed => {}
                 () = sleep_until(last) => {}
             }
         }
+    }
+
+    /// True if any is unfinished.
+    pub(crate) fn has_any(&self) -> bool {
+        self.last().is_some()
+    }
+
+    /// The time until which one is known, of all that are unfinished.
+    fn last(&self) -> Option<Instant> {
+        let last = self.sessions.lock().values().flat_map(LinkedHashMap::values).max().copied();
+        last.filter(|last| *last > Instant::now())
     }
 
     fn add(&self, session: &SessionId, task: &CreatedTask) {

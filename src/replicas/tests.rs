@@ -341,6 +341,28 @@ async fn a_message_that_is_refused_is_carried_later_for_the_answer_in_it() {
 }
 
 #[tokio::test]
+async fn a_message_for_a_connection_finds_a_replica_that_has_just_joined() {
+    let storage = Storage::in_memory().await.unwrap();
+    let (one, two) = Member::pair(&storage).await;
+    let id = two.replicas.number().mark("s".to_owned());
+    let message = Request::post(format!("/messages?session_id={id}")).body(Body::from("hello")).unwrap();
+    let (told, body) = told(one.answer(message).await).await;
+    assert!(told.starts_with("2 POST") && body == "hello", "{told}");
+}
+
+#[tokio::test]
+async fn an_error_of_the_gateway_waits_for_no_lease() {
+    let storage = Storage::in_memory().await.unwrap();
+    let one = Member::join(&storage).await;
+    let fence = one.replicas.fence();
+    let failing = |_: Request| {
+        fence.open_until(Instant::now());
+        async { StatusCode::SERVICE_UNAVAILABLE.into_response() }
+    };
+    assert_eq!(one.replicas.answer(post("s.1", ""), failing).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
 async fn a_message_for_a_connection_waits_for_its_replica_while_that_may_have_it() {
     let storage = Storage::in_memory().await.unwrap();
     let (one, two) = Member::pair(&storage).await;

@@ -77,7 +77,7 @@ def run(report, gateway, proxy):
         equal(line.send("GET", "/metrics").status, 404)
     with report.check("clients hear when the gateway is down"):
         gateway.stop()
-        equal(line.send("GET", f"/sse?api_key={hidden.known['direct']}").status, 502)
+        equal(line.send("GET", f"/sse?api_key={hidden.known['direct']}").status, proxy.down)
     with report.check("no key, token, code, ticket or cookie is in a log, of errors neither"):
         # what it logs of a stream, it logs at its end
         proxy.stop()

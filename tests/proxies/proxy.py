@@ -29,8 +29,21 @@ def certificate(folder):
     )
 
 
+def exchanged(name, places, times=1):
+    """A file of `deploy/` with each of these texts, which it has so many times, replaced."""
+    text = (DEPLOY / name).read_text()
+    for here, there in places.items():
+        if text.count(here) != times:
+            raise RuntimeError(f"deploy/{name} has `{here}` {text.count(here)} times")
+        text = text.replace(here, str(there))
+    return text
+
+
 class Proxy:
     """A proxy in front of the gateway at `upstream`. Its logs are in `out` and begin with its name."""
+
+    # status of a request while the gateway is down
+    down = 502
 
     def __init__(self, upstream, certificate, key, out):
         self.upstream, self.certificate, self.key, self.out = upstream, certificate, key, out
@@ -79,27 +92,25 @@ class Nginx(Proxy):
         program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
         (self.folder / "site.conf").write_text(self.site())
         (self.folder / "nginx.conf").write_text(
-            f"daemon off;\npid {self.folder}/nginx.pid;\nerror_log {self.out}/nginx.main.log warn;\n"
+            f"daemon off;\npid {self.folder}/nginx.pid;\nerror_log {self.out}/{self.name}.main.log warn;\n"
             f"events {{ worker_connections 512; }}\nhttp {{ include {self.folder}/site.conf; }}\n"
         )
         return [program, "-p", str(self.folder), "-c", str(self.folder / "nginx.conf")]
 
     def site(self):
         """`deploy/nginx.conf` for this machine."""
-        text = (DEPLOY / "nginx.conf").read_text()
+        return exchanged("nginx.conf", {**self.places(), "server 127.0.0.1:8080;": f"server 127.0.0.1:{self.upstream};"})
+
+    def places(self):
+        """The texts of any file for nginx that differ on this machine."""
         certificates = f"/etc/letsencrypt/live/{NAME}"
-        for here, there in (
-            ("listen 443 ssl http2;", f"listen 127.0.0.1:{self.port} ssl http2;"),
-            ("server 127.0.0.1:8080;", f"server 127.0.0.1:{self.upstream};"),
-            (f"{certificates}/fullchain.pem", str(self.certificate)),
-            (f"{certificates}/privkey.pem", str(self.key)),
-            ("/var/log/nginx/mcp.access.log", str(self.log)),
-            ("/var/log/nginx/mcp.error.log", str(self.out / "nginx.error.log")),
-        ):
-            if text.count(here) != 1:
-                raise RuntimeError(f"deploy/nginx.conf has `{here}` {text.count(here)} times")
-            text = text.replace(here, there)
-        return text
+        return {
+            "listen 443 ssl http2;": f"listen 127.0.0.1:{self.port} ssl http2;",
+            f"{certificates}/fullchain.pem": self.certificate,
+            f"{certificates}/privkey.pem": self.key,
+            "/var/log/nginx/mcp.access.log": self.log,
+            "/var/log/nginx/mcp.error.log": self.out / f"{self.name}.error.log",
+        }
 
 
 class Caddy(Proxy):

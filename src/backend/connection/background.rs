@@ -13,7 +13,7 @@ use crate::{
 
 /// Maximum number of unsent messages; further ones are dropped.
 const MAX_UNSENT: usize = 64;
-/// Maximum time for sending one message.
+/// Maximum time for sending one message, once a replica may send at all.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends messages in the background of one connection, until its `end`. Clones share the state.
@@ -50,13 +50,14 @@ impl BackgroundSender {
             return;
         };
         let sending: Vec<_> = messages.into_iter().map(|message| self.transport.send(message)).collect();
-        let (end, backend) = (self.end.clone(), self.backend.clone());
+        let (end, backend, transport) = (self.end.clone(), self.backend.clone(), Arc::clone(&self.transport));
         self.tasks.spawn(async move {
             for sending in sending {
-                let sent = tokio::select! {
-                    sent = timeout(SEND_TIMEOUT, sending) => sent,
-                    () = end.cancelled() => return,
+                let sent = async {
+                    transport.may_send().await;
+                    timeout(SEND_TIMEOUT, sending).await
                 };
+                let Some(sent) = end.run_until_cancelled(sent).await else { return };
                 match sent {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => tracing::debug!(%backend, %error, "a message was not delivered"),

@@ -55,6 +55,11 @@ impl Transport for FencedTransport {
         .boxed()
     }
 
+    fn may_send(&self) -> BoxFuture<'static, ()> {
+        let fence = self.fence.clone();
+        async move { fence.opened().await }.boxed()
+    }
+
     fn negotiated(&self, revision: Revision) {
         self.inner.negotiated(revision);
     }

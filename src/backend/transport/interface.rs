@@ -1,6 +1,7 @@
 //! The interface of all transports: sent messages, and received ones. Knows nothing of their meaning.
 
 use std::{
+    future::ready,
     net::IpAddr,
     sync::{
         Arc,
@@ -36,6 +37,11 @@ pub(crate) trait Transport: Send + Sync {
 
     /// Sends a notification or an answer when the future is polled.
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>>;
+
+    /// Waits until a message may be sent at all: a replica without a lease sends none.
+    fn may_send(&self) -> BoxFuture<'static, ()> {
+        ready(()).boxed()
+    }
 
     /// Sets the negotiated revision, whose rules hold for all further messages.
     fn negotiated(&self, _: Revision) {}

@@ -98,12 +98,12 @@ def a_cancellation_survives_a_database_restart():
 def refused_answer(index):
     with replicas() as place:
         client, call, ident = asked(place)
-        with outage(place, 20):
+        with outage(place, 34):
             began = time.monotonic()
             post = answer(place, index, client, ident)
             place.note(f"the answer {WHERE[index]} is answered {post}")
             expect(post.is_retry(), f"the client's answer is answered {post}")
-            last = call.response_to(5, began + 35 - time.monotonic())
+            last = call.response_to(5, began + 50 - time.monotonic())
             place.note(f"the call ended after {time.monotonic() - began:.1f} s with {last}")
             # the server's request fails, and its tool says so; or the answer was kept until its replica could take it
             told = "error" in last or "could not take the answer" in str(last)
