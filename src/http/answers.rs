@@ -7,7 +7,7 @@ use metrics::Counter;
 use url::Url;
 
 use super::refusal_budget::RefusalBudget;
-use crate::model::{ClientIp, CorrelationId, RequestPlace};
+use crate::model::{ClientIp, CorrelationId, OwnedElsewhere, RequestPlace};
 
 /// Content security policy of pages. Without `form-action` (`OA-28`): Chromium and Safari apply it to the whole chain
 /// of redirects after a form, so the redirect to the client would silently fail.
@@ -56,7 +56,7 @@ impl Answers {
             tracing::debug!(status = code, "a probe was answered");
         } else if status.is_server_error() {
             tracing::error!(status = code, "the request failed");
-        } else if answer.extensions().get() == Some(&RequestPlace::Carried) {
+        } else if goes_back(answer) {
             tracing::debug!("the request goes back to the replica that carried it");
         } else if status.is_client_error() {
             if let Some(count) = self.refusals.summary() {
@@ -92,6 +92,12 @@ impl Answers {
             default(headers, header::PRAGMA, "no-cache");
         }
     }
+}
+
+/// True for the answer of a replica that does not have what a request names, which another one carried here.
+fn goes_back(answer: &Response) -> bool {
+    let extensions = answer.extensions();
+    extensions.get() == Some(&RequestPlace::Carried) || extensions.get::<OwnedElsewhere>().is_some()
 }
 
 fn is_html(kind: &HeaderValue) -> bool {
