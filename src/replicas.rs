@@ -344,13 +344,18 @@ impl Replicas {
             self.membership.gone(number, RETRIED_AFTER).await;
             return Err(Untaken { body, next: Some(number) });
         }
-        let (body, wait) = match self.carrier.carry((number, &peer), parts, body).await {
+        let (body, wait, next) = match self.carrier.carry((number, &peer), parts, body).await {
             Carried::Answered(answer) => {
                 count("answered");
                 return Ok(if is_only_waiting(parts, &answer) { self.until_drained(answer) } else { answer });
             }
-            Carried::NotThere(back) if self.membership.fence().is_open() => (back, LOOKED_AFTER),
-            Carried::NotThere(back) | Carried::Unreachable(back) => (back, RETRIED_AFTER),
+            // a session that is its connection has no other owner
+            Carried::NotThere(back) => {
+                let wait = if self.membership.fence().is_open() { LOOKED_AFTER } else { RETRIED_AFTER };
+                (back, wait, is_of_connection(&parts.uri).then_some(number))
+            }
+            // nobody else can have the session before that replica is gone: no need to ask the store
+            Carried::Unreachable(back) => (back, RETRIED_AFTER, session.is_some().then_some(number)),
             Carried::Lost(back) => {
                 count("lost");
                 // only a message has an effect that must not be there twice: an answer that was taken is taken once
@@ -363,8 +368,7 @@ impl Replicas {
             self.moved.invalidate(id);
         }
         self.membership.gone(number, wait).await;
-        // a session that is its connection has no other owner
-        Err(Untaken { body, next: is_of_connection(&parts.uri).then_some(number) })
+        Err(Untaken { body, next })
     }
 
     /// The answer until this replica is about to stop.

@@ -1,5 +1,7 @@
 //! Server requests during a call, and the client's answers.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use http::{Request, StatusCode};
 use lockkeeper::resource::Unheard;
@@ -55,7 +57,7 @@ async fn an_answer_that_could_not_be_taken_fails_its_request_and_no_other() {
     let world = World::new().await;
     let client = asking(&world, json!({ "elicitation": {} })).await;
     let other = world.ready("bob", "2025-11-25").await;
-    let unchecked = |client: &Client| Unheard::Unchecked(client.admission.caller.clone());
+    let unchecked = |client: &Client| Unheard::Unchecked(Arc::clone(&client.admission.caller));
     let refused = |body: &Value| {
         let request = Request::post("/mcp").header("mcp-session-id", client.session.as_deref().unwrap());
         request.body(Body::from(body.to_string())).unwrap()
@@ -81,7 +83,7 @@ async fn an_answer_that_could_not_be_taken_fails_its_request_and_no_other() {
     let id = events.message().await.unwrap()["id"].clone();
     for action in ["accept", "decline"] {
         let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "action": action } });
-        let late = Unheard::Late(client.admission.caller.clone());
+        let late = Unheard::Late(Arc::clone(&client.admission.caller));
         world.front.take_unheard(refused(&answer), late).await;
     }
     assert_eq!(events.message().await.unwrap()["result"]["answer"]["action"], "accept");
