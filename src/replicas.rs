@@ -60,7 +60,7 @@ use self::{
 };
 use crate::{
     model::{OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace, Target},
-    storage::Storage,
+    storage::{RESTARTS_WITHIN, Storage},
     support::{Clock, Fence, Latch},
     wire::headers::SESSION_ID,
 };
@@ -70,8 +70,6 @@ use crate::{
 const PATIENCE: Duration = LEASE.saturating_mul(2);
 /// The same for a request that the home answers, which may have to end its servers first, for another to start them.
 const PATIENCE_AT_HOME: Duration = Duration::from_mins(1);
-/// Maximum time in which a request waits for a database that is away, as for a restart: many messages are sent only once.
-const PATIENCE_WITHOUT_LEASE: Duration = Duration::from_secs(10);
 /// Wait before the next attempt at a replica that cannot be reached.
 const RETRIED_AFTER: Duration = Duration::from_millis(250);
 /// Wait before the next look for the owner of what a replica has just given up.
@@ -229,7 +227,7 @@ impl Replicas {
                 // another may have what it names by now
                 return not_there();
             }
-            if timeout(PATIENCE_WITHOUT_LEASE, self.membership.fence().opened()).await.is_err() {
+            if timeout(RESTARTS_WITHIN, self.membership.fence().opened()).await.is_err() {
                 return self.refuse(request, here).await;
             }
         }

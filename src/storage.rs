@@ -79,7 +79,12 @@ pub use upstream_tokens::{UpstreamTokenRow, UpstreamTokenTable, WithdrawnTokenRo
 pub use user_secrets::UserSecretTable;
 pub use users::UserTable;
 
+use std::time::Duration;
+
 use self::database::{Database, Engine};
+
+/// Time in which a database restarts. Requests wait for one that is away for as long: many messages are sent only once.
+pub const RESTARTS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The database of one gateway. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     model::GrantId,
-    storage::{Revocation, RevocationFeed, StorageError},
+    storage::{RESTARTS_WITHIN, Revocation, RevocationFeed, StorageError},
     support::Timestamp,
 };
 
@@ -27,8 +27,6 @@ use crate::{
 const KEPT: Duration = Duration::from_hours(24);
 /// Time without a read of the store after which a remembered verdict is not used before the next read.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Maximum time that a request waits for that read: a database restarts in it. Many messages are sent only once.
-const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time of a read that tells if the database answers.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between reads that fail.
@@ -157,7 +155,7 @@ impl Revocations {
 
     /// Applies what was revoked while nothing was read. Waits for a database that is away for as long as it restarts.
     pub(super) async fn catch_up(&self) -> Result<(), OAuthError> {
-        let until = Instant::now() + CATCH_UP_TIMEOUT;
+        let until = Instant::now() + RESTARTS_WITHIN;
         loop {
             let failed = match timeout_at(until, self.try_to_catch_up(TRIED_EVERY)).await {
                 Ok(Ok(())) => return Ok(()),

@@ -149,9 +149,10 @@ impl Inbound<'_> {
         let call = Call { method, params, context: self.context(client) };
         let (context, cancel_reason) =
             (self.exchange_context(self.on_disconnect(), &call), call.context.cancel_reason.clone());
-        let noted = (self.state.has_others() && client.revision.has(Feature::CoreTasks))
-            .then(|| (call.method.clone(), call.params.clone()))
-            .filter(|(method, _)| UnfinishedTasks::concerns(method));
+        let is_noted = self.state.has_others()
+            && client.revision.has(Feature::CoreTasks)
+            && UnfinishedTasks::concerns(&call.method);
+        let noted = is_noted.then(|| (call.method.clone(), call.params.clone()));
         let mut reply = self.sender.servers.sessions.call(call);
         if let Some(noted) = noted {
             reply = self.state.sessions.tasks.watch(&self.session.id, noted, reply);
