@@ -39,6 +39,7 @@ mod revocations;
 mod server_info;
 mod signing_keys;
 mod task_owners;
+mod template;
 mod transactions;
 mod upstream_clients;
 mod upstream_tokens;

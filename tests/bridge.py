@@ -1,11 +1,15 @@
 """Puts a server on stdio behind another transport, with a process for each connection. `bridge.py sse|ws|tcp PORT
 COMMAND…` listens on loopback and prints its port; `bridge.py unix PATH COMMAND…` prints its path."""
 
+import sys
+
+# as in the servers behind it, `asyncio` starts sooner without TLS
+sys.modules["ssl"] = None
+
 import asyncio
 import base64
 import hashlib
 import itertools
-import sys
 from asyncio.subprocess import PIPE
 
 KIND, ADDRESS, COMMAND = sys.argv[1], sys.argv[2], sys.argv[3:]

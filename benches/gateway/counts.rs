@@ -5,8 +5,8 @@
 //! over streams in memory at `/mcp`, one call at a time; HTTP servers over loopback in the same thread; stdio servers as
 //! child processes (`share = "session"`). The bench's own part of a call is in the figures, and is the same for all.
 //!
-//! A figure is the count of 1,000 calls less that of 500, per call, the median of three runs. Runs differ by less than
-//! half a percent.
+//! A figure is the count of 1,000 calls less that of 500, per call, the median of several runs. Over stdio, runs differ by
+//! less than half a percent; over HTTP the kernel's timing is in the count.
 
 mod callgrind;
 mod figures;
@@ -16,9 +16,15 @@ mod wire;
 
 use std::{num::NonZero, path::PathBuf, thread};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
-use self::{callgrind::Count, figures::Figures, pair::Pair};
+use self::{
+    figures::{Figures, Limits},
+    pair::Pair,
+};
+
+/// Runs of a pair over HTTP that is compared with another commit.
+const RUNS_OVER_HTTP: usize = 5;
 
 /// Where the figures are kept.
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gateway/counts.json");
@@ -32,7 +38,21 @@ pub(crate) struct Arguments {
     /// The file of the figures.
     #[arg(long, value_name = "FILE", default_value = KEPT)]
     figures: PathBuf,
-    /// Runs, of which the median counts.
+    /// Figures of another commit by the same compiler: a call may need so much more that `--most` allows it, or that
+    /// `--accepted` has it.
+    #[arg(long, value_name = "FILE", conflicts_with = "write")]
+    base: Option<PathBuf>,
+    /// What a call over stdio may need of the base's instructions, as a factor. Over HTTP it may need three times as much
+    /// more.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.01)]
+    most: f64,
+    /// `--figures` was written since the base: what it has is accepted.
+    #[arg(long, requires = "base")]
+    accepted: bool,
+    /// A file for what was counted, to be a base later.
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
+    /// Runs, of which the median counts. Pairs over HTTP have five when they are compared with a base.
     #[arg(long, value_name = "N", default_value_t = 3)]
     runs: usize,
     /// Calls of which twice as many are made and the first half is left out. More make it slower, hardly more exact.
@@ -46,49 +66,80 @@ pub(crate) struct Arguments {
     profiles: Option<PathBuf>,
 }
 
-/// Counts, prints the table, and fails where a call has become dearer than the figures allow.
+/// Counts, prints the table, and fails where a call has become dearer than it may.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let runs = count(arguments)?;
-    let measured = Figures::of(&Pair::named(&arguments.only), arguments.calls, &runs)?;
+    let measured = arguments.count()?;
+    if let Some(file) = &arguments.keep {
+        measured.write(file)?;
+    }
     let kept = Figures::read(&arguments.figures)?;
+    if let Some(file) = &arguments.base {
+        let base = Figures::read(file)?.with_context(|| format!("{}: there is no such file", file.display()))?;
+        println!("{}", measured.beside(Some(&base)));
+        if let Some(difference) = measured.difference(&base) {
+            bail!("{difference}: count the base again");
+        }
+        let accepted = kept.filter(|_| arguments.accepted);
+        return refuse(&measured.excesses(&base, accepted.as_ref(), Limits::of_a_change(arguments.most)));
+    }
     println!("{}", measured.beside(kept.as_ref()));
     if arguments.write {
         return measured.with_others_of(kept).write(&arguments.figures);
     }
     let Some(kept) = kept else { bail!("no figures to compare with: accept these by --write") };
-    let (over_sockets, excesses): (Vec<_>, Vec<_>) =
-        measured.excesses(&kept).into_iter().partition(|excess| Pair::is_over_sockets(&excess.pair));
-    for excess in over_sockets {
-        println!("warning: {} (over sockets, so this is no failure)", excess.text);
+    let excesses = measured.excesses(&kept, None, Limits::OF_THE_REPOSITORY);
+    match measured.difference(&kept) {
+        Some(difference) if !excesses.is_empty() => {
+            println!("warning: {difference}, so this is no failure:\n{}", excesses.join("\n"));
+            Ok(())
+        }
+        _ => refuse(&excesses),
     }
-    if excesses.is_empty() {
-        return Ok(());
-    }
-    let excesses = excesses.into_iter().map(|excess| excess.text).collect::<Vec<_>>().join("\n");
-    if let Some(difference) = measured.difference(&kept) {
-        println!("warning: {difference}, so this is no failure:\n{excesses}");
-        return Ok(());
-    }
-    bail!(
-        "calls have become dearer; make them cheaper, or accept by --write with the reason in the commit:\n{excesses}"
-    )
 }
 
-/// Runs callgrind as often as asked, on all cores.
-fn count(arguments: &Arguments) -> Result<Vec<Vec<Count>>> {
-    let at_once = thread::available_parallelism().map_or(1, NonZero::get);
-    let numbers: Vec<usize> = (0..arguments.runs).collect();
-    let mut runs = Vec::new();
-    for numbers in numbers.chunks(at_once) {
-        let counted: Vec<Result<Vec<Count>>> = thread::scope(|scope| {
-            let profiles = |number| arguments.profiles.as_deref().filter(|_| number == 0);
-            let started: Vec<_> = numbers
-                .iter()
-                .map(|number| scope.spawn(move || callgrind::run(arguments, profiles(*number))))
-                .collect();
-            started.into_iter().map(|run| run.join().unwrap_or_else(|_| bail!("a run panicked"))).collect()
-        });
-        runs.extend(counted.into_iter().collect::<Result<Vec<_>>>().context("callgrind")?);
+fn refuse(excesses: &[String]) -> Result<()> {
+    ensure!(
+        excesses.is_empty(),
+        "calls have become dearer; make them cheaper, or accept by --write with the reason in the commit:\n{}",
+        excesses.join("\n")
+    );
+    Ok(())
+}
+
+// === impl Arguments ===
+
+impl Arguments {
+    /// The pairs of each run. With a base, the floors are left out: they are the bench's own.
+    fn pairs_of_runs(&self) -> Vec<Vec<Pair>> {
+        let mut all = Pair::named(&self.only);
+        all.retain(|pair| self.base.is_none() || !pair.is_floor());
+        let over_http: Vec<_> = all.iter().copied().filter(|pair| pair.is_over_sockets()).collect();
+        let more =
+            if self.base.is_some() && !over_http.is_empty() { RUNS_OVER_HTTP.saturating_sub(self.runs) } else { 0 };
+        let mut runs = vec![all; self.runs];
+        runs.extend(vec![over_http; more]);
+        runs
     }
-    Ok(runs)
+
+    /// Runs callgrind as often as asked, on all cores.
+    fn count(&self) -> Result<Figures> {
+        let at_once = thread::available_parallelism().map_or(1, NonZero::get);
+        let runs = self.pairs_of_runs();
+        let mut counts = Vec::new();
+        for (chunk, some) in runs.chunks(at_once).enumerate() {
+            let counted: Vec<Result<_>> = thread::scope(|scope| {
+                let profiles = |index| self.profiles.as_deref().filter(|_| (chunk, index) == (0, 0));
+                let started: Vec<_> = some
+                    .iter()
+                    .enumerate()
+                    .map(|(index, pairs)| scope.spawn(move || callgrind::run(pairs, self.calls, profiles(index))))
+                    .collect();
+                started.into_iter().map(|run| run.join().unwrap_or_else(|_| bail!("a run panicked"))).collect()
+            });
+            for (pairs, counted) in some.iter().zip(counted) {
+                counts.extend(pairs.iter().copied().zip(counted.context("callgrind")?));
+            }
+        }
+        Figures::of(&counts, self.calls)
+    }
 }

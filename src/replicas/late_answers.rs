@@ -115,7 +115,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_address_keeps_few_messages_and_no_other_from_keeping_its_own() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::for_tests(None).await.unwrap();
         let address = ReplicaAddress::parse("127.0.0.1:1").unwrap();
         let joined = Membership::join((storage, Arc::new(SystemClock)), &address, BTreeSet::new());
         let membership = joined.await.unwrap();

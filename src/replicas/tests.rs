@@ -141,7 +141,7 @@ async fn told(response: Response) -> (String, String) {
 
 #[tokio::test]
 async fn a_request_is_answered_by_the_replica_that_its_session_names() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     one.replicas.membership.look_for_tests().await;
     let id = two.replicas.number().mark("s".to_owned());
@@ -152,7 +152,7 @@ async fn a_request_is_answered_by_the_replica_that_its_session_names() {
 
 #[tokio::test]
 async fn what_only_the_store_knows_is_found_and_its_body_goes_along() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     // the replica that opened the session is gone: its id names none that is there
     for _ in 0..2 {
@@ -168,7 +168,7 @@ async fn what_only_the_store_knows_is_found_and_its_body_goes_along() {
 
 #[tokio::test]
 async fn a_request_whose_replica_has_left_is_answered_here_with_its_whole_body() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     let id = two.replicas.number().mark("s".to_owned());
     two.replicas.stop();
@@ -186,7 +186,7 @@ async fn a_request_whose_replica_has_left_is_answered_here_with_its_whole_body()
 
 #[tokio::test]
 async fn what_a_replica_answers_while_it_leaves_arrives() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     one.replicas.membership.look_for_tests().await;
     let id = two.replicas.number().mark("s".to_owned());
@@ -207,7 +207,7 @@ async fn what_a_replica_answers_while_it_leaves_arrives() {
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_an_error() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     one.replicas.membership.look_for_tests().await;
     let id = two.replicas.number().mark("s".to_owned());
@@ -220,7 +220,7 @@ async fn an_answer_that_breaks_off_is_an_error() {
 
 #[tokio::test]
 async fn a_row_that_cannot_be_used_is_left_out_until_its_lease_is_over() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let one = Member::join(&storage).await;
     storage.poison("INSERT INTO replicas (address, public_key, lease_until) VALUES ('', x'00', 0), ('10.0.0.5:1', x'00', 9999999999999)").await;
     // neither keeps another from joining, nor these two from finding each other
@@ -235,7 +235,7 @@ async fn a_row_that_cannot_be_used_is_left_out_until_its_lease_is_over() {
 
 #[tokio::test]
 async fn only_replicas_of_the_store_are_let_in() {
-    let (storage, elsewhere) = (Storage::in_memory().await.unwrap(), Storage::in_memory().await.unwrap());
+    let (storage, elsewhere) = (Storage::for_tests(None).await.unwrap(), Storage::for_tests(None).await.unwrap());
     let one = Member::join(&storage).await;
     let stranger = Member::join(&elsewhere).await;
     // the stranger knows address and key of the other
@@ -272,7 +272,7 @@ async fn unknown_keys_cause_one_look_at_the_store_in_a_second() {
 
 #[tokio::test]
 async fn a_connection_that_is_refused_can_still_be_ended() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let advertised = ReplicaAddress::parse(&address.to_string()).unwrap();
@@ -288,7 +288,7 @@ async fn a_connection_that_is_refused_can_still_be_ended() {
 
 #[tokio::test]
 async fn a_message_for_a_connection_finds_a_replica_that_has_just_joined() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     let id = two.replicas.number().mark("s".to_owned());
     let message = Request::post(format!("/messages?session_id={id}")).body(Body::from("hello")).unwrap();
@@ -298,7 +298,7 @@ async fn a_message_for_a_connection_finds_a_replica_that_has_just_joined() {
 
 #[tokio::test]
 async fn a_message_for_a_connection_waits_for_its_replica_while_that_may_have_it() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     one.replicas.membership.look_for_tests().await;
     let id = two.replicas.number().mark("s".to_owned());
@@ -318,7 +318,7 @@ async fn a_message_for_a_connection_waits_for_its_replica_while_that_may_have_it
 
 #[tokio::test]
 async fn a_stream_that_only_waits_ends_when_the_replica_that_carries_it_is_about_to_stop() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     one.replicas.membership.look_for_tests().await;
     let id = two.replicas.number().mark("s".to_owned());
@@ -334,7 +334,7 @@ async fn a_stream_that_only_waits_ends_when_the_replica_that_carries_it_is_about
 
 #[tokio::test]
 async fn what_needs_the_home_is_answered_there_and_by_the_next_when_it_has_left() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     let git = Endpoint::from_path("/mcp/git").unwrap().target;
     // whoever looks first is it
@@ -363,7 +363,7 @@ async fn what_needs_the_home_is_answered_there_and_by_the_next_when_it_has_left(
 
 #[tokio::test]
 async fn a_home_that_does_not_know_it_yet_learns_it_before_it_answers() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let one = Member::join(&storage).await;
     one.replicas.serve_at_home(BTreeSet::from([Endpoint::from_path("/mcp/git").unwrap().target]));
     // the store has it, and the answer is still on its way
@@ -378,7 +378,7 @@ async fn a_home_that_does_not_know_it_yet_learns_it_before_it_answers() {
 
 #[tokio::test]
 async fn a_replica_that_stops_waits_for_what_it_answers_to_others() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let one = Member::join(&storage).await;
     let mut request = post("s.1", "");
     request.extensions_mut().insert(RequestPlace::Carried);
@@ -398,7 +398,7 @@ async fn a_replica_that_stops_waits_for_what_it_answers_to_others() {
 
 #[tokio::test]
 async fn a_connection_of_another_protocol_is_carried_to_the_home_and_back() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     let git = Endpoint::from_path("/ws/git").unwrap().target;
     for member in [&two, &one] {

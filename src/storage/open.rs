@@ -14,7 +14,7 @@ use url::Url;
 use super::{
     Storage,
     database::{Database, Engine, LOCK_TIMEOUT, StorageError},
-    file,
+    file, template,
 };
 
 /// Maximum time for an idle connection to a server to answer before its use.
@@ -76,23 +76,36 @@ impl Storage {
 
     /// An empty database in memory, which ends with the process.
     pub async fn in_memory() -> Result<Self, StorageError> {
-        let pool = AnyPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
-        let place = (Engine::Sqlite, "sqlite::memory:");
-        let database = Database::connect(pool, place, "").await?;
+        let database = Database::in_memory().await?;
         database.migrate().await?;
-        Ok(Self { mcp_sessions: database.clone(), rounds: database.clone(), database })
+        Ok(Self::of_one(database))
     }
 
     /// An empty database for tests: in memory, or a new schema of the PostgreSQL database at `server`, which stays there.
     pub async fn for_tests(server: Option<&str>) -> Result<Self, StorageError> {
         static SCHEMAS: AtomicU32 = AtomicU32::new(0);
-        let Some(server) = server else { return Self::in_memory().await };
+        let Some(server) = server else { return Ok(Self::of_one(template::copied().await?)) };
         let schema = format!("test_{}_{}", std::process::id(), SCHEMAS.fetch_add(1, Ordering::Relaxed));
         let place = (Engine::PostgreSql, server);
         let database = Database::connect(AnyPoolOptions::new().max_connections(1), place, "").await?;
         sqlx::raw_sql(AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).execute(&database.pool).await?;
         database.pool.close().await;
         Self::connect(&format!("{server}?options[search_path]={schema}")).await
+    }
+
+    /// Everything through the same connections.
+    fn of_one(database: Database) -> Self {
+        Self { mcp_sessions: database.clone(), rounds: database.clone(), database }
+    }
+}
+
+// === impl Database ===
+
+impl Database {
+    /// A database in memory without any table: its only connection is all that keeps it.
+    pub(super) async fn in_memory() -> Result<Self, StorageError> {
+        let pool = AnyPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+        Self::connect(pool, (Engine::Sqlite, "sqlite::memory:"), "").await
     }
 }
 

@@ -65,6 +65,6 @@ fn every_target_has_a_program() {
 
 #[test]
 fn no_output_grows_beyond_its_bound() {
-    let above = targets::growth::above_output_bound(&[1 << 10, 8 << 10, 64 << 10]);
+    let above = targets::growth::above_output_bound(&[1 << 10, 4 << 10, 16 << 10]);
     assert!(above.is_empty(), "{}", above.join("\n"));
 }

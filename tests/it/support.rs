@@ -7,6 +7,7 @@ pub(crate) mod internet;
 pub(crate) mod link;
 pub(crate) mod oauth;
 pub(crate) mod provider;
+pub(crate) mod python;
 pub(crate) mod strict;
 
 use std::{fmt::Display, future::Future, path::Path, process::Command, time::Duration};

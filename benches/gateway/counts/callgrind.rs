@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{Arguments, pair::Pair};
+use super::pair::Pair;
 use crate::process::this_program;
 
 /// The functions of the allocators, the C library's and the program's, that hand out memory.
@@ -32,8 +32,8 @@ pub(super) struct Count {
     pub(super) allocations: u64,
 }
 
-/// The counts of one run, in the order of the pairs.
-pub(super) fn run(arguments: &Arguments, profiles: Option<&Path>) -> Result<Vec<Count>> {
+/// The counts of one run, in the order of `pairs`: what `calls` calls of each need.
+pub(super) fn run(pairs: &[Pair], calls: u32, profiles: Option<&Path>) -> Result<Vec<Count>> {
     let folder = tempfile::tempdir()?;
     let out = folder.path().join("out");
     let log = fs::File::create(folder.path().join("log"))?;
@@ -43,8 +43,8 @@ pub(super) fn run(arguments: &Arguments, profiles: Option<&Path>) -> Result<Vec<
         .arg(this_program()?)
         .arg("subject")
         .args([folder.path().as_os_str(), env!("CARGO_BIN_EXE_lockkeeper").as_ref()])
-        .arg(arguments.calls.to_string())
-        .arg(&arguments.only)
+        .arg(calls.to_string())
+        .args(pairs.iter().map(Pair::to_string))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &Arguments, profiles: Option<&Path>) -> Result<Vec<
         .context("valgrind cannot be run: is it installed?")?;
     let log = || fs::read_to_string(folder.path().join("log")).unwrap_or_default();
     ensure!(status.success(), "{status}\n{}", log());
-    let pairs = Pair::named(&arguments.only).into_iter().enumerate().map(|(index, pair)| {
+    let counts = pairs.iter().enumerate().map(|(index, pair)| {
         // two parts for each pair: the first holds the opening of a session and the first half of the calls
         let part = folder.path().join(format!("out.{}", 2 * index + 2));
         let text = fs::read_to_string(&part).with_context(|| format!("{pair}: no count\n{}", log()))?;
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &Arguments, profiles: Option<&Path>) -> Result<Vec<
         }
         Count::parse(&text).with_context(|| pair.to_string())
     });
-    pairs.collect()
+    counts.collect()
 }
 
 impl Count {

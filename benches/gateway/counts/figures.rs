@@ -8,9 +8,6 @@ use sha2::{Digest as _, Sha256};
 
 use super::{callgrind::Count, pair::Pair};
 
-/// Instructions that a call may need more than the figures say, as a factor.
-const TOLERANCE: f64 = 1.1;
-
 /// Allocations that a call may need more: less than a whole one.
 const ROUNDING: f64 = 0.9;
 
@@ -37,30 +34,50 @@ struct Call {
     spread: f64,
 }
 
-/// A pair whose call has become dearer.
-pub(super) struct Excess {
-    pub(super) pair: String,
-    pub(super) text: String,
+/// What a call may need of the instructions that it needed before, as factors.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    over_stdio: f64,
+    over_sockets: f64,
+}
+
+// === impl Limits ===
+
+impl Limits {
+    /// Of the figures in the repository, which are as old as the last change that was accepted: by the kernel's timing
+    /// alone nothing fails.
+    pub(super) const OF_THE_REPOSITORY: Self = Self { over_stdio: 1.1, over_sockets: f64::INFINITY };
+
+    /// Of one change: `most` over stdio, and over sockets, where counts differ more, three times as much more.
+    pub(super) fn of_a_change(most: f64) -> Self {
+        Self { over_stdio: most, over_sockets: 1.0 + 3.0 * (most - 1.0) }
+    }
+
+    fn factor(self, pair: &str) -> f64 {
+        let over_sockets = Pair::exactly(pair).is_some_and(Pair::is_over_sockets);
+        if over_sockets { self.over_sockets } else { self.over_stdio }
+    }
 }
 
 // === impl Figures ===
 
 impl Figures {
-    /// The figures of several runs.
-    pub(super) fn of(pairs: &[Pair], calls: u32, runs: &[Vec<Count>]) -> Result<Self> {
-        let call = |(index, pair): (usize, &Pair)| {
-            let counts = |what: fn(&Count) -> u64| sorted(runs.iter().map(|run| per_call(what(&run[index]), calls)));
-            let (instructions, allocations) = (counts(|count| count.instructions), counts(|count| count.allocations));
+    /// The figures of counts of `calls` calls each, in whatever order.
+    pub(super) fn of(counts: &[(Pair, Count)], calls: u32) -> Result<Self> {
+        let call = |pair: Pair| {
+            let of_pair = || counts.iter().filter(move |(counted, _)| *counted == pair);
+            let sorted = |what: fn(&Count) -> u64| sorted(of_pair().map(|(_, count)| per_call(what(count), calls)));
+            let (instructions, allocations) = (sorted(|count| count.instructions), sorted(|count| count.allocations));
             let spread = instructions[instructions.len() - 1] - instructions[0];
             let allocations = (allocations[0] * 10.0).round() / 10.0;
             (pair.to_string(), Call { instructions: instructions[instructions.len() / 2].round(), allocations, spread })
         };
-        ensure!(!runs.is_empty(), "at least one run");
+        ensure!(!counts.is_empty(), "at least one pair and one run");
         let lock = Sha256::digest(fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock"))?);
         Ok(Self {
             compiler: compiler()?,
             lock: lock.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat(),
-            calls: pairs.iter().enumerate().map(call).collect(),
+            calls: counts.iter().map(|(pair, _)| call(*pair)).collect(),
         })
     }
 
@@ -114,23 +131,33 @@ impl Figures {
             .then(|| format!("the figures are of {}, and this is {}", kept.compiler, self.compiler))
     }
 
-    /// What calls need more than `kept` allows.
-    pub(super) fn excesses(&self, kept: &Self) -> Vec<Excess> {
+    /// What calls need more than `before` and its limits allow, unless `accepted` allows it.
+    pub(super) fn excesses(&self, before: &Self, accepted: Option<&Self>, limits: Limits) -> Vec<String> {
         let mut excesses = Vec::new();
         for (pair, call) in &self.calls {
-            let mut add = |text: String| excesses.push(Excess { pair: pair.clone(), text: format!("{pair}: {text}") });
-            let Some(before) = kept.calls.get(pair) else {
-                add("no figures yet".to_owned());
-                continue;
+            let excess = |figures: &Self| match figures.calls.get(pair) {
+                Some(before) => call.excess(*before, limits.factor(pair)),
+                None => Some("no figures yet".to_owned()),
             };
-            if call.instructions > before.instructions * TOLERANCE {
-                add(format!("{:.0} instructions, {:.0} before", call.instructions, before.instructions));
-            }
-            if call.allocations > before.allocations + ROUNDING {
-                add(format!("{:.1} allocations, {:.1} before", call.allocations, before.allocations));
+            let is_accepted = accepted.is_some_and(|accepted| excess(accepted).is_none());
+            if let Some(text) = excess(before).filter(|_| !is_accepted) {
+                excesses.push(format!("{pair}: {text}"));
             }
         }
         excesses
+    }
+}
+
+// === impl Call ===
+
+impl Call {
+    /// How this call is dearer than `before`, of whose instructions it may need `factor` times as many.
+    fn excess(self, before: Self, factor: f64) -> Option<String> {
+        if self.instructions > before.instructions * factor {
+            return Some(format!("{:.0} instructions, {:.0} before", self.instructions, before.instructions));
+        }
+        (self.allocations > before.allocations + ROUNDING)
+            .then(|| format!("{:.1} allocations, {:.1} before", self.allocations, before.allocations))
     }
 }
 

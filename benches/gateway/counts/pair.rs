@@ -46,10 +46,19 @@ impl Pair {
         pairs.chain(floors)
     }
 
-    /// Whether the pair of this name is counted over sockets. The kernel's timing is in such counts: they fail nothing.
-    pub(crate) fn is_over_sockets(name: &str) -> bool {
-        Self::all()
-            .any(|pair| !matches!(pair.transport, Transport::Stdio | Transport::StdioFloor) && pair.to_string() == name)
+    /// The pair of this name.
+    pub(crate) fn exactly(name: &str) -> Option<Self> {
+        Self::all().find(|pair| pair.to_string() == name)
+    }
+
+    /// True if the pair is counted over sockets: the kernel's timing is in the count.
+    pub(crate) fn is_over_sockets(self) -> bool {
+        !matches!(self.transport, Transport::Stdio | Transport::StdioFloor)
+    }
+
+    /// True if there is no gateway in it.
+    pub(crate) fn is_floor(self) -> bool {
+        !matches!(self.transport, Transport::Stdio | Transport::Http)
     }
 
     /// The tool that is called.

@@ -41,8 +41,8 @@ pub(crate) struct Arguments {
     program: PathBuf,
     /// Calls between two marks.
     calls: usize,
-    /// Part of the names of the pairs.
-    only: String,
+    /// The names of the pairs.
+    pairs: Vec<String>,
 }
 
 /// Client streams, as the bench opens them.
@@ -71,7 +71,7 @@ struct Client {
 /// Makes the calls of every pair, and [`mark`]s the ends of both halves.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let mut served = Served::start(&arguments).await?;
-    for pair in Pair::named(&arguments.only) {
+    for pair in arguments.pairs.iter().flat_map(|name| Pair::exactly(name)) {
         let mut client = Client::open(&mut served, pair).await.with_context(|| pair.to_string())?;
         let tool = pair.tool();
         for half in 0..2 {

@@ -322,7 +322,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_ended_session_gets_no_row_whatever_waits() {
-        let storage = Storage::in_memory().await.unwrap();
+        let storage = Storage::for_tests(None).await.unwrap();
         let rows = on(&storage);
         let (live, over) = (CancellationToken::new(), CancellationToken::new());
         over.cancel();

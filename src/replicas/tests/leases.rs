@@ -5,7 +5,7 @@ use crate::support::ManualClock;
 
 #[tokio::test]
 async fn a_replica_without_a_lease_serves_nothing_and_answers_nothing() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let one = Member::join(&storage).await;
     let (begun, begins) = oneshot::channel();
     let (begun, fence) = (Mutex::new(Some(begun)), one.replicas.fence());
@@ -34,7 +34,7 @@ async fn a_replica_without_a_lease_serves_nothing_and_answers_nothing() {
 
 #[tokio::test]
 async fn a_message_that_is_refused_is_carried_later_for_the_answer_in_it() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
     one.replicas.membership.look_for_tests().await;
     let id = two.replicas.number().mark("s".to_owned());
@@ -61,7 +61,7 @@ async fn a_message_that_is_refused_is_carried_later_for_the_answer_in_it() {
 
 #[tokio::test]
 async fn an_error_of_the_gateway_waits_for_no_lease() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let one = Member::join(&storage).await;
     let fence = one.replicas.fence();
     let failing = |_: Request| {
@@ -73,7 +73,7 @@ async fn an_error_of_the_gateway_waits_for_no_lease() {
 
 #[tokio::test]
 async fn a_replica_is_not_ready_without_a_lease_and_with_a_wrong_clock() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let _right = Member::join(&storage).await;
     let clock = Arc::new(ManualClock::new(SystemClock.now()));
     let join = async |clock: &Arc<ManualClock>| {
@@ -99,7 +99,7 @@ async fn a_replica_is_not_ready_without_a_lease_and_with_a_wrong_clock() {
 
 #[tokio::test]
 async fn a_deposed_replica_learns_it_and_keeps_nothing() {
-    let storage = Storage::in_memory().await.unwrap();
+    let storage = Storage::for_tests(None).await.unwrap();
     let one = Member::join(&storage).await;
     storage.replicas().leave(one.replicas.number()).await.unwrap();
     assert_eq!(one.replicas.keep(CancellationToken::new()).await, Err(Deposed));

@@ -9,15 +9,14 @@ use lockkeeper::{
 use reqwest::StatusCode;
 
 use super::Running;
-use crate::support::data_folder::DataFolder;
+use crate::support::{data_folder::DataFolder, python};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.py");
 
 /// A server without sessions and an older one, each with a log of its input.
 fn configure(folder: &Path, modern: &str, older: &str) {
     let server = |name: &str, mode: &str| {
-        let log = folder.join(name).display().to_string();
-        format!("[backends.{name}]\ncommand = \"python3\"\nargs = {:?}\n", [SCRIPT, log.as_str(), mode])
+        format!("[backends.{name}]\n") + &python::lines(&[SCRIPT, folder.join(name).to_str().unwrap(), mode])
     };
     fs::write(folder.join("lockkeeper.toml"), server("modern", modern) + &server("older", older)).unwrap();
 }

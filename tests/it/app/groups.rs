@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message as Frame, client::IntoClientRequest as _};
 
 use super::{Events, Running, client, made_key};
-use crate::support::data_folder::DataFolder;
+use crate::support::{data_folder::DataFolder, python};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 
@@ -24,8 +24,8 @@ enum Era {
 async fn gateway(folder: &Path) -> Running {
     let server = |name: &str| {
         let lists = if name == "two" { "lists=about" } else { "lists=" };
-        let arguments = [SCRIPT.to_owned(), folder.join(name).display().to_string(), lists.to_owned()];
-        format!("[backends.{name}]\ncommand = \"python3\"\nera = \"legacy\"\nargs = {arguments:?}\n")
+        let program = python::lines(&[SCRIPT, folder.join(name).to_str().unwrap(), lists]);
+        format!("[backends.{name}]\nera = \"legacy\"\n{program}")
     };
     let servers = ["one", "two", "three"].map(server).concat();
     let group = "[groups.work]\nservers = [\"two\", \"one\"]\ntools.deny = [\"two__echo\"]\n";

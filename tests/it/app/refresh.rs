@@ -3,7 +3,7 @@
 use std::{
     io::Write as _,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use super::{
     person::{App, Person, run},
     program::Program,
 };
-use crate::support::data_folder::DataFolder;
+use crate::support::{data_folder::DataFolder, python};
 
 /// A program that shares the token: it asks when it is told to, and prints status and answer.
 const PROCESS: &str = r#"
@@ -32,8 +32,7 @@ print(answer.status, answer.read().decode())
 /// Has this many processes refresh the token at once; returns the statuses and answers.
 fn refresh(count: usize, gateway: &Program, app: &App, token: &str) -> Vec<(u16, Value)> {
     let process = |_| {
-        let mut command = Command::new("python3");
-        command.args(["-c", PROCESS, &gateway.url, &app.client, token]);
+        let mut command = python::command(&["-c", PROCESS, &gateway.url, &app.client, token]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
     };
     let mut processes: Vec<Child> = (0..count).map(process).collect();

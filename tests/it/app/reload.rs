@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Events, client, direct_key, program::Program};
-use crate::support::{data_folder::DataFolder, mkfifo};
+use crate::support::{data_folder::DataFolder, mkfifo, python};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 
@@ -20,11 +20,8 @@ struct Connected {
 
 /// The section of a scripted server, with further lines.
 fn server(folder: &Path, name: &str, lines: &str) -> String {
-    let log = folder.join(name).display().to_string();
-    format!(
-        "[backends.{name}]\ncommand = \"python3\"\nera = \"legacy\"\nargs = {:?}\n{lines}\n",
-        [SCRIPT, log.as_str(), "lists=about"]
-    )
+    let program = python::lines(&[SCRIPT, folder.join(name).to_str().unwrap(), "lists=about"]);
+    format!("[backends.{name}]\nera = \"legacy\"\n{program}{lines}\n")
 }
 
 fn write(folder: &Path, text: &str) {

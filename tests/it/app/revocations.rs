@@ -15,7 +15,7 @@ use super::{
     Response, Running, client, made_key,
     person::{App, Person, hidden, run},
 };
-use crate::support::data_folder::DataFolder;
+use crate::support::{data_folder::DataFolder, python};
 
 /// The endpoints; each has tokens of its own.
 const ENDPOINTS: [&str; 3] = ["/mcp", "/sse", "/ws"];
@@ -197,7 +197,7 @@ async fn oa_116_a_call_that_waits_for_its_user_ends_with_the_user() {
     let folder = DataFolder::new();
     let data = folder.path();
     let log = data.join("server.log");
-    let server = format!("command = \"python3\"\nargs = [\"{SCRIPT}\", \"{}\"]\nspares = 0\n", log.display());
+    let server = python::lines(&[SCRIPT, log.to_str().unwrap()]) + "spares = 0\n";
     std::fs::write(data.join("lockkeeper.toml"), format!("[backends.s]\n{server}")).unwrap();
     let gateway = Running::start(data).await;
     let ann = made_key(data, &["--direct", "--user", "ann"]);

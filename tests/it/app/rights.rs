@@ -7,7 +7,7 @@ use lockkeeper::mcp::{Method, method::MethodAccess};
 use serde_json::{Value, json};
 
 use super::{Running, client, made_key};
-use crate::support::data_folder::DataFolder;
+use crate::support::{data_folder::DataFolder, python};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 
@@ -29,10 +29,8 @@ const DISGUISED: [&str; 8] = [
 /// The server `plain`; `ruled`, with rules for its tools; and `open`, where everybody may send `skills/…`.
 async fn gateway(folder: &Path) -> Running {
     let server = |name: &str, more: &str| {
-        let arguments = [SCRIPT.to_owned(), folder.join(name).display().to_string()];
-        format!(
-            "[backends.{name}]\ncommand = \"python3\"\nera = \"legacy\"\nargs = {arguments:?}\nread_only_tools = [\"echo\"]\n{more}\n"
-        )
+        let program = python::lines(&[SCRIPT, folder.join(name).to_str().unwrap()]);
+        format!("[backends.{name}]\n{program}era = \"legacy\"\nread_only_tools = [\"echo\"]\n{more}\n")
     };
     let servers = [
         server("plain", ""),

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use super::{Running, client, direct_key};
-use crate::support::{data_folder::DataFolder, mkfifo};
+use crate::support::{data_folder::DataFolder, mkfifo, python};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
@@ -11,8 +11,8 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","param
 /// A server that answers no handshake while its gate is a pipe without a writer.
 fn configure(folder: &Path, option: &str) {
     let (log, gate) = (folder.join("log").display().to_string(), folder.join("gate").display().to_string());
-    let args = [SCRIPT, log.as_str(), &format!("gate={gate}"), option];
-    let text = format!("[backends.slow]\ncommand = \"python3\"\nera = \"legacy\"\nargs = {args:?}\n");
+    let program = python::lines(&[SCRIPT, log.as_str(), &format!("gate={gate}"), option]);
+    let text = format!("[backends.slow]\nera = \"legacy\"\n{program}");
     fs::write(folder.join("lockkeeper.toml"), text).unwrap();
 }
 

@@ -1,13 +1,13 @@
 //! Detection of the era: every row of `translation` 2.7, over stdio and over HTTP.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use http::Method as Verb;
 use lockkeeper::{
     backend::Supervisor,
     mcp::{Event, Outcome},
     model::{
-        BackendId, BackendSpec, EraChoice, Share, StdioSpec, TransportSpec,
+        BackendId, BackendSpec, EraChoice, Share, TransportSpec,
         status::{BackendState, EraSource, EraStatus},
     },
 };
@@ -19,7 +19,7 @@ use super::{
         SOON, Scripts, client, failure, gateway, hold_time, next, pass, start, started, text, tool, until,
     },
 };
-use crate::support::mkfifo;
+use crate::support::{mkfifo, python};
 
 /// Result of a detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +33,7 @@ enum Verdict {
 /// The scripted server of `era.py`.
 pub(crate) fn spec(scripts: &Scripts, mode: &[&str]) -> BackendSpec {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.py");
-    let mut args = vec![script.to_owned(), scripts.path("era").display().to_string()];
-    args.extend(mode.iter().map(|word| (*word).to_owned()));
-    let stdio = StdioSpec { command: "python3".to_owned(), args, env: BTreeMap::new(), cwd: None };
+    let stdio = python::stdio(&[&[script, scripts.path("era").to_str().unwrap()], mode].concat());
     let spec = BackendSpec::new(BackendId::parse("era").unwrap(), TransportSpec::Stdio(stdio));
     // on a slow machine, an answering server must not count as silent
     BackendSpec { probe_timeout: spec.start_timeout, ..spec }

@@ -1,7 +1,6 @@
 //! Shared by the tests of this folder: scripted servers, and the gateway's side of them.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::PathBuf,
     sync::{Arc, mpsc},
@@ -20,7 +19,7 @@ use lockkeeper::{
     },
     model::{
         BackendId, BackendSpec, Caller, EraChoice, KnownEra, RequestNumber, Requester, ServerAccess, SessionId,
-        StdioSpec, TransportSpec, UserId,
+        TransportSpec, UserId,
     },
     support::{Clock, Digest, Fence, Latch, ManualClock},
 };
@@ -29,7 +28,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{depends_on_speed, strict};
+use crate::support::{depends_on_speed, python, strict};
 
 /// Time limit for something that happens at once. It ends a hang; tests do not depend on the speed of the machine.
 pub(crate) const SOON: Duration = Duration::from_mins(1);
@@ -53,9 +52,7 @@ impl Scripts {
     /// A backend with this name: the scripted server with these options.
     pub(crate) fn spec(&self, name: &str, options: &[&str]) -> BackendSpec {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
-        let mut args = vec![script.to_owned(), self.path(name).display().to_string()];
-        args.extend(options.iter().map(|option| (*option).to_owned()));
-        let stdio = StdioSpec { command: "python3".to_owned(), args, env: BTreeMap::new(), cwd: None };
+        let stdio = python::stdio(&[&[script, self.path(name).to_str().unwrap()], options].concat());
         let spec = BackendSpec::new(BackendId::parse(name).unwrap(), TransportSpec::Stdio(stdio));
         BackendSpec { era: EraChoice::Legacy, ..spec }
     }

@@ -158,8 +158,10 @@ async fn a_program_has_the_caller_in_its_environment_and_arguments() {
     let scripts = Scripts::new();
     let mut spec = scripts.spec("told", &["user=x"]);
     spec.spares = 2;
+    let TransportSpec::Stdio(stdio) = &spec.transport else { panic!() };
+    let last = stdio.args.len() - 1;
     let disclosure = Disclosure {
-        args: BTreeMap::from([(2, user_text("user="))]),
+        args: BTreeMap::from([(last, user_text("user="))]),
         env: BTreeMap::from([("CALLER".to_owned(), user_text("")), ("HELLO".to_owned(), user_text("Hello "))]),
         ..Disclosure::default()
     };

@@ -2,11 +2,10 @@
 //! faults.
 
 use std::{
-    collections::BTreeMap,
     fs,
     io::{BufRead as _, BufReader},
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::Arc,
     time::Duration,
 };
@@ -16,8 +15,8 @@ use lockkeeper::{
     gateway::{BackendBounds, ConfiguredBackend, Gateway},
     mcp::{Method, Outcome, Server},
     model::{
-        BackendId, BackendSpec, EraChoice, HttpSpec, NameGlobs, Requester, SessionId, Share, SocketAddress, StdioSpec,
-        TaskScope, TransportSpec, status::BackendStatus,
+        BackendId, BackendSpec, EraChoice, HttpSpec, NameGlobs, Requester, SessionId, Share, SocketAddress, TaskScope,
+        TransportSpec, status::BackendStatus,
     },
 };
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -27,6 +26,7 @@ use tempfile::TempDir;
 use crate::{
     backend::scripted_servers::{SOON, hold_time, pass, start, until},
     gateway::script::{Client, gateway},
+    support::python,
 };
 
 /// Silence in a call after which it fails.
@@ -91,13 +91,12 @@ impl Way {
 
     /// A server with this mode that is reached this way, and the process that has to live for it.
     fn to_script(self, folder: &TempDir, mode: &str) -> (TransportSpec, Option<Bridge>) {
-        let mut args = vec![SICK.to_owned(), folder.path().display().to_string(), mode.to_owned()];
+        let mut args = vec![SICK, folder.path().to_str().unwrap(), mode];
         if self.era() == EraChoice::Modern {
-            args.push("modern".to_owned());
+            args.push("modern");
         }
         if matches!(self, Self::Stdio | Self::ModernStdio) {
-            let stdio = StdioSpec { command: "python3".to_owned(), args, env: BTreeMap::new(), cwd: None };
-            return (TransportSpec::Stdio(stdio), None);
+            return (TransportSpec::Stdio(python::stdio(&args)), None);
         }
         let socket = folder.path().join("socket").display().to_string();
         let behind: &[&str] = match self {
@@ -106,8 +105,8 @@ impl Way {
             Self::Http | Self::ModernHttp => &[HTTP_BRIDGE],
             Self::Stdio | Self::ModernStdio | Self::Sse => &[BRIDGE, "sse", "0"],
         };
-        let mut bridge = Command::new("python3");
-        bridge.args(behind).arg("python3").args(args).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut bridge = python::command(&[behind, &python::words(&args)].concat());
+        bridge.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = bridge.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

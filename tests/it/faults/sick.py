@@ -1,7 +1,7 @@
 """A server on stdio with one fault. Usage: sick.py FOLDER MODE [modern]; it leaves in FOLDER what a test looks for. The tool
 `look` answers, the tool `trouble` brings on the fault of a MODE that is about calls. It has sessions, or is one of
 2026-07-28."""
-import json, os, signal, subprocess, sys, threading, time
+import json, os, signal, sys, threading, time
 
 folder, mode, modern = sys.argv[1], sys.argv[2], sys.argv[3:] == ["modern"]
 CACHED = {"ttlMs": 0, "cacheScope": "private"}
@@ -78,6 +78,8 @@ def trouble(id):
         os.close(1)
         threading.Event().wait()
     elif mode == "leaves grandchildren":
+        import subprocess
+
         child = subprocess.Popen(["sleep", "1000"])
         with open(folder + "/grandchild", "w") as file:
             file.write(str(child.pid))

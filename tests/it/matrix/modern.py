@@ -5,6 +5,9 @@ knows of a call between two requests is in the state. What it receives is held a
 refused as it has to be, and written down as a fault beside the messages.
 """
 
+import server
+from server import OFFERS, RECEIVED, VERSION
+
 import asyncio
 import base64
 import collections
@@ -12,12 +15,8 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import sys
 import traceback
-
-import server
-from server import OFFERS, RECEIVED, VERSION
 
 PREFIX = "io.modelcontextprotocol/"
 LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -25,7 +24,7 @@ LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "e
 CACHEABLE = ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"]
 ASKING = ["tools/call", "prompts/get", "resources/read"]
 NEEDS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
-KEY = secrets.token_hex(8)
+KEY = os.urandom(8).hex()
 HTTP = sys.argv[1] == "http"
 # each gateway counts its requests from one; over HTTP all of them ask this server
 GATEWAYS = int(os.environ.get("LOCKKEEPER_TEST_REPLICAS") or 1) if HTTP else 1
@@ -76,7 +75,7 @@ class Server:
         self.running, self.listens, self.outcomes, self.requests = {}, {}, {}, {}
         self.received, self.heard = [], {}
         self.ids, self.tokens = collections.Counter(), collections.Counter()
-        self.envelope, self.name = {}, secrets.token_hex(4)
+        self.envelope, self.name = {}, os.urandom(4).hex()
         self.names = {"tools": ["script"], "prompts": ["p"], "resources": ["r"]}
 
     def hear(self, method, params):

@@ -4,11 +4,16 @@ It speaks that version whatever it is offered. The one tool `script` takes `step
 receives is written into a file of its own in the folder RECORD. What it offers beside is in `offers.json`.
 """
 
+import gc
+import sys
+
+# Hundreds of these start in a test: nothing of it lives long, and `asyncio` does without TLS.
+gc.disable()
+sys.modules["ssl"] = None
+
 import asyncio
 import json
 import os
-import secrets
-import sys
 
 RECORD, VERSION = sys.argv[-2:]
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "offers.json")) as file:
@@ -25,7 +30,7 @@ class Refusal(Exception):
 class Session:
     def __init__(self, write):
         self.write, self.asked, self.running, self.heard = write, {}, {}, {}
-        self.name, self.received, self.tasks, self.chores = secrets.token_hex(4), [], {}, {}
+        self.name, self.received, self.tasks, self.chores = os.urandom(4).hex(), [], {}, {}
         # the method of each question, what each method was last asked with, and what it answers next
         self.methods, self.requests, self.outcomes = {}, {}, {}
         self.names = {"tools": ["script"], "prompts": ["p"], "resources": ["r"]}
@@ -154,7 +159,7 @@ class Session:
             raise Refusal("runs only as a task")
         if "task" in params:
             now = "2026-01-01T00:00:00Z"
-            task = {"taskId": secrets.token_hex(8), "status": "working", "createdAt": now, "lastUpdatedAt": now, "ttl": params["task"].get("ttl", 60000)}
+            task = {"taskId": os.urandom(8).hex(), "status": "working", "createdAt": now, "lastUpdatedAt": now, "ttl": params["task"].get("ttl", 60000)}
             self.tasks[task["taskId"]] = task
             if params["name"] == "chore":
                 self.chores[task["taskId"]] = params
@@ -321,7 +326,7 @@ async def exchange(verb, id, body, writer):
     status = lambda line: writer.write(f"HTTP/1.1 {line}\r\nContent-Length: 0\r\n\r\n".encode())
     message, extra = json.loads(body) if body else {}, ""
     if message.get("method") == "initialize":
-        id, extra = secrets.token_hex(8), "Mcp-Session-Id: {}\r\n"
+        id, extra = os.urandom(8).hex(), "Mcp-Session-Id: {}\r\n"
         session = SESSIONS[id] = Session(None)
         session.ready = asyncio.Event()
 

@@ -20,7 +20,7 @@ use super::{
     gateways::{Gateways, Place},
     peer::Door,
 };
-use crate::support::{data_folder::DataFolder, strict};
+use crate::support::{data_folder::DataFolder, python, strict};
 
 const LEGACY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
 /// Puts a server on stdio behind another transport.
@@ -118,7 +118,7 @@ impl Server {
     /// Starts servers on stdio behind another transport; returns their URL.
     fn bridged(transport: &str, stdio: &[&str], socket: &Path) -> (Self, String) {
         let address = if transport == "unix" { socket.to_str().unwrap() } else { "0" };
-        let (server, name) = Self::start(&[&[BRIDGE, transport, address, "python3"], stdio].concat());
+        let (server, name) = Self::start(&[&[BRIDGE, transport, address], &*python::words(stdio)].concat());
         let url = match transport {
             "unix" => format!("unix:{name}"),
             "sse" => format!("http://127.0.0.1:{name}/sse"),
@@ -129,7 +129,7 @@ impl Server {
 
     /// Starts a script; returns it with the first line that it prints.
     fn start(arguments: &[&str]) -> (Self, String) {
-        let mut child = Command::new("python3").args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = python::command(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         (Self(child), line.trim().to_owned())
@@ -158,7 +158,8 @@ impl Site {
             let stdio = [Behind::script(*version), "stdio", received.to_str().unwrap(), version.as_str()];
             let (server, url) = match *transport {
                 "stdio" => {
-                    writeln!(text, "command = \"python3\"\nargs = {stdio:?}").unwrap();
+                    // a client has one process, and another would be started for one to come
+                    text += &(python::lines(&stdio) + "spares = 0\n");
                     continue;
                 }
                 "http" => Server::over_http(*version, &received),

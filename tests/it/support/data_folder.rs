@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use memchr::memmem;
 use tempfile::TempDir;
 
 /// The start of each kind of secret, and the length from which a text is one.
@@ -47,8 +48,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// The start of a secret that is in these bytes.
 fn secret(content: &[u8]) -> Option<String> {
     FORMS.into_iter().find_map(|(start, length)| {
-        let found = content.windows(start.len()).enumerate().filter(|(_, window)| *window == start.as_bytes());
-        let texts = found.map(|(at, _)| &content[at..]);
+        let texts = memmem::find_iter(content, start).map(|at| &content[at..]);
         let mut texts = texts.map(|rest| rest.iter().take_while(|byte| is_of_a_secret(**byte)).copied().collect());
         let long = texts.find(|text: &Vec<u8>| text.len() >= length)?;
         Some(format!("{}…", String::from_utf8_lossy(&long[..12])))

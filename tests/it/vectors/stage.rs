@@ -16,7 +16,10 @@ use super::{
     plan::Plan,
     servers::{BRIDGE, Came, Servers},
 };
-use crate::{matrix::world, support::data_folder::DataFolder};
+use crate::{
+    matrix::world,
+    support::{data_folder::DataFolder, python},
+};
 
 /// The name of the client with the strict profile.
 pub(super) const STRICT: &str = "cli-strict";
@@ -93,17 +96,9 @@ fn configuration(servers: &Servers, places: &[(String, Transport)], limits: &str
         let way = match transport {
             Transport::Http => format!("url = \"http://127.0.0.1:{}/{name}\"", servers.http),
             Transport::Nowhere => "url = \"http://127.0.0.1:1/\"".to_owned(),
-            Transport::Stdio => {
-                let args = ["-I", "-S", "-c", BRIDGE, &servers.lines.to_string(), name].map(toml_string).join(", ");
-                format!("command = \"python3\"\nargs = [{args}]")
-            }
+            Transport::Stdio => python::lines(&["-c", BRIDGE, &servers.lines.to_string(), name]),
         };
         writeln!(text, "[backends.{name}]\n{way}").unwrap();
     }
     text
-}
-
-/// JSON strings are TOML strings.
-fn toml_string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
