@@ -26,7 +26,6 @@ mod names;
 mod output_checks;
 mod output_schema;
 mod owned_tasks;
-mod paths;
 pub(crate) mod result_size;
 pub(crate) mod rewrite;
 
@@ -39,14 +38,14 @@ mod watch;
 
 use std::sync::Arc;
 
-use self::{catalog::ListKind, endpoint::EndpointServer, shared::GatewayState};
 pub use self::{
     configured_backend::{BackendBounds, ConfiguredBackend},
     gateway_settings::{GatewayDeps, GatewaySettings},
     task_owners::{StoreUnavailable, TaskOwnerDeps, TaskOwnerStore},
 };
+use self::{endpoint::EndpointServer, shared::GatewayState};
 use crate::{
-    mcp::{Server, translate},
+    mcp::{ListKind, Server, translate},
     model::{
         BackendId, Groups, SessionId, Target,
         status::{OfferCounts, OmittedEntry},

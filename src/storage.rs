@@ -58,7 +58,7 @@ pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
 pub use codes::{CodeRow, CodeTable};
 pub use data_keys::DataKeyTable;
 pub use database::StorageError;
-pub use device_authorizations::{DeviceAuthorizationTable, DeviceRow, NewDeviceRow};
+pub use device_authorizations::{DeviceApproval, DeviceAuthorizationTable, DeviceRow, NewDeviceRow};
 pub use expired_rows::ExpiredRows;
 pub use gateway_values::GatewayValueTable;
 pub use grants::{GrantTable, ListedGrant};

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::connection_key::ConnectionKey;
 use crate::{
-    mcp::{Context, Event, Method, Notification, Payload, Revision, ServerRequest},
+    mcp::{Context, Event, ListKind, Method, Notification, Payload, Revision, ServerRequest},
     model::{Caller, Requester},
 };
 
@@ -81,7 +81,7 @@ impl Listens {
     /// `None` if none did since somebody listens. The other connections lead to processes in which it may not have
     /// changed.
     pub(crate) fn changed_at(&self, key: &ConnectionKey, method: &Method) -> Option<ConnectionKey> {
-        let told = change_of(method)?;
+        let told = ListKind::listed_by(method)?.change();
         let listens = self.0.lock();
         let changed = &listens.get(&key.sharer())?.changed;
         let (_, slot) = changed.iter().find(|(method, _)| *method == told)?;
@@ -90,7 +90,7 @@ impl Listens {
 
     /// Notifies all listens at `key` that every list may have changed: the server was replaced.
     pub(crate) fn notify_lists_changed(&self, key: &ConnectionKey) {
-        for method in [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged] {
+        for method in ListKind::CHANGES {
             self.notify(key, &Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) }, |_| true);
         }
     }
@@ -123,20 +123,10 @@ impl Listens {
     }
 }
 
-/// The notification that the list which `method` returns changed.
-const fn change_of(method: &Method) -> Option<Method> {
-    match method {
-        Method::ToolsList => Some(Method::ToolsListChanged),
-        Method::PromptsList => Some(Method::PromptsListChanged),
-        Method::ResourcesList | Method::ResourceTemplatesList => Some(Method::ResourcesListChanged),
-        _ => None,
-    }
-}
-
 impl SharerListens {
     /// Notes the slot of a notification that a list changed.
     fn note_change(&mut self, method: &Method, slot: usize) {
-        if !matches!(method, Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged) {
+        if ListKind::changed_by(method).is_empty() {
             return;
         }
         self.changed.retain(|(other, _)| other != method);

@@ -12,8 +12,8 @@ use crate::{
     config::Config,
     gateway::{self, BackendBounds, ConfiguredBackend, Gateway},
     mcp::{
-        Call, CancelReason, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Reply, Revision, Server, Step,
-        observer::Observer, translate::Profile,
+        Call, CancelReason, ClientInfo, Context, ErrorObject, ListKind, Method, Outcome, Payload, Reply, Revision,
+        Server, Step, observer::Observer, translate::Profile,
     },
     model::{
         BackendId, BackendSpec, Caller, GroupSpec, Requester, ServerAccess, TaskScope,
@@ -118,8 +118,7 @@ impl Probe {
 
     /// Lists everything of a backend; returns the first error.
     async fn list(&self, id: &BackendId) -> (BackendId, Result<(), String>) {
-        let methods = [Method::ToolsList, Method::PromptsList, Method::ResourcesList, Method::ResourceTemplatesList];
-        for method in methods {
+        for method in ListKind::ALL.map(ListKind::method) {
             let name = method.to_string();
             let outcome = match tokio::time::timeout(LIST_TIMEOUT, self.ask(id, method)).await {
                 Ok(outcome) => outcome,

@@ -7,13 +7,10 @@ use std::sync::{Arc, LazyLock};
 use memchr::memmem::Finder;
 use serde_json::Value;
 
-use super::{
-    backends::VisibleBackend,
-    catalog::{List, ListKind},
-};
+use super::{backends::VisibleBackend, catalog::List};
 use crate::{
     mcp::{
-        Call, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Revision, json,
+        Call, ErrorObject, Event, Feature, ListKind, Method, Outcome, Payload, Reply, Revision, json,
         mirrored_params::Mirror,
         pass_through::{self, Takeover},
     },

@@ -11,7 +11,7 @@ use url::Origin;
 
 use super::{
     call_bound::BoundedCalls,
-    catalog::{Catalog, CatalogBackend, CatalogSettings, ListKind},
+    catalog::{Catalog, CatalogBackend, CatalogSettings},
     configured_backend::{BackendBounds, ConfiguredBackend},
     heartbeat::Heartbeats,
     names,
@@ -23,7 +23,7 @@ use super::{
     tool_view::ToolView,
 };
 use crate::{
-    mcp::{Context, ErrorObject, Method, Server, method::MethodAccess},
+    mcp::{Context, ErrorObject, ListKind, Method, Server, methods::MethodAccess},
     model::{Access, BackendId, Caller, GroupSpec, Groups, NameGlobs, Naming, Share, Target, TaskScope, ToolRules},
     support::FastMap,
 };

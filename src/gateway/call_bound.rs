@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     mcp::{
-        Call, ErrorObject, Method, Reply, Server,
+        Call, ErrorObject, Reply, Server,
         error::{Retry, Unavailable},
     },
     model::BackendId,
@@ -40,9 +40,7 @@ impl BoundedCalls {
 
 impl Server for BoundedCalls {
     fn call(&self, call: Call) -> Reply {
-        let is_counted =
-            matches!(call.method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete);
-        if !is_counted {
+        if !call.method.is_bounded() {
             return self.server.call(call);
         }
         match Arc::clone(&self.free).try_acquire_owned() {

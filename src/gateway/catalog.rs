@@ -13,7 +13,6 @@
 mod cache;
 mod cached;
 mod fetched_cursors;
-mod kind;
 mod list;
 mod omissions;
 mod server_info;
@@ -29,9 +28,7 @@ use std::{
 
 use parking_lot::RwLock;
 
-pub(crate) use self::{
-    cache::Change, cached::Lookup, kind::ListKind, list::List, server_info::DiscoverInfo, source::CatalogSettings,
-};
+pub(crate) use self::{cache::Change, cached::Lookup, list::List, server_info::DiscoverInfo, source::CatalogSettings};
 use self::{
     cache::{CacheOwner, ListCache, ListCacheKey},
     cached::Freshness,
@@ -40,7 +37,7 @@ use self::{
 use super::output_checks::OutputChecks;
 use crate::{
     mcp::{
-        CancelReason, ClientInfo, Context, ErrorObject, Payload, Revision, Server,
+        CancelReason, ClientInfo, Context, ErrorObject, ListKind, Payload, Revision, Server,
         translate::{LeftOut, Profile},
     },
     model::{BackendId, Caller, Requester, SessionId, Share},

@@ -22,9 +22,10 @@ impl Cursors {
     }
 
     /// A cursor for the entry at `position`, valid only in the same `setting`.
+    #[expect(clippy::expect_used, reason = "the cipher refuses only what is longer than 256 GiB")]
     pub(crate) fn seal(&self, position: u64, setting: &[u8], random: &dyn Random) -> String {
-        let sealed = self.0.seal_text(&position.to_be_bytes(), setting, random).unwrap_or_default();
-        format!("{PREFIX}{sealed}")
+        let sealed = self.0.seal_text(&position.to_be_bytes(), setting, random);
+        format!("{PREFIX}{}", sealed.expect("eight bytes"))
     }
 
     /// The position in a cursor; `-32602` if it was not made here for this `setting`.

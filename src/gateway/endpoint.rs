@@ -5,12 +5,15 @@ use std::sync::Arc;
 use super::{
     backend_call::{self, MirroredTool},
     backends::{Backends, NameView, VisibleBackend},
-    catalog::ListKind,
-    discover, fanout, listen, lists, paths, route,
+    discover, fanout, listen, lists, route,
     shared::GatewayState,
 };
 use crate::{
-    mcp::{Call, ErrorObject, Method, Payload, Reply, Revision, Server, json, mirrored_params::Mirror},
+    mcp::{
+        Call, ErrorObject, ListKind, Method, Payload, Reply, Revision, Server, json,
+        methods::{MethodSubject, places},
+        mirrored_params::Mirror,
+    },
     model::{Access, Target},
 };
 
@@ -52,16 +55,19 @@ fn merged(
     call: Call,
     mirror: Option<Arc<Mirror>>,
 ) -> Reply {
+    match call.method.subject() {
+        Some(MethodSubject::Tool) => route::by_name((shared, target), ListKind::Tools, places::NAME, (call, mirror)),
+        Some(MethodSubject::Prompt) => route::by_name((shared, target), ListKind::Prompts, places::NAME, (call, None)),
+        Some(MethodSubject::Resource) => route::by_uri(shared, target, places::RESOURCE_URI, call),
+        Some(MethodSubject::Reference) => route::completion(shared, target, call),
+        Some(MethodSubject::Task) => route::by_task(shared, target, call),
+        None => of_all(shared, (target, backends), call),
+    }
+}
+
+/// Serves a call that is about no server in particular.
+fn of_all(shared: &Arc<GatewayState>, (target, backends): (&Target, &Backends), call: Call) -> Reply {
     match &call.method {
-        Method::ToolsCall => route::by_name((shared, target), ListKind::Tools, paths::NAME, (call, mirror)),
-        Method::PromptsGet => route::by_name((shared, target), ListKind::Prompts, paths::NAME, (call, None)),
-        Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
-            route::by_uri(shared, target, paths::RESOURCE_URI, call)
-        }
-        Method::Complete => route::completion(shared, target, call),
-        Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate => {
-            route::by_task(shared, target, call)
-        }
         Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
         Method::SetLevel => {
             let seen = backends.all_visible(target, &call.context.caller);
@@ -136,7 +142,7 @@ fn call_own_tool(one: &VisibleBackend, call: Call) -> Reply {
     if one.offers_all_tools() {
         return send(one, call);
     }
-    let found = call.params.find(paths::NAME);
+    let found = call.params.find(places::NAME);
     let name = found.string(call.params.json()).unwrap_or_default();
     // a repeated member must not be read otherwise than it was checked
     route::send_offered(one, (&name, &name), call, move |one, name, call| {

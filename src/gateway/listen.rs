@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use super::{
     backends::{NameView, VisibleBackend},
-    catalog::{Change, ListKind},
+    catalog::Change,
     discover,
     names::{self, UriOwner},
     shared::GatewayState,
@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     mcp::{
-        Call, Event, Method, Notification, Outcome, Payload, Reply, Revision,
+        Call, Event, ListKind, Method, Notification, Outcome, Payload, Reply, Revision,
         listen::{self, Filter, LISTS},
     },
     model::{BackendId, Target},
@@ -216,11 +216,11 @@ impl ListenSources {
                     }
                 }
                 // Too many to follow: all may have changed.
-                Err(_) => self.pending.add(TOGETHER, PendingChanges::ALL),
+                Err(_) => self.pending.add(TOGETHER, ListKind::CHANGES),
             },
             Ok(()) = self.sets.changed() => {
                 self.open();
-                self.pending.add(TOGETHER, PendingChanges::ALL);
+                self.pending.add(TOGETHER, ListKind::CHANGES);
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => return self.pending.take(),
         }
@@ -239,8 +239,6 @@ impl ListenSources {
 // === impl PendingChanges ===
 
 impl PendingChanges {
-    const ALL: [Method; 3] = [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
-
     /// Reports these lists after `wait`, or with what is due earlier.
     fn add(&mut self, wait: Duration, methods: impl IntoIterator<Item = Method>) {
         let due = Instant::now() + wait;

@@ -9,7 +9,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{
     backends::{NameView, VisibleBackend},
-    catalog::{DiscoverInfo, List, ListKind},
+    catalog::{DiscoverInfo, List},
     gather::{Gathered, WaitPolicy, gather},
     hints::{CacheHints, CacheScope},
     shared::GatewayState,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     crossing::tasks::task_support,
-    mcp::{Call, ClientInfo, Context, ErrorObject, Feature, Outcome, Payload, Revision, json, meta},
+    mcp::{Call, ClientInfo, Context, ErrorObject, Feature, ListKind, Outcome, Payload, Revision, json, meta},
     model::Access,
 };
 

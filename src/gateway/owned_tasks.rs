@@ -10,7 +10,6 @@ use tokio::time::timeout;
 
 use super::{
     catalog::Catalog,
-    paths,
     task_owners::{MAX_TASKS, NotAdded, ServerTaskOwners, StoreUnavailable, TaskAccess},
 };
 use crate::{
@@ -18,6 +17,7 @@ use crate::{
         Call, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server, ServerRequest,
         error::{Retry, Unavailable},
         json, listen,
+        methods::places,
         pass_through::{self, Takeover},
         task::{self, CreatedTask},
         translate::Profile,
@@ -72,7 +72,7 @@ impl OwnedTasks {
 
     /// A request about one task.
     fn about_task(&self, call: Call) -> Reply {
-        let found = call.params.find(paths::TASK_ID);
+        let found = call.params.find(places::TASK_ID);
         let Some(id) = found.string(call.params.json()) else {
             return Reply::failed(self.refusal(&call, ErrorObject::missing_string("taskId")));
         };

@@ -10,8 +10,9 @@ use metrics::Counter;
 
 use crate::{
     mcp::{
-        Call, Event, Method, Outcome, Payload, Reply, Server,
+        Call, Event, Outcome, Payload, Reply, Server,
         json::{self, At, draft::Draft},
+        methods::ResultShape,
     },
     model::BackendId,
 };
@@ -49,7 +50,7 @@ impl BoundedResults {
 
 impl Server for BoundedResults {
     fn call(&self, call: Call) -> Reply {
-        let is_of_tool = matches!(call.method, Method::ToolsCall | Method::TasksResult);
+        let is_of_tool = call.method.result() == ResultShape::Tool;
         let reply = self.server.call(call);
         if !is_of_tool {
             return reply;

@@ -5,12 +5,13 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use memchr::memmem::Finder;
 
-use super::{names, paths};
+use super::names;
 use crate::{
     mcp::{
         ErrorObject, Event, Method, Notification, Outcome, Payload, Revision, ServerRequest,
         json::{self, At, Edits},
         meta,
+        methods::Paths,
     },
     model::BackendId,
 };
@@ -19,7 +20,7 @@ use crate::{
 const BACKEND_KEY: &str = "lockkeeper/backend";
 
 /// Path of requests inside a result.
-const INPUT_REQUESTS: paths::Paths = &[&[At::Key("inputRequests"), At::Member]];
+const INPUT_REQUESTS: Paths = &[&[At::Key("inputRequests"), At::Member]];
 
 /// Shows one backend's messages to a client of the merged endpoint.
 #[derive(Debug, Clone)]
@@ -37,12 +38,10 @@ impl Rewriter {
             Event::Notified(notification) => Event::Notified(self.notification(notification)),
             Event::Asked(question) => Event::Asked(self.question(question)),
             Event::Done(Outcome::Complete(result)) => {
-                let result = self.uris(result, || paths::uris_in_result(method));
+                let result = self.uris(result, || method.uris());
                 // input requests of a task of the extension (2026-07-28) are rewritten like server requests
                 let result = if *method == Method::TasksGet { self.input_requests(&result) } else { result };
-                Event::Done(Outcome::Complete(
-                    self.task_ids(result, |result| paths::task_ids_in_result(method, result)),
-                ))
+                Event::Done(Outcome::Complete(self.task_ids(result, |result| method.task_ids_in(result))))
             }
             Event::Done(Outcome::Failed(error)) => Event::Done(Outcome::Failed(self.error(error))),
             Event::Done(Outcome::InputRequired(result)) => {
@@ -59,15 +58,15 @@ impl Rewriter {
             let logger = logger.map_or_else(|| self.backend.to_string(), |logger| format!("{}/{logger}", self.backend));
             params.with("logger", &json::quote(&logger))
         } else {
-            self.uris(params, || paths::uris_from_server(&method))
+            self.uris(params, || method.uris())
         };
         let params = if method == Method::Tasks { self.input_requests(&params) } else { params };
-        let params = self.task_ids(params, |_| paths::task_ids_from_server(&method));
+        let params = self.task_ids(params, |_| method.task_ids());
         Notification { method, params }
     }
 
     /// The same payload with the ids of tasks at `places` in it rewritten.
-    fn task_ids(&self, payload: Payload, places: impl FnOnce(&Payload) -> paths::Paths) -> Payload {
+    fn task_ids(&self, payload: Payload, places: impl FnOnce(&Payload) -> Paths) -> Payload {
         if !may_hold_task_ids(payload.json()) {
             return payload;
         }
@@ -77,7 +76,7 @@ impl Rewriter {
     }
 
     /// The same payload with the URIs at `places` rewritten.
-    pub(crate) fn uris(&self, payload: Payload, places: impl FnOnce() -> paths::Paths) -> Payload {
+    pub(crate) fn uris(&self, payload: Payload, places: impl FnOnce() -> Paths) -> Payload {
         if !may_hold_uris(payload.json()) {
             return payload;
         }
@@ -116,9 +115,7 @@ impl Rewriter {
     /// Parameters of a request to the client. A client must show which server sends it and sees only the gateway, so
     /// the message of an elicitation names the server, as does `_meta`.
     fn asked(&self, method: &Method, params: &Payload) -> Payload {
-        let params = self.task_ids(self.uris(params.clone(), || paths::uris_from_server(method)), |_| {
-            paths::task_ids_from_server(method)
-        });
+        let params = self.task_ids(self.uris(params.clone(), || method.uris()), |_| method.task_ids());
         let Some(title) = &self.asks_as else { return params };
         let params = if *method == Method::Elicit {
             params.rewrite(&[&[At::Key("message")]], |text| {

@@ -7,16 +7,15 @@ use serde_json::json as data;
 use super::{
     backend_call::{self, MirroredTool},
     backends::{ToolOffer, VisibleBackend},
-    catalog::ListKind,
     names::{self, UriOwner},
-    paths,
     shared::GatewayState,
     uri_owner,
 };
 use crate::{
     mcp::{
-        Call, Context, ErrorObject, Payload, Reply, Revision,
+        Call, Context, ErrorObject, ListKind, Payload, Reply, Revision,
         json::{self, At, Found, Object},
+        methods::places,
         mirrored_params::Mirror,
     },
     model::Target,
@@ -113,8 +112,8 @@ fn listed(shared: Arc<GatewayState>, seen: Vec<VisibleBackend>, uri: String, add
 /// `completion/complete`.
 pub(crate) fn completion(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     match completed(&call.params) {
-        Ok(Completed::Prompt) => by_name((shared, target), ListKind::Prompts, paths::REF_NAME, (call, None)),
-        Ok(Completed::Template) => by_uri(shared, target, paths::REF_URI, call),
+        Ok(Completed::Prompt) => by_name((shared, target), ListKind::Prompts, places::REF_NAME, (call, None)),
+        Ok(Completed::Template) => by_uri(shared, target, places::REF_URI, call),
         Err(error) => Reply::failed(error),
     }
 }
@@ -135,7 +134,7 @@ pub(crate) fn completed(params: &Payload) -> Result<Completed, ErrorObject> {
 
 /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/update`.
 pub(crate) fn by_task(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
-    let found = call.params.find(paths::TASK_ID);
+    let found = call.params.find(places::TASK_ID);
     let Some(shown) = found.string(call.params.json()) else {
         return Reply::failed(ErrorObject::missing_string("taskId"));
     };

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::paths;
 use crate::{
-    mcp::{Call, ErrorObject, Event, Method, Outcome, Payload, Reply, Server, json},
+    mcp::{Call, ErrorObject, Event, Method, Outcome, Payload, Reply, Server, json, methods::places},
     model::{ToolRules, WritingTools},
 };
 
@@ -83,7 +82,7 @@ impl ToolView {
     }
 
     fn call_tool(&self, call: Call) -> Reply {
-        let found = call.params.find(paths::NAME);
+        let found = call.params.find(places::NAME);
         let Some(shown) = found.string(call.params.json()) else { return self.server.call(call) };
         let Some(own) = self.own(&shown) else { return Reply::failed(unknown(&shown)) };
         let params = call.params.replaced(&found, &json::quote(&own));

@@ -10,13 +10,13 @@ use url::Origin;
 
 use super::{
     backends::{BackendEntry, Backends, VisibleBackend},
-    catalog::{List, ListKind},
+    catalog::List,
     gateway_settings::GatewaySettings,
     gather::{Gathered, WaitPolicy, gather},
     names,
 };
 use crate::{
-    mcp::{Context, translate::LeftOut},
+    mcp::{Context, ListKind, translate::LeftOut},
     model::BackendId,
 };
 

@@ -5,11 +5,8 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use futures_util::StreamExt;
 use tokio::time::{Instant, sleep};
 
-use super::{
-    backends::BackendEntry,
-    catalog::{Catalog, ListKind},
-};
-use crate::mcp::{Call, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision};
+use super::{backends::BackendEntry, catalog::Catalog};
+use crate::mcp::{Call, ErrorObject, Event, ListKind, Method, Outcome, Payload, Reply, Revision};
 
 /// Changes that come together are one.
 const TOGETHER: Duration = Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! The members of a client's messages that the gateway decides on: names that route, URIs, task ids, levels, tokens. A
 //! server may read a message that has one of them twice, or in another spelling, otherwise than the gateway checked it, so
-//! the message is refused. Knows nothing of the decisions.
+//! the message is refused. Which members these are, the rows of `methods` say.
 //!
 //! Names are compared by Unicode simple folding, as Go's `encoding/json` compares them with those of a struct. A member
 //! that folds to a control member is refused even if it is the only one: the gateway may add the real one. Other
@@ -9,17 +9,9 @@
 use super::{
     IndexedJson, Method, Payload,
     json::{name_of, scan::Members},
-    listen::TASK_IDS,
-    meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROTOCOL_VERSION, RELATED_TASK, TASKS_EXTENSION},
+    methods::{ControlMember, META_MEMBERS},
     spelling::is_other_spelling,
 };
-
-/// A member that the gateway decides on, and those inside its value. At most 32 stand side by side.
-#[derive(Debug)]
-struct ControlMember {
-    name: &'static str,
-    inside: &'static [Self],
-}
 
 /// A member that can be read in two ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,90 +27,9 @@ pub(super) enum Ambiguity {
     },
 }
 
-const CLIENT: &[ControlMember] = &[one("name"), one("version")];
-
-const CAPABILITIES: &[ControlMember] = &[
-    one("roots"),
-    ControlMember { name: "sampling", inside: &[one("context"), one("tools")] },
-    ControlMember { name: "elicitation", inside: &[one("form"), one("url")] },
-    ControlMember { name: "extensions", inside: &[one(TASKS_EXTENSION)] },
-    one("tasks"),
-];
-
-const META_MEMBERS: &[ControlMember] = &[
-    one("progressToken"),
-    one(PROTOCOL_VERSION),
-    ControlMember { name: CLIENT_INFO, inside: CLIENT },
-    ControlMember { name: CLIENT_CAPABILITIES, inside: CAPABILITIES },
-    one(LOG_LEVEL),
-    ControlMember { name: RELATED_TASK, inside: &[one("taskId")] },
-];
-
-const FILTER: &[ControlMember] = &[
-    one("toolsListChanged"),
-    one("promptsListChanged"),
-    one("resourcesListChanged"),
-    one("resourceSubscriptions"),
-    one(TASK_IDS),
-];
-
-const fn one(name: &'static str) -> ControlMember {
-    ControlMember { name, inside: &[] }
-}
-
-/// The members of the parameters of `method` that the gateway decides on; [`META_MEMBERS`] are those of `_meta`.
-fn controls(method: &Method) -> &'static [ControlMember] {
-    match method {
-        Method::Initialize => {
-            const {
-                &[
-                    one(META),
-                    one("protocolVersion"),
-                    ControlMember { name: "clientInfo", inside: CLIENT },
-                    ControlMember { name: "capabilities", inside: CAPABILITIES },
-                ]
-            }
-        }
-        Method::ToolsCall => {
-            const {
-                &[
-                    one(META),
-                    one("name"),
-                    // headers mirror what is in it
-                    one("arguments"),
-                    one("task"),
-                    one("inputResponses"),
-                    one("requestState"),
-                ]
-            }
-        }
-        Method::PromptsGet => const { &[one(META), one("name"), one("inputResponses"), one("requestState")] },
-        Method::ResourcesRead => const { &[one(META), one("uri"), one("inputResponses"), one("requestState")] },
-        Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => const { &[one(META), one("uri")] },
-        Method::Complete => {
-            const { &[one(META), ControlMember { name: "ref", inside: &[one("type"), one("name"), one("uri")] }] }
-        }
-        Method::SetLevel => const { &[one(META), one("level")] },
-        Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TaskStatus => {
-            const { &[one(META), one("taskId")] }
-        }
-        Method::TasksUpdate => const { &[one(META), one("taskId"), one("inputResponses")] },
-        Method::ToolsList
-        | Method::PromptsList
-        | Method::ResourcesList
-        | Method::ResourceTemplatesList
-        | Method::TasksList => const { &[one(META), one("cursor")] },
-        Method::Listen => const { &[one(META), ControlMember { name: "notifications", inside: FILTER }] },
-        method @ Method::Other(_) if method.is_about_tasks() => const { &[one(META), one("taskId")] },
-        Method::Cancelled => const { &[one(META), one("requestId")] },
-        Method::Progress => const { &[one(META), one("progressToken")] },
-        _ => const { &[one(META)] },
-    }
-}
-
 /// Looks for a control member in the parameters of `method` that can be read in two ways.
 pub(super) fn ambiguity(method: &Method, params: &IndexedJson) -> Option<Ambiguity> {
-    find(params.members(), controls(method)).or_else(|| find(params.meta_members(), META_MEMBERS))
+    find(params.members(), method.controls()).or_else(|| find(params.meta_members(), META_MEMBERS))
 }
 
 /// True if a control member in the parameters of `method` can be read in two ways.

@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::{ClientInfo, ErrorObject, Event, Method, Notification, Payload, Reply, Revision, uri::covers};
+use super::{
+    ClientInfo, ErrorObject, Event, Method, Notification, Payload, Reply, Revision, methods::TASK_IDS, uri::covers,
+};
 
 /// The lists whose changes can be listened to: the member of the filter, the capability, the notification.
 pub const LISTS: [(&str, &str, Method); 3] = [
@@ -17,9 +19,6 @@ pub const LISTS: [(&str, &str, Method); 3] = [
     ("promptsListChanged", "prompts", Method::PromptsListChanged),
     ("resourcesListChanged", "resources", Method::ResourcesListChanged),
 ];
-/// The member of the filter that names the tasks whose status is listened to.
-pub const TASK_IDS: &str = "taskIds";
-
 /// The member of the filter that names the resources whose updates are listened to.
 pub const RESOURCES: &str = "resourceSubscriptions";
 

@@ -95,8 +95,13 @@ impl Payload {
     }
 
     /// Writes a value of the gateway's own making.
+    ///
+    /// # Panics
+    ///
+    /// If a map of `value` has keys that are no texts.
+    #[expect(clippy::expect_used, reason = "nothing else fails when a value becomes a text in memory")]
     pub fn of<T: Serialize>(revision: Revision, value: &T) -> Self {
-        Self::new(revision, serde_json::to_vec(value).unwrap_or_default().into())
+        Self::new(revision, serde_json::to_vec(value).expect("its maps have texts as keys").into())
     }
 
     const fn new_static(revision: Revision, json: &'static str) -> Self {

@@ -120,35 +120,35 @@ impl ClientAuthenticator {
             let registered = client.auth.name();
             return Err(refused(ClientProblem::Method(client.id, registered)));
         };
-        let wrong = |reason| refused(ClientProblem::Assertion(client.id.clone(), reason));
-        let verified = self.verified(&assertion, (&client.id, keys), among.1).await?.map_err(wrong)?;
+        let verified = self.verified(&assertion, (&client.id, keys), among.1).await?;
         let now = self.deps.now();
         // before the await, so that concurrent requests cannot all pass
         self.assertions.take(&client.id, now).map_err(ErrorResponse::Limited)?;
         let digest = Digest::sha256(format!("{} {}", client.id, verified.id));
         if !self.deps.storage.assertions().add(&digest, verified.expires).await? {
-            return Err(wrong("it was used before"));
+            return Err(refused(ClientProblem::Assertion(client.id, "it was used before")));
         }
         Ok(client)
     }
 
-    /// Checks an assertion with the keys of the client; `Err` in the result is the reason why it does not hold.
+    /// Checks an assertion with the keys of the client.
     async fn verified(
         &self,
         assertion: &ClientAssertion<'_>,
         (client, keys): (&ClientId, &ClientKeys),
         from: ClientIp,
-    ) -> Result<Result<VerifiedAssertion, &'static str>, ErrorResponse> {
-        let set = self.keys.of(keys, from).await.map_err(|error| match error {
+    ) -> Result<VerifiedAssertion, ErrorResponse> {
+        let refused = |problem| ErrorResponse::InvalidClient(Scheme::Form, problem);
+        let mut set = self.keys.of(keys, from).await.map_err(|error| match error {
             NoKeys::Document(DocumentError::Limited(limit)) => ErrorResponse::Limited(limit.wait),
-            error => ErrorResponse::InvalidClient(Scheme::Form, ClientProblem::Keys(client.clone(), error.to_string())),
+            error => refused(ClientProblem::Keys(client.clone(), error.to_string())),
         })?;
-        let check = |set| assertion.verify(set, &self.audiences(), self.deps.now());
-        if assertion.may_be_of(&set) {
-            return Ok(check(&set));
+        if !assertion.may_be_of(&set) {
+            // a key that the client has begun to use since
+            set = self.keys.again(keys, from).await.unwrap_or(set);
         }
-        // a key that the client has begun to use since
-        Ok(check(&self.keys.again(keys, from).await.unwrap_or(set)))
+        let verified = assertion.verify(&set, &self.audiences(), self.deps.now());
+        verified.map_err(|reason| refused(ClientProblem::Assertion(client.clone(), reason)))
     }
 
     async fn find(

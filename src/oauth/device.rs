@@ -26,7 +26,7 @@ use crate::{
     model::{
         Client, ClientIp, ConcealBackends, ConsentRule, Endpoint, Grant, GrantId, GrantType, Scopes, TokenDelivery,
     },
-    storage::{DeviceRow, NewDeviceRow},
+    storage::{DeviceApproval, DeviceRow, NewDeviceRow},
     support::{Digest, Secret},
 };
 
@@ -222,8 +222,8 @@ impl DeviceAuthorizations {
         client_lookup::keep(&self.deps, &pending.client).await?;
         let devices = self.deps.storage.device_authorizations();
         let approved = devices.approve(&self.mac(code), &grant, now).await.map_err(OAuthError::from)?;
-        let network = approved.ok_or(DeviceRefusal::Unknown)?;
-        if let Some(network) = network {
+        let DeviceApproval::Approved { consented_first } = approved else { return Err(DeviceRefusal::Unknown) };
+        if let Some(network) = consented_first {
             // OA-42: registrations that somebody consents to do not count
             self.registrations.give_back(&network, now);
         }

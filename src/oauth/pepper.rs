@@ -14,11 +14,10 @@ impl Pepper {
     }
 
     /// HMAC-SHA-256, stored in place of a key or a network.
+    #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
     pub(super) fn mac(&self, text: &str) -> Digest {
         use hmac::{KeyInit as _, Mac as _};
-        // HMAC accepts a key of any length (RFC 2104 2), so this cannot fail; the fallback matches no stored MAC
-        let mac = hmac::Hmac::<sha2::Sha256>::new_from_slice(&self.0).map(|mac| mac.chain_update(text));
-        let bytes = mac.map(|mac| mac.finalize().into_bytes().to_vec()).unwrap_or_default();
-        Digest::from_slice(&bytes).unwrap_or_else(|| Digest::sha256([self.0.as_slice(), text.as_bytes()].concat()))
+        let mac = hmac::Hmac::<sha2::Sha256>::new_from_slice(&self.0).expect("a key of any length (RFC 2104 2)");
+        Digest::from_bytes(mac.chain_update(text).finalize().into_bytes().into())
     }
 }

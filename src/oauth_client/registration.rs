@@ -36,17 +36,37 @@ pub struct IssuerSecret {
 
 /// A client that an authorization server knows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "StoredClient", into = "StoredClient")]
 pub struct RegisteredClient {
     /// Issuer of the authorization server; the client is used at no other.
     pub issuer: String,
     /// `client_id`
     pub id: String,
-    /// `client_secret`
-    pub secret: Option<KeptSecret>,
-    /// True if the secret is sent in the body (`client_secret_post`), false if in a header (`client_secret_basic`).
-    pub secret_in_body: bool,
+    /// The way in which it authenticates there.
+    pub auth: RegisteredAuth,
     /// The one redirect URI.
     pub redirect_uri: String,
+}
+
+/// The way in which a client authenticates with its secret (RFC 7591 2, `token_endpoint_auth_method`).
+#[derive(Debug, Clone)]
+pub enum RegisteredAuth {
+    /// It has none.
+    None,
+    /// In a header: `client_secret_basic`.
+    Basic(KeptSecret),
+    /// In the body: `client_secret_post`.
+    Post(KeptSecret),
+}
+
+/// A client as it is kept.
+#[derive(Serialize, Deserialize)]
+struct StoredClient {
+    issuer: String,
+    id: String,
+    secret: Option<KeptSecret>,
+    secret_in_body: bool,
+    redirect_uri: String,
 }
 
 /// The client as it describes itself.
@@ -89,7 +109,7 @@ impl ClientIdentity {
     /// True if `client` has this identity.
     pub fn is(&self, client: &RegisteredClient) -> bool {
         let Self::Given { id, secret } = self else { return true };
-        let known = client.secret.as_ref().map(KeptSecret::secret);
+        let known = client.auth.secret().map(KeptSecret::secret);
         client.id == *id && secret.as_ref().map(|given| &given.secret) == known
     }
 }
@@ -117,9 +137,8 @@ pub async fn identify(
     if let ClientIdentity::Given { id, secret } = identity {
         let secret = secret.as_ref().map(|secret| secret.of(server)).transpose()?;
         let (id, redirect_uri) = (id.clone(), description.redirect_uri);
-        let secret_in_body = secret.is_some()
-            && server.auth_method(&["client_secret_basic", "client_secret_post"]) == Some("client_secret_post");
-        return Ok(RegisteredClient { issuer, id, secret, secret_in_body, redirect_uri });
+        let in_body = server.auth_method(&["client_secret_basic", "client_secret_post"]) == Some("client_secret_post");
+        return Ok(RegisteredClient { issuer, id, auth: RegisteredAuth::of(secret, in_body), redirect_uri });
     }
     let Some(endpoint) = &server.registration_endpoint else {
         return Err(LoginError::NoRegistration { issuer, redirect_uri: description.redirect_uri });
@@ -130,12 +149,49 @@ pub async fn identify(
         (true, Some(id), _) => Ok(RegisteredClient {
             issuer,
             id,
-            secret: text("client_secret").map(|secret| KeptSecret::new(&secret)),
-            secret_in_body: answer["token_endpoint_auth_method"] == "client_secret_post",
+            auth: RegisteredAuth::of(
+                text("client_secret").map(|secret| KeptSecret::new(&secret)),
+                answer["token_endpoint_auth_method"] == "client_secret_post",
+            ),
             redirect_uri: description.redirect_uri,
         }),
         (false, _, Some(code)) => Err(LoginError::Refused { code, description: text("error_description") }),
         _ => Err(LoginError::Unavailable(format!("{endpoint} did not register the client ({status})"))),
+    }
+}
+
+// === impl RegisteredAuth ===
+
+impl RegisteredAuth {
+    fn of(secret: Option<KeptSecret>, in_body: bool) -> Self {
+        match secret {
+            Some(secret) if in_body => Self::Post(secret),
+            Some(secret) => Self::Basic(secret),
+            None => Self::None,
+        }
+    }
+
+    /// The secret, if it has one.
+    pub const fn secret(&self) -> Option<&KeptSecret> {
+        match self {
+            Self::None => None,
+            Self::Basic(secret) | Self::Post(secret) => Some(secret),
+        }
+    }
+}
+
+impl From<StoredClient> for RegisteredClient {
+    fn from(stored: StoredClient) -> Self {
+        let StoredClient { issuer, id, secret, secret_in_body, redirect_uri } = stored;
+        Self { issuer, id, auth: RegisteredAuth::of(secret, secret_in_body), redirect_uri }
+    }
+}
+
+impl From<RegisteredClient> for StoredClient {
+    fn from(client: RegisteredClient) -> Self {
+        let RegisteredClient { issuer, id, auth, redirect_uri } = client;
+        let secret_in_body = matches!(auth, RegisteredAuth::Post(_));
+        Self { issuer, id, secret: auth.secret().cloned(), secret_in_body, redirect_uri }
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     error::LoginError,
     http::{HttpError, OAuthHttp},
     kept_secret::KeptSecret,
-    registration::RegisteredClient,
+    registration::{RegisteredAuth, RegisteredClient},
     server_identity::fits,
 };
 use crate::{
@@ -150,12 +150,11 @@ impl TokenSource {
             .set_auth_uri(AuthUrl::from_url(self.authorization_endpoint.clone()))
             .set_token_uri(TokenUrl::from_url(self.token_endpoint.clone()))
             .set_redirect_uri(redirect);
-        Ok(match &client.secret {
-            Some(secret) => {
-                let method = if client.secret_in_body { AuthType::RequestBody } else { AuthType::BasicAuth };
-                oauth.set_client_secret(ClientSecret::new(secret.expose().to_owned())).set_auth_type(method)
-            }
-            None => oauth.set_auth_type(AuthType::RequestBody),
+        let secret = |secret: &KeptSecret| ClientSecret::new(secret.expose().to_owned());
+        Ok(match &client.auth {
+            RegisteredAuth::None => oauth.set_auth_type(AuthType::RequestBody),
+            RegisteredAuth::Basic(kept) => oauth.set_client_secret(secret(kept)).set_auth_type(AuthType::BasicAuth),
+            RegisteredAuth::Post(kept) => oauth.set_client_secret(secret(kept)).set_auth_type(AuthType::RequestBody),
         })
     }
 
@@ -230,12 +229,18 @@ impl TokenSource {
             None => (&tokens.access, "access_token"),
         };
         let mut fields = vec![("token", token.expose()), ("token_type_hint", hint)];
-        let secret = client.client.secret.as_ref().map(KeptSecret::expose);
-        let basic = secret.filter(|_| !client.client.secret_in_body).map(|secret| basic(&client.client.id, secret));
-        if basic.is_none() {
-            fields.push(("client_id", client.client.id.as_str()));
-            fields.extend(secret.map(|secret| ("client_secret", secret)));
-        }
+        let id = client.client.id.as_str();
+        let basic = match &client.client.auth {
+            RegisteredAuth::Basic(secret) => Some(basic(id, secret.expose())),
+            RegisteredAuth::Post(secret) => {
+                fields.extend([("client_id", id), ("client_secret", secret.expose())]);
+                None
+            }
+            RegisteredAuth::None => {
+                fields.push(("client_id", id));
+                None
+            }
+        };
         if let Some(assertion) = &client.assertion {
             fields.extend([("client_assertion_type", ASSERTION_TYPE), ("client_assertion", assertion.expose())]);
         }
@@ -247,7 +252,7 @@ impl TokenSource {
     /// The parameters of a token request that the `oauth2` crate does not know.
     fn further<'a>(&'a self, client: &'a AuthenticatedClient<'_>) -> Vec<(&'static str, &'a str)> {
         let mut further: Vec<_> = self.resource.iter().map(|resource| ("resource", resource.as_str())).collect();
-        if client.client.secret.is_some() && !client.client.secret_in_body {
+        if matches!(client.client.auth, RegisteredAuth::Basic(_)) {
             // the authorization server of the Python SDK looks for it there, whatever the header says
             further.push(("client_id", client.client.id.as_str()));
         }

@@ -71,11 +71,12 @@ impl ClientDocumentTable<'_> {
     pub async fn keep(&self, client: &Client, consented: &Digest) -> Result<usize, StorageError> {
         let read = client.created;
         let mut change = self.0.change().await?;
-        let earlier: Option<Option<Vec<u8>>> = sqlx::query_scalar("SELECT document FROM clients WHERE id = $1")
-            .bind(client.id.as_str())
-            .fetch_optional(&mut *change)
-            .await?;
-        let is_same = earlier.flatten().is_none_or(|earlier| earlier == consented.as_bytes());
+        let earlier: Option<Vec<u8>> =
+            sqlx::query_scalar("SELECT document FROM clients WHERE id = $1 AND document IS NOT NULL")
+                .bind(client.id.as_str())
+                .fetch_optional(&mut *change)
+                .await?;
+        let is_same = earlier.is_none_or(|earlier| earlier == consented.as_bytes());
         upsert(&mut change, client, consented, read).await?;
         let revoked = if is_same { 0 } else { grants::revoke_of_client(&mut change, &client.id, read).await? };
         change.commit().await?;

@@ -68,6 +68,18 @@ columns! {
     }
 }
 
+/// The outcome of an approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceApproval {
+    /// The device does not wait (any more); nothing has changed.
+    NotWaiting,
+    /// It has its grant.
+    Approved {
+        /// The network of the client's registration, if this is the first consent to it.
+        consented_first: Option<Digest>,
+    },
+}
+
 /// Devices that wait for a person.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceAuthorizationTable<'a>(pub(super) &'a Database);
@@ -119,14 +131,8 @@ impl DeviceAuthorizationTable<'_> {
         row.map(StoredDevice::read).transpose()
     }
 
-    /// Approves a device that waits: adds the grant. Returns `None`, without changes, if it does not wait; else the
-    /// network of the client's registration if this is the first consent to it.
-    pub async fn approve(
-        &self,
-        code: &Digest,
-        grant: &Grant,
-        now: Timestamp,
-    ) -> Result<Option<Option<Digest>>, StorageError> {
+    /// Approves a device that waits: adds the grant.
+    pub async fn approve(&self, code: &Digest, grant: &Grant, now: Timestamp) -> Result<DeviceApproval, StorageError> {
         let mut change = self.0.change().await?;
         let network = grants::insert(&mut change, grant).await?;
         let done = sqlx::query(
@@ -139,10 +145,10 @@ impl DeviceAuthorizationTable<'_> {
         .execute(&mut *change)
         .await?;
         if done.rows_affected() == 0 {
-            return Ok(None);
+            return Ok(DeviceApproval::NotWaiting);
         }
         change.commit().await?;
-        Ok(Some(network))
+        Ok(DeviceApproval::Approved { consented_first: network })
     }
 
     /// Denies a device that waits. Returns false if it does not wait.

@@ -259,8 +259,8 @@ pub(super) async fn insert(change: &mut AnyConnection, grant: &Grant) -> Result<
     .bind(grant.expires.as_millis())
     .execute(&mut *change)
     .await?;
-    let network: Option<Option<Vec<u8>>> =
-        sqlx::query_scalar("SELECT network FROM clients WHERE id = $1 AND consented IS NULL")
+    let network: Option<Vec<u8>> =
+        sqlx::query_scalar("SELECT network FROM clients WHERE id = $1 AND consented IS NULL AND network IS NOT NULL")
             .bind(grant.client.as_str())
             .fetch_optional(&mut *change)
             .await?;
@@ -275,7 +275,7 @@ pub(super) async fn insert(change: &mut AnyConnection, grant: &Grant) -> Result<
         .execute(&mut *change)
         .await?;
     revoke_unused(change, grant).await?;
-    Ok(network.flatten().as_deref().and_then(Digest::from_slice))
+    Ok(network.as_deref().and_then(Digest::from_slice))
 }
 
 /// The grant with the newest key, if its key was rotated while the person decided.

@@ -5,7 +5,7 @@ use tokio::sync::OnceCell;
 
 use super::database::{Database, StorageError};
 
-/// What makes a migrated database of an empty one.
+/// The statements that make a migrated database of an empty one.
 static STATEMENTS: OnceCell<String> = OnceCell::const_new();
 
 /// Tables before their indexes and triggers, without what SQLite makes itself.
@@ -26,26 +26,27 @@ async fn statements() -> Result<String, StorageError> {
     database.migrate().await?;
     let mut connection = database.pool.acquire().await?;
     let objects: Vec<(String, String, String)> = sqlx::query_as(SCHEMA).fetch_all(&mut *connection).await?;
-    let (mut tables, mut rows, mut others) = (String::new(), String::new(), String::new());
+    let (mut tables, mut rows, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for (kind, name, sql) in objects {
         if kind == "table" {
-            tables += &format!("{sql};\n");
-            rows += &inserts(&mut connection, &name).await?;
+            tables.push(sql);
+            rows.extend(inserts(&mut connection, &name).await?);
         } else {
-            others += &format!("{sql};\n");
+            others.push(sql);
         }
     }
-    Ok(format!("BEGIN;\n{tables}{rows}{others}COMMIT"))
+    let all = [vec!["BEGIN".to_owned()], tables, rows, others, vec!["COMMIT".to_owned()]];
+    Ok(all.concat().join(";\n"))
 }
 
 /// The statements that fill a table.
-async fn inserts(connection: &mut AnyConnection, table: &str) -> Result<String, StorageError> {
+async fn inserts(connection: &mut AnyConnection, table: &str) -> Result<Vec<String>, StorageError> {
     let columns: Vec<(String,)> =
         sqlx::query_as("SELECT name FROM pragma_table_info(?)").bind(table).fetch_all(&mut *connection).await?;
     let quoted: Vec<String> = columns.into_iter().map(|(name,)| format!("quote(\"{name}\")")).collect();
     let select = format!("SELECT {} FROM \"{table}\"", quoted.join(" || ',' || "));
     let rows: Vec<(String,)> = sqlx::query_as(AssertSqlSafe(select)).fetch_all(connection).await?;
-    Ok(rows.into_iter().map(|(values,)| format!("INSERT INTO \"{table}\" VALUES ({values});\n")).collect())
+    Ok(rows.into_iter().map(|(values,)| format!("INSERT INTO \"{table}\" VALUES ({values})")).collect())
 }
 
 #[cfg(test)]
@@ -70,10 +71,7 @@ mod tests {
             for (_, table, _) in tables {
                 // the time that a migration took is its own
                 let all = inserts(&mut connection, table).await.unwrap();
-                rows.push((
-                    table.clone(),
-                    if table == "_sqlx_migrations" { all.lines().count().to_string() } else { all },
-                ));
+                rows.push((table.clone(), if table == "_sqlx_migrations" { vec![all.len().to_string()] } else { all }));
             }
             contents.push((objects, rows));
         }

@@ -22,6 +22,11 @@ impl Digest {
         &self.0
     }
 
+    /// The digest with these bytes.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// Reads a stored digest; `None` if it is not 32 bytes long.
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)

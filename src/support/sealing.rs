@@ -69,10 +69,11 @@ impl SealingKey {
         self.open(&URL_SAFE_NO_PAD.decode(text).map_err(|_| NotSealedHere)?, context)
     }
 
+    #[expect(clippy::expect_used, reason = "the length of a key is no length that HKDF refuses")]
     fn expanded(secret: &[u8], purpose: &str) -> Self {
         let mut key = Zeroizing::new([0; 32]);
-        // 32 bytes are far below the 255 hashes that HKDF can expand to, so this cannot fail
-        let _ = Hkdf::<Sha256>::new(None, secret).expand(purpose.as_bytes(), key.as_mut_slice());
+        let expanded = Hkdf::<Sha256>::new(None, secret).expand(purpose.as_bytes(), key.as_mut_slice());
+        expanded.expect("32 bytes, of the 255 hashes that HKDF expands to");
         Self(key)
     }
 

@@ -139,12 +139,12 @@ async fn log_in(
     form: DecisionForm,
 ) -> Result<Response, Problem> {
     match login::check(state, visitor, form.key).await? {
-        Ok(holder) => {
+        login::KeyCheck::Right(holder) => {
             visitor.log_in(&holder, Some(state.clock.now())).await?;
             logged_in(state, visitor, (transaction, &holder)).await
         }
         // the request stays in the form (`OA-73`)
-        Err(failure) => {
+        login::KeyCheck::Wrong(failure) => {
             let page = login_page(state, visitor, transaction, &form.transaction);
             let page = pages::LoginPage { alert: Some(failure.alert()), ..page.await? };
             Ok(failure.answer(page))

@@ -51,6 +51,13 @@ pub(super) struct LoginFailure {
     retry_after: Option<u64>,
 }
 
+/// The outcome of checking a key from a form.
+pub(super) enum KeyCheck {
+    Right(KeyHolder),
+    /// Nobody is logged in; the page says why.
+    Wrong(LoginFailure),
+}
+
 /// `GET /login`.
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<WebState>>,
@@ -72,14 +79,14 @@ pub(super) async fn log_in(
     visitor.spend(Purpose::Login, &form.token).await?;
     let connect = form.connect.as_deref().and_then(ConnectAddress::parse);
     match check(&state, &visitor, form.key).await? {
-        Ok(holder) => {
+        KeyCheck::Right(holder) => {
             visitor.log_in(&holder, Some(state.clock.now())).await?;
             Ok(match form.device {
                 Some(code) => to_device(&state, &code),
                 None => go_on(&state, connect.as_ref()),
             })
         }
-        Err(failure) => {
+        KeyCheck::Wrong(failure) => {
             let page = page(&state, &mut visitor, Some(failure.alert.clone())).await?;
             Ok(failure.answer(pages::LoginPage {
                 connect: connect.map(|address| address.text()),
@@ -105,20 +112,18 @@ pub(super) async fn log_out(
 
 /// Checks a key from the login form. The page shows the same text for every kind of wrong key (`OA-73`). Refusals are
 /// logged where keys are checked.
-pub(super) async fn check(
-    state: &WebState,
-    visitor: &Visitor,
-    key: Option<Secret>,
-) -> Result<Result<KeyHolder, LoginFailure>, Problem> {
+pub(super) async fn check(state: &WebState, visitor: &Visitor, key: Option<Secret>) -> Result<KeyCheck, Problem> {
     let key = key.unwrap_or_else(|| Secret::new(""));
     match state.oauth.keys().authenticate(key.expose().trim(), visitor.from).await {
         Ok(holder) => {
             let (user, key) = (holder.user.clone(), holder.key.clone());
             state.oauth.audit().record(LoginEvent::LoggedIn { user, key });
-            Ok(Ok(holder))
+            Ok(KeyCheck::Right(holder))
         }
-        Err(KeyRefusal::Unknown) => Ok(Err(LoginFailure::wrong())),
-        Err(KeyRefusal::Limited { retry_after }) => Ok(Err(LoginFailure::limited(retry_after.as_secs().max(1)))),
+        Err(KeyRefusal::Unknown) => Ok(KeyCheck::Wrong(LoginFailure::wrong())),
+        Err(KeyRefusal::Limited { retry_after }) => {
+            Ok(KeyCheck::Wrong(LoginFailure::limited(retry_after.as_secs().max(1))))
+        }
         Err(KeyRefusal::Unavailable(error)) => Err(error.into()),
     }
 }

@@ -8,8 +8,6 @@ use http::{
     header::{ACCEPT, CONTENT_TYPE},
 };
 
-use crate::mcp::Method;
-
 /// The session of 2025-03-26 to 2025-11-25.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The protocol version, from 2025-06-18.
@@ -62,16 +60,6 @@ pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
         }
     }
     best.1
-}
-
-/// The parameter that [`NAME`] mirrors for this method.
-pub const fn named_by(method: &Method) -> Option<&'static str> {
-    match method {
-        Method::ToolsCall | Method::PromptsGet => Some("name"),
-        Method::ResourcesRead => Some("uri"),
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => Some("taskId"),
-        _ => None,
-    }
 }
 
 /// The value of a header that mirrors a part of the body: as it is, or in base64 between marks if a header cannot carry

@@ -19,7 +19,8 @@ use crate::{
     backend::subscriptions::Topic,
     mcp::{
         ErrorObject, Event, Method, Notification, Outcome, Payload, Revision,
-        listen::{LISTS, TASK_IDS, strings},
+        listen::{LISTS, strings},
+        methods::TASK_IDS,
         task::{self, DetailedTask},
     },
 };

@@ -14,7 +14,7 @@ const URL_ELICITATION_REQUIRED: i64 = -32042;
 /// The outcome; `None` if the method has no form for it. A client that shows pages gets the elicitation, which becomes
 /// an `InputRequiredResult` in 2026-07-28 (`translation` E42); another gets the address in words.
 pub(super) fn outcome(method: &Method, client: &ClientInfo, page: &AccessPage) -> Option<Outcome> {
-    if !matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) {
+    if !method.may_require_input() {
         return None;
     }
     let AccessPage { url, message } = page;

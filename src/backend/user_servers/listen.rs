@@ -10,12 +10,9 @@ use super::{
     unconnected,
 };
 use crate::{
-    mcp::{Call, Event, Method, Notification, Payload, Reply, Revision, listen::Filter},
+    mcp::{Call, Event, ListKind, Method, Notification, Payload, Reply, Revision, listen::Filter},
     model::UserId,
 };
-
-/// All lists: another server offers others.
-const LISTS: [Method; 3] = [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged];
 
 /// Keeps a user's server while somebody listens at it.
 struct OpenListen(Arc<UserServer>);
@@ -46,7 +43,7 @@ pub(super) fn of_gateway(servers: &Arc<UserServers>, call: &Call) -> Reply {
             if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
                 return;
             }
-            for event in LISTS.map(changed) {
+            for event in ListKind::CHANGES.map(changed) {
                 yield event;
             }
         }
@@ -86,7 +83,7 @@ pub(super) fn of_user(servers: Arc<UserServers>, call: Call) -> Reply {
                     None => return,
                 }
             }
-            for event in LISTS.map(changed) {
+            for event in ListKind::CHANGES.map(changed) {
                 yield event;
             }
         }

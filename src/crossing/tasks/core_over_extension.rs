@@ -58,7 +58,7 @@ struct AwaitedTask {
 }
 
 /// True for methods that are not simply forwarded.
-pub(super) const fn concerns(method: &Method) -> bool {
+pub(super) fn concerns(method: &Method) -> bool {
     matches!(method, Method::ToolsCall | Method::Listen) || method.is_of_core_tasks()
 }
 

@@ -75,7 +75,7 @@ impl<'a> MirroredRequest<'a> {
             return Err(mismatch("the Mcp-Method header and the body name different methods"));
         }
         // parameters without a name are invalid, which the server reports
-        let Some(name) = headers::named_by(method).and_then(|key| json::unquoted(params.member(key)?)) else {
+        let Some(name) = method.mirrored_member().and_then(|key| json::unquoted(params.member(key)?)) else {
             return Ok(self.params);
         };
         match headers::unmirrored(self.name.text("Mcp-Name")?) {

@@ -92,12 +92,14 @@ pub(crate) fn read_client(params: &Bytes) -> Result<ClientInfo, ErrorObject> {
     let requested = params.string("protocolVersion").ok_or_else(|| refuse("`protocolVersion` is not a string"))?;
     let object = |name: &str, longest: usize| {
         let text = params.get(name).unwrap_or("{}");
-        match () {
-            () if !text.starts_with('{') => Err(refuse(&format!("`{name}` is no object"))),
-            () if text.len() > longest => Err(refuse(&format!("`{name}` is longer than {longest} bytes"))),
-            // a copy, so that the rest of the request can be dropped
-            () => Ok(Bytes::copy_from_slice(text.as_bytes())),
+        if !text.starts_with('{') {
+            return Err(refuse(&format!("`{name}` is no object")));
         }
+        if text.len() > longest {
+            return Err(refuse(&format!("`{name}` is longer than {longest} bytes")));
+        }
+        // a copy, so that the rest of the request can be dropped
+        Ok(Bytes::copy_from_slice(text.as_bytes()))
     };
     Ok(ClientInfo {
         revision: Revision::negotiate(&requested),

@@ -57,10 +57,12 @@ impl SessionTable {
         let theirs = Arc::clone(&self.owners.entry(owner.clone()).or_default());
         let inserted = {
             let mut sessions = theirs.lock();
-            let room = match () {
-                () if sessions.len() >= settings.sessions_per_caller => Err(LimitReached::Caller),
-                () if !self.reserve(settings.sessions) => Err(LimitReached::Gateway),
-                () => Ok(None),
+            let room = if sessions.len() >= settings.sessions_per_caller {
+                Err(LimitReached::Caller)
+            } else if self.reserve(settings.sessions) {
+                Ok(None)
+            } else {
+                Err(LimitReached::Gateway)
             };
             let room = room.or_else(|full| sessions.longest_idle(session.last_seen()).map(Some).ok_or(full));
             room.inspect(|evicted| {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     frontend::request_limits::ClientDescription,
-    mcp::{ErrorObject, IndexedJson, Level, Method, Revision, json, meta},
+    mcp::{ErrorObject, IndexedJson, Level, Method, Revision, json, meta, methods::MethodAccess},
 };
 
 /// The envelope of a request.
@@ -100,20 +100,8 @@ impl RequestEnvelope {
 }
 
 /// False for the methods that only sessions have, and those of servers. An unknown method may be a custom one.
-const fn is_known(method: &Method) -> bool {
-    !matches!(
-        method,
-        Method::Initialize
-            | Method::Ping
-            | Method::SetLevel
-            | Method::ResourcesSubscribe
-            | Method::ResourcesUnsubscribe
-            | Method::TasksResult
-            | Method::TasksList
-            | Method::CreateMessage
-            | Method::Elicit
-            | Method::RootsList
-    )
+fn is_known(method: &Method) -> bool {
+    method.is_in(Revision::V2026_07_28) && method.access() != MethodAccess::OfServers
 }
 
 fn unnamed() -> Bytes {

@@ -5,9 +5,9 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use super::{cached::Cached, kind::ListKind, list::List, server_info::DiscoverInfo};
+use super::{cached::Cached, list::List, server_info::DiscoverInfo};
 use crate::{
-    mcp::{Context, Method},
+    mcp::{Context, ListKind, Method},
     model::{BackendId, SessionId, UserId},
 };
 

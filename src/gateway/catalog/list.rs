@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use url::Origin;
 
-use super::kind::ListKind;
 use crate::{
-    gateway::{hints::CacheHints, names, paths, rewrite::Rewriter},
+    gateway::{hints::CacheHints, names, rewrite::Rewriter},
     mcp::{
-        Facts, Feature, Payload, Revision,
-        json::{self, At, Object},
+        Facts, Feature, ListKind, Payload, Revision,
+        json::{self, Object},
+        methods::places,
         mirrored_params::Mirrored,
         translate::{self, Checked, LeftOut, Omitted, Profile, ValidIn},
     },
@@ -283,15 +283,10 @@ fn merged(kind: ListKind, (backend, longest_name): (&BackendId, usize), revision
     let name =
         |text: &str| json::unquote(text).map(|name| json::quote(&names::merged_name(backend, &name, longest_name)));
     let entry = match kind {
-        ListKind::Tools => {
-            let entry = entry.rewrite(&[&[At::Key("name")]], name);
-            entry.rewrite(paths::TOOL_URIS, |text| rewriter.uri(text))
-        }
-        ListKind::Prompts => entry.rewrite(&[&[At::Key("name")]], name),
-        ListKind::Resources => entry.rewrite(paths::RESOURCE_URIS, |text| rewriter.uri(text)),
-        ListKind::Templates => entry.rewrite(paths::TEMPLATE_URIS, |text| rewriter.uri(text)),
+        ListKind::Tools | ListKind::Prompts => entry.rewrite(&[places::NAME], name),
+        ListKind::Resources | ListKind::Templates => entry,
     };
-    entry.json().clone()
+    entry.rewrite(kind.uris(), |text| rewriter.uri(text)).json().clone()
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::kind::ListKind;
 use crate::{
-    mcp::translate::{LeftOut, Omitted},
+    mcp::{
+        ListKind,
+        translate::{LeftOut, Omitted},
+    },
     model::BackendId,
 };
 

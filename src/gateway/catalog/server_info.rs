@@ -4,8 +4,7 @@ use bytes::Bytes;
 
 use serde_json::{Map, Value};
 
-use super::kind::ListKind;
-use crate::mcp::{Payload, json::Object, meta};
+use crate::mcp::{ListKind, Payload, json::Object, meta};
 
 /// A backend's own answer to `server/discover`.
 #[derive(Debug, PartialEq, Eq)]

@@ -20,7 +20,6 @@ use super::{
     cache::{Change, ListCache},
     cached::Freshness,
     fetched_cursors::{FetchedCursors, NextPage},
-    kind::ListKind,
     list::{List, MAX_ENTRIES, PageFit},
     omissions::Omissions,
     server_info::DiscoverInfo,
@@ -28,7 +27,7 @@ use super::{
 use crate::{
     gateway::output_checks::OutputChecks,
     mcp::{
-        Call, ErrorObject, Feature, Method, Outcome, Payload, Revision, Server,
+        Call, ErrorObject, Feature, ListKind, Method, Outcome, Payload, Revision, Server,
         observer::{LifecycleEvent, Observer},
     },
     model::BackendId,

@@ -6,8 +6,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{
     super::{
-        Method,
         json::{draft::Draft, quote, scan, unquoted},
+        methods::ResultShape,
     },
     facts::Kind,
     translation::Translation,
@@ -19,18 +19,18 @@ pub(super) fn each_block(draft: &mut Draft<'_>, translation: &Translation<'_>, c
     if translation.facts.kind != Kind::Result {
         return;
     }
-    match translation.facts.method {
-        Method::ToolsCall | Method::TasksResult => {
+    match translation.facts.method.result() {
+        ResultShape::Tool => {
             if let Some(content) = draft.edit("content") {
                 content.each_element(change);
             }
         }
-        Method::PromptsGet => {
+        ResultShape::Prompt => {
             if let Some(messages) = draft.edit("messages") {
                 messages.each_element(|message| message.edit("content").into_iter().for_each(change));
             }
         }
-        _ => {}
+        ResultShape::Empty | ResultShape::Other => {}
     }
 }
 

@@ -7,11 +7,11 @@ use super::{
     super::{
         ClientInfo, Method, Payload, Revision,
         json::{draft::Draft, quote},
-        listen::TASK_IDS,
         meta::{
             self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, RELATED_TASK, SUBSCRIPTION_ID,
             TASKS_EXTENSION,
         },
+        methods::{ResultShape, TASK_IDS},
     },
     facts::Kind,
     refusal::{Cause, Untranslatable},
@@ -47,7 +47,7 @@ pub(super) fn seal_request(request: &mut Draft<'_>, translation: &Translation<'_
     let asks_for_task = match translation.facts.method {
         Method::ToolsCall => request.remove("task"),
         Method::Listen => request.get("notifications").is_some_and(|filter| filter.has(TASK_IDS)),
-        method => matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel),
+        method => method.is_of_tasks_extension(),
     };
     let Some(client) = translation.facts.client else { return };
     if asks_for_task {
@@ -120,7 +120,7 @@ pub(super) fn open_result(result: &mut Draft<'_>, translation: &Translation<'_>)
     };
     result.remove("resultType");
     // a stray hint of a legacy server is not removed if the member may have another meaning
-    if is_cacheable(translation.facts.method) {
+    if translation.facts.method.is_cacheable() {
         result.remove("ttlMs");
         result.remove("cacheScope");
     }
@@ -132,7 +132,7 @@ pub(super) fn open_result(result: &mut Draft<'_>, translation: &Translation<'_>)
 pub(super) fn seal_result(result: &mut Draft<'_>, kind: ResultType, translation: &Translation<'_>) {
     consume_meta(result, &[RELATED_TASK]);
     result.set("resultType", if kind == ResultType::Task { "\"task\"" } else { "\"complete\"" });
-    if is_cacheable(translation.facts.method) {
+    if translation.facts.method.is_cacheable() {
         result.set("ttlMs", "0");
         result.set("cacheScope", "\"private\"");
     }
@@ -148,24 +148,9 @@ pub(super) fn settle_legacy_result(result: &mut Draft<'_>, translation: &Transla
     }
     match translation.facts.method {
         Method::Initialize => result.set("protocolVersion", format!("\"{}\"", translation.to)),
-        Method::Ping | Method::SetLevel | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
-            result.retain_members(|_, _| false);
-        }
+        method if method.result() == ResultShape::Empty => result.retain_members(|_, _| false),
         _ => {}
     }
-}
-
-/// The six results that carry cache hints (2026-07-28, caching).
-fn is_cacheable(method: &Method) -> bool {
-    matches!(
-        method,
-        Method::ToolsList
-            | Method::PromptsList
-            | Method::ResourcesList
-            | Method::ResourceTemplatesList
-            | Method::ResourcesRead
-            | Method::Discover
-    )
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ impl ErrorObject {
         let pages = elicitations.as_array().map_or(&[][..], Vec::as_slice);
         let asked = facts.client_has("elicitation", "url") && !pages.is_empty();
         // 2026-07-28, MRTR: only these three results may have server requests
-        let asks = matches!(facts.method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
+        let asks = facts.method.may_require_input();
         if modern && asked && asks {
             return Outcome::InputRequired(ask(pages));
         }

@@ -2,7 +2,7 @@
 //! most objects. Elicitation is refused by its method; titles, context and `_meta` are data and pass.
 
 use super::{
-    super::{Method, Revision, json::draft::Draft},
+    super::{Method, Revision, json::draft::Draft, methods::ResultShape},
     content,
     facts::Kind,
     refusal::Untranslatable,
@@ -13,7 +13,7 @@ use super::{
 #[expect(clippy::unnecessary_wraps, reason = "the steps are of one type")]
 pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     content::each_block(draft, translation, content::link_to_text);
-    if translation.is(Kind::Result, &Method::ToolsCall) || translation.is(Kind::Result, &Method::TasksResult) {
+    if translation.facts.kind == Kind::Result && translation.facts.method.result() == ResultShape::Tool {
         say_structured_content(draft);
     }
     if translation.is(Kind::Result, &Method::ToolsList)

@@ -3,7 +3,7 @@
 
 use super::{
     super::payload::OutputSchema,
-    super::{Method, Revision, json::draft::Draft, json::quote, meta},
+    super::{Method, Revision, json::draft::Draft, json::quote, meta, methods::ResultShape},
     content,
     envelope::{self, ResultType},
     facts::{Kind, MessageCarrier},
@@ -69,7 +69,7 @@ fn lower_result(result: &mut Draft<'_>, kind: ResultType, translation: &Translat
         return Ok(());
     }
     match translation.facts.method {
-        Method::ToolsCall | Method::TasksResult => wrap_structured_content(result, translation.schema),
+        method if method.result() == ResultShape::Tool => wrap_structured_content(result, translation.schema),
         Method::ToolsList => {
             let http = translation.from >= Revision::V2026_07_28 && translation.facts.transport == MessageCarrier::Http;
             if let Some(tools) = result.edit("tools") {

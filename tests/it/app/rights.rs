@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use lockkeeper::mcp::{Method, method::MethodAccess};
+use lockkeeper::mcp::{Method, methods::MethodAccess};
 use serde_json::{Value, json};
 
 use super::{Running, client, made_key};

@@ -12,7 +12,7 @@ use crate::{
 pub(super) fn insert(mirrored: &mut HeaderMap, message: &Message, mirror: Option<&Mirror>) {
     let Message::Request { method, params, .. } = message else { return };
     mirrored.insert(headers::METHOD, headers::mirrored(method.as_str()));
-    let name = headers::named_by(method).and_then(|key| json::unquoted(params.peek(key)?));
+    let name = method.mirrored_member().and_then(|key| json::unquoted(params.peek(key)?));
     if let Some(name) = name {
         mirrored.insert(headers::NAME, headers::mirrored(&name));
     }

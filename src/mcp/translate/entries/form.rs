@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::super::super::{Era, Method, Revision};
+use super::super::super::{Era, ListKind, Method, Revision};
 
 use Revision::{V2024_11_05 as V1, V2025_03_26 as V2, V2025_06_18 as V3, V2025_11_25 as V4, V2026_07_28 as V5};
 
@@ -166,14 +166,15 @@ impl ValidIn {
 // === impl Listed ===
 
 impl Listed {
-    pub(super) const fn by(method: &Method) -> Option<Self> {
-        Some(match method {
-            Method::ToolsList => Self { member: "tools", key: "name", shape: TOOL },
-            Method::PromptsList => Self { member: "prompts", key: "name", shape: PROMPT },
-            Method::ResourcesList => Self { member: "resources", key: "uri", shape: RESOURCE },
-            Method::ResourceTemplatesList => Self { member: "resourceTemplates", key: "uriTemplate", shape: TEMPLATE },
-            _ => return None,
-        })
+    pub(super) fn by(method: &Method) -> Option<Self> {
+        let kind = ListKind::listed_by(method)?;
+        let shape = match kind {
+            ListKind::Tools => TOOL,
+            ListKind::Prompts => PROMPT,
+            ListKind::Resources => RESOURCE,
+            ListKind::Templates => TEMPLATE,
+        };
+        Some(Self { member: kind.member(), key: kind.key(), shape })
     }
 
     /// The client decides about text that cannot be parsed, such as half a surrogate pair.

@@ -1,0 +1,17 @@
+//! The methods of every version: one row each says all that the gateway has to know of a method, and whatever depends on a
+//! method asks its row. The shapes of what methods carry are in `translate::strict`.
+
+mod controls;
+mod lists;
+pub(crate) mod places;
+mod queries;
+mod row;
+mod rows;
+
+pub(crate) use controls::TASK_IDS;
+pub(super) use controls::{ControlMember, META_MEMBERS};
+pub(crate) use lists::ListKind;
+pub(crate) use places::Paths;
+pub use row::MethodAccess;
+pub(crate) use row::{MethodSubject, ResultShape};
+pub use rows::Method;

@@ -1,0 +1,70 @@
+//! The members of a client's parameters that the gateway decides on, by the kinds of parameters.
+
+use super::super::meta::{
+    CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROTOCOL_VERSION, RELATED_TASK, TASKS_EXTENSION,
+};
+
+/// The member of a listen's filter that names the tasks whose status is listened to.
+pub(crate) const TASK_IDS: &str = "taskIds";
+
+/// A member that the gateway decides on, and those inside its value. At most 32 stand side by side.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::mcp) struct ControlMember {
+    pub(in crate::mcp) name: &'static str,
+    pub(in crate::mcp) inside: &'static [Self],
+}
+
+const fn one(name: &'static str) -> ControlMember {
+    ControlMember { name, inside: &[] }
+}
+
+const CLIENT: &[ControlMember] = &[one("name"), one("version")];
+
+const CAPABILITIES: &[ControlMember] = &[
+    one("roots"),
+    ControlMember { name: "sampling", inside: &[one("context"), one("tools")] },
+    ControlMember { name: "elicitation", inside: &[one("form"), one("url")] },
+    ControlMember { name: "extensions", inside: &[one(TASKS_EXTENSION)] },
+    one("tasks"),
+];
+
+/// Those of `_meta`.
+pub(in crate::mcp) const META_MEMBERS: &[ControlMember] = &[
+    one("progressToken"),
+    one(PROTOCOL_VERSION),
+    ControlMember { name: CLIENT_INFO, inside: CLIENT },
+    ControlMember { name: CLIENT_CAPABILITIES, inside: CAPABILITIES },
+    one(LOG_LEVEL),
+    ControlMember { name: RELATED_TASK, inside: &[one("taskId")] },
+];
+
+const FILTER: &[ControlMember] = &[
+    one("toolsListChanged"),
+    one("promptsListChanged"),
+    one("resourcesListChanged"),
+    one("resourceSubscriptions"),
+    one(TASK_IDS),
+];
+
+pub(super) const NONE: &[ControlMember] = &[one(META)];
+pub(super) const HANDSHAKE: &[ControlMember] = &[
+    one(META),
+    one("protocolVersion"),
+    ControlMember { name: "clientInfo", inside: CLIENT },
+    ControlMember { name: "capabilities", inside: CAPABILITIES },
+];
+/// Headers mirror what is in `arguments`.
+pub(super) const TOOL_CALL: &[ControlMember] =
+    &[one(META), one("name"), one("arguments"), one("task"), one("inputResponses"), one("requestState")];
+pub(super) const PROMPT: &[ControlMember] = &[one(META), one("name"), one("inputResponses"), one("requestState")];
+pub(super) const READ: &[ControlMember] = &[one(META), one("uri"), one("inputResponses"), one("requestState")];
+pub(super) const SUBSCRIPTION: &[ControlMember] = &[one(META), one("uri")];
+pub(super) const COMPLETION: &[ControlMember] =
+    &[one(META), ControlMember { name: "ref", inside: &[one("type"), one("name"), one("uri")] }];
+pub(super) const LEVEL: &[ControlMember] = &[one(META), one("level")];
+pub(super) const TASK: &[ControlMember] = &[one(META), one("taskId")];
+pub(super) const TASK_UPDATE: &[ControlMember] = &[one(META), one("taskId"), one("inputResponses")];
+pub(super) const LIST: &[ControlMember] = &[one(META), one("cursor")];
+pub(super) const LISTEN: &[ControlMember] = &[one(META), ControlMember { name: "notifications", inside: FILTER }];
+pub(super) const CANCELLED: &[ControlMember] = &[one(META), one("requestId")];
+pub(super) const PROGRESS: &[ControlMember] = &[one(META), one("progressToken")];

@@ -1,0 +1,246 @@
+//! Questions about a method, answered by its row.
+
+use std::fmt;
+
+use super::{
+    super::{Era, Payload, Revision, spelling},
+    controls::{self, ControlMember},
+    lists::ListKind,
+    places::Paths,
+    row::{Asks, MethodAccess, MethodSubject, ResultShape},
+    rows::Method,
+};
+
+// === impl ListKind ===
+
+impl ListKind {
+    /// The notifications that a list has changed.
+    pub(crate) const CHANGES: [Method; 3] = [Self::Tools.change(), Self::Prompts.change(), Self::Resources.change()];
+
+    /// The kind that `method` lists.
+    pub(crate) fn listed_by(method: &Method) -> Option<Self> {
+        method.row().lists.first().copied().filter(|_| !method.is_notification())
+    }
+
+    /// The kinds that a notification says have changed.
+    pub(crate) fn changed_by(method: &Method) -> &'static [Self] {
+        if method.is_notification() { method.row().lists } else { &[] }
+    }
+
+    /// The method that lists it.
+    pub(crate) const fn method(self) -> Method {
+        match self {
+            Self::Tools => Method::ToolsList,
+            Self::Prompts => Method::PromptsList,
+            Self::Resources => Method::ResourcesList,
+            Self::Templates => Method::ResourceTemplatesList,
+        }
+    }
+
+    /// The notification of a change.
+    pub(crate) const fn change(self) -> Method {
+        match self {
+            Self::Tools => Method::ToolsListChanged,
+            Self::Prompts => Method::PromptsListChanged,
+            Self::Resources | Self::Templates => Method::ResourcesListChanged,
+        }
+    }
+}
+
+// === impl Method ===
+
+impl Method {
+    /// True if some readers take this unknown name for that of a known method.
+    pub fn is_misspelled(&self) -> bool {
+        let Self::Other(name) = self else { return false };
+        let folded = spelling::folded(name);
+        Self::DEFINED.iter().any(|(known, _)| known.eq_ignore_ascii_case(&folded))
+    }
+
+    /// The callers that may send it.
+    pub const fn access(&self) -> MethodAccess {
+        self.row().access
+    }
+
+    /// True if the protocol of this version has it, or it is one that no version knows.
+    pub fn is_in(&self, revision: Revision) -> bool {
+        let (oldest, newest) = self.row().versions;
+        (oldest..=newest).contains(&revision)
+    }
+
+    /// True if messages of this method have no answer.
+    pub fn is_notification(&self) -> bool {
+        self.as_str().starts_with("notifications/")
+    }
+
+    /// True for a request that only 2026-07-28 has, so that it is invalid in a session.
+    pub fn is_sessionless(&self) -> bool {
+        self.row().versions.0 > Revision::NEWEST_LEGACY && !self.is_notification()
+    }
+
+    /// True for requests about tasks, known or not.
+    pub fn is_about_tasks(&self) -> bool {
+        self.as_str().starts_with("tasks/")
+    }
+
+    /// True for the task methods of 2025-11-25, which servers of other legacy versions do not know.
+    pub fn is_of_core_tasks(&self) -> bool {
+        self.is_known_about_tasks() && self.is_in(Revision::V2025_11_25)
+    }
+
+    /// True for the task methods of the tasks extension.
+    pub fn is_of_tasks_extension(&self) -> bool {
+        self.is_known_about_tasks() && self.is_in(Revision::V2026_07_28)
+    }
+
+    fn is_known_about_tasks(&self) -> bool {
+        matches!(self.access(), MethodAccess::OwnTask)
+    }
+
+    /// The name that a client of `revision` knows it by: how a task is has one in 2025-11-25 and another in the extension
+    /// for 2026-07-28.
+    #[must_use]
+    pub fn of_tasks_in(self, revision: Revision) -> Self {
+        match (self, revision.era()) {
+            (Self::Tasks, Era::Legacy) => Self::TaskStatus,
+            (Self::TaskStatus, Era::Modern) => Self::Tasks,
+            (method, _) => method,
+        }
+    }
+
+    /// True if a server may send its client requests while it serves a request of this method. Lists and settings do
+    /// not allow it, nor do the task methods except the one that waits for the result.
+    pub const fn may_ask(&self) -> bool {
+        !matches!(self.row().asks, Asks::Never)
+    }
+
+    /// True if a server of 2026-07-28 may end a request of this method with server requests (2026-07-28, multi
+    /// round-trip requests).
+    pub const fn may_require_input(&self) -> bool {
+        matches!(self.row().asks, Asks::Always)
+    }
+
+    /// True if it is one of the calls whose number is bounded (`calls`).
+    pub(crate) const fn is_bounded(&self) -> bool {
+        self.row().is_bounded
+    }
+
+    /// True if its result has cache hints (2026-07-28, caching).
+    pub(crate) const fn is_cacheable(&self) -> bool {
+        self.row().is_cacheable
+    }
+
+    pub(crate) const fn result(&self) -> ResultShape {
+        self.row().result
+    }
+
+    /// The thing that a request of it names: it says where the request goes.
+    pub(crate) const fn subject(&self) -> Option<MethodSubject> {
+        self.row().subject
+    }
+
+    /// The member of the parameters that the header `Mcp-Name` mirrors (2026-07-28, transports, *Request Metadata*).
+    pub(crate) fn mirrored_member(&self) -> Option<&'static str> {
+        let subject = self.subject().filter(|subject| *subject != MethodSubject::Reference)?;
+        self.is_in(Revision::V2026_07_28).then(|| subject.member())
+    }
+
+    /// The members of the parameters that the gateway decides on. A custom method about tasks may name one.
+    pub(in crate::mcp) fn controls(&self) -> &'static [ControlMember] {
+        match self {
+            Self::Other(_) if self.is_about_tasks() => controls::TASK,
+            _ => self.row().controls,
+        }
+    }
+
+    /// The places of URIs in the result of this request, or in the parameters of this message of a server.
+    pub(crate) const fn uris(&self) -> Paths {
+        self.row().uris
+    }
+
+    /// The places of task ids in the result of this request, or in the parameters of this message of a server.
+    pub(crate) const fn task_ids(&self) -> Paths {
+        self.row().task_ids
+    }
+
+    /// The same in a result. A tool may have a custom `taskId` with another meaning, unless its result is a task.
+    pub(crate) fn task_ids_in(&self, result: &Payload) -> Paths {
+        match self {
+            Self::ToolsCall if result.string("resultType").as_deref() == Some("task") => Self::TasksGet.task_ids(),
+            _ => self.task_ids(),
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs};
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_nobody_knows_is_kept() {
+        assert_eq!(Method::parse("tools/call"), Method::ToolsCall);
+        assert_eq!(Method::parse("x-vendor/do").as_str(), "x-vendor/do");
+        assert!(Method::parse("notifications/x-vendor").is_notification());
+    }
+
+    #[test]
+    fn each_version_has_the_methods_of_its_schema() {
+        for revision in Revision::ALL {
+            let file = format!("{}/tests/schema/{revision}/schema.json", env!("CARGO_MANIFEST_DIR"));
+            let schema: serde_json::Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+            let definitions = schema.get("definitions").or_else(|| schema.get("$defs")).unwrap().as_object().unwrap();
+            let named = definitions.values().filter_map(|one| one["properties"]["method"]["const"].as_str());
+            let of_schema: BTreeSet<&str> = named.collect();
+            // for 2026-07-28, tasks are an extension, with a schema of its own
+            let is_of_extension = |method: &Method| {
+                revision.era() == Era::Modern && (method.is_about_tasks() || *method == Method::Tasks)
+            };
+            let has = |(name, _): &&(&str, MethodAccess)| {
+                let method = Method::parse(name);
+                method.is_in(revision) && !is_of_extension(&method)
+            };
+            let known: BTreeSet<&str> = Method::DEFINED.iter().filter(has).map(|(name, _)| *name).collect();
+            assert_eq!(known, of_schema, "{revision}");
+        }
+    }
+
+    #[test]
+    fn methods_of_tasks_are_of_the_core_or_of_the_extension_or_of_both() {
+        let named = |is_of: fn(&Method) -> bool| {
+            let names = Method::DEFINED.iter().map(|(name, _)| *name);
+            names.filter(|name| is_of(&Method::parse(name))).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(named(Method::is_of_core_tasks), "tasks/get tasks/result tasks/list tasks/cancel");
+        assert_eq!(named(Method::is_of_tasks_extension), "tasks/get tasks/cancel tasks/update");
+        assert_eq!(named(Method::is_sessionless), "server/discover subscriptions/listen tasks/update");
+    }
+
+    #[test]
+    fn a_name_that_reads_like_a_methods_is_found() {
+        for name in [
+            "Tools/Call",
+            "logging/setlevel",
+            "tool\u{17f}/call",
+            "tas\u{212a}s/get",
+            "tools//call",
+            " tools/call\u{a0}",
+            "tools/call\0",
+            "\u{ff54}ools\u{ff0f}call",
+            "to\u{200b}ols/call",
+            "notifications/me\u{df}age",
+        ] {
+            assert!(Method::parse(name).is_misspelled(), "{name}");
+        }
+        for name in ["tools/call", "tools/calls", "x-vendor/Do"] {
+            assert!(!Method::parse(name).is_misspelled(), "{name}");
+        }
+    }
+}

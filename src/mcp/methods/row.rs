@@ -1,0 +1,113 @@
+//! A row of the table of methods: all that the gateway has to know of a method.
+
+use super::{super::Revision, controls, controls::ControlMember, lists::ListKind, places, places::Paths};
+
+/// The callers whose messages of a method reach a server. `docs/authorization.md` lists the methods of each class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MethodAccess {
+    /// Every caller with a right to the server.
+    Any,
+    /// Every caller with a right to the server, for the tools that this right covers.
+    Tool,
+    /// Every caller with a right to the server, for the tasks of its own calls.
+    OwnTask,
+    /// Callers with full rights: the message is one of servers, and no client has to send it.
+    OfServers,
+    /// Callers with full rights at a server without tool rules, and every caller if the operator opens the method: MCP
+    /// does not define it.
+    Undefined,
+}
+
+/// The thing that the parameters of a request name: it says where the request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MethodSubject {
+    Tool,
+    Prompt,
+    Resource,
+    Task,
+    /// A prompt or a resource template, in `ref`.
+    Reference,
+}
+
+/// Requests of a server to its client, while it serves a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asks {
+    Never,
+    /// In a session alone, where server requests are messages of their own.
+    InSessions,
+    /// In 2026-07-28 too, where they are a result (multi round-trip requests).
+    Always,
+}
+
+/// The result of a request, as far as it is more than members that pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResultShape {
+    /// Content of a tool.
+    Tool,
+    /// Messages with content.
+    Prompt,
+    /// Nothing: deployed peers of sessions refuse any member there.
+    Empty,
+    Other,
+}
+
+/// All that is to be known of a method.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MethodRow {
+    /// The name on the wire.
+    pub(super) name: &'static str,
+    pub(super) access: MethodAccess,
+    /// The oldest version that has it, and the newest. For 2026-07-28, the tasks extension counts.
+    pub(super) versions: (Revision, Revision),
+    /// The lists that a request returns, or whose change a notification reports.
+    pub(super) lists: &'static [ListKind],
+    pub(super) subject: Option<MethodSubject>,
+    pub(super) asks: Asks,
+    /// One of the calls whose number is bounded (`calls`).
+    pub(super) is_bounded: bool,
+    /// The result has cache hints (2026-07-28, caching).
+    pub(super) is_cacheable: bool,
+    pub(super) result: ResultShape,
+    /// The members of the parameters that the gateway decides on.
+    pub(super) controls: &'static [ControlMember],
+    /// The places of URIs in what a server sends: the result of a request of clients, else the parameters.
+    pub(super) uris: Paths,
+    /// The places of task ids in the same.
+    pub(super) task_ids: Paths,
+}
+
+// === impl MethodSubject ===
+
+impl MethodSubject {
+    /// The member of the parameters that names it.
+    pub(crate) const fn member(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Prompt => "name",
+            Self::Resource => "uri",
+            Self::Task => "taskId",
+            Self::Reference => "ref",
+        }
+    }
+}
+
+// === impl MethodRow ===
+
+impl MethodRow {
+    /// A method of all versions that names nothing, asks nothing and returns nothing in particular.
+    pub(super) const fn new(name: &'static str, access: MethodAccess) -> Self {
+        Self {
+            name,
+            access,
+            versions: (Revision::V2024_11_05, Revision::V2026_07_28),
+            lists: &[],
+            subject: None,
+            asks: Asks::Never,
+            is_bounded: false,
+            is_cacheable: false,
+            result: ResultShape::Other,
+            controls: controls::NONE,
+            uris: &[],
+            task_ids: places::RELATED_TASK,
+        }
+    }
+}
