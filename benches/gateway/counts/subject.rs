@@ -71,7 +71,7 @@ struct Client {
 /// Makes the calls of every pair, and [`mark`]s the ends of both halves.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let mut served = Served::start(&arguments).await?;
-    for pair in arguments.pairs.iter().flat_map(|name| Pair::exactly(name)) {
+    for pair in arguments.pairs.iter().filter_map(|name| Pair::exactly(name)) {
         let mut client = Client::open(&mut served, pair).await.with_context(|| pair.to_string())?;
         let tool = pair.tool();
         for half in 0..2 {
