@@ -64,12 +64,10 @@ impl UnfinishedTasks {
                     self.has_ended(session, &task.id);
                 }
             }
-            // whatever the result: the task is over, or nobody knows it
-            (Method::TasksResult, Outcome::Complete(_) | Outcome::Failed(_))
-            | (Method::TasksGet, Outcome::Failed(_)) => {
-                if let Some(id) = params.string("taskId") {
-                    self.remove(session, &id);
-                }
+            (Method::TasksResult, Outcome::Complete(_)) => self.remove_named(session, params),
+            // the task is over, or nobody knows it
+            (Method::TasksResult | Method::TasksGet, Outcome::Failed(error)) if !error.may_pass() => {
+                self.remove_named(session, params);
             }
             _ => {}
         }
@@ -129,10 +127,12 @@ impl UnfinishedTasks {
         self.changed.notify_waiters();
     }
 
-    fn remove(&self, session: &SessionId, id: &str) {
+    /// Forgets the task that a request names.
+    fn remove_named(&self, session: &SessionId, params: &Payload) {
+        let Some(id) = params.string("taskId") else { return };
         let mut sessions = self.sessions.lock();
         let Some(tasks) = sessions.get_mut(session) else { return };
-        tasks.remove(&Digest::sha256(id));
+        tasks.remove(&Digest::sha256(&id));
         if tasks.is_empty() {
             sessions.remove(session);
         }
@@ -148,7 +148,13 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use crate::mcp::{ErrorObject, Revision};
+    use crate::{
+        mcp::{
+            ErrorObject, Revision,
+            error::{Retry, Unavailable},
+        },
+        model::BackendId,
+    };
 
     fn payload(value: &Value) -> Payload {
         Payload::of(Revision::V2025_11_25, value)
@@ -204,6 +210,20 @@ mod tests {
         told.0.forget(&told.1);
         told.0.all_ended().await;
         assert!(!told.0.has(&told.1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_poll_that_fails_for_a_time_says_nothing_of_its_task() {
+        let told = Told::new();
+        told.create("a", 60_000);
+        let params = payload(&json!({ "taskId": "a" }));
+        let (backend, busy) = (BackendId::parse("b").unwrap(), "its database is away");
+        let passing = Unavailable { backend: &backend, reason: busy, retry: Retry::Possible, supported: &[] };
+        for method in [Method::TasksGet, Method::TasksResult] {
+            let failed = Outcome::Failed(ErrorObject::unavailable(busy, &passing));
+            told.0.note(&told.1, (&method, &params), &failed);
+        }
+        assert!(told.0.has(&told.1));
     }
 
     #[tokio::test(start_paused = true)]
