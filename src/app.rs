@@ -17,6 +17,7 @@ mod parts;
 mod reload;
 mod replica;
 mod server_cards;
+pub mod stack;
 mod stdio;
 mod stored_task_owners;
 
@@ -416,7 +417,7 @@ impl Foundation<'_> {
     /// Returns the status of the gateway, computed on each request.
     fn status(&self, path: &CallPath, reloader: &Arc<Reloader>, clock: &dyn Clock) -> StatusSource {
         let (reloader, existing) = (Arc::clone(reloader), self.oauth.settings().backends.clone());
-        let CallPath { supervisor, gateway, frontend, crossing: _ } = path;
+        let CallPath { supervisor, gateway, frontend, stacks: _, crossing: _ } = path;
         let (supervisor, gateway, frontend) = (Arc::clone(supervisor), Arc::clone(gateway), frontend.clone());
         let (started, url) = (clock.now().to_string(), format!("{}/mcp", self.public_url));
         Arc::new(move || {

@@ -50,9 +50,7 @@ impl Crossing {
         Self(Suspension::new(settings, deps))
     }
 
-    /// Puts the decorators for clients without a session around an endpoint. They stand outside the gateway, since a
-    /// request state is bound to the parameters as the client sent them, and has to be opened before the gateway edits
-    /// any.
+    /// Puts the decorators for clients without a session around an endpoint.
     pub fn around_endpoint(&self, target: Target, server: Arc<dyn Server>) -> Arc<dyn Server> {
         Arc::new(EndpointCrossing { server, target, suspension: Arc::clone(&self.0) })
     }

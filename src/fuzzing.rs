@@ -16,8 +16,9 @@ use crate::{
         repeat::round::Round,
         suspend::request_state::{CallId, Sealer, ServerState, State, StateBinding},
     },
-    gateway::{cursor::Cursors, result_size, rewrite::Rewriter},
+    gateway::{cursor::Cursors, rewrite::Rewriter},
     http::client_ip,
+    layers::result_size,
     mcp::{
         ErrorObject, Event, Method, Notification, Outcome, Payload, control,
         json::{self, check::check},

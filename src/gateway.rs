@@ -9,7 +9,6 @@
 
 mod backend_call;
 mod backends;
-mod call_bound;
 mod catalog;
 mod configured_backend;
 pub(crate) mod cursor;
@@ -18,30 +17,22 @@ mod endpoint;
 mod fanout;
 mod gateway_settings;
 mod gather;
-mod heartbeat;
 mod hints;
 mod listen;
 mod lists;
 mod names;
-mod output_checks;
-mod output_schema;
-mod owned_tasks;
-pub(crate) mod result_size;
 pub(crate) mod rewrite;
 
 mod route;
 mod shared;
-mod task_owners;
-mod tool_view;
 mod uri_owner;
 mod watch;
 
 use std::sync::Arc;
 
 pub use self::{
-    configured_backend::{BackendBounds, ConfiguredBackend},
+    configured_backend::ConfiguredBackend,
     gateway_settings::{GatewayDeps, GatewaySettings},
-    task_owners::{StoreUnavailable, TaskOwnerDeps, TaskOwnerStore},
 };
 use self::{endpoint::EndpointServer, shared::GatewayState};
 use crate::{
@@ -76,7 +67,7 @@ impl Gateway {
         gateway
     }
 
-    /// Replaces the backends and their groups. Cached lists of a backend with the same server object are kept; running calls continue;
+    /// Replaces the backends and their groups. Cached lists of a backend are kept if its server and its rules for tools stay; running calls continue;
     /// listening clients get list change notifications.
     pub fn replace(&self, backends: Vec<ConfiguredBackend>, groups: &Groups) {
         for new in self.shared.replace(backends, groups) {
@@ -133,7 +124,7 @@ impl Gateway {
     /// Sentences for the operator about results that break their schema.
     pub fn warnings(&self, id: &BackendId) -> Vec<String> {
         let backends = self.shared.backends.load();
-        backends.find(id.as_str()).map(|entry| entry.catalog.output_checks().warnings()).unwrap_or_default()
+        backends.find(id.as_str()).map(|entry| entry.catalog.facts().outputs.warnings()).unwrap_or_default()
     }
 
     /// List entries that clients are not shown, or only at the backend's own endpoint, with the reasons; at most 100.

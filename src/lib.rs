@@ -12,6 +12,7 @@
 //! | [`wire`] | bytes to messages and back |
 //! | [`fetch`] | requests to URLs that strangers choose |
 //! | [`crossing`] | decorators that only a client and a server of different eras need |
+//! | [`layers`] | what a server can have around it: bounds, checks, heartbeats, owners of its tasks |
 //! | [`gateway`] | a server made of many servers: policy, routing, merging |
 //! | [`backend`] | the servers behind the gateway |
 //! | [`frontend`] | the clients in front of it |
@@ -52,6 +53,7 @@ pub mod frontend;
 pub mod fuzzing;
 pub mod gateway;
 pub mod http;
+pub mod layers;
 pub mod listener;
 pub mod mcp;
 pub mod model;

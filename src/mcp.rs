@@ -32,7 +32,7 @@ pub(crate) mod task;
 pub mod translate;
 pub mod uri;
 
-pub use call::{Call, Capabilities, ClientInfo, Context, Server};
+pub use call::{Call, Capabilities, ClientInfo, Context, Server, WaitNotice};
 pub use cancel_reason::CancelReason;
 pub use error::ErrorObject;
 pub use indexed_json::IndexedJson;

@@ -11,6 +11,7 @@ use super::{
     known_servers::ServerRecords,
     module_settings,
     replica::ReplicaPart,
+    stack::Stacks,
 };
 use crate::{
     backend::{self, Supervisor},
@@ -18,9 +19,10 @@ use crate::{
     crossing::{self, Crossing},
     fetch::Fetcher,
     frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
-    gateway::{self, BackendBounds, ConfiguredBackend, Gateway, GatewaySettings, TaskOwnerDeps, TaskOwnerStore},
+    gateway::{self, ConfiguredBackend, Gateway, GatewaySettings},
+    layers::{TaskOwnerDeps, TaskOwnerStore},
     mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, EgressPolicy, IdentitySigner, ServerAccess, SessionId, Share, Target, TaskScope},
+    model::{BackendId, BackendSpec, EgressPolicy, IdentitySigner, ServerAccess, SessionId, Target},
     storage::Storage,
     support::{Clock, OsRandom, Random, SealingKey, SystemClock},
     telemetry::Telemetry,
@@ -68,6 +70,7 @@ pub(super) struct CallPathDeps<'a> {
 /// The parts between a client and a server.
 pub(super) struct CallPath {
     pub(super) supervisor: Arc<Supervisor>,
+    pub(super) stacks: Arc<Stacks>,
     pub(super) gateway: Arc<Gateway>,
     pub(super) crossing: Crossing,
     pub(super) frontend: Frontend,
@@ -122,11 +125,13 @@ impl CallPathDeps<'_> {
     pub(super) fn build(self, world: &World) -> anyhow::Result<CallPath> {
         let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(world))?);
         world.events.set_eras(|| supervisor.eras());
-        let gateway = self.gateway(&supervisor, world);
+        let task_owners = TaskOwnerDeps { store: self.task_owners.clone(), clock: Arc::clone(&world.clock) };
+        let stacks = Arc::new(Stacks::new(task_owners, (world.tracker.clone(), world.cancel.child_token())));
+        let gateway = self.gateway(&supervisor, &stacks, world);
         world.events.set_holders(&supervisor, &gateway);
         let crossing = self.crossing(world);
         let frontend = self.frontend(routes((&gateway, &crossing), None), world);
-        Ok(CallPath { supervisor, gateway, crossing, frontend })
+        Ok(CallPath { supervisor, stacks, gateway, crossing, frontend })
     }
 
     fn backend_deps(&self, world: &World) -> backend::BackendDeps {
@@ -147,15 +152,14 @@ impl CallPathDeps<'_> {
         }
     }
 
-    fn gateway(&self, supervisor: &Supervisor, world: &World) -> Arc<Gateway> {
+    fn gateway(&self, supervisor: &Supervisor, stacks: &Stacks, world: &World) -> Arc<Gateway> {
         let deps = gateway::GatewayDeps {
             observer: world.events.observer(),
             random: Arc::clone(&world.random),
-            task_owners: TaskOwnerDeps { store: self.task_owners.clone(), clock: Arc::clone(&world.clock) },
             tracker: world.tracker.clone(),
             cancel: world.cancel.child_token(),
         };
-        let backends = configured_backends(&self.config.backends, supervisor, &self.known.descriptions);
+        let backends = configured_backends(&self.config.backends, (supervisor, stacks), &self.known.descriptions);
         Gateway::new(backends, &self.config.groups, self.gateway.clone(), deps)
     }
 
@@ -182,24 +186,10 @@ impl CallPathDeps<'_> {
 /// The backends as the gateway is given them, with what is known of their servers.
 pub(super) fn configured_backends(
     specs: &[BackendSpec],
-    supervisor: &Supervisor,
+    (supervisor, stacks): (&Supervisor, &Stacks),
     described: &HashMap<BackendId, Payload>,
 ) -> Vec<ConfiguredBackend> {
-    let configured = |((id, server), spec): ((BackendId, Arc<dyn Server>), &BackendSpec)| ConfiguredBackend {
-        title: id.to_string(),
-        last_server_info: described.get(&id).cloned(),
-        id,
-        server,
-        // the lists of a server that asks each user for something are each user's own
-        share: if spec.is_per_user() { Share::User } else { spec.share },
-        read_only_tools: spec.read_only_tools.clone(),
-        allow_methods: spec.allow_methods.clone(),
-        origin: spec.transport.origin(),
-        connect_tool: spec.is_per_user().then_some(backend::CONNECT_TOOL),
-        tools: spec.tools.clone(),
-        tasks: TaskScope::of(spec),
-        bounds: BackendBounds { calls: spec.calls, result_size: spec.result_size, heartbeat: spec.heartbeat },
-    };
+    let configured = |(supervised, spec)| stacks.around_server(spec, supervised, described.get(&spec.id).cloned());
     supervisor.servers().into_iter().zip(specs).map(configured).collect()
 }
 
@@ -209,7 +199,7 @@ pub(super) fn routes((gateway, crossing): (&Arc<Gateway>, &Crossing), before: Op
         if let Some(servers) = before.and_then(|before| before.at(&target)).filter(|before| before.behind == behind) {
             return Arc::clone(servers);
         }
-        let requests = crossing.around_endpoint(target, Arc::clone(&server));
+        let requests = Stacks::around_endpoint(crossing, target, Arc::clone(&server));
         Arc::new(EndpointServers { sessions: server, requests, behind })
     };
     let named = |(id, behind): (BackendId, BehindEndpoint)| {

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::{
     call_path::{self, CallPath},
     replica,
+    stack::Stacks,
 };
 use crate::{
     audit::AuditEvent,
@@ -26,6 +27,7 @@ use crate::{
 /// Gives a running gateway other servers.
 pub struct Reloader {
     supervisor: Arc<Supervisor>,
+    stacks: Arc<Stacks>,
     gateway: Arc<Gateway>,
     crossing: Crossing,
     frontend: Frontend,
@@ -66,9 +68,10 @@ impl Reloader {
         replicas: Option<Replicas>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let CallPath { supervisor, gateway, crossing, frontend } = path;
+        let CallPath { supervisor, stacks, gateway, crossing, frontend } = path;
         Self {
             supervisor: Arc::clone(supervisor),
+            stacks: Arc::clone(stacks),
             gateway: Arc::clone(gateway),
             crossing: crossing.clone(),
             frontend: frontend.clone(),
@@ -121,7 +124,8 @@ impl Reloader {
         }
         let (changes, retired) = self.supervisor.replace(specs);
         // from the inside out, so that nobody is sent to what is not there yet
-        self.gateway.replace(call_path::configured_backends(specs, &self.supervisor, &HashMap::new()), groups);
+        self.gateway
+            .replace(call_path::configured_backends(specs, (&self.supervisor, &self.stacks), &HashMap::new()), groups);
         self.frontend.replace_routes(call_path::routes((&self.gateway, &self.crossing), Some(&before)));
         self.oauth.replace_backends(self.gateway.ids(), groups.clone());
         retired.end();

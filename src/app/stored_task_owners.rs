@@ -6,7 +6,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::timeout;
 
 use crate::{
-    gateway::{StoreUnavailable, TaskOwnerStore},
+    layers::{StoreUnavailable, TaskOwnerStore},
     model::{FoundTask, OwnedTask, Owner},
     storage::{Storage, StorageError},
     support::{Clock, Digest},

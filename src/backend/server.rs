@@ -5,15 +5,8 @@ mod era_changes;
 mod request_server;
 mod route;
 mod session_server;
-mod waiting;
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{pin::pin, sync::Arc};
 
 use futures_util::{StreamExt as _, future::Either};
 
@@ -124,12 +117,11 @@ impl ExternalBackend {
     }
 
     fn serve_in_slot(self: Arc<Self>, Route { era, key, .. }: Route, call: Call) -> Reply {
-        let (token, message) = (waiting::token(&call), format!("waiting for a free process of `{}`", self.spec.id));
-        let has_slot = Arc::new(AtomicBool::new(false));
-        let slot_found = Arc::clone(&has_slot);
-        let reply = Reply::later(async move {
+        Reply::later(async move {
+            let message = format!("waiting for a free process of `{}`", self.spec.id);
+            call.context.wait.set(move || Some(message.clone()));
             let slot = self.slot(&call.method, &key, &call.context).await;
-            slot_found.store(true, Ordering::Release);
+            call.context.wait.set(|| None);
             match slot {
                 Ok(slot) => self.serve_on(Route::of(era, slot.key().clone()), Some(slot), call),
                 Err(error) => {
@@ -137,11 +129,7 @@ impl ExternalBackend {
                     Reply::failed(error)
                 }
             }
-        });
-        match token {
-            Some(token) => waiting::with_progress(reply, token, message, move || has_slot.load(Ordering::Acquire)),
-            None => reply,
-        }
+        })
     }
 
     /// Serves a call on its connection.

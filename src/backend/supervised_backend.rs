@@ -21,8 +21,19 @@ use crate::{
 /// One configured backend.
 pub(crate) struct SupervisedBackend {
     spec: BackendSpec,
+    generation: u64,
     kind: SupervisedKind,
     server: Arc<dyn Server>,
+}
+
+/// A backend as a server.
+pub struct SupervisedServer {
+    /// Its name.
+    pub id: BackendId,
+    /// Number of the start that made this server: another server of the same name has another one.
+    pub generation: u64,
+    /// The server itself.
+    pub server: Arc<dyn Server>,
 }
 
 enum SupervisedKind {
@@ -35,20 +46,20 @@ enum SupervisedKind {
 
 impl SupervisedBackend {
     /// Starts the backend without waiting for it, with tasks of its own.
-    pub(super) fn start(spec: BackendSpec, context: BackendContext) -> Self {
+    pub(super) fn start(spec: BackendSpec, generation: u64, context: BackendContext) -> Self {
         if spec.is_built_in() {
             let demo = Arc::new(Demo::new(Arc::clone(&context.clock)));
             let server: Arc<dyn Server> = Arc::<Demo>::clone(&demo);
-            return Self { spec, kind: SupervisedKind::BuiltIn(demo), server };
+            return Self { spec, generation, kind: SupervisedKind::BuiltIn(demo), server };
         }
         if spec.is_per_user() && spec.auth.fault().is_none() {
             let users = UserServers::start(spec.clone(), context);
             let server: Arc<dyn Server> = Arc::new(PerUserServer(Arc::clone(&users)));
-            return Self { spec, kind: SupervisedKind::PerUser(users), server };
+            return Self { spec, generation, kind: SupervisedKind::PerUser(users), server };
         }
         let running = RunningServer::start(with_own_token(&spec, &context), context);
         let server = Arc::clone(running.server());
-        Self { spec, kind: SupervisedKind::Shared(running), server }
+        Self { spec, generation, kind: SupervisedKind::Shared(running), server }
     }
 
     /// Its configuration at its start.
@@ -62,8 +73,8 @@ impl SupervisedBackend {
     }
 
     /// The backend as a server: the same object each time.
-    pub(super) const fn server(&self) -> &Arc<dyn Server> {
-        &self.server
+    pub(super) fn server(&self) -> SupervisedServer {
+        SupervisedServer { id: self.id().clone(), generation: self.generation, server: Arc::clone(&self.server) }
     }
 
     /// Its status. The catalog fills in the counts.

@@ -1,6 +1,13 @@
 //! All backends: started independently of each other, processes a few at a time, and stopped together.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
@@ -13,12 +20,12 @@ use super::{
     era::KnownEras,
     slots::SlotLimits,
     start_turns::StartTurns,
-    supervised_backend::SupervisedBackend,
+    supervised_backend::{SupervisedBackend, SupervisedServer},
     task_group::TaskGroup,
     transport::{self, http::ClientError},
 };
 use crate::{
-    mcp::{Server, observer::Observer},
+    mcp::observer::Observer,
     model::{BackendId, BackendSpec, IdentitySigner, KnownEra, Requester, ServerAccess, status::BackendStatus},
     support::{Clock, Digest, Fence, Latch},
 };
@@ -61,6 +68,8 @@ pub struct Supervisor {
     members: ArcSwap<Vec<Arc<SupervisedBackend>>>,
     /// One replacement at a time.
     replacing: Mutex<()>,
+    /// Number of servers started so far.
+    started: AtomicU64,
     context: BackendContext,
     grace: Duration,
     _end: DropGuard,
@@ -101,11 +110,15 @@ impl Supervisor {
             fence: deps.fence,
             home: deps.home,
         };
-        let start = |spec: BackendSpec| Arc::new(SupervisedBackend::start(spec, context.clone()));
-        let members = specs.into_iter().map(start).collect();
+        let start = |(spec, generation): (BackendSpec, u64)| {
+            Arc::new(SupervisedBackend::start(spec, generation, context.clone()))
+        };
+        let members: Vec<_> = specs.into_iter().zip(0..).map(start).collect();
+        let started = AtomicU64::new(members.len() as u64);
         Ok(Self {
             members: ArcSwap::from_pointee(members),
             replacing: Mutex::default(),
+            started,
             context,
             grace: deps.grace,
             _end: end.drop_guard(),
@@ -126,7 +139,8 @@ impl Supervisor {
                 Some(_) => changes.replaced.push(spec.id.clone()),
                 None => changes.added.push(spec.id.clone()),
             }
-            Arc::new(SupervisedBackend::start(spec.clone(), self.context.clone()))
+            let generation = self.started.fetch_add(1, Ordering::Relaxed);
+            Arc::new(SupervisedBackend::start(spec.clone(), generation, self.context.clone()))
         };
         let new: Vec<Arc<SupervisedBackend>> = specs.iter().map(member).collect();
         let is_gone = |member: &&Arc<SupervisedBackend>| !new.iter().any(|kept| Arc::ptr_eq(kept, member));
@@ -138,9 +152,9 @@ impl Supervisor {
         (changes, RetiredBackends { members: retired, tasks: self.context.tasks.clone(), grace: self.grace })
     }
 
-    /// All backends as servers, in configured order; the same object for a backend as long as it is not replaced.
-    pub fn servers(&self) -> Vec<(BackendId, Arc<dyn Server>)> {
-        self.members.load().iter().map(|member| (member.id().clone(), Arc::clone(member.server()))).collect()
+    /// All backends as servers, in configured order.
+    pub fn servers(&self) -> Vec<SupervisedServer> {
+        self.members.load().iter().map(|member| member.server()).collect()
     }
 
     /// The digest of a backend's server; `None` without such a backend, or if it has none.

@@ -8,15 +8,17 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::failure::CommandFailure;
 use crate::{
+    app::stack::Stacks,
     backend::{self, Supervisor},
     config::Config,
-    gateway::{self, BackendBounds, ConfiguredBackend, Gateway},
+    gateway::{self, Gateway},
+    layers::TaskOwnerDeps,
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, ListKind, Method, Outcome, Payload, Reply, Revision,
-        Server, Step, observer::Observer, translate::Profile,
+        Server, Step, WaitNotice, observer::Observer, translate::Profile,
     },
     model::{
-        BackendId, BackendSpec, Caller, GroupSpec, Requester, ServerAccess, TaskScope,
+        BackendId, BackendSpec, Caller, GroupSpec, Requester, ServerAccess,
         status::{BackendState, BackendStatus},
     },
     support::{Clock, Fence, Latch, OsRandom, SystemClock},
@@ -64,35 +66,21 @@ impl Probe {
         };
         let supervisor = Supervisor::start(config.backends.clone(), deps)
             .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
-        let mount = |(spec, (id, server)): (&BackendSpec, (BackendId, _))| {
-            let title = id.to_string();
-            ConfiguredBackend {
-                id,
-                title,
-                server,
-                share: spec.share,
-                read_only_tools: spec.read_only_tools.clone(),
-                allow_methods: spec.allow_methods.clone(),
-                origin: spec.transport.origin(),
-                connect_tool: spec.is_per_user().then_some(backend::CONNECT_TOOL),
-                tools: spec.tools.clone(),
-                tasks: TaskScope::of(spec),
-                bounds: BackendBounds::default(),
-                last_server_info: None,
-            }
-        };
-        let mounts = config.backends.iter().zip(supervisor.servers()).map(mount).collect();
+        let (tracker, cancelled) = (TaskTracker::new(), cancel.child_token());
+        let task_owners = TaskOwnerDeps { store: None, clock: Arc::new(SystemClock) };
+        let stacks = Stacks::new(task_owners, (tracker.clone(), cancelled.clone()));
+        let backends = config.backends.iter().zip(supervisor.servers());
+        let backends = backends.map(|(spec, supervised)| stacks.around_server(spec, supervised, None)).collect();
         let deps = gateway::GatewayDeps {
             random: Arc::new(OsRandom),
-            task_owners: gateway::TaskOwnerDeps { store: None, clock: Arc::new(SystemClock) },
             // a check records nothing
             observer: Observer::none(),
-            tracker: TaskTracker::new(),
-            cancel: cancel.child_token(),
+            tracker,
+            cancel: cancelled,
         };
         let longest_name = config.limits.tool_name_length;
         let settings = gateway::GatewaySettings { longest_name, ..gateway::GatewaySettings::default() };
-        let gateway = Gateway::new(mounts, &config.groups, settings, deps);
+        let gateway = Gateway::new(backends, &config.groups, settings, deps);
         Ok(Self { supervisor, gateway, cancel })
     }
 
@@ -197,6 +185,7 @@ pub(super) fn call(server: &dyn Server, method: Method, params: &Value) -> Reply
         profile: Profile::default(),
         cancel_reason: CancelReason::default(),
         revoked: None,
+        wait: WaitNotice::default(),
     };
     server.call(Call { method, params: Payload::of(Revision::NEWEST_LEGACY, params), context })
 }

@@ -23,7 +23,7 @@ use crate::{
     },
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, IndexedJson, Message, Method, Payload, RequestId,
-        client_translator::ClientTranslator, listen::Filter, meta, mirrored_params::Mirror,
+        WaitNotice, client_translator::ClientTranslator, listen::Filter, meta, mirrored_params::Mirror,
     },
     model::Requester,
     support::pin_in_box,
@@ -114,6 +114,7 @@ impl StatelessRequest<'_> {
             mirror: self.mirror.clone(),
             cancel_reason: self.cancel_reason.clone(),
             revoked: Some(Arc::clone(&self.sender.admission.lease.revoked)),
+            wait: WaitNotice::default(),
         }
     }
 }

@@ -6,25 +6,13 @@ use std::{
     time::Duration,
 };
 
-use tokio_util::sync::CancellationToken;
 use url::Origin;
 
-use super::{
-    call_bound::BoundedCalls,
-    catalog::{Catalog, CatalogBackend, CatalogSettings},
-    configured_backend::{BackendBounds, ConfiguredBackend},
-    heartbeat::Heartbeats,
-    names,
-    output_checks::CheckedOutputs,
-    owned_tasks::OwnedTasks,
-    result_size::BoundedResults,
-    rewrite::Rewriter,
-    task_owners::ServerTaskOwners,
-    tool_view::ToolView,
-};
+use super::{catalog::Catalog, configured_backend::ConfiguredBackend, names, rewrite::Rewriter};
 use crate::{
+    layers::{Beneath, stacked},
     mcp::{Context, ErrorObject, ListKind, Method, Server, methods::MethodAccess},
-    model::{Access, BackendId, Caller, GroupSpec, Groups, NameGlobs, Naming, Share, Target, TaskScope, ToolRules},
+    model::{Access, BackendId, Caller, GroupSpec, Groups, Naming, Target},
     support::FastMap,
 };
 
@@ -59,25 +47,15 @@ pub(crate) enum NameView {
 pub(crate) struct BackendEntry {
     /// Its name.
     pub(crate) id: BackendId,
-    /// Its name in front of people.
     title: Arc<str>,
-    /// The backend itself.
+    pub(crate) configured: ConfiguredBackend,
+    /// Its server, with its layers.
     pub(crate) server: Arc<dyn Server>,
-    /// The same without rules and bounds.
-    configured_server: Arc<dyn Server>,
-    bounds: BackendBounds,
-    tools: Option<ToolView>,
     read_only_tools: HashSet<String>,
-    allow_methods: NameGlobs,
-    /// The origin of its own URL.
+    /// The origin of its own URL, whose web addresses belong to it; `None` if it has no URL.
     pub(crate) origin: Option<Origin>,
-    connect_tool: Option<&'static str>,
-    share: Share,
-    tasks: TaskScope,
     /// Its lists.
     pub(crate) catalog: Arc<Catalog>,
-    /// Ends its watch.
-    pub(crate) stop: CancellationToken,
 }
 
 /// The right of a caller to call a tool, as far as it is known.
@@ -215,86 +193,25 @@ impl Backends {
 // === impl BackendEntry ===
 
 impl BackendEntry {
-    /// Puts a backend in its place.
-    pub(crate) fn new(configured: ConfiguredBackend, settings: CatalogSettings, owners: Arc<ServerTaskOwners>) -> Self {
-        let stop = settings.cancel.child_token();
-        let settings = CatalogSettings { cancel: stop.clone(), ..settings };
-        let rules = configured.tools.clone();
-        let tools = rules.map(|rules| ToolView::new(Arc::clone(&configured.server), rules));
-        let own: Arc<dyn Server> = match &tools {
-            Some(view) => Arc::new(view.clone()),
-            None => Arc::clone(&configured.server),
-        };
-        let backend = CatalogBackend {
-            id: configured.id.clone(),
-            server: Arc::clone(&own),
-            share: configured.share,
-            last_server_info: configured.last_server_info.clone(),
-        };
-        let catalog = Arc::new(Catalog::new(backend, settings));
-        let checked = CheckedOutputs::new(own, Arc::clone(catalog.output_checks()));
-        let servers = (bounded(Arc::new(checked), &configured), Arc::clone(&configured.server));
-        let server = Arc::new(OwnedTasks::new((&configured.id, &catalog), servers, owners));
+    /// Puts a backend in its place, with these lists of its server.
+    pub(crate) fn new(configured: ConfiguredBackend, catalog: Arc<Catalog>) -> Self {
+        let (backend, server) = (configured.id(), Arc::clone(&configured.server));
+        let server = stacked(&configured.layers, Beneath { backend, server, facts: catalog.facts() });
         Self {
-            id: configured.id.clone(),
-            title: configured.title.into(),
+            id: backend.clone(),
+            title: configured.title.as_str().into(),
             server,
-            configured_server: configured.server,
-            bounds: configured.bounds,
-            tools,
-            read_only_tools: configured.read_only_tools.into_iter().collect(),
-            allow_methods: configured.allow_methods,
-            origin: configured.origin,
-            connect_tool: configured.connect_tool,
+            read_only_tools: configured.spec.read_only_tools.iter().cloned().collect(),
+            origin: configured.spec.transport.origin(),
+            configured,
             catalog,
-            share: configured.share,
-            tasks: configured.tasks,
-            stop,
         }
     }
 
     /// True if the operator's rules leave a tool of this name, as far as names decide.
     fn has_tool(&self, name: &str) -> bool {
-        self.tools.as_ref().is_none_or(|view| view.may_offer(name))
+        self.configured.spec.tools.as_ref().is_none_or(|rules| rules.offered(name).is_some())
     }
-
-    fn has_rules(&self, rules: Option<&ToolRules>) -> bool {
-        match (&self.tools, rules) {
-            (Some(view), Some(rules)) => view.follows(rules),
-            (None, None) => true,
-            _ => false,
-        }
-    }
-
-    /// True if the entry was made of this configuration and server.
-    pub(crate) fn is(&self, configured: &ConfiguredBackend) -> bool {
-        self.id == configured.id
-            && Arc::ptr_eq(&self.configured_server, &configured.server)
-            && self.bounds == configured.bounds
-            && self.has_rules(configured.tools.as_deref())
-            && *self.title == *configured.title
-            && self.share == configured.share
-            && self.allow_methods == configured.allow_methods
-            && self.origin == configured.origin
-            && self.connect_tool == configured.connect_tool
-            && self.tasks == configured.tasks
-            && self.read_only_tools == configured.read_only_tools.iter().cloned().collect()
-    }
-}
-
-/// The server within the bounds of a backend; itself if it has none.
-fn bounded(mut server: Arc<dyn Server>, configured: &ConfiguredBackend) -> Arc<dyn Server> {
-    let id = &configured.id;
-    if let Some(max) = configured.bounds.calls {
-        server = Arc::new(BoundedCalls::new((id, server), max));
-    }
-    if let Some(max) = configured.bounds.result_size {
-        server = Arc::new(BoundedResults::new((id, server), max));
-    }
-    if let Some(interval) = configured.bounds.heartbeat {
-        server = Arc::new(Heartbeats::new((id, server), interval));
-    }
-    server
 }
 
 // === impl VisibleBackend ===
@@ -308,14 +225,15 @@ impl VisibleBackend {
             MethodAccess::Any | MethodAccess::Tool | MethodAccess::OwnTask => true,
             MethodAccess::OfServers => is_full,
             MethodAccess::Undefined => {
-                (is_full && !self.has_tool_rules()) || self.entry.allow_methods.contains(method.as_str())
+                (is_full && !self.has_tool_rules())
+                    || self.entry.configured.spec.allow_methods.contains(method.as_str())
             }
         }
     }
 
     /// True if the operator has rules for the tools of the backend, or of the group at whose endpoint it is.
     fn has_tool_rules(&self) -> bool {
-        self.entry.tools.is_some() || self.group.as_ref().is_some_and(|group| group.tools.is_some())
+        self.entry.configured.spec.tools.is_some() || self.group.as_ref().is_some_and(|group| group.tools.is_some())
     }
 
     /// True if the caller may see the tool of this (own) name, as far as names decide.
@@ -342,7 +260,7 @@ impl VisibleBackend {
         if !self.allows_tool(name) {
             return ToolOffer::Unknown;
         }
-        if self.has_tool_rules() && self.entry.connect_tool != Some(name) {
+        if self.has_tool_rules() && self.entry.configured.connect_tool != Some(name) {
             return if self.is_known_to_list(context, name) { ToolOffer::Offered } else { ToolOffer::InList };
         }
         if self.has_plain_calls() || !self.entry.catalog.leaves_out_tool(context, name) {
@@ -359,7 +277,7 @@ impl VisibleBackend {
     ///
     /// The reason for which there is no list.
     pub(crate) async fn listed_tool(&self, context: &Context, name: &str) -> Result<Option<String>, ErrorObject> {
-        let connect_tool = self.entry.connect_tool.filter(|tool| *tool != name);
+        let connect_tool = self.entry.configured.connect_tool.filter(|tool| *tool != name);
         // the user may have been at the page since
         let is_replaced = connect_tool.is_some_and(|tool| self.is_known_to_list(context, tool));
         let max_age = if is_replaced { Duration::ZERO } else { LIST_IS_CURRENT };

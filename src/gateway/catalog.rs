@@ -27,6 +27,7 @@ use std::{
 };
 
 use parking_lot::RwLock;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::{cache::Change, cached::Lookup, list::List, server_info::DiscoverInfo, source::CatalogSettings};
 use self::{
@@ -34,10 +35,11 @@ use self::{
     cached::Freshness,
     source::ListSource,
 };
-use super::output_checks::OutputChecks;
+use super::configured_backend::ConfiguredBackend;
 use crate::{
+    layers::ServerFacts,
     mcp::{
-        CancelReason, ClientInfo, Context, ErrorObject, ListKind, Payload, Revision, Server,
+        CancelReason, ClientInfo, Context, ErrorObject, ListKind, Revision, Server, WaitNotice,
         translate::{LeftOut, Profile},
     },
     model::{BackendId, Caller, Requester, SessionId, Share},
@@ -59,25 +61,13 @@ pub(crate) struct Catalog {
     uses: AtomicU64,
 }
 
-/// The backend of a catalog.
-pub(crate) struct CatalogBackend {
-    /// Its name.
-    pub(crate) id: BackendId,
-    /// The backend itself.
-    pub(crate) server: Arc<dyn Server>,
-    /// Sharing of its sessions.
-    pub(crate) share: Share,
-    /// Server information from an earlier process of the gateway.
-    pub(crate) last_server_info: Option<Payload>,
-}
-
 // === impl Catalog ===
 
 impl Catalog {
     /// An empty catalog of this backend.
-    pub(crate) fn new(backend: CatalogBackend, settings: CatalogSettings) -> Self {
-        let CatalogBackend { id, server, share, last_server_info } = backend;
-        let source = Arc::new(ListSource::new(id, server, last_server_info, settings));
+    pub(crate) fn new(backend: &ConfiguredBackend, settings: CatalogSettings) -> Self {
+        let source = Arc::new(ListSource::new(backend, settings));
+        let share = backend.lists_shared();
         let has_plain_calls = Arc::clone(&source.has_plain_calls);
         Self { source, has_plain_calls, share, caches: RwLock::default(), uses: AtomicU64::new(0) }
     }
@@ -105,6 +95,7 @@ impl Catalog {
             profile: Profile::default(),
             cancel_reason: CancelReason::default(),
             revoked: None,
+            wait: WaitNotice::default(),
         }
     }
 
@@ -266,9 +257,24 @@ impl Catalog {
         self.warm();
     }
 
-    /// The checks of results by the output schemas of the list.
-    pub(crate) fn output_checks(&self) -> &Arc<OutputChecks> {
-        &self.source.output_checks
+    /// Facts for the layers around the server.
+    pub(crate) fn facts(&self) -> &Arc<ServerFacts> {
+        &self.source.facts
+    }
+
+    /// The server whose lists these are.
+    pub(crate) fn server(&self) -> &Arc<dyn Server> {
+        &self.source.server
+    }
+
+    /// The name of the backend.
+    pub(crate) fn backend(&self) -> &BackendId {
+        &self.source.backend
+    }
+
+    /// Ends the fetches and the watch of the lists when it is cancelled.
+    pub(crate) fn stop(&self) -> &CancellationToken {
+        &self.source.settings.cancel
     }
 
     /// True if each list that the gateway itself sees is there, or could not be fetched.

@@ -1,52 +1,55 @@
-//! A backend as the operator configured it, given to the gateway. Knows nothing of lists and calls.
+//! A backend as the operator configured it, with the layers around its server.
 
-use std::{sync::Arc, time::Duration};
-
-use url::Origin;
+use std::sync::Arc;
 
 use crate::{
+    layers::Layer,
     mcp::{Payload, Server},
-    model::{BackendId, NameGlobs, Share, TaskScope, ToolRules},
+    model::{BackendId, BackendSpec, Share},
 };
-
-/// What a backend may do at most, and for how long it may be silent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BackendBounds {
-    /// Calls of clients that run at once; `None`: any number.
-    pub calls: Option<usize>,
-    /// Text in a result of a tool, in bytes; `None`: any.
-    pub result_size: Option<usize>,
-    /// Time without progress in a call before the gateway reports progress for it; `None`: it never does.
-    pub heartbeat: Option<Duration>,
-}
 
 /// One backend and the operator's settings for it.
 #[derive(Clone)]
 pub struct ConfiguredBackend {
-    /// Its name on this gateway.
-    pub id: BackendId,
+    /// Its configuration.
+    pub spec: Arc<BackendSpec>,
     /// Its name in front of people.
     pub title: String,
-    /// The backend itself.
+    /// Number of its server among those that had this name: another number is another server, whose lists are fetched anew.
+    pub generation: u64,
+    /// Its server, as the lists are read from it.
     pub server: Arc<dyn Server>,
-    /// Sharing of its sessions, and with it of its lists.
-    pub share: Share,
-    /// The tools that a read-only right reaches.
-    pub read_only_tools: Vec<String>,
-    /// The methods that MCP does not define and that every caller may send it.
-    pub allow_methods: NameGlobs,
-    /// The origin of its own URL, whose web addresses belong to it; `None` if it has no URL.
-    pub origin: Option<Origin>,
+    /// The layers around it for the calls of clients, the outermost first.
+    pub layers: Vec<Layer>,
     /// The gateway's own tool that leads a user to a page, listed in place of the server's while that is not reached
     /// without the page; `None` if the server is the same for all users.
     pub connect_tool: Option<&'static str>,
-    /// The rules for its tools; `None`: it offers them as they are.
-    pub tools: Option<Arc<ToolRules>>,
-    /// The bounds that the operator sets.
-    pub bounds: BackendBounds,
-    /// The ids of its tasks.
-    pub tasks: TaskScope,
     /// Last server information, perhaps from an earlier process of the gateway: given to clients until the backend
     /// answers (`translation` 6.7).
     pub last_server_info: Option<Payload>,
+}
+
+// === impl ConfiguredBackend ===
+
+impl ConfiguredBackend {
+    /// Its name on this gateway.
+    pub(crate) fn id(&self) -> &BackendId {
+        &self.spec.id
+    }
+
+    /// Sharing of its lists: those of a server that asks each user for something are each user's own.
+    pub(crate) fn lists_shared(&self) -> Share {
+        if self.spec.is_per_user() { Share::User } else { self.spec.share }
+    }
+
+    /// True if `other` lists the same: the same server, shared and shown alike.
+    pub(crate) fn lists_as(&self, other: &Self) -> bool {
+        (self.id(), self.generation, self.lists_shared(), &self.spec.tools)
+            == (other.id(), other.generation, other.lists_shared(), &other.spec.tools)
+    }
+
+    /// True if `other` is the same server under the same settings.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.generation == other.generation && self.spec == other.spec && self.title == other.title
+    }
 }

@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::task_owners::TaskOwnerDeps;
 use crate::{mcp::observer::Observer, model::Naming, support::Random};
 
 /// The wait for backends that have not answered yet.
@@ -34,8 +33,6 @@ pub struct GatewayDeps {
     pub random: Arc<dyn Random>,
     /// The observer of the backends' descriptions of themselves.
     pub observer: Observer,
-    /// For the owners of tasks at servers.
-    pub task_owners: TaskOwnerDeps,
     /// Owns the tasks that keep the catalog.
     pub tracker: TaskTracker,
     /// Ends them.

@@ -7,11 +7,10 @@ use tokio::sync::{broadcast, watch};
 
 use super::{
     backends::{BackendEntry, Backends},
-    catalog::{CatalogSettings, Change},
+    catalog::{Catalog, CatalogSettings, Change},
     configured_backend::ConfiguredBackend,
     cursor::Cursors,
     gateway_settings::{GatewayDeps, GatewaySettings},
-    task_owners::TaskOwners,
 };
 use crate::model::Groups;
 
@@ -25,7 +24,6 @@ pub(crate) struct GatewayState {
     pub(crate) generation: watch::Sender<u64>,
     pub(crate) changes: broadcast::Sender<Change>,
     pub(crate) cursors: Cursors,
-    pub(crate) task_owners: TaskOwners,
     pub(crate) settings: GatewaySettings,
     pub(crate) deps: GatewayDeps,
 }
@@ -35,49 +33,51 @@ pub(crate) struct GatewayState {
 impl GatewayState {
     /// No backends yet.
     pub(crate) fn new(settings: GatewaySettings, deps: GatewayDeps) -> Self {
-        let background = (deps.tracker.clone(), deps.cancel.clone());
-        let task_owners = TaskOwners::new(deps.task_owners.clone(), background);
         Self {
             backends: ArcSwap::from_pointee(Backends::new(Vec::new(), &Groups::default(), settings.naming)),
             generation: watch::Sender::new(0),
             changes: broadcast::Sender::new(MAX_CHANGES_BEHIND),
             cursors: Cursors::new(&*deps.random),
-            task_owners,
             settings,
             deps,
         }
     }
 
-    /// Installs other backends and groups, and returns the new ones. State of a backend whose server object stays is kept; the
-    /// others are stopped.
-    pub(crate) fn replace(&self, backends: Vec<ConfiguredBackend>, groups: &Groups) -> Vec<Arc<BackendEntry>> {
+    /// Installs other backends and groups, and returns the catalogs that are new. The catalog of a backend that lists as
+    /// before is kept, and so is a backend with the same settings; catalogs that are gone are stopped.
+    pub(crate) fn replace(&self, backends: Vec<ConfiguredBackend>, groups: &Groups) -> Vec<Arc<Catalog>> {
         let old = self.backends.load_full();
-        let settings = CatalogSettings {
+        let entry = |configured: ConfiguredBackend| match old.find(configured.id().as_str()) {
+            Some(kept) if kept.configured.is(&configured) => Arc::clone(kept),
+            Some(before) if before.configured.lists_as(&configured) => {
+                Arc::new(BackendEntry::new(configured, Arc::clone(&before.catalog)))
+            }
+            _ => {
+                let catalog = Arc::new(Catalog::new(&configured, self.catalog_settings()));
+                Arc::new(BackendEntry::new(configured, catalog))
+            }
+        };
+        let entries: Vec<Arc<BackendEntry>> = backends.into_iter().map(entry).collect();
+        let is_in = |one: &BackendEntry, set: &[Arc<BackendEntry>]| {
+            set.iter().any(|other| Arc::ptr_eq(&one.catalog, &other.catalog))
+        };
+        for gone in old.entries.iter().filter(|gone| !is_in(gone, &entries)) {
+            gone.catalog.stop().cancel();
+        }
+        let new = entries.iter().filter(|new| !is_in(new, &old.entries)).map(|new| Arc::clone(&new.catalog)).collect();
+        self.backends.store(Arc::new(Backends::new(entries, groups, self.settings.naming)));
+        self.generation.send_modify(|generation| *generation += 1);
+        new
+    }
+
+    fn catalog_settings(&self) -> CatalogSettings {
+        CatalogSettings {
             refresh: self.settings.refresh,
             longest_name: self.settings.longest_name,
             changes: self.changes.clone(),
             observer: self.deps.observer.clone(),
             tracker: self.deps.tracker.clone(),
-            cancel: self.deps.cancel.clone(),
-        };
-        let entries: Vec<Arc<BackendEntry>> = backends
-            .into_iter()
-            .map(|configured| {
-                let kept = old.find(configured.id.as_str()).filter(|kept| kept.is(&configured));
-                kept.cloned().unwrap_or_else(|| {
-                    let owners = self.task_owners.at(configured.tasks);
-                    Arc::new(BackendEntry::new(configured, settings.clone(), owners))
-                })
-            })
-            .collect();
-        let is_in =
-            |one: &Arc<BackendEntry>, set: &[Arc<BackendEntry>]| set.iter().any(|other| Arc::ptr_eq(one, other));
-        for gone in old.entries.iter().filter(|gone| !is_in(gone, &entries)) {
-            gone.stop.cancel();
+            cancel: self.deps.cancel.child_token(),
         }
-        let new = entries.iter().filter(|new| !is_in(new, &old.entries)).cloned().collect();
-        self.backends.store(Arc::new(Backends::new(entries, groups, self.settings.naming)));
-        self.generation.send_modify(|generation| *generation += 1);
-        new
     }
 }

@@ -5,7 +5,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use futures_util::StreamExt;
 use tokio::time::{Instant, sleep};
 
-use super::{backends::BackendEntry, catalog::Catalog};
+use super::catalog::Catalog;
 use crate::mcp::{Call, ErrorObject, Event, ListKind, Method, Outcome, Payload, Reply, Revision};
 
 /// Changes that come together are one.
@@ -15,11 +15,11 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// The first and the longest pause before a listen that ended is opened again.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// Fetches what the backend offers, then follows its changes until `entry` is stopped.
-pub(crate) async fn watch(entry: Arc<BackendEntry>) {
-    let stop = entry.stop.clone();
+/// Fetches what the backend offers, then follows its changes until the catalog is stopped.
+pub(crate) async fn watch(catalog: Arc<Catalog>) {
+    let stop = catalog.stop().clone();
     stop.run_until_cancelled(async {
-        tokio::join!(warm(&entry.catalog), follow(&entry));
+        tokio::join!(warm(&catalog), follow(&catalog));
     })
     .await;
 }
@@ -32,7 +32,7 @@ async fn warm(catalog: &Catalog) {
     }
 }
 
-async fn follow(entry: &BackendEntry) {
+async fn follow(catalog: &Catalog) {
     let mut pause = PAUSE.0;
     loop {
         let began = Instant::now();
@@ -41,12 +41,12 @@ async fn follow(entry: &BackendEntry) {
             params: Payload::absent(Revision::NEWEST_LEGACY),
             context: Catalog::own_context(),
         };
-        let error = hear(&entry.catalog, entry.server.call(call)).await;
-        tracing::debug!(backend = %entry.id, ?error, "a backend ended the gateway's listen");
+        let error = hear(catalog, catalog.server().call(call)).await;
+        tracing::debug!(backend = %catalog.backend(), ?error, "a backend ended the gateway's listen");
         pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
         sleep(pause).await;
         // changes without an open listen are unknown
-        entry.catalog.changed(&ListKind::ALL);
+        catalog.changed(&ListKind::ALL);
     }
 }
 

@@ -1,8 +1,12 @@
 //! A call: everything that is needed to serve one request, as a 2026-07-28 request carries it.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -56,7 +60,15 @@ pub struct Context {
     pub cancel_reason: CancelReason,
     /// Cancelled when the credential is revoked; `None` if nothing outlives the request that rests on it.
     pub revoked: Option<Arc<CancellationToken>>,
+    /// What the call waits for before its server gets it.
+    pub wait: WaitNotice,
 }
+
+/// What a call waits for before its server gets it, for a layer that reports progress to the client. Clones share it.
+#[derive(Clone, Default)]
+pub struct WaitNotice(Option<Arc<Mutex<Option<WaitText>>>>);
+
+type WaitText = Box<dyn Fn() -> Option<String> + Send>;
 
 /// The client's description of itself: from `initialize`, or from the envelope of a 2026-07-28 request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +88,39 @@ pub struct Capabilities {
     key: String,
     /// As [`Capabilities::mirrored`]; made once, since each request of 2026-07-28 says it.
     mirrored: OnceLock<Bytes>,
+}
+
+// === impl WaitNotice ===
+
+impl WaitNotice {
+    /// A notice that somebody reads. The default is one that nobody does.
+    pub(crate) fn read() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// True if somebody reads it.
+    pub(crate) const fn is_read(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Sets what the call waits for, as a sentence without a period; `None` once it waits no longer. `text` must not hold the
+    /// call's context, which holds it.
+    pub(crate) fn set(&self, text: impl Fn() -> Option<String> + Send + 'static) {
+        if let Some(notice) = &self.0 {
+            *notice.lock() = Some(Box::new(text));
+        }
+    }
+
+    /// What the call waits for; `None` if it waits for nothing.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.0.as_ref()?.lock().as_ref()?()
+    }
+}
+
+impl fmt::Debug for WaitNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WaitNotice").field(&self.is_read()).finish()
+    }
 }
 
 // === impl ClientInfo ===

@@ -67,6 +67,11 @@ impl ToolRules {
         self.allow.as_ref().is_none_or(|allow| allow.contains(own)) && !self.deny.contains(own)
     }
 
+    /// The own name of the tool that clients see under this name; `None` if its name leaves it out.
+    pub fn offered(&self, shown: &str) -> Option<String> {
+        self.own(shown).filter(|own| self.offers(own))
+    }
+
     /// The name that clients see.
     pub fn shown(&self, own: &str) -> String {
         self.rename.iter().find_map(|one| one.from.moved(own, &one.to)).unwrap_or_else(|| own.to_owned())

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use super::{route::Route, waiting};
+use super::route::Route;
 use crate::{
     backend::{
         connection::{
@@ -16,7 +16,7 @@ use crate::{
         external_backend::ExternalBackend,
         pool::LeasedConnection,
     },
-    mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply},
+    mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply, WaitNotice},
     model::Requester,
 };
 
@@ -29,15 +29,12 @@ impl ExternalBackend {
         if call.context.requester != Requester::Gateway {
             self.demand_start();
         }
-        let (token, context) = (waiting::token(&call), call.context.clone());
-        let reply = Arc::clone(&self).begin_call(call);
-        match token {
-            Some(token) => {
-                let message = format!("waiting for `{}` to start", self.spec.id);
-                waiting::with_progress(reply, token, message, move || self.is_there(&context))
-            }
-            None => reply,
+        if call.context.wait.is_read() {
+            let (backend, message) = (Arc::clone(&self), format!("waiting for `{}` to start", self.spec.id));
+            let context = Context { wait: WaitNotice::default(), ..call.context.clone() };
+            call.context.wait.set(move || (!backend.is_there(&context)).then(|| message.clone()));
         }
+        self.begin_call(call)
     }
 
     /// Gives the start of the base connection a turn before those that nobody waits for.

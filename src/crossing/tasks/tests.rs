@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::{
     crossing::pairs::awaits_tasks,
-    mcp::{CancelReason, Capabilities, ClientInfo, Context, Payload, listen, translate::Profile},
+    mcp::{CancelReason, Capabilities, ClientInfo, Context, Payload, WaitNotice, listen, translate::Profile},
     model::{Caller, Requester},
     support::SystemClock,
 };
@@ -38,6 +38,7 @@ pub(super) fn context(revision: Revision, capabilities: &'static str) -> Context
         caller: Arc::new(Caller::gateway()),
         requester: Requester::Gateway,
         revoked: None,
+        wait: WaitNotice::default(),
         client: Arc::new(ClientInfo { revision, capabilities, ..ClientInfo::gateway() }),
         mirror: None,
         profile: Profile::default(),

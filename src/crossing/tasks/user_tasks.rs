@@ -90,7 +90,7 @@ impl Inner {
 mod tests {
     use super::*;
     use crate::{
-        mcp::{CancelReason, ClientInfo, translate::Profile},
+        mcp::{CancelReason, ClientInfo, WaitNotice, translate::Profile},
         model::{Caller, Requester, UserId},
     };
 
@@ -105,6 +105,7 @@ mod tests {
             profile: Profile::default(),
             cancel_reason: CancelReason::default(),
             revoked: None,
+            wait: WaitNotice::default(),
         }
     }
 

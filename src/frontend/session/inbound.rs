@@ -17,7 +17,7 @@ use crate::{
     },
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, Feature, IndexedJson, Message, Method, Payload, Reply,
-        RequestId, client_translator::ClientTranslator, jsonrpc::Malformed,
+        RequestId, WaitNotice, client_translator::ClientTranslator, jsonrpc::Malformed,
     },
     model::Requester,
 };
@@ -220,6 +220,7 @@ impl Inbound<'_> {
             cancel_reason: CancelReason::default(),
             // its session ends then
             revoked: None,
+            wait: WaitNotice::default(),
         }
     }
 }

@@ -25,7 +25,8 @@ use super::{
     server_info::DiscoverInfo,
 };
 use crate::{
-    gateway::output_checks::OutputChecks,
+    gateway::configured_backend::ConfiguredBackend,
+    layers::ServerFacts,
     mcp::{
         Call, ErrorObject, Feature, ListKind, Method, Outcome, Payload, Revision, Server,
         observer::{LifecycleEvent, Observer},
@@ -53,7 +54,7 @@ const SOME_MIRROR: u8 = 2;
 pub(super) struct ListSource {
     pub(super) backend: BackendId,
     pub(super) server: Arc<dyn Server>,
-    settings: CatalogSettings,
+    pub(super) settings: CatalogSettings,
     /// False if the version of its last list mirrors no parameters in headers.
     pub(super) mirrors_params: AtomicBool,
     /// What all lists of tools so far say of mirrored parameters: nothing, or one of those below.
@@ -62,7 +63,7 @@ pub(super) struct ListSource {
     pub(super) has_plain_calls: Arc<AtomicBool>,
     /// The entries that clients are not shown.
     pub(super) omissions: Omissions,
-    pub(super) output_checks: Arc<OutputChecks>,
+    pub(super) facts: Arc<ServerFacts>,
     /// Last server information, perhaps from an earlier process of the gateway.
     last_server_info: RwLock<Option<Arc<DiscoverInfo>>>,
 }
@@ -88,22 +89,22 @@ pub(crate) struct CatalogSettings {
 
 impl ListSource {
     /// Creates the source, with stored server information.
-    pub(super) fn new(
-        backend: BackendId,
-        server: Arc<dyn Server>,
-        last_server_info: Option<Payload>,
-        settings: CatalogSettings,
-    ) -> Self {
+    pub(super) fn new(configured: &ConfiguredBackend, settings: CatalogSettings) -> Self {
+        let facts = ServerFacts::default();
+        let last_server_info = configured.last_server_info.clone().map(DiscoverInfo::new);
+        if let Some(info) = &last_server_info {
+            facts.note_tasks(info.has_tasks());
+        }
         Self {
-            backend,
-            server,
+            backend: configured.id().clone(),
+            server: Arc::clone(&configured.server),
             settings,
             mirrors_params: AtomicBool::new(true),
             mirroring: AtomicU8::new(0),
             has_plain_calls: Arc::default(),
             omissions: Omissions::default(),
-            output_checks: Arc::default(),
-            last_server_info: RwLock::new(last_server_info.map(|result| Arc::new(DiscoverInfo::new(result)))),
+            facts: Arc::new(facts),
+            last_server_info: RwLock::new(last_server_info.map(Arc::new)),
         }
     }
 
@@ -144,7 +145,7 @@ impl ListSource {
     /// Has the results of tools checked by the list that the gateway itself sees.
     fn expect_outputs(&self, cache: &ListCache) {
         if let Some(list) = cache.list(ListKind::Tools).value() {
-            self.output_checks.expect(list.entries.iter().map(|entry| (entry.key.as_str(), &entry.raw)));
+            self.facts.outputs.expect(list.entries.iter().map(|entry| (entry.key.as_str(), &entry.raw)));
         }
     }
 
@@ -166,8 +167,11 @@ async fn fetch_server_info(source: Arc<ListSource>, cache: Arc<ListCache>) {
         let known = cache.server_info.look(Duration::MAX).failure;
         note(&source, &Method::Discover, asked.as_ref().err().filter(|_| known.is_none()));
         let settled = cache.server_info.finish(asked.map(DiscoverInfo::new));
-        if let (true, Some(info)) = (cache.is_own(), cache.server_info.value()) {
-            source.note_server_info(&info);
+        if let Some(info) = cache.server_info.value() {
+            source.facts.note_tasks(info.has_tasks());
+            if cache.is_own() {
+                source.note_server_info(&info);
+            }
         }
         if !settled.again || !cache.server_info.begin() {
             return;

@@ -12,7 +12,7 @@ use super::scripted_servers::{call, client, failure, gateway, next, result, star
 
 fn demo() -> Arc<dyn Server> {
     let spec = BackendSpec::new(BackendId::parse("demo").unwrap(), TransportSpec::Demo);
-    start(vec![spec]).servers().remove(0).1
+    start(vec![spec]).servers().remove(0).server
 }
 
 #[tokio::test]

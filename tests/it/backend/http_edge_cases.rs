@@ -189,7 +189,7 @@ async fn a_slow_start_over_http_succeeds() {
     }))
     .await;
     let supervisor = super::scripted_servers::start(vec![peer.spec()]);
-    let server = supervisor.servers().remove(0).1;
+    let server = supervisor.servers().remove(0).server;
     let mut discovered = Box::pin(result(call(&server, gateway(), Method::Discover, &Value::Null)));
     let asked = peer.saw("initialize");
     tokio::select! { _ = &mut discovered => panic!("it has not started"), _ = asked => {} }

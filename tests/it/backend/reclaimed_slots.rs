@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
+    layers::{Beneath, heartbeat},
     mcp::{Context, ErrorObject, Event, Method, Outcome, Reply, Server, ServerRequest},
-    model::{BackendSpec, Share, TransportSpec},
+    model::{BackendId, BackendSpec, Share, TransportSpec},
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -158,6 +159,8 @@ async fn a_server_request_stays_open_while_no_call_waits() {
 async fn a_call_that_gets_no_slot_reports_progress_and_ends_as_busy() {
     let scripts = Scripts::new();
     let (_supervisor, server) = started(shared(&scripts, "busy", Share::All, 1)).await;
+    let id = BackendId::parse("busy").unwrap();
+    let server = heartbeat(None)(Beneath { backend: &id, server, facts: &Arc::default() });
     let _held = hold_time();
     let mut running = tool(&server, request("ann", "r1"), &json!({ "name": "hang", "_meta": { "progressToken": 1 } }));
     assert!(futures_util::FutureExt::now_or_never(running.next_event()).is_none());
@@ -166,7 +169,7 @@ async fn a_call_that_gets_no_slot_reports_progress_and_ends_as_busy() {
     assert!(futures_util::FutureExt::now_or_never(waiting.next_event()).is_none());
     pass(Duration::from_secs(15)).await;
     let Some(Event::Notified(told)) = waiting.next_event().await else { panic!("progress") };
-    insta::assert_snapshot!(String::from_utf8_lossy(told.params.json()), @r#"{"progressToken":"p","progress":0,"message":"waiting for a free process of `busy`"}"#);
+    insta::assert_snapshot!(String::from_utf8_lossy(told.params.json()), @r#"{"progressToken":"p","progress":-1,"message":"waiting for a free process of `busy`"}"#);
     pass(SLOT_WAIT).await;
     let busy = ended(waiting, "w").await;
     let Outcome::Failed(error) = busy else { panic!("{busy:?}") };

@@ -26,7 +26,7 @@ const HOUR: Duration = Duration::from_hours(1);
 async fn knowing(spec: BackendSpec, era: Era, ago: Duration) -> (Supervisor, Arc<dyn Server>) {
     let supervisor = beginning(spec, era, ago);
     assert!(supervisor.ready(SOON).await, "the backend has not settled");
-    let server = supervisor.servers().remove(0).1;
+    let server = supervisor.servers().remove(0).server;
     (supervisor, server)
 }
 
@@ -199,7 +199,7 @@ async fn a_call_during_a_new_detection_is_answered() {
     for (mode, before) in [("code-32601", Era::Modern), ("only", Era::Legacy)] {
         let scripts = Scripts::new();
         let supervisor = beginning(spec(&scripts, &[mode]), before, HOUR);
-        let server = supervisor.servers().remove(0).1;
+        let server = supervisor.servers().remove(0).server;
         for caller in [client("one", "{}"), client("two", r#"{"elicitation":{}}"#), gateway()] {
             assert_eq!(text(tool(&server, caller, &named("x"))).await, mode);
         }

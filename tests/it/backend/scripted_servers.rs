@@ -13,7 +13,7 @@ use lockkeeper::{
     backend::{BackendDeps, SlotLimits, Supervisor},
     mcp::{
         Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
-        Payload, Reply, Revision, Server,
+        Payload, Reply, Revision, Server, WaitNotice,
         observer::{LifecycleEvent, Observer},
         translate::Profile,
     },
@@ -185,7 +185,7 @@ pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDep
 pub(crate) async fn started(spec: BackendSpec) -> (Supervisor, Arc<dyn Server>) {
     let supervisor = start(vec![spec]);
     assert!(supervisor.ready(SOON).await, "the backend has not settled");
-    let server = supervisor.servers().remove(0).1;
+    let server = supervisor.servers().remove(0).server;
     (supervisor, server)
 }
 
@@ -199,7 +199,7 @@ pub(crate) async fn started_and_lost(spec: BackendSpec) -> (Supervisor, Arc<dyn 
     });
     let supervisor = start_observed(vec![spec], Vec::new(), Arc::new(ManualClock::default()), observer);
     assert!(supervisor.ready(SOON).await, "the backend has not settled");
-    let server = supervisor.servers().remove(0).1;
+    let server = supervisor.servers().remove(0).server;
     (supervisor, server, lost)
 }
 
@@ -246,6 +246,7 @@ fn context(requester: Requester, capabilities: &'static str) -> Context {
         profile: Profile::default(),
         cancel_reason: CancelReason::default(),
         revoked: None,
+        wait: WaitNotice::default(),
     }
 }
 

@@ -54,7 +54,7 @@ async fn a_server_of_another_replica_starts_once_this_one_is_its_home() {
     let spec = BackendSpec { home: ServerHome::One, ..scripts.spec("files", &[]) };
     let supervisor = start_with(vec![spec], |deps| BackendDeps { home: home.clone(), observer, ..deps });
     assert!(supervisor.ready(SOON).await, "there is nothing to wait for");
-    let server = supervisor.servers().remove(0).1;
+    let server = supervisor.servers().remove(0).server;
     let refused = failure(tool(&server, gateway(), &echo())).await;
     assert!(refused.to_string().contains("it runs at another replica of this gateway"), "{refused}");
     home.open();
@@ -71,10 +71,10 @@ async fn nothing_is_sent_before_the_end_of_the_handshake() {
     let supervisor =
         start(vec![scripts.spec("slow", &[&format!("gate={}", gate.display())]), scripts.spec("quick", &[])]);
     let servers = supervisor.servers();
-    let mut waiting = Box::pin(text(tool(&servers[0].1, gateway(), &echo())));
+    let mut waiting = Box::pin(text(tool(&servers[0].server, gateway(), &echo())));
     scripts.logged("slow", "initialize").await;
     // the slow server delays no other
-    assert_eq!(text(tool(&servers[1].1, gateway(), &echo())).await, "hi");
+    assert_eq!(text(tool(&servers[1].server, gateway(), &echo())).await, "hi");
     assert!(waiting.as_mut().now_or_never().is_none());
     assert!(!supervisor.ready(Duration::ZERO).await);
     assert!(matches!(supervisor.status()[0].state, BackendState::Starting { .. }));
@@ -152,8 +152,8 @@ async fn a_server_that_exits_is_reported_with_its_last_output_and_affects_no_oth
     let specs = vec![scripts.spec("bad", &["stderr=no key, no start", "exit=5"]), scripts.spec("good", &[])];
     let supervisor = start(specs);
     let servers = supervisor.servers();
-    assert_eq!(text(tool(&servers[1].1, gateway(), &echo())).await, "hi");
-    let error = failure(tool(&servers[0].1, gateway(), &echo())).await;
+    assert_eq!(text(tool(&servers[1].server, gateway(), &echo())).await, "hi");
+    let error = failure(tool(&servers[0].server, gateway(), &echo())).await;
     let message = error.message().clone();
     let told = message.strip_prefix("Backend `bad` is not available: the process exited (exit status: 5); ");
     // at once, and whenever it comes
@@ -303,7 +303,7 @@ async fn processes_start_a_few_at_a_time_and_those_that_a_client_waits_for_first
     let nobodys = scripts.spec("nobodys", &[]);
     let supervisor = start_in_turns(vec![first, nobodys, wanted], 1);
     scripts.logged("first", "initialize").await;
-    let server = supervisor.servers().remove(2).1;
+    let server = supervisor.servers().remove(2).server;
     let mut call = Box::pin(text(tool(&server, client("one", "{}"), &echo())));
     assert!(call.as_mut().now_or_never().is_none());
     assert_eq!((scripts.log("nobodys"), scripts.log("wanted")), (String::new(), String::new()));
@@ -326,7 +326,7 @@ async fn a_start_that_hangs_does_not_hold_up_the_others() {
     let held = hold_time();
     pass(Duration::from_secs(10)).await;
     drop(held);
-    assert_eq!(text(tool(&supervisor.servers()[1].1, gateway(), &echo())).await, "hi");
+    assert_eq!(text(tool(&supervisor.servers()[1].server, gateway(), &echo())).await, "hi");
     assert!(matches!(supervisor.status()[0].state, BackendState::Starting { .. }));
 }
 

@@ -127,7 +127,7 @@ async fn a_signed_statement_is_signed_once_and_renewed_before_its_end() {
         ..deps
     });
     assert!(supervisor.ready(SOON).await);
-    let server: Arc<dyn Server> = supervisor.servers().remove(0).1;
+    let server: Arc<dyn Server> = supervisor.servers().remove(0).server;
     let call = async |client: &str| {
         text(tool(&server, through(client, person("ann", "1", "{}")), &named("x"))).await;
         peer.seen_of("tools/call").last().unwrap().header("authorization").unwrap().to_owned()
@@ -147,7 +147,7 @@ async fn without_signing_keys_a_server_that_is_told_by_a_token_does_not_start() 
     let spec = told(peer.spec(), "x-who", IdentityForm::Signed { audience: "docs".to_owned() });
     let supervisor = start(vec![spec]);
     assert!(supervisor.ready(SOON).await);
-    let server: Arc<dyn Server> = supervisor.servers().remove(0).1;
+    let server: Arc<dyn Server> = supervisor.servers().remove(0).server;
     let error = failure(tool(&server, person("ann", "1", "{}"), &named("x"))).await.to_string();
     assert!(error.contains("lockkeeper serve"), "{error}");
     assert_eq!(peer.seen().len(), 0);

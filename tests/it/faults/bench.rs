@@ -11,17 +11,21 @@ use std::{
 };
 
 use lockkeeper::{
+    app::stack::Stacks,
     backend::Supervisor,
-    gateway::{BackendBounds, ConfiguredBackend, Gateway},
-    mcp::{Method, Outcome, Server},
+    gateway::Gateway,
+    layers::TaskOwnerDeps,
+    mcp::{Method, Outcome},
     model::{
-        BackendId, BackendSpec, EraChoice, HttpSpec, NameGlobs, Requester, SessionId, Share, SocketAddress, TaskScope,
-        TransportSpec, status::BackendStatus,
+        BackendId, BackendSpec, EraChoice, HttpSpec, Requester, SessionId, SocketAddress, TransportSpec,
+        status::BackendStatus,
     },
+    support::SystemClock,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     backend::scripted_servers::{SOON, hold_time, pass, start, until},
@@ -163,8 +167,13 @@ impl Bench {
     fn beside(sick: BackendSpec, (folder, metrics): (TempDir, PrometheusHandle)) -> Self {
         let (fine, _) = Way::Stdio.to_script(&folder, "none");
         let fine = legacy("fine", fine);
-        let supervisor = start(vec![sick, fine]);
-        let mounts = supervisor.servers().into_iter().map(|(id, server)| mount(id, server)).collect();
+        let specs = vec![sick, fine];
+        let supervisor = start(specs.clone());
+        let quiet = |spec: BackendSpec| BackendSpec { heartbeat: None, ..spec };
+        let task_owners = TaskOwnerDeps { store: None, clock: Arc::new(SystemClock) };
+        let stacks = Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new()));
+        let mounts = supervisor.servers().into_iter().zip(specs);
+        let mounts = mounts.map(|(server, spec)| stacks.around_server(&quiet(spec), server, None)).collect();
         Self { gateway: gateway(mounts), supervisor, folder, metrics, _bridge: None }
     }
 
@@ -238,22 +247,4 @@ impl Bench {
 
 fn legacy(name: &str, transport: TransportSpec) -> BackendSpec {
     BackendSpec { era: EraChoice::Legacy, ..BackendSpec::new(BackendId::parse(name).unwrap(), transport) }
-}
-
-fn mount(id: BackendId, server: Arc<dyn Server>) -> ConfiguredBackend {
-    let tasks = TaskScope::shared(&id);
-    ConfiguredBackend {
-        title: id.to_string(),
-        id,
-        server,
-        share: Share::Session,
-        read_only_tools: Vec::new(),
-        allow_methods: NameGlobs::default(),
-        origin: None,
-        connect_tool: None,
-        tools: None,
-        tasks,
-        bounds: BackendBounds::default(),
-        last_server_info: None,
-    }
 }

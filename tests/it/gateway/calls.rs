@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Duration};
 use futures_util::stream;
 use insta::assert_snapshot;
 use lockkeeper::{
-    gateway::{BackendBounds, ConfiguredBackend, Gateway, GatewaySettings},
+    gateway::{Gateway, GatewaySettings},
     mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Reply, ServerRequest, Step},
-    model::{Access, NameGlobs, Rights, ToolRules},
+    model::{Access, BackendSpec, HttpSpec, NameGlobs, Rights, ToolRules, TransportSpec},
 };
 use serde_json::json;
 
-use super::script::{Backend, Client, gateway, gateway_with, id, mount, payload};
+use super::script::{Backend, Client, gateway, gateway_with, id, mount, mount_as, payload, spec};
 
 fn two() -> (Arc<Backend>, Arc<Backend>, Arc<Gateway>) {
     let (one, two) = (Backend::with_tools(&["look", "write"]), Backend::with_tools(&["look"]));
@@ -129,9 +129,9 @@ async fn a_method_beyond_mcp_takes_full_rights_at_a_server_without_rules_or_the_
     let allow_methods = globs(&["x-vendor/*", "*"]);
     let gateway = gateway(vec![
         mount("plain", &backends[0]),
-        ConfiguredBackend { tools: rules(), ..mount("ruled", &backends[1]) },
-        ConfiguredBackend { allow_methods: allow_methods.clone(), ..mount("open", &backends[2]) },
-        ConfiguredBackend { allow_methods, tools: rules(), ..mount("both", &backends[3]) },
+        mount_as(&BackendSpec { tools: rules(), ..spec("ruled") }, &backends[1]),
+        mount_as(&BackendSpec { allow_methods: allow_methods.clone(), ..spec("open") }, &backends[2]),
+        mount_as(&BackendSpec { allow_methods, tools: rules(), ..spec("both") }, &backends[3]),
     ]);
     let mut read = Rights::none();
     for name in ["plain", "ruled", "open", "both"] {
@@ -201,9 +201,10 @@ fn web_servers() -> ([(&'static str, Arc<Backend>); 3], Arc<Gateway>) {
     let template = |uri: &str| json!({ "resourceTemplates": [{ "uriTemplate": uri, "name": "t" }] }).to_string();
     backends[0].1.set("resources/templates/list", &[&template("https://{+url}")]);
     backends[2].1.set("resources/templates/list", &[&template("https://x.example/long/path/{p}")]);
-    let mounts = backends.each_ref().map(|(name, backend)| ConfiguredBackend {
-        origin: (*name == "docs").then(|| url::Url::parse("https://docs.example/mcp").unwrap().origin()),
-        ..mount(name, backend)
+    let docs = TransportSpec::Http(HttpSpec::new("https://docs.example/mcp".parse().unwrap()));
+    let mounts = backends.each_ref().map(|(name, backend)| {
+        let transport = if *name == "docs" { docs.clone() } else { TransportSpec::Demo };
+        mount_as(&BackendSpec { transport, ..spec(name) }, backend)
     });
     let gateway = gateway(mounts.to_vec());
     (backends, gateway)
@@ -394,10 +395,7 @@ async fn a_long_result_is_cut_with_a_note_and_other_messages_pass() {
     let long = format!(r#"{{"content":[{{"type":"text","text":"{}"}}],"isError":false}}"#, "x".repeat(4_000));
     let answered = long.clone();
     *backend.answer.lock() = Some(Box::new(move |_: &Call| Reply::complete(payload(&answered))));
-    let bounded = ConfiguredBackend {
-        bounds: BackendBounds { result_size: Some(1_024), ..BackendBounds::default() },
-        ..mount("b1", &backend)
-    };
+    let bounded = mount_as(&BackendSpec { result_size: Some(1_024), ..spec("b1") }, &backend);
     let gateway = gateway(vec![bounded, mount("b2", &backend)]);
     let client = Client::new(gateway.merged());
     let cut = client.ask(Method::ToolsCall, r#"{"name":"b1__look"}"#).await;
@@ -411,10 +409,7 @@ async fn a_long_result_is_cut_with_a_note_and_other_messages_pass() {
 async fn a_server_with_enough_calls_refuses_one_more_until_one_ends() {
     let backend = Backend::with_tools(&["look"]);
     *backend.answer.lock() = Some(Box::new(|_: &Call| Reply::later(std::future::pending())));
-    let bounded = ConfiguredBackend {
-        bounds: BackendBounds { calls: Some(1), ..BackendBounds::default() },
-        ..mount("b1", &backend)
-    };
+    let bounded = mount_as(&BackendSpec { calls: Some(1), ..spec("b1") }, &backend);
     let gateway = gateway(vec![bounded]);
     let client = Client::new(gateway.merged());
     let call = || client.ask(Method::ToolsCall, r#"{"name":"b1__look"}"#);
@@ -438,8 +433,7 @@ async fn a_silent_server_is_bridged_for_clients_that_asked_for_progress() {
         })
     }));
     let heartbeat = Some(Duration::from_secs(20));
-    let patient =
-        ConfiguredBackend { bounds: BackendBounds { heartbeat, ..BackendBounds::default() }, ..mount("b1", &backend) };
+    let patient = mount_as(&BackendSpec { heartbeat, ..spec("b1") }, &backend);
     let client = Client::new(gateway(vec![patient]).merged());
     let mut values = Vec::new();
     let mut reply = client.call(Method::ToolsCall, r#"{"name":"b1__look","_meta":{"progressToken":7}}"#);

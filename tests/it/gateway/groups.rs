@@ -5,10 +5,12 @@ use std::sync::Arc;
 use lockkeeper::{
     gateway::{Gateway, GatewaySettings},
     mcp::{Method, Revision},
-    model::{Access, AllowedBackends, GroupSpec, Groups, NameGlobs, Rights, ToolRules, tool_rules::Renaming},
+    model::{
+        Access, AllowedBackends, BackendSpec, GroupSpec, Groups, NameGlobs, Rights, ToolRules, tool_rules::Renaming,
+    },
 };
 
-use super::script::{Backend, Client, gateway_with, heard, id, mount};
+use super::script::{Backend, Client, gateway_with, heard, id, mount, mount_as, spec};
 
 fn names(patterns: &[&str]) -> NameGlobs {
     NameGlobs::parse(patterns.iter().map(|&pattern| pattern.to_owned()).collect()).unwrap()
@@ -137,7 +139,7 @@ async fn the_rules_of_a_group_count_whole_names_after_the_rules_of_the_server() 
     let tools = Some(rules(&["b1__new", "b1__*_at_most"], &[]));
     let denied = Some(rules(&["*"], &["b1__*_at_most"]));
     let groups = [group("work", &["b1"], tools), group("short", &["b1"], denied)];
-    let first = lockkeeper::gateway::ConfiguredBackend { tools: Some(Arc::new(own)), ..mount("b1", &backend) };
+    let first = mount_as(&BackendSpec { tools: Some(Arc::new(own)), ..spec("b1") }, &backend);
     gateway.replace(vec![first], &groups.into_iter().collect());
     let client = Client::new(gateway.single(&id("work")).unwrap());
     let listed = all_tools(&client).await;
@@ -195,7 +197,9 @@ async fn a_listen_at_a_group_tells_of_its_servers_alone_and_of_another_group() {
             _ = &mut heard => {}
         }
         world.backends[2].set_tools(&["get", "other"]);
-        world.backends[2].tell(Some("session-1"), Method::ToolsListChanged, "");
+        for session in [None, Some("session-1")] {
+            world.backends[2].tell(session, Method::ToolsListChanged, "");
+        }
         tokio::select! {
             biased;
             (told, _) = &mut heard => return told,

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use lockkeeper::{
-    gateway::ConfiguredBackend,
     mcp::Method,
-    model::{Access, Groups, RequestNumber, Requester, Rights, SessionId, Share},
+    model::{Access, BackendSpec, Groups, RequestNumber, Requester, Rights, SessionId, Share},
 };
 
-use super::script::{Backend, Client, background, gateway, heard, id, mount};
+use super::script::{Backend, Client, background, gateway, heard, id, mount, mount_as, spec};
 
 /// Lets all tasks run until they wait for time to pass.
 async fn settle() {
@@ -115,7 +114,7 @@ async fn a_notified_client_gets_the_new_list_even_from_a_slow_server() {
 #[tokio::test(start_paused = true)]
 async fn a_shared_list_changes_for_all_clients() {
     let backend = Backend::with_tools(&["a"]);
-    let shared = ConfiguredBackend { share: Share::All, ..mount("b1", &backend) };
+    let shared = mount_as(&BackendSpec { share: Share::All, ..spec("b1") }, &backend);
     let client = Client::new(gateway(vec![shared]).merged()).able(r#"{"roots":{}}"#);
     let mut other = client.clone();
     other.context.requester = Requester::Session(SessionId::new("session-2"));

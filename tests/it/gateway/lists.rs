@@ -6,11 +6,12 @@ use insta::assert_snapshot;
 use lockkeeper::{
     gateway::{ConfiguredBackend, Gateway, GatewaySettings},
     mcp::{ErrorObject, Method, Revision},
-    model::{Access, Groups, Naming, Requester, Rights, Share},
+    model::{Access, BackendSpec, Groups, Naming, Requester, Rights, Share},
 };
 
 use super::script::{
-    Backend, Client, about, background, gateway, gateway_that_tells, gateway_with, heard, id, mount, payload,
+    Backend, Client, about, background, gateway, gateway_that_tells, gateway_with, heard, id, mount, mount_as, payload,
+    spec,
 };
 
 fn two() -> (Arc<Backend>, Arc<Backend>, Arc<Gateway>) {
@@ -216,6 +217,24 @@ async fn long_lists_come_in_pages_under_sealed_cursors() {
 }
 
 #[tokio::test]
+async fn another_bound_keeps_the_lists_of_a_server_and_another_server_does_not() {
+    let backend = Backend::with_tools(&["look"]);
+    let gateway = gateway(vec![mount("b1", &backend)]);
+    let client = Client::new(gateway.merged());
+    assert_eq!(client.tools().await, "b1__look");
+    let fetched = || backend.asked("tools/list").len();
+    let before = fetched();
+    let bounded = BackendSpec { calls: Some(0), ..spec("b1") };
+    gateway.replace(vec![mount_as(&bounded, &backend)], &Groups::default());
+    assert_eq!((client.tools().await.as_str(), fetched()), ("b1__look", before), "from memory");
+    let refused = client.ask(Method::ToolsCall, r#"{"name":"b1__look"}"#).await;
+    assert!(refused.contains("Backend `b1` is busy"), "{refused}");
+    let restarted = ConfiguredBackend { generation: 1, ..mount("b1", &backend) };
+    gateway.replace(vec![restarted], &Groups::default());
+    assert_eq!((client.tools().await.as_str(), fetched()), ("b1__look", before + 1), "another server");
+}
+
+#[tokio::test]
 async fn a_caller_sees_what_it_may_see() {
     let (_, _, gateway) = two();
     let mut rights = Rights::none();
@@ -230,9 +249,8 @@ async fn a_caller_sees_what_it_may_see() {
 #[tokio::test]
 async fn clients_with_other_capabilities_have_their_own_list() {
     let backend = Backend::with_tools(&["look"]);
-    let mut user = mount("b1", &backend);
-    user.share = Share::User;
-    let gateway = gateway(vec![user]);
+    let user = BackendSpec { share: Share::User, ..spec("b1") };
+    let gateway = gateway(vec![mount_as(&user, &backend)]);
     let client = Client::new(gateway.merged());
     assert_eq!(client.tools().await, "b1__look");
     backend.set_tools(&["look", "sample"]);

@@ -12,15 +12,18 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use lockkeeper::{
-    gateway::{BackendBounds, ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings, TaskOwnerDeps},
+    app::stack::Stacks,
+    backend::SupervisedServer,
+    gateway::{ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings},
+    layers::TaskOwnerDeps,
     mcp::{
         Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
-        Payload, Reply, Revision, Server, Step,
+        Payload, Reply, Revision, Server, Step, WaitNotice,
         listen::{self, Filter},
         observer::{LifecycleEvent, Observer},
         translate::Profile,
     },
-    model::{BackendId, Caller, Groups, NameGlobs, Requester, Rights, SessionId, Share, TaskScope, UserId},
+    model::{BackendId, BackendSpec, Caller, Groups, Requester, Rights, SessionId, TransportSpec, UserId},
     support::{ManualClock, SeededRandom},
 };
 use parking_lot::Mutex;
@@ -209,6 +212,7 @@ impl Client {
             profile: Profile::default(),
             cancel_reason: CancelReason::default(),
             revoked: None,
+            wait: WaitNotice::default(),
         };
         Self { server, context }
     }
@@ -286,21 +290,29 @@ pub(crate) fn id(name: &str) -> BackendId {
     BackendId::parse(name).unwrap()
 }
 
+/// The configuration of a backend in tests: without heartbeats, and with one tool for readers.
+pub(crate) fn spec(name: &str) -> BackendSpec {
+    let read_only_tools = vec!["look".to_owned()];
+    BackendSpec { heartbeat: None, read_only_tools, ..BackendSpec::new(id(name), TransportSpec::Demo) }
+}
+
 pub(crate) fn mount(name: &str, backend: &Arc<Backend>) -> ConfiguredBackend {
-    ConfiguredBackend {
-        id: id(name),
-        title: name.to_uppercase(),
-        server: Arc::new(Shared(Arc::clone(backend))),
-        share: Share::Session,
-        read_only_tools: vec!["look".to_owned()],
-        allow_methods: NameGlobs::default(),
-        origin: None,
-        connect_tool: None,
-        tools: None,
-        tasks: TaskScope::shared(&id(name)),
-        bounds: BackendBounds::default(),
-        last_server_info: None,
-    }
+    mount_as(&spec(name), backend)
+}
+
+/// The same under other settings.
+pub(crate) fn mount_as(spec: &BackendSpec, backend: &Arc<Backend>) -> ConfiguredBackend {
+    let task_owners = TaskOwnerDeps { store: None, clock: Arc::new(ManualClock::default()) };
+    let stacks = Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new()));
+    mount_in(&stacks, spec, backend)
+}
+
+/// The same with layers of these stacks.
+pub(crate) fn mount_in(stacks: &Stacks, spec: &BackendSpec, backend: &Arc<Backend>) -> ConfiguredBackend {
+    let server = Arc::new(Shared(Arc::clone(backend)));
+    let title = spec.id.as_str().to_uppercase();
+    let supervised = SupervisedServer { id: spec.id.clone(), generation: 0, server };
+    ConfiguredBackend { title, ..stacks.around_server(spec, supervised, None) }
 }
 
 pub(crate) fn gateway_with(settings: GatewaySettings, mounts: Vec<ConfiguredBackend>) -> Arc<Gateway> {
@@ -319,8 +331,7 @@ pub(crate) fn gateway_that_tells(
         }
     });
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
-    let task_owners = TaskOwnerDeps { store: None, clock: Arc::new(ManualClock::default()) };
-    let deps = GatewayDeps { random: Arc::new(SeededRandom::new(1)), observer, task_owners, tracker, cancel };
+    let deps = GatewayDeps { random: Arc::new(SeededRandom::new(1)), observer, tracker, cancel };
     (Gateway::new(mounts, &Groups::default(), settings, deps), told)
 }
 

@@ -2,7 +2,7 @@
 //! gateways share.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     slice,
     sync::{
         Arc,
@@ -16,13 +16,13 @@ use futures_util::{
     future::{BoxFuture, ready},
 };
 use lockkeeper::{
-    gateway::{
-        ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings, StoreUnavailable, TaskOwnerDeps, TaskOwnerStore,
-    },
+    app::stack::Stacks,
+    gateway::{Gateway, GatewayDeps, GatewaySettings},
+    layers::{StoreUnavailable, TaskOwnerDeps, TaskOwnerStore},
     mcp::{Call, Capabilities, ClientInfo, Event, Method, Payload, Reply, Revision, Server, observer::Observer},
     model::{
-        BackendId, Caller, ClientId, FoundTask, GroupSpec, Groups, OwnedTask, Owner, Requester, Rights, SessionId,
-        TaskHolder, TaskScope,
+        BackendId, BackendSpec, Caller, ClientId, FoundTask, GroupSpec, Groups, OwnedTask, Owner, Requester, Rights,
+        SessionId, StdioSpec, TaskHolder, TransportSpec,
     },
     support::{Clock, Digest, ManualClock, SeededRandom, Timestamp},
 };
@@ -30,7 +30,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::script::{Backend, Client, background, id, mount};
+use super::script::{Backend, Client, background, id, mount_in, spec};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const UNKNOWN: &str = "error -32602 Unknown task: it does not exist, has expired, or is not yours";
@@ -49,7 +49,7 @@ struct World {
     backend: Arc<Backend>,
     store: Arc<Store>,
     clock: Arc<ManualClock>,
-    scope: TaskScope,
+    spec: BackendSpec,
 }
 
 // === impl Store ===
@@ -137,8 +137,7 @@ impl World {
         let clock = Arc::new(ManualClock::new(Timestamp::from_seconds(1_000_000)));
         let (rows, searches, fails) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
         let store = Arc::new(Store { rows, searches, fails, clock: Arc::clone(&clock) });
-        let scope = TaskScope::shared(&id("b1"));
-        Self { backend, store, clock, scope }
+        Self { backend, store, clock, spec: spec("b1") }
     }
 
     /// A gateway in front of the server, with a group.
@@ -148,11 +147,12 @@ impl World {
         let deps = GatewayDeps {
             random: Arc::new(SeededRandom::new(1)),
             observer: Observer::none(),
-            task_owners: TaskOwnerDeps { store: Some(store), clock },
             tracker: TaskTracker::new(),
             cancel: CancellationToken::new(),
         };
-        let backend = ConfiguredBackend { tasks: self.scope, ..mount("b1", &self.backend) };
+        let task_owners = TaskOwnerDeps { store: Some(store), clock };
+        let stacks = Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new()));
+        let backend = mount_in(&stacks, &self.spec, &self.backend);
         let group = GroupSpec { id: BackendId::parse("work").unwrap(), servers: vec![id("b1")], tools: None };
         let groups = [group].into_iter().collect();
         Gateway::new(vec![backend], &groups, GatewaySettings::default(), deps)
@@ -390,11 +390,12 @@ async fn oa_115_a_call_that_is_dropped_before_its_task_is_stored_cancels_the_tas
     let deps = GatewayDeps {
         random: Arc::new(SeededRandom::new(1)),
         observer: Observer::none(),
-        task_owners: TaskOwnerDeps { store: Some(Arc::new(Slow(Arc::clone(&world.store)))), clock },
         tracker: TaskTracker::new(),
         cancel: CancellationToken::new(),
     };
-    let backend = ConfiguredBackend { tasks: world.scope, ..mount("b1", &world.backend) };
+    let task_owners = TaskOwnerDeps { store: Some(Arc::new(Slow(Arc::clone(&world.store)))), clock };
+    let stacks = Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new()));
+    let backend = mount_in(&stacks, &world.spec, &world.backend);
     let gateway = Gateway::new(vec![backend], &Groups::default(), GatewaySettings::default(), deps);
     let ann = client(gateway.merged(), ANN, Revision::V2025_11_25);
     let mut reply = ann.call(Method::ToolsCall, r#"{"name":"b1__job","task":{}}"#);
@@ -427,10 +428,10 @@ async fn oa_115_one_owner_with_too_many_tasks_affects_nobody_else_and_ended_ones
 
 #[tokio::test(start_paused = true)]
 async fn oa_115_a_server_that_tells_callers_apart_decides_about_tasks_of_unknown_owner_only() {
-    let world = World {
-        scope: TaskScope { tells_callers_apart: true, ..World::of(Revision::V2025_11_25).scope },
-        ..World::of(Revision::V2025_11_25)
-    };
+    // each session has a process of its own
+    let process = StdioSpec { command: "server".to_owned(), args: Vec::new(), env: BTreeMap::new(), cwd: None };
+    let spec = BackendSpec { transport: TransportSpec::Stdio(process), ..spec("b1") };
+    let world = World { spec, ..World::of(Revision::V2025_11_25) };
     let gateway = world.gateway();
     let at = |who| client(gateway.merged(), who, Revision::V2025_11_25);
     let task = made(&at(ANN), "b1__job").await;

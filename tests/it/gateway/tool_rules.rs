@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
-    gateway::{ConfiguredBackend, Gateway},
+    gateway::Gateway,
     mcp::{ErrorObject, Method, Revision},
-    model::{NameGlobs, Rights, Share, ToolRules, WritingTools, tool_rules::Renaming},
+    model::{BackendSpec, NameGlobs, Rights, Share, ToolRules, WritingTools, tool_rules::Renaming},
 };
 use serde_json::{Value, json};
 
-use super::script::{Backend, Client, gateway, id, mount};
+use super::script::{Backend, Client, gateway, id, mount, mount_as, spec};
 
 /// The versions of both eras.
 const VERSIONS: [Revision; 5] =
@@ -21,7 +21,7 @@ fn names(patterns: &[&str]) -> NameGlobs {
 
 /// A server under rules as `b1`, and another as `b2`.
 fn ruled(backend: &Arc<Backend>, rules: ToolRules) -> Arc<Gateway> {
-    let first = ConfiguredBackend { tools: Some(Arc::new(rules)), ..mount("b1", backend) };
+    let first = mount_as(&BackendSpec { tools: Some(Arc::new(rules)), ..spec("b1") }, backend);
     gateway(vec![first, mount("b2", &Backend::with_tools(&["look"]))])
 }
 
@@ -173,7 +173,7 @@ const DANGER: [&str; 7] = ["Danger", "danger ", "DANGER", "\u{ff44}anger", "dan\
 async fn a_tool_in_another_spelling_is_refused_only_where_there_are_rules() {
     let (ruled, free) = (Backend::with_tools(&["look", "danger"]), Backend::with_tools(&["look", "danger"]));
     let denied = ToolRules { deny: names(&["danger"]), ..ToolRules::default() };
-    let first = ConfiguredBackend { tools: Some(Arc::new(denied)), ..mount("b1", &ruled) };
+    let first = mount_as(&BackendSpec { tools: Some(Arc::new(denied)), ..spec("b1") }, &ruled);
     let gateway = gateway(vec![first, mount("b2", &free)]);
     for revision in VERSIONS {
         for name in DANGER {
@@ -196,7 +196,8 @@ async fn the_list_of_one_user_is_no_permission_for_another() {
     let tools = |hint: &str| format!(r#"{{"tools":[{{"name":"write","annotations":{{"readOnlyHint":{hint}}}}}]}}"#);
     backend.set("tools/list", &[&tools("true")]);
     let rules = ToolRules { writing: WritingTools::LeftOut, ..ToolRules::default() };
-    let first = ConfiguredBackend { tools: Some(Arc::new(rules)), share: Share::User, ..mount("b1", &backend) };
+    let settings = BackendSpec { tools: Some(Arc::new(rules)), share: Share::User, ..spec("b1") };
+    let first = mount_as(&settings, &backend);
     let gateway = gateway(vec![first]);
     let of = |user: &str| Client::of(gateway.single(&id("b1")).unwrap(), user, Rights::all_backends());
     assert_eq!(of("mallory").tools().await, "write");

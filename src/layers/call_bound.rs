@@ -1,9 +1,10 @@
-//! A bound on the calls that run at one server at once, for servers that break under more. Knows nothing of routes.
+//! A bound on the calls that run at one server at once, for servers that break under more.
 
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use super::layer::{Beneath, Layer};
 use crate::{
     mcp::{
         Call, ErrorObject, Reply, Server,
@@ -12,8 +13,15 @@ use crate::{
     model::BackendId,
 };
 
-/// A server that serves a bounded number of calls at once.
-pub(crate) struct BoundedCalls {
+/// The layer in which `calls` of clients run at once; `None`: any number. Lists and listens do not count.
+pub fn call_bound(calls: Option<usize>) -> Option<Layer> {
+    let max = calls?;
+    Some(Arc::new(move |Beneath { backend, server, .. }| {
+        Arc::new(BoundedCalls { backend: backend.clone(), server, free: Arc::new(Semaphore::new(max)), max })
+    }))
+}
+
+struct BoundedCalls {
     backend: BackendId,
     server: Arc<dyn Server>,
     free: Arc<Semaphore>,
@@ -23,11 +31,6 @@ pub(crate) struct BoundedCalls {
 // === impl BoundedCalls ===
 
 impl BoundedCalls {
-    /// Lets `max` calls of clients run at a backend at once. Lists and listens do not count.
-    pub(crate) fn new((backend, server): (&BackendId, Arc<dyn Server>), max: usize) -> Self {
-        Self { backend: backend.clone(), server, free: Arc::new(Semaphore::new(max)), max }
-    }
-
     /// The answer to a call above the bound.
     fn full(&self) -> ErrorObject {
         let reason =

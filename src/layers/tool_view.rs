@@ -1,6 +1,6 @@
 //! A server whose tools follow the operator's rules: some are left out, others have another name, description or default
 //! arguments. A call is checked here by the name of its tool; that the tool is in the caller's list is checked before
-//! (`VisibleBackend::offers_tool`), since only the list says what a tool does. Knows nothing of routes.
+//! (`VisibleBackend::offers_tool`), since only the list says what a tool does.
 
 use std::sync::Arc;
 
@@ -12,9 +12,16 @@ use crate::{
     model::{ToolRules, WritingTools},
 };
 
-/// A server whose tools follow rules. Clones share it.
+/// `server` with tools that follow `rules`; `None`: as they are.
+pub fn tool_view(server: Arc<dyn Server>, rules: Option<&Arc<ToolRules>>) -> Arc<dyn Server> {
+    match rules {
+        Some(rules) => Arc::new(ToolView { server, rules: Arc::clone(rules) }),
+        None => server,
+    }
+}
+
 #[derive(Clone)]
-pub(crate) struct ToolView {
+struct ToolView {
     server: Arc<dyn Server>,
     rules: Arc<ToolRules>,
 }
@@ -22,26 +29,6 @@ pub(crate) struct ToolView {
 // === impl ToolView ===
 
 impl ToolView {
-    /// Puts rules on the tools of `server`.
-    pub(crate) fn new(server: Arc<dyn Server>, rules: Arc<ToolRules>) -> Self {
-        Self { server, rules }
-    }
-
-    /// True if the rules are these.
-    pub(crate) fn follows(&self, rules: &ToolRules) -> bool {
-        *self.rules == *rules
-    }
-
-    /// False if the rules leave out, by its name, the tool that clients would see under this name.
-    pub(crate) fn may_offer(&self, shown: &str) -> bool {
-        self.own(shown).is_some()
-    }
-
-    /// The own name of the tool that clients see under this name, unless its name leaves it out.
-    fn own(&self, shown: &str) -> Option<String> {
-        self.rules.own(shown).filter(|own| self.rules.offers(own))
-    }
-
     /// The tools of a list that there are, as clients see them.
     fn listed(&self, list: &Payload) -> Payload {
         let Some(tools) = list.member("tools").and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok())
@@ -84,7 +71,7 @@ impl ToolView {
     fn call_tool(&self, call: Call) -> Reply {
         let found = call.params.find(places::NAME);
         let Some(shown) = found.string(call.params.json()) else { return self.server.call(call) };
-        let Some(own) = self.own(&shown) else { return Reply::failed(unknown(&shown)) };
+        let Some(own) = self.rules.offered(&shown) else { return Reply::failed(unknown(&shown)) };
         let params = call.params.replaced(&found, &json::quote(&own));
         let params = self.with_arguments(&own, params);
         self.server.call(Call { params, ..call })

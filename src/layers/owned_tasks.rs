@@ -9,8 +9,9 @@ use std::{slice, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 use super::{
-    catalog::Catalog,
-    task_owners::{MAX_TASKS, NotAdded, ServerTaskOwners, StoreUnavailable, TaskAccess},
+    layer::{Beneath, Layer},
+    server_facts::ServerFacts,
+    task_owners::{MAX_TASKS, NotAdded, ServerTaskOwners, StoreUnavailable, TaskAccess, TaskOwners},
 };
 use crate::{
     mcp::{
@@ -22,22 +23,33 @@ use crate::{
         task::{self, CreatedTask},
         translate::Profile,
     },
-    model::{BackendId, Owner},
+    model::{BackendId, Owner, TaskScope},
 };
 
 /// Maximum time to cancel a task whose id nobody got.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The layer that keeps the owners of a server's tasks. Cancellations of the gateway's own go to `unbounded`, the server
+/// without bounds.
+pub fn owned_tasks(owners: &TaskOwners, scope: TaskScope, unbounded: Arc<dyn Server>) -> Layer {
+    let owners = owners.at(scope);
+    Arc::new(move |Beneath { backend, server, facts }| {
+        let (unbounded, owners) = (Arc::clone(&unbounded), Arc::clone(&owners));
+        let (backend, facts) = (backend.clone(), Arc::clone(facts));
+        Arc::new(OwnedTasks(Arc::new(TaskServer { backend, server, unbounded, facts, owners })))
+    })
+}
+
 /// A server whose tasks have owners. Cheap to clone, since every call does.
 #[derive(Clone)]
-pub(crate) struct OwnedTasks(Arc<TaskServer>);
+struct OwnedTasks(Arc<TaskServer>);
 
 struct TaskServer {
     backend: BackendId,
     server: Arc<dyn Server>,
     /// The same without bounds, for cancellations.
     unbounded: Arc<dyn Server>,
-    catalog: Arc<Catalog>,
+    facts: Arc<ServerFacts>,
     owners: Arc<ServerTaskOwners>,
 }
 
@@ -60,16 +72,6 @@ struct UnreportedTask {
 // === impl OwnedTasks ===
 
 impl OwnedTasks {
-    /// Keeps the owners of this backend's tasks.
-    pub(crate) fn new(
-        (backend, catalog): (&BackendId, &Arc<Catalog>),
-        (server, unbounded): (Arc<dyn Server>, Arc<dyn Server>),
-        owners: Arc<ServerTaskOwners>,
-    ) -> Self {
-        let (backend, catalog) = (backend.clone(), Arc::clone(catalog));
-        Self(Arc::new(TaskServer { backend, server, unbounded, catalog, owners }))
-    }
-
     /// A request about one task.
     fn about_task(&self, call: Call) -> Reply {
         let found = call.params.find(places::TASK_ID);
@@ -132,8 +134,7 @@ impl OwnedTasks {
         if call.method.is_of_tasks_extension() && client.lacks_tasks_extension() {
             return ErrorObject::undeclared_tasks();
         }
-        let server = self.0.catalog.server_info(&call.context).at_hand();
-        if server.is_some_and(|server| !server.has_tasks()) {
+        if self.0.facts.lacks_tasks() {
             return ErrorObject::method_not_found(call.method.as_str());
         }
         error

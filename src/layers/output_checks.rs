@@ -1,12 +1,9 @@
 //! The first result of each tool with an output schema, held against that schema, so that the operator hears of a server
-//! that breaks its own promise. Results are passed on as they are. Knows nothing of lists.
+//! that breaks its own promise. Results are passed on as they are.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use bytes::Bytes;
@@ -15,7 +12,7 @@ use serde_json::Value;
 
 use super::output_schema::contradiction;
 use crate::{
-    mcp::{Call, Event, Method, Outcome, Payload, Reply, Server, json::Object},
+    mcp::{Payload, json::Object},
     support::printable_name,
 };
 
@@ -29,7 +26,6 @@ const MAX_TOLD: (usize, usize) = (10, 80);
 /// The output schemas of one backend that are to be checked, and what was found.
 #[derive(Debug, Default)]
 pub(crate) struct OutputChecks {
-    /// False if nothing is to be checked: then the path of a call skips the rest.
     is_pending: AtomicBool,
     state: Mutex<ChecksState>,
 }
@@ -39,13 +35,6 @@ struct ChecksState {
     /// The entries of tools with a schema.
     pending: HashMap<String, Bytes>,
     faults: BTreeMap<String, String>,
-}
-
-/// A server whose results are checked. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct CheckedOutputs {
-    server: Arc<dyn Server>,
-    checks: Arc<OutputChecks>,
 }
 
 // === impl OutputChecks ===
@@ -72,7 +61,12 @@ impl OutputChecks {
         self.state.lock().faults.iter().take(MAX_TOLD.0).map(sentence).collect()
     }
 
-    fn is_expected(&self, tool: &str) -> bool {
+    /// False if nothing is to be checked: then the path of a call skips the rest.
+    pub(super) fn is_pending(&self) -> bool {
+        self.is_pending.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_expected(&self, tool: &str) -> bool {
         self.state.lock().pending.contains_key(tool)
     }
 
@@ -85,7 +79,7 @@ impl OutputChecks {
         Some(serde_json::from_slice::<Value>(&entry?).ok()?.get_mut("outputSchema")?.take())
     }
 
-    fn check(&self, tool: &str, result: &Payload) {
+    pub(super) fn check(&self, tool: &str, result: &Payload) {
         if result.json().len() > MAX_SIZE {
             return;
         }
@@ -105,34 +99,6 @@ impl OutputChecks {
 fn is_of_the_tool(result: &Value) -> bool {
     let is_complete = result.get("resultType").is_none_or(|kind| kind == "complete");
     is_complete && result["isError"] != true && result.get("task").is_none()
-}
-
-// === impl CheckedOutputs ===
-
-impl CheckedOutputs {
-    /// The server whose results are checked by `checks`.
-    pub(crate) const fn new(server: Arc<dyn Server>, checks: Arc<OutputChecks>) -> Self {
-        Self { server, checks }
-    }
-}
-
-impl Server for CheckedOutputs {
-    fn call(&self, call: Call) -> Reply {
-        if !self.checks.is_pending.load(Ordering::Relaxed) || call.method != Method::ToolsCall {
-            return self.server.call(call);
-        }
-        let tool = call.params.string("name").unwrap_or_default();
-        if !self.checks.is_expected(&tool) {
-            return self.server.call(call);
-        }
-        let checks = Arc::clone(&self.checks);
-        self.server.call(call).map(move |event| {
-            if let Event::Done(Outcome::Complete(result)) = &event {
-                checks.check(&tool, result);
-            }
-            event
-        })
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! A bound on the text in results of tools, for servers whose results fill the context of a model. Knows nothing of
-//! routes.
+//! A bound on the text in results of tools, for servers whose results fill the context of a model.
 //!
 //! Texts are kept from the front until the bound is reached; a note at the end says so. `structuredContent`, images and
 //! links stay whole.
@@ -8,13 +7,11 @@ use std::sync::Arc;
 
 use metrics::Counter;
 
-use crate::{
-    mcp::{
-        Call, Event, Outcome, Payload, Reply, Server,
-        json::{self, At, draft::Draft},
-        methods::ResultShape,
-    },
-    model::BackendId,
+use super::layer::{Beneath, Layer};
+use crate::mcp::{
+    Call, Event, Outcome, Payload, Reply, Server,
+    json::{self, At, draft::Draft},
+    methods::ResultShape,
 };
 
 /// The texts of a result: text blocks, and embedded resources that are text.
@@ -23,8 +20,16 @@ const TEXTS: [&[At]; 2] = [
     &[At::Key("content"), At::Each, At::Key("resource"), At::Key("text")],
 ];
 
-/// A server whose results are bounded.
-pub(crate) struct BoundedResults {
+/// The layer that bounds the text in a result of a tool to `size` bytes; `None`: any.
+pub fn result_size(size: Option<usize>) -> Option<Layer> {
+    let max = size?;
+    Some(Arc::new(move |Beneath { backend, server, .. }| {
+        let cuts = metrics::counter!("lockkeeper_gateway_results_cut_total", "backend" => backend.to_string());
+        Arc::new(BoundedResults { server, cuts, max })
+    }))
+}
+
+struct BoundedResults {
     server: Arc<dyn Server>,
     cuts: Counter,
     /// The most text in a result, in bytes of UTF-8.
@@ -36,16 +41,6 @@ struct Cut {
     left: usize,
     whole: usize,
     shown: usize,
-}
-
-// === impl BoundedResults ===
-
-impl BoundedResults {
-    /// Bounds the text of each result of a backend to `max` bytes.
-    pub(crate) fn new((backend, server): (&BackendId, Arc<dyn Server>), max: usize) -> Self {
-        let cuts = metrics::counter!("lockkeeper_gateway_results_cut_total", "backend" => backend.to_string());
-        Self { server, cuts, max }
-    }
 }
 
 impl Server for BoundedResults {

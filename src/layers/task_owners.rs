@@ -44,7 +44,7 @@ pub struct TaskOwnerDeps {
 }
 
 /// The registry of all servers.
-pub(crate) struct TaskOwners {
+pub struct TaskOwners {
     shared: Arc<SharedOwners>,
     servers: Mutex<HashMap<Digest, Weak<ServerTaskOwners>>>,
 }
@@ -86,7 +86,7 @@ pub(crate) enum NotAdded {
 
 impl TaskOwners {
     /// An empty registry, with its background tasks on this tracker.
-    pub(crate) fn new(deps: TaskOwnerDeps, background: (TaskTracker, CancellationToken)) -> Self {
+    pub fn new(deps: TaskOwnerDeps, background: (TaskTracker, CancellationToken)) -> Self {
         let searches = Buckets::new(SEARCHES.0, SEARCHES.1);
         Self { shared: Arc::new(SharedOwners { deps, searches, background }), servers: Mutex::default() }
     }

@@ -1,0 +1,78 @@
+//! The stack of servers that a call passes, as a list: the one place that decides which layers there are, and their order.
+//!
+//! | From the client to the server | Where it is put on |
+//! |---|---|
+//! | suspended calls and deferred requests, for clients without a session | each endpoint, by [`Stacks::around_endpoint`] |
+//! | routing: names, lists, the choice of a server | `gateway` |
+//! | the layers | each server, by [`Stacks::around_server`] |
+//! | the view of its tools, which the catalog reads too | each server, by [`Stacks::around_server`] |
+//! | the server; between it and its connections what the pair of client and server needs | `backend`, `crossing/pairs` |
+//!
+//! Guard and gate judge HTTP requests, in front of all this.
+
+use std::sync::Arc;
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    backend::{self, SupervisedServer},
+    crossing::Crossing,
+    gateway::ConfiguredBackend,
+    layers::{self, Layer, TaskOwnerDeps, TaskOwners},
+    mcp::{Payload, Server},
+    model::{BackendSpec, Target, TaskScope},
+};
+
+/// Builds stacks. Holds what the layers of all servers share.
+pub struct Stacks {
+    task_owners: TaskOwners,
+}
+
+// === impl Stacks ===
+
+impl Stacks {
+    /// Stacks whose layers run their background tasks on this tracker.
+    pub fn new(task_owners: TaskOwnerDeps, background: (TaskTracker, CancellationToken)) -> Self {
+        Self { task_owners: TaskOwners::new(task_owners, background) }
+    }
+
+    /// The layers around the server of this backend, the outermost first. One that is off is not in the list.
+    fn layers(&self, spec: &BackendSpec, server: &Arc<dyn Server>) -> Vec<Layer> {
+        let layers = [
+            // above the bridges of tasks, so that it sees every pair of client and server
+            Some(layers::owned_tasks(&self.task_owners, TaskScope::of(spec), Arc::clone(server))),
+            // rules about calls belong here: behind routing, with the server's own names, in front of every bound
+            Some(layers::output_checks()),
+            layers::result_size(spec.result_size),
+            layers::call_bound(spec.calls),
+            Some(layers::heartbeat(spec.heartbeat)),
+        ];
+        layers.into_iter().flatten().collect()
+    }
+
+    /// A backend as the gateway takes it: its server with the operator's view of its tools, and the layers for calls of
+    /// clients.
+    pub fn around_server(
+        &self,
+        spec: &BackendSpec,
+        supervised: SupervisedServer,
+        last_server_info: Option<Payload>,
+    ) -> ConfiguredBackend {
+        let SupervisedServer { id, generation, server } = supervised;
+        ConfiguredBackend {
+            title: id.to_string(),
+            generation,
+            layers: self.layers(spec, &server),
+            server: layers::tool_view(server, spec.tools.as_ref()),
+            connect_tool: spec.is_per_user().then_some(backend::CONNECT_TOOL),
+            spec: Arc::new(spec.clone()),
+            last_server_info,
+        }
+    }
+
+    /// An endpoint for clients without a session. Its decorators stand outside the gateway, since a request state is
+    /// bound to the parameters as the client sent them, and is opened before the gateway edits any.
+    pub(super) fn around_endpoint(crossing: &Crossing, target: Target, server: Arc<dyn Server>) -> Arc<dyn Server> {
+        crossing.around_endpoint(target, server)
+    }
+}
