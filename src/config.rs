@@ -6,8 +6,8 @@
 //! and `LOCKKEEPER_*` variables override the file. Secrets are never printed: no message quotes a value that may hold
 //! one.
 //!
-//! To add an option: a field and its line in the file of its section, and a line each in `lockkeeper.example.toml`,
-//! `lockkeeper.schema.json` and `docs/configuration.md`.
+//! To add a scalar key: an entry of [`config_keys`](crate::model::config_key) in the file of its values; a test writes it
+//! into `lockkeeper.example.toml`, `lockkeeper.schema.json` and `docs/configuration.md` (`UPDATE=1`).
 
 pub mod auth;
 pub mod backend;
@@ -30,7 +30,8 @@ mod groups;
 mod header;
 pub mod http;
 pub mod inputs;
-pub mod limits;
+pub mod keys;
+mod limits;
 pub mod load;
 pub mod log;
 mod login;
@@ -54,7 +55,6 @@ pub use self::{
     environment::Environment,
     http::HttpConfig,
     inputs::{InputKind, OpenInput},
-    limits::LimitsConfig,
     load::{
         CommandLineOptions, DataPlaces, SingleServer, data_places, is_of_another_program, load, open_inputs, source,
     },

@@ -242,7 +242,7 @@ impl Gate {
     }
 
     fn parent_audience(&self) -> ParentAudience {
-        self.oauth.settings().policy.parent_audience
+        self.oauth.settings().policy.aud_parent_ok
     }
 
     /// Refuses a valid credential that does not open the endpoint: the reason is only recorded (`OA-108`).

@@ -9,7 +9,7 @@ use crate::{
     config::{self, Config, PublicUrl, stdio::UpgradeTransport},
     crossing, frontend, gateway, http,
     listener::{self, descriptors},
-    model::Descriptors,
+    model::{Descriptors, LimitsConfig},
     oauth, resource,
     support::Random,
 };
@@ -39,13 +39,13 @@ pub(super) fn gateway(config: &Config) -> gateway::GatewaySettings {
 
 /// The limits of question slots.
 pub(super) fn slots(config: &Config) -> backend::SlotLimits {
-    let config::LimitsConfig { question_slot_time, slot_wait, .. } = config.limits;
+    let LimitsConfig { question_slot_time, slot_wait, .. } = config.limits;
     backend::SlotLimits { question_slot_time, slot_wait }
 }
 
 /// The limits of suspended calls.
 pub(super) fn crossing(config: &Config) -> crossing::SuspensionLimits {
-    let config::LimitsConfig { suspended_calls_per_user, suspended_calls, question_timeout, .. } = config.limits;
+    let LimitsConfig { suspended_calls_per_user, suspended_calls, question_timeout, .. } = config.limits;
     crossing::SuspensionLimits { suspended_calls_per_user, suspended_calls, question_timeout }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Fronten
         body: limits.request_body,
         body_timeout: limits.body_timeout,
         strict_clients: config.clients.strict.clone(),
-        serves: config.http.serves,
+        serves: config.http.legacy_clients,
         ..frontend::FrontendSettings::default()
     }
 }
@@ -86,7 +86,7 @@ pub(super) fn replica_door(connections: usize) -> listener::ListenerSettings {
 /// The endpoint where clients of stdio have to log in, if they have to.
 pub(super) fn upgrade(config: &Config) -> Option<frontend::UpgradeOffer> {
     let public_url = config.public_url(config.listen);
-    let (path, transport) = match config.stdio.upgrade? {
+    let (path, transport) = match config.stdio.required_login()? {
         UpgradeTransport::HttpSse => ("sse", "http+sse"),
         UpgradeTransport::StreamableHttp => ("mcp", "streamable-http"),
     };

@@ -3,6 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::section::Section;
+use crate::model::config_key::{KeyDefault, KeyForm, KeyRow};
+
+/// The keys of each table.
+pub(super) const KEYS: &[KeyRow] = &[KeyRow {
+    name: "profile",
+    form: KeyForm::Choice(&["faithful", "strict"]),
+    default: KeyDefault::Value("\"faithful\""),
+    docs: &["With `\"strict\"` the client gets no member that its protocol version does not define."],
+}];
 
 /// Settings for single clients, by the `clientInfo.name` of their `initialize`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,10 +6,10 @@ use std::{
 };
 
 use super::{
-    clients::ClientsConfig, database::DatabasePlace, environment::Environment, http::HttpConfig, limits::LimitsConfig,
-    log::LogConfig, problem::ConfigProblem, public_url::PublicUrl, replica::ReplicaConfig, stdio::StdioConfig,
+    clients::ClientsConfig, database::DatabasePlace, environment::Environment, http::HttpConfig, log::LogConfig,
+    problem::ConfigProblem, public_url::PublicUrl, replica::ReplicaConfig, stdio::StdioConfig,
 };
-use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LoginProvider, Naming};
+use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LimitsConfig, LoginProvider, Naming};
 
 /// The default listen address.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);

@@ -22,7 +22,7 @@ use super::{
     groups,
     http::HttpConfig,
     inputs::{self, OpenInput},
-    limits::LimitsConfig,
+    limits,
     log::{self, LogConfig, LogFormat},
     login,
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
@@ -33,7 +33,9 @@ use super::{
     tree::Document,
 };
 use crate::{
-    model::{AuthPolicy, BackendId, BackendSpec, Groups, LoginProvider, MAX_NESTING, NESTING, Naming, nesting},
+    model::{
+        AuthPolicy, BackendId, BackendSpec, Groups, LimitsConfig, LoginProvider, MAX_NESTING, NESTING, Naming, nesting,
+    },
     support::Secret,
 };
 
@@ -413,7 +415,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         data_dir: root.text("data_dir").map(|text| base.join(text)),
         database: database_in(&mut root, base),
         replica,
-        limits: LimitsConfig::read(&mut sections.0),
+        limits: limits::read(&mut sections.0),
         auth: auth::read(&mut sections.1),
         login: login::read_all(root.table("login"), &names),
         http: HttpConfig::read(&mut sections.2),

@@ -1,14 +1,16 @@
 //! The section `[log]`. Knows nothing of how logs are written.
 
-use super::section::Section;
+use super::{keys, section::Section};
+use crate::model::config_key::config_keys;
 
-/// Log settings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogConfig {
-    /// `filter`: a level, or directives such as `info,lockkeeper::backend=debug`.
-    pub filter: String,
-    /// `format`.
-    pub format: LogFormat,
+config_keys! {
+    /// Log settings.
+    pub struct LogConfig, taken at reload {
+        /// A level (`error`, `warn`, `info`, `debug`, `trace`) or directives such as `info,lockkeeper::backend=debug`.
+        filter: String = text("info", filter);
+        /// Lines for people, or one JSON object a line.
+        format: LogFormat = choice("text" => LogFormat::Text, "json" => LogFormat::Json);
+    }
 }
 
 /// Format of a log line.
@@ -20,22 +22,10 @@ pub enum LogFormat {
     Json,
 }
 
-impl Default for LogConfig {
-    fn default() -> Self {
-        Self { filter: "info".to_owned(), format: LogFormat::Text }
-    }
-}
-
 impl LogConfig {
     /// Reads the section; reports invalid values and uses their defaults.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
-        let default = Self::default();
-        Self {
-            filter: section.parsed("filter", filter).unwrap_or(default.filter),
-            format: section
-                .choice("format", &[("text", LogFormat::Text), ("json", LogFormat::Json)])
-                .unwrap_or(default.format),
-        }
+        keys::read(section, Self::KEYS).0
     }
 }
 

@@ -354,6 +354,12 @@ impl<'a> Section<'a> {
         self.reader.note_with(self.at, path, what, advice.map(str::to_owned));
     }
 
+    /// Reports an error of the value of `key`, which is there.
+    pub fn fault_of(&self, key: &'static str, what: impl Into<String>) {
+        let at = self.find(key).map_or(self.at, |entry| entry.value.at);
+        self.reader.note(at, &self.path(key), what);
+    }
+
     /// Place of this section.
     pub fn place(&self) -> ConfigPlace {
         self.reader.document.place(self.at, self.prefix.trim_end_matches('.'))

@@ -1,19 +1,26 @@
 //! The section `[stdio]`: rules for clients of `lockkeeper stdio`. Knows nothing of how they are served.
 
-use super::section::Section;
+use super::{keys, section::Section};
+use crate::model::config_key::config_keys;
 
-/// Rules for clients on standard input and output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StdioConfig {
-    /// `require_login` and `upgrade`: the transport over which a client has to log in. `None` serves it without login.
-    pub upgrade: Option<UpgradeTransport>,
+config_keys! {
+    /// Rules for clients on standard input and output.
+    pub struct StdioConfig, taken at restart {
+        /// Serves nothing on standard input: every answer names the endpoint below `public_url` where the client can log
+        /// in (`upgrade`).
+        require_login: bool = flag(false => false, true => true);
+        /// The transport that the answers name: `/sse` or `/mcp`.
+        upgrade: UpgradeTransport = choice(
+            "http+sse" => UpgradeTransport::HttpSse,
+            "streamable-http" => UpgradeTransport::StreamableHttp,
+        );
+    }
 }
 
 /// A transport with authorization.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpgradeTransport {
     /// HTTP+SSE of 2024-11-05.
-    #[default]
     HttpSse,
     /// Streamable HTTP.
     StreamableHttp,
@@ -22,9 +29,11 @@ pub enum UpgradeTransport {
 impl StdioConfig {
     /// Reads the section; reports invalid values and uses their defaults.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
-        let transports =
-            [("http+sse", UpgradeTransport::HttpSse), ("streamable-http", UpgradeTransport::StreamableHttp)];
-        let transport = section.choice("upgrade", &transports).unwrap_or_default();
-        Self { upgrade: (section.flag("require_login") == Some(true)).then_some(transport) }
+        keys::read(section, Self::KEYS).0
+    }
+
+    /// The transport over which a client has to log in; `None` serves it without login.
+    pub fn required_login(&self) -> Option<UpgradeTransport> {
+        self.require_login.then_some(self.upgrade)
     }
 }

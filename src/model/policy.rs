@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{ClientDocumentPolicy, EgressPolicy};
+use super::{
+    ClientDocumentPolicy, EgressPolicy,
+    config_key::{KeyDefault, KeyForm, KeyRow, config_keys},
+};
 
 /// Names of tools and prompts on the merged endpoint (`translation` 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,47 +34,153 @@ pub enum RateLimitScope {
     Replica,
 }
 
-/// Policy of the authorization server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuthPolicy {
-    /// `access_token_lifetime`: 5 minutes to 24 hours (OA-95).
-    pub access_token_lifetime: Duration,
-    /// `refresh_idle`: life of a grant without a refresh, 1 hour to 365 days.
-    pub refresh_idle: Duration,
-    /// `refresh_absolute`: life of a grant, regardless of refreshes, 1 hour to 1,825 days.
-    pub refresh_absolute: Duration,
-    /// `refresh_grace`: time for which a rotated refresh token still yields its successor, for concurrent processes, 0
-    /// to 5 minutes (OA-90).
-    pub refresh_grace: Duration,
-    /// `code_lifetime`: life of an authorization code, 10 seconds to 10 minutes (OA-78).
-    pub code_lifetime: Duration,
-    /// `transaction_lifetime`: time from the authorization request to the consent, 1 minute to 1 hour (OA-68).
-    pub transaction_lifetime: Duration,
-    /// `redirect_schemes`: private-use URI schemes allowed in redirect URIs, beside the well-known ones and those with
-    /// a period such as `com.example.app` (OA-58). Lower case.
-    pub redirect_schemes: Vec<String>,
-    /// `trusted_redirect_hosts`: hosts of https redirect URIs that receive errors without a click (OA-75).
-    pub trusted_redirect_hosts: Vec<String>,
-    /// `registration`: dynamic client registration.
-    pub registration: Registration,
-    /// `audit_retention`: age at which rows of the audit trail are deleted, 7 to 3,650 days (OA-141).
-    pub audit_retention: Duration,
-    /// `rate_limits`: who counts together.
-    pub rate_limits: RateLimitScope,
-    /// `client_documents`: clients that name themselves by the URL of a metadata document.
-    pub client_documents: ClientDocumentPolicy,
-    /// `egress_proxy`, `egress_proxy_resolves`, `fake_ip_resolver`: the way to what clients, login providers and protected
-    /// servers name (OA-47, OA-148).
-    pub egress: EgressPolicy,
-    /// `conceal_backends`: concealment of backend names from unauthenticated clients.
-    pub conceal_backends: ConcealBackends,
-    /// `advertise_iss`: announcement of `iss` in the metadata.
-    pub advertise_iss: AdvertiseIss,
-    /// `assertion_audience`: `aud` of client assertions.
-    pub assertion_audience: AssertionAudience,
-    /// `aud_parent_ok`: tokens for `/mcp` at the endpoints below it.
-    pub parent_audience: ParentAudience,
+config_keys! {
+    /// Policy of the authorization server.
+    pub struct AuthPolicy, taken at restart {
+        /// Lifetime of an access token.
+        access_token_lifetime: Duration = duration(1 h, 5 m to 1 d) at reload;
+        /// A grant that is not refreshed for this long ends.
+        refresh_idle: Duration = duration(30 d, 1 h to 365 d) at reload;
+        /// A grant ends after this in any case.
+        refresh_absolute: Duration = duration(180 d, 1 h to 1825 d) at reload;
+        /// A refresh token that is used twice within this yields the same successor.
+        refresh_grace: Duration = duration(60 s, 0 s to 5 m) at reload;
+        /// Age at which the oldest rows of the [audit trail](operations.md#audit) are deleted.
+        audit_retention: Duration = duration(400 d, 7 d to 3650 d) at reload;
+        /// Gateways on one PostgreSQL database that count [rate limits](operations.md#rate-limits) together: all, or each
+        /// alone.
+        rate_limits: RateLimitScope = choice("shared" => RateLimitScope::Shared, "replica" => RateLimitScope::Replica);
+        /// Time from consent to the client's token request.
+        code_lifetime: Duration = duration(60 s, 10 s to 10 m) at reload;
+        /// Time for a person to log in and consent.
+        transaction_lifetime: Duration = duration(10 m, 1 m to 1 h) at reload;
+        /// URI schemes of applications that clients may be answered at, such as `"myapp"`, beside well-known ones and
+        /// those with a period.
+        redirect_schemes: Vec<String> = texts(redirect_scheme);
+        /// Hosts to which errors are sent without asking the person, such as `"claude.ai"`.
+        trusted_redirect_hosts: Vec<String> = texts(host);
+        /// Dynamic client registration.
+        registration: Registration = shape(Registration::Open, REGISTRATION);
+        /// Clients that name themselves by the URL of a metadata document.
+        client_documents: ClientDocumentPolicy = shape(ClientDocumentPolicy::default(), CLIENT_DOCUMENTS);
+        /// Requests to what clients, login providers and protected servers name.
+        egress: EgressPolicy = shape(EgressPolicy::default(), EGRESS);
+        /// If strangers cannot tell which servers exist.
+        ///
+        /// With `false` the catalog and cards for discovery name them too.
+        conceal_backends: ConcealBackends = flag(true => ConcealBackends::Yes, false => ConcealBackends::No);
+        /// If the metadata announces `iss` (RFC 9207).
+        ///
+        /// Answers have it either way.
+        advertise_iss: AdvertiseIss = flag(true => AdvertiseIss::Yes, false => AdvertiseIss::No);
+        /// `aud` of the assertions of clients that authenticate with `private_key_jwt`: the issuer, or also the URLs of
+        /// the token endpoint and of the one for pushed requests.
+        assertion_audience: AssertionAudience = choice(
+            "issuer" => AssertionAudience::Issuer,
+            "token-endpoint" => AssertionAudience::IssuerOrTokenEndpoint,
+        );
+        /// If an access token for `/mcp` opens `/mcp/{server}` and `/mcp/{group}` too, as far as its scopes and the key
+        /// go: for clients that use one token for several endpoints.
+        ///
+        /// Tokens for other endpoints open their own alone.
+        aud_parent_ok: ParentAudience = flag(false => ParentAudience::Refused, true => ParentAudience::Accepted);
+    }
 }
+
+/// The keys of [`Registration`].
+const REGISTRATION: &[KeyRow] = &[
+    KeyRow {
+        name: "registration",
+        form: KeyForm::Choice(&["open", "allowlist", "initial-access-token", "off"]),
+        default: KeyDefault::Value("\"open\""),
+        docs: &[
+            "If clients may register by themselves: all, those of `registration_hosts`, those that send a token of \
+             `lockkeeper clients initial-access-tokens`, or none.",
+            "",
+            "With `\"off\"`, only clients that a metadata document describes can log in anew.",
+        ],
+    },
+    KeyRow {
+        name: "registration_hosts",
+        form: KeyForm::Texts,
+        default: KeyDefault::None("[\"claude.ai\", \"localhost\", \"cursor\"]"),
+        docs: &[
+            "Hosts of the redirect URIs with which clients may register under `\"allowlist\"`, such as `\"claude.ai\"` or \
+             `\"localhost\"`, and schemes of apps, such as `\"cursor\"`.",
+            "",
+            "Each redirect URI of a client must have one.",
+        ],
+    },
+];
+
+/// The keys of [`ClientDocumentPolicy`].
+const CLIENT_DOCUMENTS: &[KeyRow] = &[
+    KeyRow {
+        name: "client_documents",
+        form: KeyForm::Choice(&["any", "allowlist", "off"]),
+        default: KeyDefault::Value("\"any\""),
+        docs: &[
+            "Which clients may be named by the URL of a metadata document (Client ID Metadata Documents) and need not \
+             register: all, those of `client_document_hosts`, or none.",
+            "",
+            "The gateway reads such documents over https from public addresses alone, and from this machine while \
+             `public_url` is http, as in development.",
+        ],
+    },
+    KeyRow {
+        name: "client_document_hosts",
+        form: KeyForm::Texts,
+        default: KeyDefault::None("[\"claude.ai\"]"),
+        docs: &[
+            "Domains, with what is below them, whose documents are read under `\"allowlist\"`, such as `\"claude.ai\"`.",
+        ],
+    },
+    KeyRow {
+        name: "denied_client_document_hosts",
+        form: KeyForm::Texts,
+        default: KeyDefault::Value("[]"),
+        docs: &["Domains whose documents are never read."],
+    },
+];
+
+/// The keys of [`EgressPolicy`].
+const EGRESS: &[KeyRow] = &[
+    KeyRow {
+        name: "egress_proxy",
+        form: KeyForm::Text("text"),
+        default: KeyDefault::None("\"http://proxy.example.com:3128\""),
+        docs: &[
+            "The URL of the HTTP proxy through which the gateway requests what clients, login providers and protected \
+             servers name, with user and password if it needs them.",
+            "",
+            "Without it: directly; the proxies of the environment are never used for that. The gateway resolves names \
+             itself and asks the proxy for public addresses alone.",
+        ],
+    },
+    KeyRow {
+        name: "egress_proxy_resolves",
+        form: KeyForm::Flag,
+        default: KeyDefault::Value("false"),
+        docs: &[
+            "Hands `egress_proxy` names instead of addresses, for networks in which only the proxy resolves names.",
+            "",
+            "The gateway then sees no addresses: it lets only https, port 443 and names below a known public suffix \
+             pass, and the proxy must keep the internal network out \
+             ([deployment](deployment.md#without-direct-access-to-the-internet)).",
+        ],
+    },
+    KeyRow {
+        name: "fake_ip_resolver",
+        form: KeyForm::Flag,
+        default: KeyDefault::Value("false"),
+        docs: &[
+            "Takes `198.18.0.0/15` for public, for resolvers that give every name an address in it and a proxy on the way \
+             that knows the name.",
+            "",
+            "What passes, and what the proxy must do, is as with `egress_proxy_resolves`. Not together with it.",
+        ],
+    },
+];
 
 /// Dynamic client registration (RFC 7591, OA-44).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,26 +231,30 @@ pub enum ParentAudience {
     Accepted,
 }
 
-impl Default for AuthPolicy {
-    fn default() -> Self {
-        Self {
-            access_token_lifetime: Duration::from_hours(1),
-            refresh_idle: Duration::from_hours(30 * 24),
-            refresh_absolute: Duration::from_hours(180 * 24),
-            refresh_grace: Duration::from_mins(1),
-            code_lifetime: Duration::from_mins(1),
-            transaction_lifetime: Duration::from_mins(10),
-            audit_retention: Duration::from_hours(400 * 24),
-            rate_limits: RateLimitScope::Shared,
-            redirect_schemes: Vec::new(),
-            trusted_redirect_hosts: Vec::new(),
-            registration: Registration::Open,
-            client_documents: ClientDocumentPolicy::default(),
-            egress: EgressPolicy::default(),
-            conceal_backends: ConcealBackends::Yes,
-            advertise_iss: AdvertiseIss::Yes,
-            assertion_audience: AssertionAudience::Issuer,
-            parent_audience: ParentAudience::Refused,
-        }
+/// Reads a name or an address, without port; an IPv6 address in brackets.
+///
+/// # Errors
+///
+/// The form that it must have.
+pub fn host(text: &str) -> Result<String, String> {
+    match url::Host::parse(text) {
+        Ok(host) => Ok(host.to_string()),
+        Err(_) => Err("a host is a name or an address such as `mcp.internal`, without scheme and port".to_owned()),
+    }
+}
+
+/// A private-use URI scheme: the grammar of RFC 3986 3.1, without schemes that a browser runs or opens itself (OA-55).
+fn redirect_scheme(text: &str) -> Result<String, String> {
+    const REFUSED: [&str; 9] =
+        ["http", "https", "javascript", "data", "file", "blob", "about", "vbscript", "view-source"];
+    let lowered = text.to_ascii_lowercase();
+    let well_formed = lowered.starts_with(|c: char| c.is_ascii_lowercase())
+        && lowered.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    if !well_formed {
+        Err("a URI scheme is a letter, then letters, digits, `+`, `-` and `.`; without `://`".to_owned())
+    } else if REFUSED.contains(&lowered.as_str()) {
+        Err("this scheme cannot belong to an application; use a private one such as `myapp`".to_owned())
+    } else {
+        Ok(lowered)
     }
 }

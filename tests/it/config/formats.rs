@@ -4,8 +4,8 @@ use std::{path::Path, time::Duration};
 
 use insta::assert_snapshot;
 use lockkeeper::{
-    config::{CommandLineOptions, Config, HttpConfig, LimitsConfig, LogConfig},
-    model::{AuthPolicy, BackendSpec, Naming, OnLoss, ProxyChoice, Share, TransportSpec},
+    config::{CommandLineOptions, Config, HttpConfig, LogConfig},
+    model::{AuthPolicy, BackendSpec, LimitsConfig, Naming, OnLoss, ProxyChoice, Share, TransportSpec},
 };
 
 use super::{load, load_beside, load_in};

@@ -103,7 +103,7 @@ async fn oa_114_a_token_opens_its_own_endpoint_and_the_stream_of_the_same_server
 #[tokio::test]
 async fn oa_114_a_token_for_mcp_opens_what_is_below_if_the_operator_says_so() {
     let mut settings = Authority::settings();
-    settings.policy.parent_audience = ParentAudience::Accepted;
+    settings.policy.aud_parent_ok = ParentAudience::Accepted;
     let authority = Authority::with(settings).await;
     let status =
         async |path: &str, token: &str| knock(&authority, path, Some(&format!("Bearer {token}"))).await.status.as_u16();

@@ -1,0 +1,73 @@
+//! Scalar keys of a section, read as their values declare them, and the table of all documented keys.
+
+use std::{cell::RefCell, time::Duration};
+
+use super::{HttpConfig, LogConfig, clients, replica, section::Section, stdio::StdioConfig};
+use crate::model::{
+    AuthPolicy, LimitsConfig,
+    config_key::{ConfigKey, DurationBound, KeyReading, KeyRow},
+};
+
+/// The keys of one table of the file, as the documentation shows them.
+#[derive(Debug)]
+pub struct KeyTable {
+    /// The table, as headings name it: `[limits]`.
+    pub heading: &'static str,
+    /// Its keys, in order.
+    pub rows: Vec<KeyRow>,
+}
+
+/// The tables whose schema and rows of the page are written from the declarations of their keys.
+pub fn tables() -> Vec<KeyTable> {
+    vec![
+        KeyTable { heading: "[replica]", rows: replica::KEYS.to_vec() },
+        declared("[limits]", LimitsConfig::KEYS),
+        declared("[auth]", AuthPolicy::KEYS),
+        declared("[http]", HttpConfig::KEYS),
+        declared("[stdio]", StdioConfig::KEYS),
+        declared("[log]", LogConfig::KEYS),
+        KeyTable { heading: "[clients.<name>]", rows: clients::KEYS.to_vec() },
+    ]
+}
+
+fn declared<S>(heading: &'static str, keys: &[ConfigKey<S>]) -> KeyTable {
+    KeyTable { heading, rows: keys.iter().flat_map(ConfigKey::rows).collect() }
+}
+
+/// Reads the keys of a section, without those of shapes; reports invalid values and uses their defaults. Also returns
+/// the names of the keys that were set.
+pub(super) fn read<S: Default>(section: &mut Section<'_>, keys: &'static [ConfigKey<S>]) -> (S, Vec<&'static str>) {
+    let values = RefCell::new(S::default());
+    let given = keys.iter().filter(|key| read_one(section, key, &values).is_some()).map(|key| key.name).collect();
+    (values.into_inner(), given)
+}
+
+/// Reads one key into its field; `None` if it is absent or invalid.
+fn read_one<S>(section: &mut Section<'_>, key: &'static ConfigKey<S>, values: &RefCell<S>) -> Option<()> {
+    let name = key.name;
+    match key.reading {
+        KeyReading::Duration(least, most, set) => {
+            let most = match most {
+                DurationBound::Fixed(most) => most,
+                DurationBound::Key(_) => Duration::MAX,
+            };
+            section.duration(name, least..=most).map(|value| set(&mut values.borrow_mut(), value))
+        }
+        KeyReading::Count(least, most, set) => {
+            section.count(name, least..=most).map(|value| set(&mut values.borrow_mut(), value))
+        }
+        KeyReading::Size(least, most, set) => {
+            section.size(name, least..=most).map(|value| set(&mut values.borrow_mut(), value))
+        }
+        KeyReading::Flag(set) => section.flag(name).map(|flag| set(&mut values.borrow_mut(), flag)),
+        KeyReading::Choice(words, setters) => {
+            let choices: Vec<_> = words.iter().copied().zip(setters).collect();
+            section.choice(name, &choices).map(|set| set(&mut values.borrow_mut()))
+        }
+        KeyReading::Text(set) => section.parsed(name, |text| set(&mut values.borrow_mut(), text)),
+        KeyReading::Texts(push) => {
+            section.parsed_list(name, |text| push(&mut values.borrow_mut(), text)).map(|_: Vec<()>| ())
+        }
+        KeyReading::Shape(_) => None,
+    }
+}

@@ -1,0 +1,90 @@
+//! The limits and timeouts of the section `[limits]`. Knows nothing of their enforcement.
+
+use std::{num::NonZero, thread, time::Duration};
+
+use super::config_key::config_keys;
+
+config_keys! {
+    /// Limits and timeouts.
+    pub struct LimitsConfig, taken at reload {
+        /// Time after which a client session without a stream, a running call and a request is ended.
+        ///
+        /// A client without sessions is shown in the status for as long.
+        session_idle: Duration = duration(30 m, 1 m to 30 d);
+        /// Client sessions in all.
+        sessions: usize = count(10_000, 1 to 1_000_000);
+        /// Client sessions of one caller: a user through one client.
+        sessions_per_caller: usize = count(100, 1 to 1_000_000);
+        /// Calls of one client session that run at once.
+        calls_per_session: usize = count(256, 1 to 100_000);
+        /// Requests of one user's clients without sessions (2026-07-28) that run at once.
+        calls_per_user: usize = count(10_000, 1 to 1_000_000);
+        /// Open `subscriptions/listen` of one user; never more than half of `listens`.
+        listens_per_user: usize = count(10_000, 1 to 1_000_000);
+        /// Open `subscriptions/listen` of all users. Without it: three quarters of the bound of connections.
+        listens: Option<usize> = optional_count(20_000, 1 to 1_000_000);
+        /// Calls of one user's clients without sessions that wait for answers between two requests.
+        suspended_calls_per_user: usize = count(4_096, 1 to 1_000_000);
+        /// The same of all users.
+        suspended_calls: usize = count(16_384, 1 to 1_000_000);
+        /// Time for a client to answer a request of a server.
+        question_timeout: Duration = duration(10 m, 1 s to 1 d);
+        /// The same on a shared process while other calls wait for it.
+        ///
+        /// Not more than `question_timeout`, also where it is not set.
+        question_slot_time: Duration = duration(60 s, 1 s to question_timeout);
+        /// Time that a call waits for a shared process. Longer than `question_slot_time`; where it is not set, at least
+        /// twice that.
+        slot_wait: Duration = duration(120 s, 1 s to 1 d);
+        /// Streams of calls are closed after this toward clients of 2025-11-25, which come back for the rest. Without it
+        /// they stay open.
+        stream_lifetime: Option<Duration> = optional_duration(5 m, 1 s to 1 d);
+        /// Messages in one JSON-RPC batch (2025-03-26).
+        batch: usize = count(100, 1 to 10_000);
+        /// Bytes in the body of one request to an MCP endpoint.
+        request_body: usize = size(16 MiB, 64 KiB to 1 GiB);
+        /// Sessions at one server; of a command, processes.
+        backend_sessions: usize = count(64, 1 to 10_000);
+        /// Processes that start at once, up to their handshake, each for 10 s at most; those that a client waits for come
+        /// first. Without it: as many as cores, at least 4.
+        parallel_starts: Option<usize> = optional_count(4, 1 to 1_000);
+        /// Characters of the name of a tool or prompt at `/mcp`.
+        ///
+        /// A longer one is cut and ends in 8 digits of its hash, the same each time. Clients that write
+        /// `mcp__lockkeeper__` before it, and may send 64, need `47`; `lockkeeper check` says if it matters. A change takes
+        /// effect at the next start.
+        tool_name_length: usize = count(64, 44 to 64) at restart;
+        /// Client connections in all, as far as the limit on open files allows. Without it: as many as that allows, 16,384
+        /// at most. A change takes effect at the next start.
+        connections: Option<usize> = optional_count(2_000, 16 to 1_000_000) at restart;
+        /// Connections of one client address (IPv6: /64), and requests at once that a trusted proxy forwards for one.
+        ///
+        /// Loopback and trusted proxies are exempt.
+        connections_per_address: usize = count(512, 1 to 1_000_000);
+        /// Time for the head of a request.
+        head_timeout: Duration = duration(30 s, 1 s to 10 m);
+        /// Silence in a body that is waited for, or in a message on a WebSocket; after the first such time at least 1 KiB
+        /// must come for each second.
+        body_timeout: Duration = duration(30 s, 1 s to 10 m);
+        /// Time that a connection stays open between two requests.
+        keep_alive: Duration = duration(5 m, 1 s to 1 h);
+        /// Time that the gateway serves on after the signal to stop, while `/readyz` answers 503, so that a load balancer
+        /// sends nothing more to it.
+        shutdown_delay: Duration = duration(0 s, 0 s to 10 m);
+        /// Time for running calls after that.
+        shutdown: Duration = duration(10 s, 0 s to 10 m);
+    }
+}
+
+impl LimitsConfig {
+    /// Maximum number of processes that start at once: at least four by default, since most of a start is waiting.
+    pub fn starts_at_once(&self) -> usize {
+        self.parallel_starts.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get).max(4))
+    }
+
+    /// Maximum number of open listens of all users, at a gateway with this maximum of client connections. Each holds a
+    /// connection that is never evicted: a quarter is left for calls.
+    pub fn all_listens(&self, connections: usize) -> usize {
+        self.listens.unwrap_or(connections / 4 * 3)
+    }
+}
