@@ -240,6 +240,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_call_that_has_waited_gets_heartbeats_once_it_runs() {
+        let waits = Arc::new(AtomicBool::new(true));
+        let seen = Arc::clone(&waits);
+        let text: WaitText = Box::new(move || seen.load(Ordering::SeqCst).then(|| "waiting".to_owned()));
+        let (_events, mut reply) = bridged(Some(INTERVAL), Some(text));
+        assert_eq!(next(&mut reply), None);
+        advance(WAIT_INTERVAL).await;
+        assert_eq!(next(&mut reply).unwrap(), r#"{"progressToken":"p","progress":-1,"message":"waiting"}"#);
+        waits.store(false, Ordering::SeqCst);
+        assert_eq!(next(&mut reply), None);
+        advance(INTERVAL).await;
+        let works = r#"{"progressToken":"p","progress":-0.5,"message":"`slow` is working (35 s)"}"#;
+        assert_eq!(next(&mut reply).unwrap(), works);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn heartbeats_stay_below_zero_however_long_it_takes() {
         let (_events, mut reply) = bridged(Some(INTERVAL), None);
         assert_eq!(next(&mut reply), None);
