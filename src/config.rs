@@ -23,6 +23,7 @@ pub mod environment;
 pub mod expand;
 mod file_format;
 pub mod files;
+mod former_names;
 pub mod from_json;
 pub mod from_toml;
 pub mod from_yaml;
@@ -53,6 +54,7 @@ pub use self::{
     configuration::{Config, ConfigSource, DEFAULT_LISTEN},
     database::{DatabasePlace, DatabaseUrl},
     environment::Environment,
+    former_names::former_name,
     http::HttpConfig,
     inputs::{InputKind, OpenInput},
     load::{

@@ -140,7 +140,7 @@ impl CallPathDeps<'_> {
             signer: self.signer.clone(),
             eras: self.known.eras.clone(),
             environment: self.config.environment.to_strings(),
-            sessions: self.config.limits.backend_sessions,
+            sessions: self.config.limits.server_sessions,
             parallel_starts: self.config.limits.starts_at_once(),
             slot_limits: module_settings::slots(self.config),
             access: self.access.clone(),

@@ -39,14 +39,14 @@ pub(super) fn gateway(config: &Config) -> gateway::GatewaySettings {
 
 /// The limits of question slots.
 pub(super) fn slots(config: &Config) -> backend::SlotLimits {
-    let LimitsConfig { question_slot_time, slot_wait, .. } = config.limits;
-    backend::SlotLimits { question_slot_time, slot_wait }
+    let LimitsConfig { server_request_slot_time, slot_wait, .. } = config.limits;
+    backend::SlotLimits { server_request_slot_time, slot_wait }
 }
 
 /// The limits of suspended calls.
 pub(super) fn crossing(config: &Config) -> crossing::SuspensionLimits {
-    let LimitsConfig { suspended_calls_per_user, suspended_calls, question_timeout, .. } = config.limits;
-    crossing::SuspensionLimits { suspended_calls_per_user, suspended_calls, question_timeout }
+    let LimitsConfig { suspended_calls_per_user, suspended_calls, server_request_timeout, .. } = config.limits;
+    crossing::SuspensionLimits { suspended_calls_per_user, suspended_calls, server_request_timeout }
 }
 
 /// Those of the frontend, for this maximum number of client connections.
@@ -61,7 +61,7 @@ pub(super) fn frontend(config: &Config, connections: usize) -> frontend::Fronten
         listens_per_user: limits.listens_per_user,
         // each holds a connection that is never evicted: a quarter is left for calls
         listens: limits.listens.unwrap_or(connections / 4 * 3),
-        question_timeout: limits.question_timeout,
+        server_request_timeout: limits.server_request_timeout,
         stream_lifetime: limits.stream_lifetime,
         batch: limits.batch,
         body: limits.request_body,
@@ -146,7 +146,7 @@ fn reserved(config: &Config) -> descriptors::Reserved {
     };
     descriptors::Reserved {
         workers: workers(),
-        processes: with(Descriptors::PerConnection).saturating_mul(config.limits.backend_sessions),
+        processes: with(Descriptors::PerConnection).saturating_mul(config.limits.server_sessions),
         outbound: if with(Descriptors::PerRequest) > 0 || config.replica.is_some() {
             descriptors::Outbound::PerRequest
         } else {

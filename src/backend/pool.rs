@@ -63,7 +63,7 @@ pub(crate) enum SlotState {
 
 /// All slots hold connections in use.
 #[derive(Debug, thiserror::Error)]
-#[error("all {0} sessions that it may have are in use; try again later, or raise `backend_sessions` in `[limits]`")]
+#[error("all {0} sessions that it may have are in use; try again later, or raise `server_sessions` in `[limits]`")]
 pub(crate) struct Full(usize);
 
 /// The right to use a slot. The connection is not idle while a lease is held.
@@ -230,11 +230,11 @@ impl Pool {
 /// Reclaims question slots from calls whose client does not answer (`translation` 4b.1). Driven by waiting calls: if
 /// none waits, no server request is closed.
 impl Pool {
-    /// Closes server requests that are open for `question_slot_time`, on as many connections of this sharer as slots
+    /// Closes server requests that are open for `server_request_slot_time`, on as many connections of this sharer as slots
     /// are `missing`, oldest first, and cancels calls that their servers do not finish then. Returns the time of the
     /// next check.
     pub(crate) fn reclaim(&self, key: &ConnectionKey, missing: usize, limits: SlotLimits) -> Instant {
-        let (now, time) = (Instant::now(), limits.question_slot_time);
+        let (now, time) = (Instant::now(), limits.server_request_slot_time);
         let mut coming = 0;
         let mut old: Vec<(Instant, Arc<ServerConnection>)> = Vec::new();
         // a later request is not due before this time

@@ -33,8 +33,8 @@ const MAX_WAITING: usize = 1_024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotLimits {
     /// A server request that is open for this long is closed if others wait. 60 s.
-    pub question_slot_time: Duration,
-    /// A call that waits for this long fails: the server is busy. Longer than `question_slot_time`. 120 s.
+    pub server_request_slot_time: Duration,
+    /// A call that waits for this long fails: the server is busy. Longer than `server_request_slot_time`. 120 s.
     pub slot_wait: Duration,
 }
 
@@ -73,7 +73,7 @@ struct Waiting<'a> {
 
 impl Default for SlotLimits {
     fn default() -> Self {
-        Self { question_slot_time: Duration::from_mins(1), slot_wait: Duration::from_mins(2) }
+        Self { server_request_slot_time: Duration::from_mins(1), slot_wait: Duration::from_mins(2) }
     }
 }
 
@@ -152,7 +152,7 @@ impl Waiting<'_> {
     /// Takes a slot, if it is this call's turn.
     fn take(&self) -> Choice {
         let slots = self.slots;
-        let (now, patience) = (Instant::now(), slots.limits.question_slot_time);
+        let (now, patience) = (Instant::now(), slots.limits.server_request_slot_time);
         let mut sharers = slots.sharers.lock();
         let Some(sharer) = sharers.get_mut(&self.key.sharer()) else { return Choice::None { free_at: None } };
         sharer.take(self.number, Terms { now, patience, max: slots.max })

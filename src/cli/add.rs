@@ -170,7 +170,7 @@ impl AddArgs {
 
 /// The problems of the configuration with the new server. Lines would be those of a file that is not written.
 fn refused(id: &BackendId, problems: ConfigProblems) -> CommandFailure {
-    let section = format!("backends.{id}");
+    let section = format!("servers.{id}");
     let said = |problem: &ConfigProblem| -> Option<String> {
         let ConfigPlace::File { path, .. } = &problem.place else { return None };
         let option = path.strip_prefix(&section)?.trim_start_matches('.');

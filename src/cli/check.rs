@@ -40,6 +40,9 @@ impl CheckArgs {
         for warning in arguments::warnings(&config) {
             process.output.remark(&format!("warning: {warning}"));
         }
+        for notice in config.former_names() {
+            process.output.remark(&format!("notice: {notice}"));
+        }
         let (count, longest) = (config.backends.len(), config.backends.iter().map(|spec| spec.start_timeout).max());
         let servers = if count == 1 { "1 server".to_owned() } else { format!("{count} servers") };
         process.output.remark(&format!("starting {servers}: {} s at most", longest.unwrap_or_default().as_secs()));
@@ -59,7 +62,7 @@ impl CheckArgs {
         probe.end().await;
         let backends = looked.ok_or_else(|| CommandFailure::failed("the check was interrupted"))?;
         if self.form.json {
-            process.output.json(&json!({ "configuration": config.source.to_string(), "backends": backends }));
+            process.output.json(&json!({ "configuration": config.source.to_string(), "servers": backends }));
         } else {
             let text = render(&backends, process.output.out);
             process.output.print(&text);
@@ -68,10 +71,10 @@ impl CheckArgs {
     }
 }
 
-/// The backends as a table, with the reasons of failed ones below.
+/// The servers as a table, with the reasons of failed ones below.
 pub(super) fn render(backends: &[BackendStatus], style: Style) -> String {
     let mut table =
-        TextTable::new(&["BACKEND", "TRANSPORT", "VERSION", "SERVER", "TOOLS", "PROMPTS", "RESOURCES", "STATE"]);
+        TextTable::new(&["SERVER", "TRANSPORT", "VERSION", "IMPLEMENTATION", "TOOLS", "PROMPTS", "RESOURCES", "STATE"]);
     for backend in backends {
         let named = [
             &backend.id,
@@ -86,13 +89,13 @@ pub(super) fn render(backends: &[BackendStatus], style: Style) -> String {
     table.render(style) + &status::notes(backends, style) + &status::versions(backends, style)
 }
 
-/// Fails if any backend is not ready.
+/// Fails if any server is not ready.
 fn verdict(backends: &[BackendStatus]) -> Result<(), CommandFailure> {
     let sick: Vec<&str> =
         backends.iter().filter(|one| one.state != BackendState::Ready).map(|one| one.id.as_str()).collect();
     if sick.is_empty() {
         return Ok(());
     }
-    let what = format!("{} of {} backends failed: {}", sick.len(), backends.len(), sick.join(", "));
-    Err(CommandFailure::failed(what).advise("see the reasons above; `lockkeeper serve` serves the other backends"))
+    let what = format!("{} of {} servers failed: {}", sick.len(), backends.len(), sick.join(", "));
+    Err(CommandFailure::failed(what).advise("see the reasons above; `lockkeeper serve` serves the others"))
 }

@@ -18,7 +18,7 @@ pub(super) fn warning(names: &[String]) -> Option<String> {
     let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
     Some(format!(
         "tool names above {most} characters are refused by clients that write `{PREFIX}` before them: {}{more}; set \
-         `tool_name_length = {most}` in `[limits]`, or shorten them with `rename` in `[backends.<name>.tools]`",
+         `tool_name_length = {most}` in `[limits]`, or shorten them with `rename` in `[servers.<name>.tools]`",
         first.join(", ")
     ))
 }

@@ -54,7 +54,7 @@ impl Probe {
             // no cached eras: the check probes every server
             eras: Vec::new(),
             environment: config.environment.to_strings(),
-            sessions: config.limits.backend_sessions,
+            sessions: config.limits.server_sessions,
             parallel_starts: config.limits.starts_at_once(),
             slot_limits: backend::SlotLimits::default(),
             access: ServerAccess::none(),

@@ -13,6 +13,9 @@ use crate::{
 /// The name of the file that is made if there is none.
 const NEW: &str = "lockkeeper.toml";
 
+/// The table of servers, and its former name.
+const TABLES: [&str; 2] = ["servers", "backends"];
+
 /// A configuration file to edit.
 pub(super) struct ServersFile {
     /// Its name, as the person gave it.
@@ -79,25 +82,25 @@ impl ServersFile {
 
     /// The name under which this server is in the file.
     pub(super) fn named(&self, id: &BackendId) -> Option<String> {
-        let servers = self.document.get("backends")?.as_table_like()?;
         let is_it = |name: &&str| BackendId::normalise(name).is_ok_and(|other| other == *id);
-        servers.iter().map(|(name, _)| name).find(is_it).map(str::to_owned)
+        let servers = TABLES.iter().filter_map(|table| self.document.get(table)?.as_table_like());
+        servers.flat_map(|servers| servers.iter().map(|(name, _)| name)).find(is_it).map(str::to_owned)
     }
 
     /// Adds a server.
     ///
     /// # Errors
     ///
-    /// Wrong usage if `backends` is not a table of its own.
+    /// Wrong usage if `servers` is not a table of its own.
     pub(super) fn add(&mut self, id: &BackendId, entry: &ServerEntry) -> Result<(), CommandFailure> {
-        let servers = self.document.entry("backends").or_insert_with(|| {
+        let servers = self.document.entry(TABLES[0]).or_insert_with(|| {
             let mut servers = Table::new();
             servers.set_implicit(true);
             Item::Table(servers)
         });
         let Some(servers) = servers.as_table_mut() else {
             return Err(CommandFailure::usage(format!("{} has its servers in one line", self.name.display()))
-                .advise("write each as a table `[backends.<name>]` first"));
+                .advise("write each as a table `[servers.<name>]` first"));
         };
         servers.insert(id.as_str(), Item::Table(entry.table()));
         self.keep_last_comment_above(id);
@@ -108,11 +111,11 @@ impl ServersFile {
     fn keep_last_comment_above(&mut self, id: &BackendId) {
         let comment = self.document.trailing().as_str().unwrap_or_default().to_owned();
         let text = self.document.to_string();
-        let is_last = text.lines().rfind(|line| line.starts_with('[')) == Some(&format!("[backends.{id}]"));
+        let is_last = text.lines().rfind(|line| line.starts_with('[')) == Some(&format!("[{}.{id}]", TABLES[0]));
         if comment.trim().is_empty() || !is_last {
             return;
         }
-        if let Some(table) = self.document["backends"][id.as_str()].as_table_mut() {
+        if let Some(table) = self.document[TABLES[0]][id.as_str()].as_table_mut() {
             table.decor_mut().set_prefix(format!("{comment}\n"));
             self.document.set_trailing("");
         }
@@ -120,7 +123,12 @@ impl ServersFile {
 
     /// Removes a server, with the comment right above it. What an empty line separates from it stays.
     pub(super) fn remove(&mut self, name: &str) {
-        let Some(servers) = self.document.get_mut("backends") else { return };
+        let has = |table: &&str| {
+            self.document.get(table).and_then(Item::as_table_like).is_some_and(|servers| servers.contains_key(name))
+        };
+        let Some(table) = TABLES.into_iter().find(has) else { return };
+        let is_only = TABLES.iter().all(|other| *other == table || self.document.get(other).is_none());
+        let Some(servers) = self.document.get_mut(table) else { return };
         let mut kept = String::new();
         if let Some(servers) = servers.as_table_like_mut() {
             let next = servers.iter().map(|(key, _)| key.to_owned()).skip_while(|key| key != name).nth(1);
@@ -133,9 +141,9 @@ impl ServersFile {
                 kept.clear();
             }
         }
-        // without the table, the demonstration would be served
+        // without any table, the demonstration would be served
         if let Some(servers) = servers.as_table_mut().filter(|servers| servers.is_empty()) {
-            servers.set_implicit(false);
+            servers.set_implicit(!is_only);
         }
         if !kept.is_empty() {
             let trailing = format!("{kept}{}", self.document.trailing().as_str().unwrap_or_default());
@@ -147,7 +155,7 @@ impl ServersFile {
     pub(super) fn is_bare(&self) -> bool {
         let is_empty =
             |table: &str| self.document.get(table).and_then(Item::as_table_like).is_none_or(TableLike::is_empty);
-        is_empty("backends") && is_empty("groups")
+        TABLES.into_iter().chain(["groups"]).all(is_empty)
     }
 
     /// Reads the configuration as it would be with this file.

@@ -1,4 +1,4 @@
-//! One backend: a table `[backends.<name>]`, or an entry of `mcpServers` or `servers`. Knows nothing of processes.
+//! One server: a table `[servers.<name>]`, or an entry of `mcpServers` or `servers`. Knows nothing of processes.
 
 use std::{path::Path, time::Duration};
 
@@ -241,9 +241,9 @@ fn free_name(text: &str) -> Option<BackendId> {
 }
 
 /// The fallback name of a backend.
-#[expect(clippy::expect_used, reason = "a constant that is a backend name")]
+#[expect(clippy::expect_used, reason = "a constant that is a server name")]
 fn placeholder() -> BackendId {
-    BackendId::parse("server").expect("this is a backend name")
+    BackendId::parse("server").expect("this is a server name")
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub struct Config {
     pub clients: ClientsConfig,
     /// Logs.
     pub log: LogConfig,
-    /// The backends in configured order; never empty.
+    /// The servers in configured order; never empty.
     pub backends: Vec<BackendSpec>,
     /// Groups of them.
     pub groups: Groups,
@@ -58,14 +58,16 @@ pub struct Config {
     pub renamed: Vec<(String, BackendId)>,
     /// Options of other programs that have no effect here.
     pub without_effect: Vec<ConfigProblem>,
+    /// Notices about keys that the file calls by a former name.
+    pub former_names: Vec<ConfigProblem>,
 }
 
 /// Source of the configuration. Displays as the end of the sentence "configuration: …".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigSource {
-    /// No configuration: the demonstration backend.
+    /// No configuration: the demonstration server.
     Demo,
-    /// One backend from the command line.
+    /// One server from the command line.
     CommandLine,
     /// A file named by `--config` or `LOCKKEEPER_CONFIG`.
     Named(PathBuf),
@@ -95,6 +97,11 @@ impl Config {
         })
     }
 
+    /// A sentence for each former name of a key in the file, with its place.
+    pub fn former_names(&self) -> impl Iterator<Item = String> {
+        self.former_names.iter().map(|notice| format!("{}: {}", notice.place, notice.what))
+    }
+
     /// A warning for a missing `trusted_proxies` behind a proxy on this machine (OA-138).
     pub fn proxy_warning(&self) -> Option<String> {
         let https = self.public_url.as_ref().is_some_and(|url| url.as_str().starts_with("https://"));
@@ -113,7 +120,7 @@ impl Config {
 
 impl ConfigSource {
     /// The file that is read, relative to the working directory: for the demonstration, the one that would replace it;
-    /// `None` for a backend from the command line.
+    /// `None` for a server from the command line.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::Named(file) | Self::Adjacent(file) => Some(file),
@@ -126,8 +133,8 @@ impl ConfigSource {
 impl std::fmt::Display for ConfigSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Demo => f.write_str("none, so the built-in demonstration backend runs"),
-            Self::CommandLine => f.write_str("one backend from the command line"),
+            Self::Demo => f.write_str("none, so the built-in demonstration server runs"),
+            Self::CommandLine => f.write_str("one server from the command line"),
             Self::Named(path) => write!(f, "{}", path.display()),
             Self::Adjacent(path) => write!(f, "{} (found in the working directory)", path.display()),
         }

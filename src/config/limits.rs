@@ -6,19 +6,20 @@ use crate::model::LimitsConfig;
 /// Reads the section; reports invalid values and uses their defaults.
 pub(super) fn read(section: &mut Section<'_>) -> LimitsConfig {
     let (mut limits, given) = keys::read(section, LimitsConfig::KEYS);
-    if limits.question_slot_time > limits.question_timeout {
-        if given.contains(&"question_slot_time") {
-            let (given, most) = (show_duration(limits.question_slot_time), show_duration(limits.question_timeout));
-            section.fault_of("question_slot_time", format!("{given} is not between 1s and {most}"));
+    if limits.server_request_slot_time > limits.server_request_timeout {
+        if given.contains(&"server_request_slot_time") {
+            let (given, most) =
+                (show_duration(limits.server_request_slot_time), show_duration(limits.server_request_timeout));
+            section.fault_of("server_request_slot_time", format!("{given} is not between 1s and {most}"));
         }
-        limits.question_slot_time = limits.question_timeout;
+        limits.server_request_slot_time = limits.server_request_timeout;
     }
     if !given.contains(&"slot_wait") {
-        limits.slot_wait = limits.slot_wait.max(limits.question_slot_time * 2);
-    } else if limits.slot_wait <= limits.question_slot_time {
+        limits.slot_wait = limits.slot_wait.max(limits.server_request_slot_time * 2);
+    } else if limits.slot_wait <= limits.server_request_slot_time {
         section.fault(
-            "`slot_wait` must be longer than `question_slot_time`: calls would end before they can get a process",
-            Some("raise `slot_wait`, or lower `question_slot_time`"),
+            "`slot_wait` must be longer than `server_request_slot_time`: calls would end before they can get a process",
+            Some("raise `slot_wait`, or lower `server_request_slot_time`"),
         );
     }
     limits

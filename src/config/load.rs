@@ -19,7 +19,7 @@ use super::{
     environment::Environment,
     expand::ReferenceSources,
     file_format::FileFormat,
-    groups,
+    former_names, groups,
     http::HttpConfig,
     inputs::{self, OpenInput},
     limits,
@@ -59,7 +59,7 @@ pub struct CommandLineOptions {
     pub log: Option<String>,
     /// `--log-format`.
     pub log_format: Option<LogFormat>,
-    /// A single backend.
+    /// A single server.
     pub single: Option<SingleServer>,
     /// The text of the configuration file, instead of what is stored there.
     pub draft: Option<String>,
@@ -67,7 +67,7 @@ pub struct CommandLineOptions {
     pub inputs: BTreeMap<String, Secret>,
 }
 
-/// A single backend from the command line.
+/// A single server from the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SingleServer {
     /// Command after `--`; not empty.
@@ -103,6 +103,7 @@ struct FileOptions {
     backends: Vec<BackendSpec>,
     renamed: Vec<(String, BackendId)>,
     without_effect: Vec<ConfigProblem>,
+    former_names: Vec<ConfigProblem>,
     groups: Groups,
 }
 
@@ -172,6 +173,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
         source,
         renamed: file.renamed,
         without_effect,
+        former_names: file.former_names,
     })
 }
 
@@ -216,7 +218,7 @@ pub fn source(given: &CommandLineOptions, environment: &Environment, folder: &Pa
 // === impl Loader ===
 
 impl Loader<'_> {
-    /// A named file precedes everything; a backend from the command line precedes the file in the working directory.
+    /// A named file precedes everything; a server from the command line precedes the file in the working directory.
     fn source(&self) -> ConfigSource {
         let named = self.given.config.clone().or_else(|| self.environment.get("LOCKKEEPER_CONFIG").map(PathBuf::from));
         match (named, &self.given.single) {
@@ -231,8 +233,11 @@ impl Loader<'_> {
         let (ConfigSource::Named(path) | ConfigSource::Adjacent(path)) = source else { return FileOptions::default() };
         let Some((format, document)) = self.document(path) else { return FileOptions::default() };
         let base = self.base(path);
+        let (mut former_names, mut problems) = (Vec::new(), Vec::new());
         let (document, client_table, other_projects) = if format == FileFormat::Toml && !ClientFile::is_one(&document) {
-            (document, None, Vec::new())
+            let file = former_names::modernize(document);
+            (former_names, problems) = (file.notices, file.problems);
+            (file.document, None, Vec::new())
         } else {
             let file = ClientFile::new(document, self.folder);
             (file.document, Some(file.table), file.other_projects)
@@ -241,7 +246,7 @@ impl Loader<'_> {
         let reader = SectionReader {
             document: &document,
             sources,
-            problems: RefCell::default(),
+            problems: RefCell::new(problems),
             without_effect: RefCell::default(),
         };
         let mut file = match client_table {
@@ -249,9 +254,10 @@ impl Loader<'_> {
             None => read_toml(reader.root(), &base),
         };
         file.without_effect = reader.without_effect.take();
+        file.former_names = former_names;
         self.problems.append(&mut reader.into_problems());
         // a lockkeeper.toml may have settings alone
-        let lists_servers = client_table.is_some() || document.root.iter().any(|entry| entry.key == "backends");
+        let lists_servers = client_table.is_some() || document.root.iter().any(|entry| entry.key == "servers");
         if lists_servers && file.backends.is_empty() && self.problems.is_empty() {
             self.problems.push(no_servers(path, &other_projects));
         }
@@ -294,7 +300,7 @@ impl Loader<'_> {
             }
         };
         if !in_file.is_empty() {
-            let what = "both the command line and the file have backends";
+            let what = "both the command line and the file have servers";
             let advice = "remove one of them";
             self.problems.push(ConfigProblem::new(ConfigPlace::Argument("--config"), what).advise(advice));
         }
@@ -405,7 +411,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         replica
     });
     let replica = replica.flatten();
-    let backends = root.table("backends");
+    let backends = root.table("servers");
     let servers: Vec<BackendId> = backends.names().filter_map(|name| BackendId::normalise(name).ok()).collect();
     let groups = groups::read_all(root.table("groups"), &servers);
     let names: Vec<BackendId> = servers.iter().cloned().chain(groups.iter().map(|group| group.id.clone())).collect();
@@ -424,6 +430,7 @@ fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         log: LogConfig::read(&mut sections.3),
         renamed: renamed(&backends),
         without_effect: Vec::new(),
+        former_names: Vec::new(),
         backends: backend::read_all(backends, Dialect::Own, base),
         groups,
     };
@@ -458,7 +465,7 @@ fn renamed(section: &Section<'_>) -> Vec<(String, BackendId)> {
 fn no_servers(path: &Path, other_projects: &[String]) -> ConfigProblem {
     let place = ConfigPlace::WholeFile(path.display().to_string());
     if other_projects.is_empty() {
-        let advice = "add one: `lockkeeper add NAME -- COMMAND…`; for the demonstration: `[backends.demo]` with \
+        let advice = "add one: `lockkeeper add NAME -- COMMAND…`; for the demonstration: `[servers.demo]` with \
                       `builtin = \"demo\"`";
         return ConfigProblem::new(place, "the file has no servers, or none that is enabled").advise(advice);
     }

@@ -92,7 +92,7 @@ fn rule(section: &mut Section<'_>, names: &[BackendId]) -> Option<LoginRule> {
     let domains = section.parsed_list("domains", domain).unwrap_or_default();
     let groups = section.parsed_list("groups", nonempty).unwrap_or_default();
     let subjects = section.parsed_list("subjects", nonempty).unwrap_or_default();
-    let backends = section.parsed_list("backends", |text| backend(text, names));
+    let backends = section.parsed_list("servers", |text| backend(text, names));
     let admin = section.flag("admin").unwrap_or(false);
     let mut rights = Rights { admin, ..Rights::all_backends() };
     if let Some(backends) = backends {

@@ -13,7 +13,7 @@ pub enum ConfigPlace {
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// Option, such as `backends.files.command`; empty for a syntax error.
+        /// Option, such as `servers.files.command`; empty for a syntax error.
         path: String,
     },
     /// In a file as a whole.

@@ -52,7 +52,7 @@ pub(super) struct ReadTransport {
     pub(super) disclosure: Disclosure,
 }
 
-/// Reads the transport of a backend: exactly one of `command`, `url` and `builtin`. Relative paths are relative to
+/// Reads the transport of a server: exactly one of `command`, `url` and `builtin`. Relative paths are relative to
 /// `folder`.
 pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -> Option<ReadTransport> {
     const KINDS: [(&str, TransportKind); 9] = [

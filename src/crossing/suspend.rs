@@ -66,7 +66,7 @@ impl Suspension {
     pub(super) fn new(settings: &SuspensionLimits, deps: SuspensionDeps) -> Arc<Self> {
         let SuspensionDeps { clock, random, state_key, replica } = deps;
         let (tracker, closed) = (TaskTracker::new(), CancellationToken::new());
-        let (wait, end) = (settings.question_timeout, (tracker.clone(), closed.clone()));
+        let (wait, end) = (settings.server_request_timeout, (tracker.clone(), closed.clone()));
         let limits = SuspensionPermits::new(settings.suspended_calls_per_user, settings.suspended_calls);
         let shared = Shared {
             calls: SuspendedCalls::new(Arc::clone(&random), limits, wait, end.clone()),

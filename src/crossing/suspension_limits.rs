@@ -10,11 +10,15 @@ pub struct SuspensionLimits {
     /// Suspended calls of all users. 16,384.
     pub suspended_calls: usize,
     /// Time for which a suspended call waits for its client. 10 minutes.
-    pub question_timeout: Duration,
+    pub server_request_timeout: Duration,
 }
 
 impl Default for SuspensionLimits {
     fn default() -> Self {
-        Self { suspended_calls_per_user: 4_096, suspended_calls: 16_384, question_timeout: Duration::from_mins(10) }
+        Self {
+            suspended_calls_per_user: 4_096,
+            suspended_calls: 16_384,
+            server_request_timeout: Duration::from_mins(10),
+        }
     }
 }

@@ -32,7 +32,7 @@ pub struct FrontendSettings {
     pub questions_per_session: usize,
     /// Time for the client to answer a server request; then the server gets an error, and the client's dialog is
     /// withdrawn. 10 minutes.
-    pub question_timeout: Duration,
+    pub server_request_timeout: Duration,
     /// Only for clients of 2025-11-25: lifetime of the stream of one call; the client reconnects for the rest
     /// (2025-11-25, transports, *Sending Messages*). `None`: unlimited.
     pub stream_lifetime: Option<Duration>,
@@ -90,7 +90,7 @@ impl Default for FrontendSettings {
             listens_per_user: 10_000,
             listens: 20_000,
             questions_per_session: 64,
-            question_timeout: Duration::from_mins(10),
+            server_request_timeout: Duration::from_mins(10),
             stream_lifetime: None,
             replay_messages: 256,
             replay_bytes: 4 * 1024 * 1024,

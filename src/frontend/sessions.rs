@@ -264,7 +264,7 @@ impl Sessions {
         let prefix = Digest::sha256(self.deps.random.token()).short_hex(4);
         let parts = SessionParts {
             calls: RunningCalls::new(settings.calls_per_session, ended.clone()),
-            requests: OpenRequests::new(&prefix, settings.questions_per_session, settings.question_timeout),
+            requests: OpenRequests::new(&prefix, settings.questions_per_session, settings.server_request_timeout),
             queue,
             answers: AnswerStreams::new(EventIdPrefix::new(prefix), settings),
             ended,

@@ -57,7 +57,7 @@ pub fn connections(descriptors: u64, reserved: Reserved) -> usize {
         tracing::warn!(
             descriptors,
             wanted,
-            "few descriptors for this configuration: raise the hard limit (ulimit -Hn, LimitNOFILE) or lower backend_sessions"
+            "few descriptors for this configuration: raise the hard limit (ulimit -Hn, LimitNOFILE) or lower server_sessions"
         );
     }
     let left = descriptors.saturating_sub(kept);

@@ -78,9 +78,9 @@ pub struct BackendId(Arc<str>);
 )]
 pub struct InvalidUserName(pub String);
 
-/// The text is not a backend name.
+/// The text is not a server name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a backend name: use a letter, then up to 31 of a-z, 0-9 and `-`")]
+#[error("`{0}` is not a server name: use a letter, then up to 31 of a-z, 0-9 and `-`")]
 pub struct InvalidBackendId(pub String);
 
 // === impl UserId ===

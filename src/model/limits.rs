@@ -28,12 +28,12 @@ config_keys! {
         /// The same of all users.
         suspended_calls: usize = count(16_384, 1 to 1_000_000);
         /// Time for a client to answer a request of a server.
-        question_timeout: Duration = duration(10 m, 1 s to 1 d);
+        server_request_timeout: Duration = duration(10 m, 1 s to 1 d);
         /// The same on a shared process while other calls wait for it.
         ///
-        /// Not more than `question_timeout`, also where it is not set.
-        question_slot_time: Duration = duration(60 s, 1 s to question_timeout);
-        /// Time that a call waits for a shared process. Longer than `question_slot_time`; where it is not set, at least
+        /// Not more than `server_request_timeout`, also where it is not set.
+        server_request_slot_time: Duration = duration(60 s, 1 s to server_request_timeout);
+        /// Time that a call waits for a shared process. Longer than `server_request_slot_time`; where it is not set, at least
         /// twice that.
         slot_wait: Duration = duration(120 s, 1 s to 1 d);
         /// Streams of calls are closed after this toward clients of 2025-11-25, which come back for the rest. Without it
@@ -44,7 +44,7 @@ config_keys! {
         /// Bytes in the body of one request to an MCP endpoint.
         request_body: usize = size(16 MiB, 64 KiB to 1 GiB);
         /// Sessions at one server; of a command, processes.
-        backend_sessions: usize = count(64, 1 to 10_000);
+        server_sessions: usize = count(64, 1 to 10_000);
         /// Processes that start at once, up to their handshake, each for 10 s at most; those that a client waits for come
         /// first. Without it: as many as cores, at least 4.
         parallel_starts: Option<usize> = optional_count(4, 1 to 1_000);

@@ -68,7 +68,7 @@ config_keys! {
         /// If strangers cannot tell which servers exist.
         ///
         /// With `false` the catalog and cards for discovery name them too.
-        conceal_backends: ConcealBackends = flag(true => ConcealBackends::Yes, false => ConcealBackends::No);
+        conceal_servers: ConcealBackends = flag(true => ConcealBackends::Yes, false => ConcealBackends::No);
         /// If the metadata announces `iss` (RFC 9207).
         ///
         /// Answers have it either way.

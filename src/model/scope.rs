@@ -47,7 +47,7 @@ impl Scope {
     /// every other name.
     pub fn reservation(backend: &BackendId) -> Option<&'static str> {
         match backend.as_str() {
-            "use" => Some("`use` is reserved: `mcp:use` is the scope of all backends"),
+            "use" => Some("`use` is reserved: `mcp:use` is the scope of all servers"),
             "admin" => Some("`admin` is reserved: `mcp:admin` is the scope that administers the gateway"),
             "server-card" => Some("`server-card` is reserved: /mcp/server-card describes the gateway"),
             _ => None,

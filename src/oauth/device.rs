@@ -129,7 +129,7 @@ impl DeviceAuthorizations {
         let settings = &self.deps.settings;
         let named = settings.named_endpoint(form.all("resource")).map_err(|_| ErrorResponse::InvalidTarget)?;
         // which backends exist is concealed before the login (OA-6)
-        let told = settings.policy.conceal_backends == ConcealBackends::No;
+        let told = settings.policy.conceal_servers == ConcealBackends::No;
         if told && named.as_ref().is_some_and(|named| !settings.knows(named)) {
             return Err(ErrorResponse::InvalidTarget);
         }

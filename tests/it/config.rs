@@ -4,6 +4,7 @@ mod client_files;
 mod documentation;
 mod errors;
 mod formats;
+mod former_names;
 mod key_tables;
 mod precedence;
 mod snippets;

@@ -6,7 +6,8 @@ use tokio::time::advance;
 use super::*;
 use crate::model::{Requester, SessionId, UserId};
 
-const LIMITS: SlotLimits = SlotLimits { question_slot_time: Duration::from_mins(1), slot_wait: Duration::from_mins(2) };
+const LIMITS: SlotLimits =
+    SlotLimits { server_request_slot_time: Duration::from_mins(1), slot_wait: Duration::from_mins(2) };
 
 /// Never needs another check.
 fn nothing(_: usize) -> Instant {
@@ -115,7 +116,7 @@ async fn new_calls_of_a_session_join_its_slot_until_others_have_waited_for_too_l
     let mut other = acquire(&slots, "bob", "b");
     assert!(at_once(&mut other).is_none());
     let joined = acquire(&slots, "ann", "a").await.unwrap();
-    advance(LIMITS.question_slot_time).await;
+    advance(LIMITS.server_request_slot_time).await;
     let mut late = acquire(&slots, "ann", "a");
     assert!(at_once(&mut late).is_none());
     first.answered();

@@ -218,15 +218,15 @@ fn the_form_is_known_by_the_content() {
 
 #[test]
 fn advice_names_what_is_written_here() {
-    let text = "[backends.a]\ncommand = \"npx -y a\"\n\n[backends.b]\nhttpUrl = \"https://b.example/mcp\"\n\n\
-                [backends.c]\ncommand = \"c\"\nenvFile = \".env\"\n";
+    let text = "[servers.a]\ncommand = \"npx -y a\"\n\n[servers.b]\nhttpUrl = \"https://b.example/mcp\"\n\n\
+                [servers.c]\ncommand = \"c\"\nenvFile = \".env\"\n";
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
-    lockkeeper.toml:2:11: backends.a.command: this is a whole command line: write `npx` alone, and put the rest into `args`
-    lockkeeper.toml:4:11: backends.b: the transport is missing
+    lockkeeper.toml:2:11: servers.a.command: this is a whole command line: write `npx` alone, and put the rest into `args`
+    lockkeeper.toml:4:10: servers.b: the transport is missing
         set either `command` (a program to start) or `url` (of a server over HTTP, WebSocket or a socket)
-    lockkeeper.toml:5:1: backends.b.httpUrl: unknown option
+    lockkeeper.toml:5:1: servers.b.httpUrl: unknown option
         write `url`
-    lockkeeper.toml:9:1: backends.c.envFile: unknown option
+    lockkeeper.toml:9:1: servers.c.envFile: unknown option
         write `env_file`
     "#);
     let misspelt = r#"{"mcpServers": {"a": {"comand": "a", "color": "red"}}}"#;

@@ -26,8 +26,8 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("`[stdio]`", "stdio", "/properties/stdio/properties"),
     ("`[log]`", "log", "/properties/log/properties"),
     ("`[clients.<name>]`", "clients.x", "/$defs/client/properties"),
-    ("`[backends.<name>]`", "backends.x", "/$defs/backend/properties"),
-    ("`[backends.<name>.tools]`", "backends.x.tools", "/$defs/tools/properties"),
+    ("`[servers.<name>]`", "servers.x", "/$defs/server/properties"),
+    ("`[servers.<name>.tools]`", "servers.x.tools", "/$defs/tools/properties"),
     ("`[groups.<name>]`", "groups.x", "/$defs/group/properties"),
     ("`[groups.<name>.tools]`", "groups.x.tools", "/$defs/group_tools/properties"),
     ("`[login.<name>]`", "login.x", "/$defs/login/properties"),
@@ -37,10 +37,13 @@ const TABLES: &[(&str, &str, &str)] = &[
 #[test]
 fn the_page_has_every_key_that_the_parser_knows_and_no_other() {
     let keys = keys();
+    let page = page();
+    let former: BTreeSet<&str> = former_names(&page).collect();
     let literals = literals();
     for (_, table, _) in TABLES {
         let documented: BTreeSet<&str> = of_table(&keys, table).map(|key| key.name.as_str()).collect();
-        let candidates = literals.iter().map(String::as_str).chain(documented.iter().copied());
+        let candidates = literals.iter().map(String::as_str).filter(|name| !former.contains(name));
+        let candidates = candidates.chain(documented.iter().copied());
         let known: BTreeSet<&str> = candidates.filter(|name| is_known(table, name)).collect();
         assert_eq!(known, documented, "the keys of the parser and of the page, in [{table}]");
     }
@@ -101,7 +104,9 @@ fn the_schema_says_what_the_page_says() {
     for (_, table, way) in TABLES {
         let properties = schema.pointer(way).unwrap().as_object().unwrap();
         let documented: BTreeSet<&str> = of_table(&keys, table).map(|key| key.name.as_str()).collect();
-        assert_eq!(properties.keys().map(String::as_str).collect::<BTreeSet<_>>(), documented, "[{table}]");
+        let present = properties.iter().filter(|(_, property)| property["deprecated"] != true);
+        let present: BTreeSet<&str> = present.map(|(name, _)| name.as_str()).collect();
+        assert_eq!(present, documented, "[{table}]");
         for key in of_table(&keys, table) {
             let property = &properties[&key.name];
             let default = quoted(&key.default).next().map(value);
@@ -137,8 +142,8 @@ fn the_example_file_is_valid_by_the_schema() {
         "[limits]\nsession_idle = 30",
         "[limits]\nsession_idle = \"30 years\"",
         "[auth]\nregistration = \"maybe\"",
-        "[backends.x]\nshare = \"all\"",
-        "[backends.x]\ncommand = \"a\"\nurl = \"https://b.example/mcp\"",
+        "[servers.x]\nshare = \"all\"",
+        "[servers.x]\ncommand = \"a\"\nurl = \"https://b.example/mcp\"",
         "[clients.x]\nprofil = \"strict\"",
         "[groups.x]\nservers = []",
         "[login.x]\nissuer = \"https://id.example\"",
@@ -152,8 +157,19 @@ fn the_example_file_is_valid_by_the_schema() {
 
 // === the page ===
 
+fn page() -> String {
+    fs::read_to_string(root().join("docs/configuration.md")).unwrap()
+}
+
+/// The last parts of the names in the second column of the table "Former names".
+pub(super) fn former_names(page: &str) -> impl Iterator<Item = &str> {
+    let rows = page.split("\n## Former names").nth(1).unwrap().lines().filter(|line| line.starts_with("| `"));
+    let former = rows.filter_map(|line| line.split('|').nth(2).map(|cell| cell.trim().trim_matches('`')));
+    former.map(|name| name.trim_start_matches('[').trim_end_matches(".<name>]").rsplit('.').next().unwrap_or_default())
+}
+
 fn keys() -> Vec<Key> {
-    let page = fs::read_to_string(root().join("docs/configuration.md")).unwrap();
+    let page = page();
     let mut keys = Vec::new();
     for section in page.split("\n## ").skip(1) {
         let heading = section.lines().next().unwrap_or_default();
@@ -199,7 +215,7 @@ fn is_known(table: &str, name: &str) -> bool {
     let text = match table {
         "" => format!("{name} = 1\n"),
         // the options of a server depend on its transport
-        "backends.x" if name != "builtin" => format!("[{table}]\nbuiltin = \"demo\"\n{name} = 1\n"),
+        "servers.x" if name != "builtin" => format!("[{table}]\nbuiltin = \"demo\"\n{name} = 1\n"),
         _ => format!("[{table}]\n{name} = 1\n"),
     };
     let problems = load("lockkeeper.toml", &text, &[]).map_or_else(|problems| problems.to_string(), |_| String::new());
@@ -209,7 +225,7 @@ fn is_known(table: &str, name: &str) -> bool {
 /// The configuration with the key at `value`, or without it; else the error.
 fn loaded(key: &Key, value: Option<&str>) -> Result<String, String> {
     let Key { table, name, .. } = key;
-    let is_backend = *table == "backends.x";
+    let is_backend = *table == "servers.x";
     let reached = match (name.as_str(), value.unwrap_or_default()) {
         (name, _) if !is_backend || ["command", "url", "builtin"].contains(&name) => "",
         ("args" | "env" | "cwd", _) | ("type" | "transport", "\"stdio\"") => "command = \"run\"",
@@ -226,10 +242,10 @@ fn loaded(key: &Key, value: Option<&str>) -> Result<String, String> {
     let line = value.map(|value| format!("{name} = {value}\n")).unwrap_or_default();
     let heading = match *table {
         "" => String::new(),
-        "backends.x.tools" => "[backends.x]\nbuiltin = \"demo\"\n[backends.x.tools]\n".to_owned(),
-        "groups.x" => "[backends.y]\nbuiltin = \"demo\"\n[groups.x]\n".to_owned(),
+        "servers.x.tools" => "[servers.x]\nbuiltin = \"demo\"\n[servers.x.tools]\n".to_owned(),
+        "groups.x" => "[servers.y]\nbuiltin = \"demo\"\n[groups.x]\n".to_owned(),
         "groups.x.tools" => {
-            "[backends.y]\nbuiltin = \"demo\"\n[groups.x]\nservers = [\"y\"]\n[groups.x.tools]\n".to_owned()
+            "[servers.y]\nbuiltin = \"demo\"\n[groups.x]\nservers = [\"y\"]\n[groups.x.tools]\n".to_owned()
         }
         "login.x" => format!("[login.x]\n{PROVIDER}"),
         "login.x.rights.r" => format!("[login.x]\n{PROVIDER}[login.x.rights.r]\nsubjects = [\"ann\"]\n"),

@@ -22,16 +22,16 @@ request_body = "2GiB"
 
 [auth]
 acess_token_lifetime = "1h"
-conceal_backends = "no"
+conceal_servers = "no"
 
-[backends.files]
+[servers.files]
 command = "npx"
 args = "-y"
 env = { KEY = "${KEY}" }
 share = "everybody"
 start_timeout = 60
 
-[backends.docs]
+[servers.docs]
 url = "ftp://docs.example.com"
 headers = { Host = "x", "Bad Name" = "y" }
 "#;
@@ -47,15 +47,15 @@ headers = { Host = "x", "Bad Name" = "y" }
     lockkeeper.toml:9:16: limits.request_body: 2GiB is not between 64KiB and 1GiB
     lockkeeper.toml:12:1: auth.acess_token_lifetime: unknown option
         did you mean `access_token_lifetime`?
-    lockkeeper.toml:13:20: auth.conceal_backends: this must be true or false, without quotes, not a string
-    lockkeeper.toml:17:8: backends.files.args: this must be a list of strings, not a string
-    lockkeeper.toml:18:15: backends.files.env.KEY: the environment variable `KEY` is not set
+    lockkeeper.toml:13:19: auth.conceal_servers: this must be true or false, without quotes, not a string
+    lockkeeper.toml:17:8: servers.files.args: this must be a list of strings, not a string
+    lockkeeper.toml:18:15: servers.files.env.KEY: the environment variable `KEY` is not set
         set it, or give a default: `${KEY:-…}`
-    lockkeeper.toml:19:9: backends.files.share: this must be one of `session`, `user`, `all`
-    lockkeeper.toml:20:17: backends.files.start_timeout: this needs its unit and quotes: `"500ms"`, `"60s"`, `"30m"`
-    lockkeeper.toml:23:7: backends.docs.url: this must be a URL with http, https, ws, wss, tcp or unix
-    lockkeeper.toml:24:13: backends.docs.headers.Host: the gateway sets this header itself
-    lockkeeper.toml:24:25: backends.docs.headers.Bad Name: this is not a header name
+    lockkeeper.toml:19:9: servers.files.share: this must be one of `session`, `user`, `all`
+    lockkeeper.toml:20:17: servers.files.start_timeout: this needs its unit and quotes: `"500ms"`, `"60s"`, `"30m"`
+    lockkeeper.toml:23:7: servers.docs.url: this must be a URL with http, https, ws, wss, tcp or unix
+    lockkeeper.toml:24:13: servers.docs.headers.Host: the gateway sets this header itself
+    lockkeeper.toml:24:25: servers.docs.headers.Bad Name: this is not a header name
     "#);
 }
 
@@ -74,75 +74,75 @@ fn oa_148_names_are_left_to_a_proxy_only_where_there_is_one() {
 
 #[test]
 fn the_caller_stands_only_where_each_user_has_a_server() {
-    let text = r#"[backends.all]
+    let text = r#"[servers.all]
 command = "run"
 args = ["--user", "${user}"]
 share = "all"
 
-[backends.files]
+[servers.files]
 command = "run-${user}"
 cwd = "/srv/${user}"
 
-[backends.docs]
+[servers.docs]
 url = "https://docs.example.com/${user}"
 
-[backends.wiki]
+[servers.wiki]
 url = "https://wiki.example.com/mcp"
 headers = { Authorization = "x" }
 identity = "jwt"
 
-[backends.pages]
+[servers.pages]
 url = "https://pages.example.com/mcp"
 identity = "header"
 identity_header = "Host"
 identity_audience = "pages"
 
-[backends.line]
+[servers.line]
 url = "tcp://line.example.com:7"
 identity = "header"
 
-[backends.chat]
+[servers.chat]
 url = "wss://chat.example.com/mcp"
 identity_header = "X-User"
 "#;
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
-    lockkeeper.toml:1:11: backends.all: `${user}` is the user who calls, and `share = "all"` gives all users the same server
+    lockkeeper.toml:1:10: servers.all: `${user}` is the user who calls, and `share = "all"` gives all users the same server
         set `share` to "user" or "session", or remove `${user}`
-    lockkeeper.toml:7:11: backends.files.command: `${user}` is the user who calls, and this is the same for all users
+    lockkeeper.toml:7:11: servers.files.command: `${user}` is the user who calls, and this is the same for all users
         write it into `env`, `args` or `headers` of a server, or `${env:user}` for a variable of that name
-    lockkeeper.toml:8:7: backends.files.cwd: `${user}` is the user who calls, and this is the same for all users
+    lockkeeper.toml:8:7: servers.files.cwd: `${user}` is the user who calls, and this is the same for all users
         write it into `env`, `args` or `headers` of a server, or `${env:user}` for a variable of that name
-    lockkeeper.toml:11:7: backends.docs.url: `${user}` is the user who calls, and this is the same for all users
+    lockkeeper.toml:11:7: servers.docs.url: `${user}` is the user who calls, and this is the same for all users
         write it into `env`, `args` or `headers` of a server, or `${env:user}` for a variable of that name
-    lockkeeper.toml:13:11: backends.wiki: `headers` and `identity` both set the header `authorization`
+    lockkeeper.toml:13:10: servers.wiki: `headers` and `identity` both set the header `authorization`
         remove it from `headers`, or set `identity_header` to another name
-    lockkeeper.toml:21:19: backends.pages.identity_header: the gateway sets this header itself
-    lockkeeper.toml:22:1: backends.pages.identity_audience: this needs `identity = "jwt"`
+    lockkeeper.toml:21:19: servers.pages.identity_header: the gateway sets this header itself
+    lockkeeper.toml:22:1: servers.pages.identity_audience: this needs `identity = "jwt"`
         remove it
-    lockkeeper.toml:26:1: backends.line.identity: this needs a `url` with http, https, ws or wss
+    lockkeeper.toml:26:1: servers.line.identity: this needs a `url` with http, https, ws or wss
         remove it; a program is told who calls by `${user}` in its `env` or `args`
-    lockkeeper.toml:30:1: backends.chat.identity_header: this needs `identity`
+    lockkeeper.toml:30:1: servers.chat.identity_header: this needs `identity`
         set `identity`, or remove it
     "#);
 }
 
 #[test]
 fn a_secret_of_each_user_stands_only_where_each_user_has_a_server() {
-    let text = r#"[backends.keys]
+    let text = r#"[servers.keys]
 url = "https://keys.example.com/${secret:KEY}"
 headers = { X-Key = "${secret:}" }
 
-[backends.one]
+[servers.one]
 command = "run"
 env = { KEY = "${secret:KEY}" }
 share = "all"
 "#;
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
-    lockkeeper.toml:2:7: backends.keys.url: `${secret:KEY}` is entered by each user, and this is the same for all users
+    lockkeeper.toml:2:7: servers.keys.url: `${secret:KEY}` is entered by each user, and this is the same for all users
         write it into `env`, `args` or `headers` of a server, or the value of all into `${NAME}` or `${file:PATH}`
-    lockkeeper.toml:3:21: backends.keys.headers.X-Key: `${secret:` must be followed by a name and `}`: the name of a secret has 1 to 64 of a-z, A-Z, 0-9, `_`, `-` and `.`
+    lockkeeper.toml:3:21: servers.keys.headers.X-Key: `${secret:` must be followed by a name and `}`: the name of a secret has 1 to 64 of a-z, A-Z, 0-9, `_`, `-` and `.`
         choose another name
-    lockkeeper.toml:5:11: backends.one: each user enters a `${secret:…}`, and `share = "all"` gives all users the same server
+    lockkeeper.toml:5:10: servers.one: each user enters a `${secret:…}`, and `share = "all"` gives all users the same server
         set `share` to "user" or "session", or give all users the same value by `${NAME}` or `${file:PATH}`
     "#);
 }
@@ -151,7 +151,7 @@ share = "all"
 fn the_token_of_a_login_and_the_statement_of_who_calls_need_two_headers() {
     let server = |auth: &str, more: &str| {
         let url = "https://docs.example.com/mcp";
-        format!("[backends.docs]\nurl = \"{url}\"\nidentity = \"jwt\"\nauth = \"{auth}\"\n{more}")
+        format!("[servers.docs]\nurl = \"{url}\"\nidentity = \"jwt\"\nauth = \"{auth}\"\n{more}")
     };
     let credentials = "client_id = \"a\"\nclient_secret = \"b\"\n";
     for text in [server("oauth", ""), server("client-credentials", credentials)] {
@@ -163,13 +163,12 @@ fn the_token_of_a_login_and_the_statement_of_who_calls_need_two_headers() {
 
 #[test]
 fn up_018_an_issuer_is_a_plain_https_url_and_needs_auth() {
-    let problems = |more: &str| {
-        errors("lockkeeper.toml", &format!("[backends.x]\nurl = \"https://x.example/mcp\"\n{more}\n"), &[])
-    };
+    let problems =
+        |more: &str| errors("lockkeeper.toml", &format!("[servers.x]\nurl = \"https://x.example/mcp\"\n{more}\n"), &[]);
     let client = "auth = \"oauth\"\nclient_id = \"a\"\nclient_secret = \"b\"\n";
     // without an issuer the file is valid: only this server fails
     let is_valid = |more: &str| {
-        load("lockkeeper.toml", &format!("[backends.x]\nurl = \"https://x.example/mcp\"\n{more}\n"), &[]).is_ok()
+        load("lockkeeper.toml", &format!("[servers.x]\nurl = \"https://x.example/mcp\"\n{more}\n"), &[]).is_ok()
     };
     for fine in [
         "",
@@ -183,10 +182,10 @@ fn up_018_an_issuer_is_a_plain_https_url_and_needs_auth() {
     for wrong in
         ["http://id.example", "id.example", "https://a@id.example", "https://id.example?a", "https://id.example#a"]
     {
-        assert!(problems(&format!("{client}issuer = \"{wrong}\"")).contains("backends.x.issuer"), "{wrong}");
+        assert!(problems(&format!("{client}issuer = \"{wrong}\"")).contains("servers.x.issuer"), "{wrong}");
     }
     for wrong in ["true", "1", "\"/mcp\"", "\"https://a.example/#b\"", "\"https://a.example/ b\""] {
-        assert!(problems(&format!("{client}resource = {wrong}")).contains("backends.x.resource"), "{wrong}");
+        assert!(problems(&format!("{client}resource = {wrong}")).contains("servers.x.resource"), "{wrong}");
     }
     for key in ["issuer = \"https://id.example\"", "resource = false"] {
         assert!(problems(key).contains("this needs `auth`"), "{key}");
@@ -195,8 +194,7 @@ fn up_018_an_issuer_is_a_plain_https_url_and_needs_auth() {
 
 #[test]
 fn a_group_has_a_name_of_its_own_and_servers_that_there_are() {
-    let servers =
-        "[backends.github]\nbuiltin = \"demo\"\n[backends.\"My Files\"]\nbuiltin = \"demo\"\ndisabled = true\n";
+    let servers = "[servers.github]\nbuiltin = \"demo\"\n[servers.\"My Files\"]\nbuiltin = \"demo\"\ndisabled = true\n";
     let problems = |groups: &str| errors("lockkeeper.toml", &format!("{servers}{groups}"), &[]);
     let wrong = r#"[groups.github]
 servers = ["my-files"]
@@ -255,21 +253,21 @@ servers = ["github"]
 
 #[test]
 fn the_limits_on_open_questions_must_fit_together() {
-    let text = "[limits]\nquestion_timeout = \"30s\"\nquestion_slot_time = \"60s\"\nslot_wait = \"30s\"\n";
+    let text = "[limits]\nserver_request_timeout = \"30s\"\nserver_request_slot_time = \"60s\"\nslot_wait = \"30s\"\n";
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @"
-    lockkeeper.toml:1:2: limits: `slot_wait` must be longer than `question_slot_time`: calls would end before they can get a process
-        raise `slot_wait`, or lower `question_slot_time`
-    lockkeeper.toml:3:22: limits.question_slot_time: 1m is not between 1s and 30s
+    lockkeeper.toml:1:2: limits: `slot_wait` must be longer than `server_request_slot_time`: calls would end before they can get a process
+        raise `slot_wait`, or lower `server_request_slot_time`
+    lockkeeper.toml:3:28: limits.server_request_slot_time: 1m is not between 1s and 30s
     ");
 }
 
 #[test]
 fn a_backend_may_not_have_the_name_of_a_scope() {
-    let text = "[backends.admin]\ncommand = \"a\"\n[backends.Use]\ncommand = \"b\"\n[backends.user]\ncommand = \"c\"\n";
+    let text = "[servers.admin]\ncommand = \"a\"\n[servers.Use]\ncommand = \"b\"\n[servers.user]\ncommand = \"c\"\n";
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @"
-    lockkeeper.toml:1:11: backends.admin: `admin` is reserved: `mcp:admin` is the scope that administers the gateway
+    lockkeeper.toml:1:10: servers.admin: `admin` is reserved: `mcp:admin` is the scope that administers the gateway
         choose another name
-    lockkeeper.toml:3:11: backends.Use: `use` is reserved: `mcp:use` is the scope of all backends
+    lockkeeper.toml:3:10: servers.Use: `use` is reserved: `mcp:use` is the scope of all servers
         choose another name
     ");
 }
@@ -317,30 +315,30 @@ fn options_that_need_a_person_or_another_transport_are_refused_with_an_alternati
 #[test]
 fn a_backend_has_exactly_one_transport() {
     let text = r#"
-[backends.none]
+[servers.none]
 args = ["x"]
 version = "2025-11-25"
-[backends.both]
+[servers.both]
 command = "server"
 url = "https://example.com/mcp"
-[backends.wrong]
+[servers.wrong]
 type = "stdio"
 url = "https://user:hunter2@example.com/mcp"
-[backends.typo]
+[servers.typo]
 comand = "server"
 "#;
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
-    lockkeeper.toml:2:11: backends.none: the transport is missing
+    lockkeeper.toml:2:10: servers.none: the transport is missing
         set either `command` (a program to start) or `url` (of a server over HTTP, WebSocket or a socket)
-    lockkeeper.toml:3:1: backends.none.args: this needs a `command`
+    lockkeeper.toml:3:1: servers.none.args: this needs a `command`
         remove it, or set a `command`
-    lockkeeper.toml:5:11: backends.both: there is more than one transport
+    lockkeeper.toml:5:10: servers.both: there is more than one transport
         set either `command` (a program to start) or `url` (of a server over HTTP, WebSocket or a socket)
-    lockkeeper.toml:8:11: backends.wrong: `stdio` needs a `command`, not a `url`
-    lockkeeper.toml:10:7: backends.wrong.url: put user and password into `headers`, as `Authorization`
-    lockkeeper.toml:11:11: backends.typo: the transport is missing
+    lockkeeper.toml:8:10: servers.wrong: `stdio` needs a `command`, not a `url`
+    lockkeeper.toml:10:7: servers.wrong.url: put user and password into `headers`, as `Authorization`
+    lockkeeper.toml:11:10: servers.typo: the transport is missing
         set either `command` (a program to start) or `url` (of a server over HTTP, WebSocket or a socket)
-    lockkeeper.toml:12:1: backends.typo.comand: unknown option
+    lockkeeper.toml:12:1: servers.typo.comand: unknown option
         did you mean `command`?
     "#);
 }
@@ -348,24 +346,24 @@ comand = "server"
 #[test]
 fn equal_names_and_invalid_names_are_reported() {
     let text = r#"
-[backends.My_Files]
+[servers.My_Files]
 command = "a"
-[backends.my-files]
+[servers.my-files]
 command = "b"
-[backends.2fast]
+[servers.2fast]
 command = "c"
 "#;
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
-    lockkeeper.toml:4:11: backends.my-files: `my-files` and `My_Files` (lockkeeper.toml:2:11: backends.My_Files) both become `my-files`
+    lockkeeper.toml:4:10: servers.my-files: `my-files` and `My_Files` (lockkeeper.toml:2:10: servers.My_Files) both become `my-files`
         rename one of them
-    lockkeeper.toml:6:11: backends.2fast: `2fast` is not a backend name: use a letter, then up to 31 of a-z, 0-9 and `-`
+    lockkeeper.toml:6:10: servers.2fast: `2fast` is not a server name: use a letter, then up to 31 of a-z, 0-9 and `-`
         choose another name
     "#);
 }
 
 #[test]
 fn syntax_errors_have_a_place_and_do_not_quote_the_line() {
-    let text = "listen = \"127.0.0.1:8080\"\n[backends.a]\ncommand = \"a\"\nenv = { KEY = \"hunter2 }\n";
+    let text = "listen = \"127.0.0.1:8080\"\n[servers.a]\ncommand = \"a\"\nenv = { KEY = \"hunter2 }\n";
     assert_snapshot!(errors("lockkeeper.toml", text, &[]), @r#"
     lockkeeper.toml:4:25: this is not TOML: unclosed inline table, expected `}`
     lockkeeper.toml:4:25: this is not TOML: invalid basic string, expected `"`
@@ -393,11 +391,11 @@ trusted_proxies = ["hunter2"]
 [log]
 filter = "a=${KEY}"
 format = "${KEY}"
-[backends.a]
+[servers.a]
 command = "a"
 env = { "A=B" = "hunter2", KEY = ["hunter2"] }
 share = "${KEY}"
-[backends.b]
+[servers.b]
 url = "${URL}"
 headers = { Authorization = "hunter2\n" }
 "#;
@@ -406,10 +404,10 @@ headers = { Authorization = "hunter2\n" }
     assert!(told.lines().count() > 10, "{told}");
 
     let text = r#"
-[backends.a]
+[servers.a]
 command = "a"
 env = { KEY = "${KEY}" }
-[backends.b]
+[servers.b]
 url = "https://example.com/mcp"
 headers = { Authorization = "Bearer ${KEY}" }
 "#;
@@ -430,23 +428,23 @@ fn a_missing_file_is_reported() {
 
 #[test]
 fn rules_for_tools_that_cannot_be_followed_are_reported() {
-    let text = "[backends.x]\nbuiltin = \"demo\"\n[backends.x.tools]\nallow = [\"[a\"]\nrename = { \"a*\" = \"b\", c = 1 }\n\
+    let text = "[servers.x]\nbuiltin = \"demo\"\n[servers.x.tools]\nallow = [\"[a\"]\nrename = { \"a*\" = \"b\", c = 1 }\n\
                 arguments = { d = 2 }\nallowed = []\n";
     let problems = load("lockkeeper.toml", text, &[]).unwrap_err().to_string();
     assert_snapshot!(problems, @"
-    lockkeeper.toml:3:13: backends.x.tools: `allow`: error parsing glob '[a': unclosed character class; missing ']'
+    lockkeeper.toml:3:12: servers.x.tools: `allow`: error parsing glob '[a': unclosed character class; missing ']'
         patterns have `*`, `?`, `[ab]` and `{a,b}`
-    lockkeeper.toml:3:13: backends.x.tools: `rename` of `c` must be a string
-    lockkeeper.toml:3:13: backends.x.tools: `rename` of `a*` to `b`: both names need a `*`, or none
-    lockkeeper.toml:3:13: backends.x.tools: `arguments` of `d` must be a table
-    lockkeeper.toml:7:1: backends.x.tools.allowed: unknown option
+    lockkeeper.toml:3:12: servers.x.tools: `rename` of `c` must be a string
+    lockkeeper.toml:3:12: servers.x.tools: `rename` of `a*` to `b`: both names need a `*`, or none
+    lockkeeper.toml:3:12: servers.x.tools: `arguments` of `d` must be a table
+    lockkeeper.toml:7:1: servers.x.tools.allowed: unknown option
     ");
 }
 
 #[test]
 fn a_login_provider_that_cannot_work_is_reported() {
-    let text = "[backends.docs]\nbuiltin = \"demo\"\n[groups.work]\nservers = [\"docs\"]\n[login.Corp]\nissuer = \"http://id.example\"\n\
-                client_secret = \"\"\nalgorithms = [\"HS256\", \"none\"]\ndomains = [\"@example.com\"]\nbackends = [\"dosc\", \"work:read\"]\n\
+    let text = "[servers.docs]\nbuiltin = \"demo\"\n[groups.work]\nservers = [\"docs\"]\n[login.Corp]\nissuer = \"http://id.example\"\n\
+                client_secret = \"\"\nalgorithms = [\"HS256\", \"none\"]\ndomains = [\"@example.com\"]\nservers = [\"dosc\", \"work:read\"]\n\
                 [login.other]\nissuer = \"https://id.example/.well-known/openid-configuration\"\nclient_id = \"a\"\n\
                 scopes = [\"a b\"]\nsubjects = [\"*\"]\n[login.other.rights.ops]\nadmin = true\n";
     let problems = load("lockkeeper.toml", text, &[]).unwrap_err().to_string();
@@ -458,7 +456,7 @@ fn a_login_provider_that_cannot_work_is_reported() {
         "login.Corp.algorithms[0]: this must be one of `RS256`",
         "login.Corp.algorithms[1]: this must be one of `RS256`",
         "login.Corp.domains[0]: this must be a domain",
-        "login.Corp.backends[0]: there is no server or group `dosc`; did you mean `docs`?",
+        "login.Corp.servers[0]: there is no server or group `dosc`; did you mean `docs`?",
         "login.Corp: nobody may log in through this provider",
         "login.other.issuer: write the issuer alone",
         "login.other.scopes[0]: this is no scope",

@@ -55,7 +55,7 @@ allowed_origins = ["https://app.example.com"]
 trusted_proxies = ["10.0.0.0/8", "::1"]
 query_api_key = false
 
-[backends.zeta]
+[servers.zeta]
 command = "npx"
 args = ["-y", "server", "${ROOT}"]
 env = { KEY = "${KEY:-none}", PORT = 80 }
@@ -64,15 +64,15 @@ on_loss = "end"
 start_timeout = "2m"
 read_only_tools = ["look"]
 
-[backends.Alpha]
+[servers.Alpha]
 url = "https://docs.example.com/mcp"
 headers = { Authorization = "Bearer ${TOKEN}" }
 
-[backends.off]
+[servers.off]
 command = "never"
 disabled = true
 
-[backends.show]
+[servers.show]
 builtin = "demo"
 "#;
     let config = load("lockkeeper.toml", text, &[("ROOT", "/srv"), ("TOKEN", "t0k")]).unwrap();
@@ -153,12 +153,12 @@ fn the_file_of_vs_code_is_accepted_with_its_comments() {
 fn the_default_limits_on_open_questions_follow_each_other() {
     let limits = |text: &str| {
         let limits = load("lockkeeper.toml", &format!("[limits]\n{text}\n"), &[]).unwrap().limits;
-        (limits.question_slot_time, limits.slot_wait)
+        (limits.server_request_slot_time, limits.slot_wait)
     };
     let (seconds, minutes) = (Duration::from_secs, Duration::from_mins);
-    assert_eq!(limits("question_timeout = \"5s\""), (seconds(5), minutes(2)));
-    assert_eq!(limits("question_slot_time = \"5m\""), (minutes(5), minutes(10)));
-    assert_eq!(limits("question_slot_time = \"5s\"\nslot_wait = \"6s\""), (seconds(5), seconds(6)));
+    assert_eq!(limits("server_request_timeout = \"5s\""), (seconds(5), minutes(2)));
+    assert_eq!(limits("server_request_slot_time = \"5m\""), (minutes(5), minutes(10)));
+    assert_eq!(limits("server_request_slot_time = \"5s\"\nslot_wait = \"6s\""), (seconds(5), seconds(6)));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn certificates_and_their_keys_are_checked_when_they_are_read() {
         for (name, text) in [("a.pem", CERTIFICATE), ("a.key", KEY), ("other.key", OTHER_KEY), ("text", "text")] {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
-        let text = format!("[backends.a]\nurl = \"https://a.test/\"\n{lines}");
+        let text = format!("[servers.a]\nurl = \"https://a.test/\"\n{lines}");
         std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
         load_in(folder.path(), &CommandLineOptions::default(), &[]).map_err(|problems| problems.to_string())
     };
@@ -220,20 +220,20 @@ fn certificates_and_their_keys_are_checked_when_they_are_read() {
         let told = load(lines).unwrap_err();
         assert!(told.contains(problem) && !told.contains("hunter2"), "{lines}: {told}");
     }
-    let program = super::errors("lockkeeper.toml", "[backends.a]\ncommand = \"a\"\nca_file = \"a\"\n", &[]);
-    assert!(program.contains("backends.a.ca_file: this needs a `url`"), "{program}");
+    let program = super::errors("lockkeeper.toml", "[servers.a]\ncommand = \"a\"\nca_file = \"a\"\n", &[]);
+    assert!(program.contains("servers.a.ca_file: this needs a `url`"), "{program}");
 }
 
 #[test]
 fn secrets_and_variables_come_from_files_beside_the_configuration() {
     let text = r#"
-[backends.files]
+[servers.files]
 command = "x"
 args = ["--token-file", "${file:token}"]
 env = { OWN = "1", BOTH = "own" }
 env_file = ".env"
 
-[backends.docs]
+[servers.docs]
 url = "https://docs.example.com/mcp"
 headers = { Authorization = "Bearer ${file:token}" }
 "#;

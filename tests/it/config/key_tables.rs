@@ -5,6 +5,7 @@ use std::{env, fs, path::Path};
 
 use lockkeeper::{
     config::{
+        former_name,
         keys::{KeyTable, tables},
         units::{show_duration, show_size},
     },
@@ -38,7 +39,9 @@ fn the_schema_has_the_declared_keys() {
         let start = position(text, 0, |line| line == opening);
         let start = position(text, start, |line| line == "      \"properties\": {") + 1;
         let end = position(text, start, |line| line.trim_end_matches(',') == "      }");
-        let properties: Vec<String> = table.rows.iter().map(property).collect();
+        let former = |row: &KeyRow| former_property(table.heading, row);
+        let properties: Vec<String> =
+            table.rows.iter().flat_map(|row| [Some(property(row)), former(row)]).flatten().collect();
         (start, end, properties.join(",\n").lines().map(str::to_owned).collect())
     });
 }
@@ -144,7 +147,31 @@ fn property(row: &KeyRow) -> String {
         bounds(row.form).filter(|_| in_text).map_or_else(String::new, |(least, most)| format!(" {least} to {most}."));
     let description = format!("{}{bounds}", without_links(&text(row)).replace('`', ""));
     let mut members = vec![format!("\"description\": {}", json(&description))];
-    match row.form {
+    members.extend(value_of(row.form));
+    if let KeyDefault::Value(value) = row.default {
+        members.push(format!("\"default\": {value}"));
+    }
+    schema_entry(row.name, &members)
+}
+
+/// The entry of the name that the key had before; `None` if it had none.
+fn former_property(heading: &str, row: &KeyRow) -> Option<String> {
+    let former = former_name(heading.trim_matches(['[', ']']), row.name)?;
+    let description = json(&format!("The former name of {}.", row.name));
+    let mut members = vec![format!("\"description\": {description}"), "\"deprecated\": true".to_owned()];
+    members.extend(value_of(row.form));
+    Some(schema_entry(former, &members))
+}
+
+fn schema_entry(name: &str, members: &[String]) -> String {
+    let members: Vec<String> = members.iter().map(|member| format!("          {member}")).collect();
+    format!("        \"{name}\": {{\n{}\n        }}", members.join(",\n"))
+}
+
+/// The members that say which values a key takes.
+fn value_of(form: KeyForm) -> Vec<String> {
+    let mut members = Vec::new();
+    match form {
         KeyForm::Duration(..) => members.push("\"$ref\": \"#/$defs/duration\"".to_owned()),
         KeyForm::Size(..) => members.push("\"$ref\": \"#/$defs/size\"".to_owned()),
         KeyForm::Count(least, most) => {
@@ -168,11 +195,7 @@ fn property(row: &KeyRow) -> String {
             members.push(format!("\"anyOf\": [\n{list},\n{reference}\n          ]"));
         }
     }
-    if let KeyDefault::Value(value) = row.default {
-        members.push(format!("\"default\": {value}"));
-    }
-    let members: Vec<String> = members.iter().map(|member| format!("          {member}")).collect();
-    format!("        \"{}\": {{\n{}\n        }}", row.name, members.join(",\n"))
+    members
 }
 
 fn json(text: &str) -> String {

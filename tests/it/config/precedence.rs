@@ -30,12 +30,12 @@ fn without_configuration_the_demonstration_runs_on_loopback() {
     assert_eq!(ids(&config), ["demo"]);
     assert_eq!((config.naming, &config.source), (Naming::Prefixed, &ConfigSource::Demo));
     assert_eq!(config.public_url(config.listen).as_str(), "http://127.0.0.1:8080");
-    assert_snapshot!(config.source, @"none, so the built-in demonstration backend runs");
+    assert_snapshot!(config.source, @"none, so the built-in demonstration server runs");
 }
 
 #[test]
 fn the_file_in_the_working_directory_is_used_and_named() {
-    let files = [("lockkeeper.toml", "[backends.a]\ncommand = \"a\"")];
+    let files = [("lockkeeper.toml", "[servers.a]\ncommand = \"a\"")];
     let config = with(&CommandLineOptions::default(), &files, &[]).unwrap();
     assert_eq!(ids(&config), ["a"]);
     assert_snapshot!(config.source, @"lockkeeper.toml (found in the working directory)");
@@ -43,7 +43,7 @@ fn the_file_in_the_working_directory_is_used_and_named() {
 
 #[test]
 fn a_backend_on_the_command_line_is_the_only_one_and_has_no_prefix() {
-    let files = [("lockkeeper.toml", "[backends.a]\ncommand = \"a\"")];
+    let files = [("lockkeeper.toml", "[servers.a]\ncommand = \"a\"")];
     let words = ["npx", "-y", "@scope/server-memory"].map(str::to_owned).to_vec();
     let given = CommandLineOptions { single: Some(SingleServer::Command(words)), ..CommandLineOptions::default() };
     let config = with(&given, &files, &[]).unwrap();
@@ -51,7 +51,7 @@ fn a_backend_on_the_command_line_is_the_only_one_and_has_no_prefix() {
 
     let given = CommandLineOptions { config: Some("lockkeeper.toml".into()), ..given };
     assert_snapshot!(with(&given, &files, &[]).unwrap_err(), @r#"
-    --config: both the command line and the file have backends
+    --config: both the command line and the file have servers
         remove one of them
     "#);
 
@@ -98,7 +98,7 @@ fn a_gateway_reachable_from_other_machines_needs_its_public_url() {
 #[test]
 fn the_data_folder_is_found_despite_other_errors_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "data_dir = \"kept\"\n[backends.a]\nenv = { KEY = \"${MISSING}\" }\n";
+    let text = "data_dir = \"kept\"\n[servers.a]\nenv = { KEY = \"${MISSING}\" }\n";
     std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
     let found =
         config::data_places(&CommandLineOptions::default(), &Environment::default(), folder.path()).unwrap().folder;

@@ -408,7 +408,7 @@ async fn a_client_that_does_not_return_counts_as_a_cancelled_dialog() {
     let arguments = json!({ "method": "elicitation/create", "schema": { "type": "object", "properties": {} } });
     let asked = body(client.tool(1, "ask", arguments.clone()).await).await["result"].clone();
     tokio::time::pause();
-    tokio::time::sleep(lockkeeper::frontend::FrontendSettings::default().question_timeout * 2).await;
+    tokio::time::sleep(lockkeeper::frontend::FrontendSettings::default().server_request_timeout * 2).await;
     let params =
         json!({ "name": "ask", "arguments": arguments, "inputResponses": {}, "requestState": asked["requestState"] });
     assert_eq!(body(client.ask(2, "tools/call", params).await).await["error"]["code"], -32602);

@@ -151,8 +151,9 @@ async fn cancelling_a_call_withdraws_its_server_requests() {
 
 #[tokio::test]
 async fn an_unanswered_server_request_is_withdrawn_after_its_timeout() {
-    let question_timeout = std::time::Duration::from_millis(20);
-    let world = World::with(lockkeeper::frontend::FrontendSettings { question_timeout, ..Default::default() }).await;
+    let server_request_timeout = std::time::Duration::from_millis(20);
+    let world =
+        World::with(lockkeeper::frontend::FrontendSettings { server_request_timeout, ..Default::default() }).await;
     let client = asking(&world, json!({ "elicitation": {} })).await;
     let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
     let id = events.message().await.unwrap()["id"].clone();

@@ -30,7 +30,7 @@ async fn a_deleted_session_is_gone_for_good() {
         assert_eq!(response.status(), StatusCode::NOT_FOUND);
         assert_eq!(body(response).await["error"]["code"], -32600);
     }
-    assert_eq!(world.ended.lock().len(), 1, "the backends are told once");
+    assert_eq!(world.ended.lock().len(), 1, "the servers are told once");
     let mut after = client.clone();
     after.router = world.restarted().router;
     assert_eq!(after.get().await.status(), StatusCode::NOT_FOUND, "the store has forgotten it too");

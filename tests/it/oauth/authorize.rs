@@ -197,7 +197,7 @@ async fn oa_006_backend_names_are_shown_only_after_a_login() {
         }
     }
     let told = Authority::with(OAuthSettings {
-        policy: AuthPolicy { conceal_backends: ConcealBackends::No, ..AuthPolicy::default() },
+        policy: AuthPolicy { conceal_servers: ConcealBackends::No, ..AuthPolicy::default() },
         ..Authority::settings()
     })
     .await;

@@ -71,7 +71,7 @@ async fn every_endpoint_has_its_own_metadata_and_the_root_has_that_of_the_merged
 #[tokio::test]
 async fn every_other_probe_is_404_in_json() {
     let settings = OAuthSettings {
-        policy: AuthPolicy { conceal_backends: ConcealBackends::No, ..AuthPolicy::default() },
+        policy: AuthPolicy { conceal_servers: ConcealBackends::No, ..AuthPolicy::default() },
         ..Authority::settings()
     };
     let authority = Authority::with(settings).await;

@@ -1,0 +1,119 @@
+//! Keys that had another name: one table of them, and a file rewritten with the present names. Reads no value.
+
+use super::{
+    problem::ConfigProblem,
+    tree::{ConfigEntry, ConfigValue, Document},
+};
+
+/// A key that had another name.
+struct FormerName {
+    /// Path of its table; `*` is any name.
+    table: &'static [&'static str],
+    former: &'static str,
+    present: &'static str,
+}
+
+const FORMER_NAMES: [FormerName; 7] = [
+    FormerName { table: &[], former: "backends", present: "servers" },
+    FormerName { table: &["limits"], former: "backend_sessions", present: "server_sessions" },
+    FormerName { table: &["limits"], former: "question_timeout", present: "server_request_timeout" },
+    FormerName { table: &["limits"], former: "question_slot_time", present: "server_request_slot_time" },
+    FormerName { table: &["auth"], former: "conceal_backends", present: "conceal_servers" },
+    FormerName { table: &["login", "*"], former: "backends", present: "servers" },
+    FormerName { table: &["login", "*", "rights", "*"], former: "backends", present: "servers" },
+];
+
+/// The former name of a key of a section, such as `limits`; `None` if it has none.
+pub fn former_name(section: &str, key: &str) -> Option<&'static str> {
+    FORMER_NAMES.iter().find(|name| name.table == [section] && name.present == key).map(|name| name.former)
+}
+
+/// A file with the present names of its keys.
+pub(super) struct Modernized {
+    /// The file.
+    pub(super) document: Document,
+    /// A notice for each former name in it.
+    pub(super) notices: Vec<ConfigProblem>,
+    /// Keys that are there under both names.
+    pub(super) problems: Vec<ConfigProblem>,
+}
+
+/// State of a rewriting.
+struct Rewriting<'a> {
+    document: &'a Document,
+    name: &'static FormerName,
+    /// Position of the first former name, in bytes.
+    first: Option<usize>,
+    problems: Vec<ConfigProblem>,
+}
+
+/// Gives each key of `document` its present name. The two tables of one that is there under both names become one.
+pub(super) fn modernize(document: Document) -> Modernized {
+    let (mut notices, mut problems) = (Vec::new(), Vec::new());
+    let mut root = document.root.clone();
+    for name in &FORMER_NAMES {
+        let mut rewriting = Rewriting { document: &document, name, first: None, problems: Vec::new() };
+        rewriting.table(&mut root, name.table, "");
+        let notice = |at| ConfigProblem::new(document.place(at, ""), name.notice());
+        notices.extend(rewriting.first.map(notice));
+        problems.append(&mut rewriting.problems);
+    }
+    Modernized { document: document.with_root(root), notices, problems }
+}
+
+// === impl FormerName ===
+
+impl FormerName {
+    /// The sentence about a file that has the former name.
+    fn notice(&self) -> String {
+        let Self { table, former, present } = self;
+        match table {
+            [] => format!("`[{former}.…]` is now `[{present}.…]`"),
+            _ => format!("`{former}` in `[{}]` is now `{present}`", table.join(".").replace('*', "…")),
+        }
+    }
+}
+
+// === impl Rewriting ===
+
+impl Rewriting<'_> {
+    /// Renames the key in the tables at `way` below `entries`, whose path is `path` with a period at the end.
+    fn table(&mut self, entries: &mut Vec<ConfigEntry>, way: &[&str], path: &str) {
+        let Some((next, rest)) = way.split_first() else { return self.rename(entries, path) };
+        for entry in entries.iter_mut().filter(|entry| *next == "*" || entry.key == *next) {
+            if let ConfigValue::Table(inner) = &mut entry.value.value {
+                self.table(inner, rest, &format!("{path}{}.", entry.key));
+            }
+        }
+    }
+
+    fn rename(&mut self, entries: &mut Vec<ConfigEntry>, path: &str) {
+        let FormerName { former, present, .. } = self.name;
+        let Some(index) = entries.iter().position(|entry| entry.key == *former) else { return };
+        let at = entries[index].at;
+        self.first.get_or_insert(at);
+        let Some(other) = entries.iter().position(|entry| entry.key == *present) else {
+            (*present).clone_into(&mut entries[index].key);
+            return;
+        };
+        let removed = entries.remove(index);
+        let other = &mut entries[if other > index { other - 1 } else { other }];
+        let (ConfigValue::Table(old), ConfigValue::Table(new)) = (removed.value.value, &mut other.value.value) else {
+            self.twice(at, &format!("{path}{former}"), &format!("`{present}`"));
+            return;
+        };
+        for entry in old {
+            if new.iter().any(|other| other.key == entry.key) {
+                self.twice(entry.at, &format!("{path}{former}.{}", entry.key), &format!("`[{present}.{}]`", entry.key));
+            } else {
+                new.push(entry);
+            }
+        }
+        new.sort_by_key(|entry| entry.at);
+    }
+
+    fn twice(&mut self, at: usize, path: &str, present: &str) {
+        let what = format!("this is now {present}, which is in the file too");
+        self.problems.push(ConfigProblem::new(self.document.place(at, path), what).advise("remove one of them"));
+    }
+}
