@@ -80,10 +80,10 @@ impl AuditLine {
         }
         match self.weight {
             Weight::Usual => {
-                log!(info: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, backend, by, count);
+                log!(info: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, server, by, count);
             }
             Weight::Alarming => {
-                log!(warn: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, backend, by, count);
+                log!(warn: user, client, grant, key, ip, endpoint, scopes, error, reason, name, kind, successor, server, by, count);
             }
         }
     }

@@ -131,5 +131,10 @@ fn text_line(StoredAuditRow { row, .. }: &StoredAuditRow) -> String {
 }
 
 fn fields(row: &AuditRow) -> Map<String, Value> {
-    serde_json::from_str(&row.fields).unwrap_or_default()
+    let mut fields: Map<String, Value> = serde_json::from_str(&row.fields).unwrap_or_default();
+    // rows of earlier versions
+    if let Some(server) = fields.remove("backend") {
+        fields.insert("server".to_owned(), server);
+    }
+    fields
 }

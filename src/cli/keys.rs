@@ -20,7 +20,7 @@ Examples:
   lockkeeper keys create laptop               all servers, to log in with
   lockkeeper keys create ci --direct --expires 90d
                                               a program's bearer token
-  lockkeeper keys create guest --backend docs --backend git:read
+  lockkeeper keys create guest --server docs --server git:read
                                               two servers, one of them read-only
   lockkeeper keys create team --group work    a group, at /mcp/work alone
   lockkeeper keys create desktop --user ann   another key of the user ann

@@ -27,7 +27,7 @@ pub(super) async fn check(
         refuse_unknown(("server", id), &known.servers, ("--group", &known.groups))?;
     }
     for (id, _) in groups {
-        refuse_unknown(("group", id), &known.groups, ("--backend", &known.servers))?;
+        refuse_unknown(("group", id), &known.groups, ("--server", &known.servers))?;
     }
     Ok(())
 }

@@ -24,11 +24,11 @@ impl ListArgs {
         let config = arguments::load(&process.options.given(), process)?;
         if self.form.json {
             let servers: Vec<Value> = config.backends.iter().map(described).collect();
-            process.output.json(&json!({ "configuration": config.source.to_string(), "backends": servers }));
+            process.output.json(&json!({ "configuration": config.source.to_string(), "servers": servers }));
             return Ok(());
         }
         process.output.remark(&format!("configuration: {}", config.source));
-        let mut table = TextTable::new(&["BACKEND", "TRANSPORT", "SERVER"]);
+        let mut table = TextTable::new(&["SERVER", "TRANSPORT", "COMMAND OR URL"]);
         for spec in &config.backends {
             let server = place(&spec.transport);
             table.row([spec.id.as_str(), spec.transport.name(), &server].map(Cell::from));

@@ -15,10 +15,10 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct RightsArgs {
     /// Servers that may be used; `ID:read` allows only read-only tools. Default: all
-    #[arg(long = "backend", value_name = "ID[:read]", value_parser = values::backend)]
-    backends: Vec<(BackendId, Access)>,
+    #[arg(long = "server", alias = "backend", value_name = "ID[:read]", value_parser = values::server)]
+    servers: Vec<(BackendId, Access)>,
     /// Groups that may be used, each at its own endpoint; `ID:read` allows only read-only tools
-    #[arg(long = "group", value_name = "ID[:read]", value_parser = values::backend)]
+    #[arg(long = "group", value_name = "ID[:read]", value_parser = values::server)]
     groups: Vec<(BackendId, Access)>,
     /// Networks from which it may be used, such as `192.0.2.0/24`; may be given several times. Default: any
     #[arg(long = "network", value_name = "CIDR", value_parser = values::network)]
@@ -31,17 +31,17 @@ pub(super) struct RightsArgs {
 impl RightsArgs {
     /// True if there is none of these arguments.
     pub(super) fn is_empty(&self) -> bool {
-        self.backends.is_empty() && self.groups.is_empty() && self.networks.is_empty() && self.expires.is_none()
+        self.servers.is_empty() && self.groups.is_empty() && self.networks.is_empty() && self.expires.is_none()
     }
 
     /// Refuses names that the gateway does not have.
     pub(super) async fn check(&self, process: &ProcessContext) -> Result<(), CommandFailure> {
-        known_backends::check(&self.backends, &self.groups, process).await
+        known_backends::check(&self.servers, &self.groups, process).await
     }
 
     /// The rights, without administration.
     pub(super) fn rights(&self) -> Rights {
-        let named = || self.backends.iter().chain(&self.groups);
+        let named = || self.servers.iter().chain(&self.groups);
         let mut rights = if named().next().is_some() { Rights::none() } else { Rights::all_backends() };
         for (id, access) in named() {
             rights.backends.allow(id, *access);

@@ -126,7 +126,7 @@ fn log_start(config: &Config) {
         configuration = %config.source,
         data_dir = %config.data_dir.display(),
         database = %config.database,
-        backends = config.backends.len(),
+        servers = config.backends.len(),
         names = if config.naming == Naming::Plain { "plain" } else { "prefixed" },
         "starting"
     );

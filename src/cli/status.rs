@@ -1,4 +1,4 @@
-//! `lockkeeper status`: the backends and sessions of the running gateway.
+//! `lockkeeper status`: the servers and sessions of the running gateway.
 
 use super::{
     arguments::FormatArgs,
@@ -63,10 +63,10 @@ pub fn render(status: &Status, style: Style) -> String {
     text
 }
 
-/// The backends as a table, with reasons and last output below.
+/// The servers as a table, with reasons and last output below.
 pub fn backends(backends: &[BackendStatus], style: Style) -> String {
     let heading =
-        ["BACKEND", "TRANSPORT", "VERSION", "ERA", "TOOLS", "PROMPTS", "RESOURCES", "SESSIONS", "RESTARTS", "STATE"];
+        ["SERVER", "TRANSPORT", "VERSION", "ERA", "TOOLS", "PROMPTS", "RESOURCES", "SESSIONS", "RESTARTS", "STATE"];
     let mut table = TextTable::new(&heading);
     for backend in backends {
         let numbers = [
@@ -267,11 +267,11 @@ mod tests {
         1 ready, 2 starting, 1 failing
         configuration changed, and taken at the next start: [limits]
 
-        BACKEND  TRANSPORT  VERSION     ERA             TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
-        gone     stdio      -           -               3      0        12         1         0         failed, next try in 8 s
-        lost     stdio      -           -               3      0        12         1         0         restarting
-        slow     stdio      -           -               3      0        12         1         0         starting (12 s)
-        git      stdio      2025-06-18  legacy, probed  3      0        12         1         0         ready
+        SERVER  TRANSPORT  VERSION     ERA             TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
+        gone    stdio      -           -               3      0        12         1         0         failed, next try in 8 s
+        lost    stdio      -           -               3      0        12         1         0         restarting
+        slow    stdio      -           -               3      0        12         1         0         starting (12 s)
+        git     stdio      2025-06-18  legacy, probed  3      0        12         1         0         ready
 
         gone: it has no key
           stderr | Traceback?[31m

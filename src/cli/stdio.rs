@@ -63,7 +63,7 @@ impl StdioArgs {
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             configuration = %config.source,
-            backends = config.backends.len(),
+            servers = config.backends.len(),
             "serving one client on standard input and output"
         );
         let places = config::data_places(&self.given(process), &process.environment, &process.folder);

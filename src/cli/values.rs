@@ -19,8 +19,8 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A backend id, with `:read` for its read-only tools only.
-pub(super) fn backend(text: &str) -> Result<(BackendId, Access), String> {
+/// The name of a server or a group, with `:read` for its read-only tools only.
+pub(super) fn server(text: &str) -> Result<(BackendId, Access), String> {
     let (id, access) = match text.strip_suffix(":read") {
         Some(id) => (id, Access::ReadOnly),
         None => (text, Access::Full),

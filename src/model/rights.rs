@@ -29,7 +29,8 @@ pub enum AllowedBackends {
 /// Rights of a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rights {
-    /// Allowed backends.
+    /// Allowed servers. Rows of earlier versions have them as `backends`.
+    #[serde(rename = "servers", alias = "backends")]
     pub backends: AllowedBackends,
     /// True if the gateway's state may be read and administered.
     pub admin: bool,

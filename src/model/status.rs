@@ -24,7 +24,8 @@ pub struct Status {
     /// Differences between the running gateway and its configuration file, and their reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configuration: Vec<String>,
-    /// The backends: those that fail first, then those that start, each in configured order.
+    /// The servers: those that fail first, then those that start, each in configured order.
+    #[serde(rename = "servers", alias = "backends")]
     pub backends: Vec<BackendStatus>,
     /// The groups of backends, in configured order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

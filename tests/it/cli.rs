@@ -176,9 +176,9 @@ fn global_options_stand_before_or_after_the_command() {
 #[test]
 fn a_key_for_a_server_that_does_not_exist_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "[backends.docs]\nurl = \"https://docs.example/mcp\"\n";
+    let text = "[servers.docs]\nurl = \"https://docs.example/mcp\"\n";
     std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
-    let refused = lockkeeper(folder.path(), &["keys", "create", "guest", "--backend", "dosc:read"], &[]);
+    let refused = lockkeeper(folder.path(), &["keys", "create", "guest", "--server", "dosc:read"], &[]);
     assert_snapshot!(shown(folder.path(), &refused), @r#"
     2
     --- out
@@ -186,7 +186,7 @@ fn a_key_for_a_server_that_does_not_exist_is_refused() {
     error: there is no server `dosc`
     help: the servers are docs
     "#);
-    let created = lockkeeper(folder.path(), &["keys", "create", "guest", "--backend", "docs:read"], &[]);
+    let created = lockkeeper(folder.path(), &["keys", "create", "guest", "--server", "docs:read"], &[]);
     assert_eq!(created.status.code(), Some(0));
 }
 
@@ -207,7 +207,7 @@ fn completions_and_manual_pages_know_every_command() {
 #[test]
 fn every_configuration_error_is_reported_and_nothing_is_started() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "lissten = 1\n[backends.git]\ncommand = \"git-server\"\nenv = { TOKEN = \"${GIT_TOKEN}\" }\n";
+    let text = "lissten = 1\n[servers.git]\ncommand = \"git-server\"\nenv = { TOKEN = \"${GIT_TOKEN}\" }\n";
     std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
     let output = lockkeeper(folder.path(), &["serve"], &[]);
     assert_snapshot!(shown(folder.path(), &output), @r#"
@@ -217,7 +217,7 @@ fn every_configuration_error_is_reported_and_nothing_is_started() {
     error: the configuration has 2 errors
       lockkeeper.toml:1:1: lissten: unknown option
           did you mean `listen`?
-      lockkeeper.toml:4:17: backends.git.env.TOKEN: the environment variable `GIT_TOKEN` is not set
+      lockkeeper.toml:4:17: servers.git.env.TOKEN: the environment variable `GIT_TOKEN` is not set
           set it, or give a default: `${GIT_TOKEN:-…}`
     help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
     "#);
@@ -341,7 +341,7 @@ fn a_file_without_servers_is_reported() {
     assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r#"
     error: the configuration has an error
       servers.json: the file has no servers, or none that is enabled
-          add one: `lockkeeper add NAME -- COMMAND…`; for the demonstration: `[backends.demo]` with `builtin = "demo"`
+          add one: `lockkeeper add NAME -- COMMAND…`; for the demonstration: `[servers.demo]` with `builtin = "demo"`
     help: see lockkeeper.example.toml for every option; test with `lockkeeper check`
     "#);
 }
@@ -376,9 +376,9 @@ fn a_check_tests_every_server_and_fails_if_one_fails() {
     let output = lockkeeper(folder.path(), &["check", "--config", "mcp.json", "--json"], &[]);
     assert_eq!(output.status.code(), Some(1));
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(document["backends"][0]["state"], "ready");
-    assert_eq!(document["backends"][1]["state"], "failed");
-    assert!(document["backends"][0]["counts"]["tools"].as_u64().unwrap() > 0);
+    assert_eq!(document["servers"][0]["state"], "ready");
+    assert_eq!(document["servers"][1]["state"], "failed");
+    assert!(document["servers"][0]["counts"]["tools"].as_u64().unwrap() > 0);
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn a_key_is_shown_once_listed_and_revoked() {
     let data = [("LOCKKEEPER_DATA_DIR", folder.path().to_str().unwrap())];
     let run = |arguments: &[&str]| lockkeeper(folder.path(), arguments, &data);
 
-    let output = run(&["keys", "create", "laptop", "--backend", "docs", "--backend", "git:read", "--expires", "90d"]);
+    let output = run(&["keys", "create", "laptop", "--server", "docs", "--server", "git:read", "--expires", "90d"]);
     let key = String::from_utf8(output.stdout).unwrap();
     assert!(key.starts_with("lkk_") && key.trim_end().len() == 3 + 1 + 10 + 1 + 43 + 1 + 6, "{key}");
     let id = key.split('_').nth(1).unwrap();
@@ -401,7 +401,7 @@ fn a_key_is_shown_once_listed_and_revoked() {
     assert_eq!(listed[0]["direct"], false);
     assert_eq!(
         listed[0]["rights"].to_string(),
-        r#"{"admin":false,"backends":{"only":{"docs":"full","git":"read-only"}}}"#
+        r#"{"admin":false,"servers":{"only":{"docs":"full","git":"read-only"}}}"#
     );
     let table = String::from_utf8(run(&["keys", "list"]).stdout).unwrap();
     assert!(table.contains("docs, git:read") && table.contains("(own)"), "{table}");
@@ -492,7 +492,7 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
         (&["users", "delete", "nobody"], 1),
         (&["audit", "--since", "2h", "--event", "login"], 0),
         (&["audit", "--since", "yesterday"], 2),
-        (&["keys", "create", "x", "--backend", "Not A Name"], 2),
+        (&["keys", "create", "x", "--server", "Not A Name"], 2),
         (&["keys", "create", "x", "--expires", "90"], 2),
         (&["keys", "create", "x", "--user", "key:abc"], 2),
         (&["keys", "create", "x", "--user", "ann smith"], 2),
@@ -512,6 +512,7 @@ mod client;
 mod completions;
 mod data_folder;
 mod doctor;
+mod former_names;
 mod grants;
 mod inputs;
 mod master_key;
@@ -547,7 +548,7 @@ mod asked {
     }
 
     const STATUS: &str = r#"{"version":"0.1.0","started":"2026-01-01T00:00:00Z","url":"https://mcp.example.com/mcp",
-        "future":1,"backends":[{"id":"git","transport":"stdio","protocol_version":"2025-06-18","state":"ready",
+        "future":1,"servers":[{"id":"git","transport":"stdio","protocol_version":"2025-06-18","state":"ready",
         "counts":{"tools":12,"prompts":0,"resources":0},"sessions":1,"restarts":0}],"sessions":[]}"#;
 
     #[test]
@@ -561,8 +562,8 @@ mod asked {
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
         1 ready
 
-        BACKEND  TRANSPORT  VERSION     ERA  TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
-        git      stdio      2025-06-18  -    12     0        0          1         0         ready
+        SERVER  TRANSPORT  VERSION     ERA  TOOLS  PROMPTS  RESOURCES  SESSIONS  RESTARTS  STATE
+        git     stdio      2025-06-18  -    12     0        0          1         0         ready
 
         No clients are connected.
         --- err

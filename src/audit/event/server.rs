@@ -24,12 +24,12 @@ impl ServerEvent {
     pub(super) fn line(&self) -> AuditLine {
         use AuditLine as L;
         match self {
-            Self::Connected(user, backend) => L::new("upstream_connected", "account at a server connected")
-                .with("user", user)
-                .with("backend", backend),
+            Self::Connected(user, backend) => {
+                L::new("upstream_connected", "account at a server connected").with("user", user).with("server", backend)
+            }
             Self::Disconnected(user, backend) => L::new("upstream_disconnected", "account at a server disconnected")
                 .with("user", user)
-                .with("backend", backend),
+                .with("server", backend),
             Self::SecretEntered(user, name) => {
                 L::new("secret_entered", "secret for servers entered").with("user", user).with("name", name)
             }

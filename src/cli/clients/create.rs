@@ -21,9 +21,9 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  lockkeeper clients create nightly --jwks nightly.jwks.json --backend git
+  lockkeeper clients create nightly --jwks nightly.jwks.json --server git
                                   signs its token requests with its own key
-  lockkeeper clients create report --backend docs:read --expires 90d
+  lockkeeper clients create report --server docs:read --expires 90d
                                   gets a secret, which is shown once
   lockkeeper clients create portal --redirect-uri https://portal.example.com/cb
                                   an app with a server, which people log in with
@@ -31,7 +31,7 @@ Examples:
                                   an app that login providers let in for people
 
 A client without --redirect-uri has a service account: it asks for tokens with
-the grant type client_credentials, and may do what --backend and --group name,
+the grant type client_credentials, and may do what --server and --group name,
 from where --network says.";
 
 /// Maximum size of a file with keys, in bytes.
@@ -111,7 +111,7 @@ impl CreateClientArgs {
     fn client(&self, keys: NewClientKeys, schemes: &[String]) -> Result<OperatorClient, CommandFailure> {
         let has_service = self.service || (self.redirect_uris.is_empty() && !self.identity_assertions);
         if !has_service && !self.service_rights.is_empty() {
-            let what = "--backend, --group, --network and --expires are for a service account";
+            let what = "--server, --group, --network and --expires are for a service account";
             return Err(CommandFailure::usage(what)
                 .advise("add --service, or leave out --redirect-uri and --identity-assertions"));
         }

@@ -94,7 +94,7 @@ fn kind_text(kind: &KeyKind) -> String {
 /// Rights and networks as text.
 fn rights_text(key: &ApiKey) -> String {
     let mut words = match &key.rights.backends {
-        AllowedBackends::All => vec!["all backends".to_owned()],
+        AllowedBackends::All => vec!["all servers".to_owned()],
         AllowedBackends::Only(backends) => backends
             .iter()
             .map(|(id, access)| if *access == Access::Full { id.clone() } else { format!("{id}:read") })

@@ -22,7 +22,7 @@ for line in sys.stdin:
 fn names_that_clients_with_a_prefix_refuse_are_told_and_can_be_shortened() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("server.py"), SERVER).unwrap();
-    let config = "[backends.one]\ncommand = \"python3\"\nargs = [\"server.py\"]\n".to_owned();
+    let config = "[servers.one]\ncommand = \"python3\"\nargs = [\"server.py\"]\n".to_owned();
     let check = |config: &str| {
         fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
         let output = lockkeeper(folder.path(), &["check"], &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
@@ -33,7 +33,7 @@ fn names_that_clients_with_a_prefix_refuse_are_told_and_can_be_shortened() {
     assert!(said.contains("warning: tool names above 47 characters are refused by clients"), "{said}");
     assert!(said.contains("one__aaaa") && !said.contains("short,"), "{said}");
     let half = "a".repeat(20);
-    let shorter = format!("{config}[backends.one.tools]\nrename = {{ \"{half}*\" = \"b*\" }}\n");
+    let shorter = format!("{config}[servers.one.tools]\nrename = {{ \"{half}*\" = \"b*\" }}\n");
     assert!(!check(&shorter).contains("tool names above"));
 }
 
@@ -42,7 +42,7 @@ fn the_tools_of_a_group_are_counted_and_a_wrong_group_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("server.py"), SERVER).unwrap();
     let check = |groups: &str| {
-        let config = format!("[backends.one]\ncommand = \"python3\"\nargs = [\"server.py\"]\n{groups}");
+        let config = format!("[servers.one]\ncommand = \"python3\"\nargs = [\"server.py\"]\n{groups}");
         fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
         let output = lockkeeper(folder.path(), &["check"], &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -62,12 +62,12 @@ fn up_018_a_secret_without_an_issuer_is_the_fault_of_one_server() {
     for auth in ["oauth", "client-credentials"] {
         let section =
             format!("url = \"https://x.example/mcp\"\nauth = \"{auth}\"\nclient_id = \"a\"\nclient_secret = \"b\"");
-        let config = format!("[backends.x]\n{section}\n[backends.demo]\nbuiltin = \"demo\"\n");
+        let config = format!("[servers.x]\n{section}\n[servers.demo]\nbuiltin = \"demo\"\n");
         fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
         let output = lockkeeper(folder.path(), &["check"], &[]);
         let said = shown(folder.path(), &output);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("add `issuer = \"https://…\"`") && said.contains("1 of 2 backends failed: x"), "{said}");
+        assert!(said.contains("add `issuer = \"https://…\"`") && said.contains("1 of 2 servers failed: x"), "{said}");
     }
 }
 
@@ -75,7 +75,7 @@ fn up_018_a_secret_without_an_issuer_is_the_fault_of_one_server() {
 fn a_machine_without_certificates_of_authorities_serves_what_needs_none() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("none.pem"), "").unwrap();
-    fs::write(folder.path().join("lockkeeper.toml"), "[backends.demo]\nbuiltin = \"demo\"\n").unwrap();
+    fs::write(folder.path().join("lockkeeper.toml"), "[servers.demo]\nbuiltin = \"demo\"\n").unwrap();
     let checked = lockkeeper(folder.path(), &["check"], &[("SSL_CERT_FILE", "none.pem")]);
     assert_eq!(checked.status.code(), Some(0), "{}", shown(folder.path(), &checked));
 }

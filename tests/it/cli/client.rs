@@ -28,7 +28,7 @@ fn each_client_gets_a_file_that_this_gateway_would_read_as_that_of_the_client() 
         let listed = lockkeeper(home.path(), &["list", "--json", "--config", file.to_str().unwrap()], &[]);
         let listed = String::from_utf8(listed.stdout).unwrap().replace(env!("CARGO_BIN_EXE_lockkeeper"), "PROGRAM");
         let listed: serde_json::Value = serde_json::from_str(&listed).unwrap_or_else(|_| panic!("{name}"));
-        let [server] = &listed["backends"].as_array().unwrap()[..] else { panic!("{name}: {listed}") };
+        let [server] = &listed["servers"].as_array().unwrap()[..] else { panic!("{name}: {listed}") };
         servers.push(format!("{name}: {} {}", server["id"], server["server"]));
     }
     assert_snapshot!(servers.join("\n"), @r#"

@@ -48,7 +48,7 @@ for line in sys.stdin:
 "#;
 
 /// A configuration as people write it.
-const WRITTEN: &str = "# ours\nlisten = \"127.0.0.1:7777\"  # a port of its own\n\n# the first one\n[backends.first]\ncommand = \"python3\"\nargs = [\"server.py\"]\n";
+const WRITTEN: &str = "# ours\nlisten = \"127.0.0.1:7777\"  # a port of its own\n\n# the first one\n[servers.first]\ncommand = \"python3\"\nargs = [\"server.py\"]\n";
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     lockkeeper(folder, arguments, &[("PATH", "/usr/local/bin:/usr/bin:/bin")])
@@ -81,7 +81,7 @@ fn a_server_is_tried_and_added_to_a_new_file() {
     `lockkeeper serve` serves it
     ");
     assert_snapshot!(written(folder.path()), @r#"
-    [backends.my-server]
+    [servers.my-server]
     command = "python3"
     args = ["server.py"]
     env = { A = "b" }
@@ -94,7 +94,7 @@ fn the_rest_of_the_file_stays_as_it_was_written() {
     let folder = folder(Some(WRITTEN));
     let added = run(folder.path(), &["add", "second", "http://127.0.0.1:1/mcp", "--header", "A=b", "--no-check"]);
     assert_eq!(added.status.code(), Some(0));
-    let entry = "\n[backends.second]\nurl = \"http://127.0.0.1:1/mcp\"\nheaders = { A = \"b\" }\n";
+    let entry = "\n[servers.second]\nurl = \"http://127.0.0.1:1/mcp\"\nheaders = { A = \"b\" }\n";
     assert_eq!(written(folder.path()), format!("{WRITTEN}{entry}"));
     assert_eq!(run(folder.path(), &["remove", "second"]).status.code(), Some(0));
     assert_eq!(written(folder.path()), WRITTEN);
@@ -103,8 +103,8 @@ fn the_rest_of_the_file_stays_as_it_was_written() {
 #[test]
 fn a_comment_that_is_not_a_servers_own_outlives_it() {
     let commented = "listen = \"127.0.0.1:7777\"\n\n# our servers\n";
-    let first = "\n# the first one\n[backends.first]\nurl = \"http://127.0.0.1:2/\"\n";
-    let second = "\n[backends.second]\nurl = \"http://127.0.0.1:1/mcp\"\n";
+    let first = "\n# the first one\n[servers.first]\nurl = \"http://127.0.0.1:2/\"\n";
+    let second = "\n[servers.second]\nurl = \"http://127.0.0.1:1/mcp\"\n";
     let folder = folder(Some(commented));
     let done = |arguments: &[&str]| assert_eq!(run(folder.path(), arguments).status.code(), Some(0));
     done(&["add", "second", "http://127.0.0.1:1/mcp", "--no-check"]);
@@ -169,7 +169,7 @@ fn a_server_that_a_group_names_is_not_removed() {
     let unknown = run(folder.path(), &["remove", "other"]);
     let said = shown(folder.path(), &unknown);
     assert!(unknown.status.code() == Some(1) && said.contains("lockkeeper.toml has no server `other`"), "{said}");
-    assert!(written(folder.path()).contains("[backends.first]"));
+    assert!(written(folder.path()).contains("[servers.first]"));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_description_of_the_registry_is_added() {
     let given = ["add", "weather", "server.json", "--no-check", "--env", "WEATHER_KEY=x"];
     assert_eq!(run(folder.path(), &given).status.code(), Some(0));
     assert_snapshot!(written(folder.path()), @r#"
-    [backends.weather]
+    [servers.weather]
     command = "npx"
     args = ["-y", "@example/weather@1.2.0"]
     env = { WEATHER_KEY = "x" }
@@ -210,15 +210,15 @@ fn a_description_of_the_registry_is_added() {
 #[test]
 fn the_configured_servers_are_listed_without_secrets() {
     let folder = folder(Some(&format!(
-        "{WRITTEN}[backends.far]\nurl = \"https://a.example/mcp?key=secret\"\nheaders = {{ A = \"secret\" }}\n"
+        "{WRITTEN}[servers.far]\nurl = \"https://a.example/mcp?key=secret\"\nheaders = {{ A = \"secret\" }}\n"
     )));
     let listed = run(folder.path(), &["list"]);
     assert_snapshot!(shown(folder.path(), &listed), @r"
     0
     --- out
-    BACKEND  TRANSPORT        SERVER
-    first    stdio            python3 server.py
-    far      streamable-http  https://a.example/mcp
+    SERVER  TRANSPORT        COMMAND OR URL
+    first   stdio            python3 server.py
+    far     streamable-http  https://a.example/mcp
     --- err
     configuration: lockkeeper.toml (found in the working directory)
     ");

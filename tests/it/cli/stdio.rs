@@ -264,7 +264,7 @@ fn with_required_login_the_client_is_sent_elsewhere_and_no_server_is_started() {
         let folder = tempfile::tempdir().unwrap();
         let text = format!(
             "public_url = \"https://mcp.example.com\"\n[stdio]\nrequire_login = true\nupgrade = \"{upgrade}\"\n\
-            [backends.s]\ncommand = \"python3\"\nargs = [\"server.py\"]\n"
+            [servers.s]\ncommand = \"python3\"\nargs = [\"server.py\"]\n"
         );
         fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
         fs::write(folder.path().join("server.py"), SERVER).unwrap();

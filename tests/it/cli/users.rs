@@ -66,7 +66,7 @@ fn a_wrong_user_name_is_refused_with_the_allowed_form() {
 #[test]
 fn a_rotated_key_keeps_its_name_rights_and_user() {
     let data = Data::new();
-    let old = data.create(&["laptop", "--backend", "git:read", "--direct"]);
+    let old = data.create(&["laptop", "--server", "git:read", "--direct"]);
     let made = data.json(&["keys", "rotate", &old, "--overlap", "24h"]);
     let new = made["id"].as_str().unwrap();
     assert!(made["key"].as_str().unwrap().starts_with(&format!("lkk_{new}_")));
@@ -166,15 +166,15 @@ async fn the_first_start_on_older_data_reports_keys_that_share_a_user() {
 #[test]
 fn a_key_is_made_for_a_group_that_there_is() {
     let data = Data::new();
-    let file = "[backends.git]\nbuiltin = \"demo\"\n[groups.work]\nservers = [\"git\"]\n";
+    let file = "[servers.git]\nbuiltin = \"demo\"\n[groups.work]\nservers = [\"git\"]\n";
     std::fs::write(data.path().join("lockkeeper.toml"), file).unwrap();
     let rights =
         |arguments: &[&str]| data.json(&[&["keys", "create", "team"], arguments].concat())["rights"].to_string();
-    assert_eq!(rights(&["--group", "work"]), r#"{"admin":false,"backends":{"only":{"work":"full"}}}"#);
-    let both = rights(&["--group", "work:read", "--backend", "git"]);
-    assert_eq!(both, r#"{"admin":false,"backends":{"only":{"git":"full","work":"read-only"}}}"#);
+    assert_eq!(rights(&["--group", "work"]), r#"{"admin":false,"servers":{"only":{"work":"full"}}}"#);
+    let both = rights(&["--group", "work:read", "--server", "git"]);
+    assert_eq!(both, r#"{"admin":false,"servers":{"only":{"git":"full","work":"read-only"}}}"#);
     let told = |arguments: &[&str]| shown(data.path(), &data.run(&[&["keys", "create", "x"], arguments].concat()));
-    assert_snapshot!(told(&["--backend", "work"]), @r"
+    assert_snapshot!(told(&["--server", "work"]), @r"
     2
     --- out
     --- err
@@ -186,7 +186,7 @@ fn a_key_is_made_for_a_group_that_there_is() {
     --- out
     --- err
     error: there is no group `git`
-    help: give it as `--backend git`
+    help: give it as `--server git`
     ");
     assert_snapshot!(told(&["--group", "wrok"]), @r"
     2
