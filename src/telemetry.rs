@@ -175,11 +175,11 @@ mod tests {
         let recorder = builder().unwrap().build_recorder();
         let telemetry = Telemetry { metrics: recorder.handle() };
         metrics::with_local_recorder(&recorder, || {
-            metrics::counter!("lockkeeper_calls_total", "backend" => "git").increment(2);
+            metrics::counter!("lockkeeper_calls_total", "server" => "git").increment(2);
             metrics::histogram!("lockkeeper_call_seconds").record(0.003);
         });
         let text = telemetry.render();
-        assert!(text.contains("lockkeeper_calls_total{backend=\"git\"} 2"), "{text}");
+        assert!(text.contains("lockkeeper_calls_total{server=\"git\"} 2"), "{text}");
         assert!(text.contains("lockkeeper_call_seconds_bucket{le=\"0.005\"} 1"), "{text}");
     }
 }

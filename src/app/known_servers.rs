@@ -49,7 +49,7 @@ impl ServerRecords {
     /// the servers are asked again.
     pub(super) async fn load(storage: &Storage, specs: &[BackendSpec]) -> Self {
         let eras = storage.backend_eras().list().await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the eras of backends cannot be read; they are detected again");
+            tracing::warn!(%error, "the eras of servers cannot be read; they are detected again");
             Vec::new()
         });
         Self { eras, descriptions: descriptions(storage, specs).await }
@@ -58,7 +58,7 @@ impl ServerRecords {
 
 async fn descriptions(storage: &Storage, specs: &[BackendSpec]) -> HashMap<BackendId, Payload> {
     let rows = storage.server_info().list().await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "the descriptions of backends cannot be read; the backends are asked again");
+        tracing::warn!(%error, "the descriptions of servers cannot be read; the servers are asked again");
         Vec::new()
     });
     let servers = servers(specs);
@@ -68,7 +68,7 @@ async fn descriptions(storage: &Storage, specs: &[BackendSpec]) -> HashMap<Backe
             Some(revision) => drop(known.insert(backend, Payload::new(revision, result.into()))),
             None => {
                 if let Err(error) = storage.server_info().delete(&backend).await {
-                    tracing::warn!(%backend, %error, "the stale description of a backend cannot be deleted");
+                    tracing::warn!(server = %backend, %error, "the stale description of a server cannot be deleted");
                 }
             }
         }
@@ -117,7 +117,7 @@ impl KnownServers {
         }
         match self.storage.backend_eras().set(&known).await {
             Ok(()) => self.stored.eras = known,
-            Err(error) => tracing::warn!(%error, "the eras of backends cannot be stored"),
+            Err(error) => tracing::warn!(%error, "the eras of servers cannot be stored"),
         }
     }
 
@@ -131,7 +131,7 @@ impl KnownServers {
             match self.storage.server_info().set(&row).await {
                 Ok(()) => drop(self.stored.descriptions.insert(row.backend, result)),
                 Err(error) => {
-                    tracing::warn!(backend = %row.backend, %error, "the description of a backend cannot be stored");
+                    tracing::warn!(server = %row.backend, %error, "the description of a server cannot be stored");
                 }
             }
         }

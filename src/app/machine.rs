@@ -71,7 +71,7 @@ impl Machine {
             return Some("stopping".into());
         }
         if !self.has_started().await {
-            return Some("starting: some backends have not answered yet".into());
+            return Some("starting: some servers have not answered yet".into());
         }
         match self.replicas.as_ref().and_then(Replicas::unready) {
             Some(Unready::NoLease) => {

@@ -41,7 +41,7 @@ impl ExternalBackend {
                 Err(_) if backend.era.now() != era => slot.set(SlotState::Gone),
                 Err(Failure { error, output }) => {
                     let output: Vec<String> = output.iter().map(ToString::to_string).collect();
-                    tracing::warn!(backend = %backend.spec.id, %error, ?output, "no session could be opened");
+                    tracing::warn!(server = %backend.spec.id, %error, ?output, "no session could be opened");
                     slot.circuit.failed(&error);
                     slot.set(SlotState::Failed(error.clone()));
                     backend.contradicted(era, &error);
@@ -81,7 +81,7 @@ impl ExternalBackend {
         let reason = connection.over().await;
         slot.gone();
         self.lost(slot);
-        tracing::info!(backend = %self.spec.id, reason, "a session at the backend ended");
+        tracing::info!(server = %self.spec.id, reason, "a session at the server ended");
     }
 
     /// Handles a connection that could not be opened because the server reports another era: the base connection
@@ -113,7 +113,7 @@ impl ExternalBackend {
     fn notify_restarted(&self, key: &ConnectionKey, connection: &ServerConnection) {
         if connection.can_log() {
             let text =
-                format!("Backend `{}` was started anew; what it remembered of this session is gone", self.spec.id);
+                format!("Server `{}` was started anew; what it remembered of this session is gone", self.spec.id);
             let params = serde_json::json!({ "level": "warning", "logger": "lockkeeper", "data": text });
             let params = Payload::of(Revision::NEWEST_LEGACY, &params);
             self.listens.notify(key, &Notification { method: Method::LoggingMessage, params }, |_| true);

@@ -61,7 +61,7 @@ impl ClientSettings {
             if let Outcome::Failed(error) = told
                 && !session.is_over()
             {
-                tracing::warn!(backend = %self.spec.id, %error, "the server rejected a log level");
+                tracing::warn!(server = %self.spec.id, %error, "the server rejected a log level");
             }
         }
         Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
@@ -81,7 +81,7 @@ impl ClientSettings {
             }
         };
         if timeout(self.spec.start_timeout, replayed).await.is_err() {
-            tracing::warn!(backend = %self.spec.id, "the settings of a fresh session were not restored in time");
+            tracing::warn!(server = %self.spec.id, "the settings of a fresh session were not restored in time");
         }
     }
 

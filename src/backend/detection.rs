@@ -114,7 +114,7 @@ impl Detection<'_> {
             | StartError::Incompatible { .. }
             | StartError::Refused(_)
             | StartError::Malformed(_) => {
-                tracing::info!(backend = %self.opener.spec.id, reason = %failure.error, "the server's protocol era is detected again");
+                tracing::info!(server = %self.opener.spec.id, reason = %failure.error, "the server's protocol era is detected again");
                 self.detect(client).await
             }
             _ => Err(failure),
@@ -152,7 +152,7 @@ impl Detection<'_> {
             match self.probe(&spare, self.opener.spec.probe_timeout).await? {
                 DiscoverOutcome::Nothing(StartError::TimedOut(_)) => spare.close().await,
                 told @ (DiscoverOutcome::Legacy(_) | DiscoverOutcome::Ended(_)) => {
-                    tracing::debug!(backend = %self.opener.spec.id, ?told, "the handshake is tried again");
+                    tracing::debug!(server = %self.opener.spec.id, ?told, "the handshake is tried again");
                 }
                 told => return self.settle(spare, told, client).await,
             }
@@ -236,7 +236,7 @@ impl Detection<'_> {
                 Ok(self.detected(spare.keep()))
             }
             DiscoverOutcome::Legacy(reason) | DiscoverOutcome::Ended(reason) => {
-                tracing::debug!(backend = %self.opener.spec.id, reason, "the server counts as one with a handshake");
+                tracing::debug!(server = %self.opener.spec.id, reason, "the server counts as one with a handshake");
                 drop(spare);
                 Ok(self.detected(self.greet(client).await?))
             }

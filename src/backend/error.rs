@@ -134,7 +134,7 @@ impl StartError {
         };
         let supported = self.supported();
         let unavailable = Unavailable { backend, reason: &reason, retry, supported };
-        ErrorObject::unavailable(&format!("Backend `{backend}` is not available: {reason}"), &unavailable)
+        ErrorObject::unavailable(&format!("Server `{backend}` is not available: {reason}"), &unavailable)
     }
 
     /// The versions that the server listed, if none of them is known here.
@@ -157,5 +157,5 @@ fn next_try(retry_in: Duration) -> String {
 
 /// The error of a subscription above the limit.
 pub(crate) fn too_many_subscriptions() -> ErrorObject {
-    ErrorObject::invalid_params("too many resources are subscribed to at this backend")
+    ErrorObject::invalid_params("too many resources are subscribed to at this server")
 }

@@ -71,7 +71,7 @@ impl Listens {
         for listener in sharer.senders.iter().filter(is_of_it).filter(|listener| is_for(&listener.holder)) {
             heard = true;
             if listener.events.try_send(Event::Notified(notification.clone())).is_err() {
-                metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
+                metrics::counter!("lockkeeper_server_notifications_dropped_total").increment(1);
             }
         }
         heard

@@ -189,7 +189,7 @@ impl Opener {
                     return Ok(session.keep());
                 }
                 Ok(Err(HandshakeError::Offer(lower))) => {
-                    tracing::info!(backend = %self.spec.id, revision = %lower, "offering an older version on a new connection");
+                    tracing::info!(server = %self.spec.id, revision = %lower, "offering an older version on a new connection");
                     offer.revision = lower;
                     continue;
                 }
@@ -355,9 +355,9 @@ impl Opener {
     pub(super) fn count(&self, opened: Option<&ServerConnection>) {
         let outcome = if opened.is_some() { "ok" } else { "error" };
         let backend = self.spec.id.to_string();
-        metrics::counter!("lockkeeper_backend_starts_total", "backend" => backend, "outcome" => outcome).increment(1);
+        metrics::counter!("lockkeeper_server_starts_total", "server" => backend, "outcome" => outcome).increment(1);
         if let Some(summary) = opened.and_then(ServerConnection::summary) {
-            tracing::info!(backend = %self.spec.id, revision = %summary.revision, server = summary.server, "connected to the backend");
+            tracing::info!(server = %self.spec.id, revision = %summary.revision, implementation = summary.server, "connected to the server");
         }
     }
 }

@@ -250,7 +250,7 @@ impl ExternalBackend {
 
     /// Counts a call.
     pub(super) fn count(&self, method: &Method, outcome: &'static str) {
-        tracing::debug!(backend = %self.spec.id, %method, outcome, "a call has ended");
+        tracing::debug!(server = %self.spec.id, %method, outcome, "a call has ended");
         // names from clients do not become labels of metrics
         let is_other = matches!(method, Method::Other(_));
         let is_it = |known: &&CallCounter| {
@@ -263,7 +263,7 @@ impl ExternalBackend {
         }
         let method = if is_other { Method::Other("other".into()) } else { method.clone() };
         let (backend, name) = (self.spec.id.to_string(), method.to_string());
-        let counter = metrics::counter!("lockkeeper_backend_calls_total", "backend" => backend, "method" => name, "outcome" => outcome);
+        let counter = metrics::counter!("lockkeeper_server_calls_total", "server" => backend, "method" => name, "outcome" => outcome);
         counter.increment(1);
         self.calls.write().push(CallCounter { method, outcome, counter });
     }

@@ -44,7 +44,7 @@ impl ServerTransport {
 
     /// Stores the transport over which a connection was opened in place of the configured one.
     pub(super) fn found(&self, transport: TransportSpec) {
-        tracing::info!(backend = %self.spec.id, transport = transport.name(), "the server is reached over another transport");
+        tracing::info!(server = %self.spec.id, transport = transport.name(), "the server is reached over another transport");
         *self.found.write() = Some(transport);
     }
 

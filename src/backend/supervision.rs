@@ -105,8 +105,7 @@ impl Supervision {
                     failures + 1
                 }
             };
-            metrics::counter!("lockkeeper_backend_restarts_total", "backend" => self.0.spec.id.to_string())
-                .increment(1);
+            metrics::counter!("lockkeeper_server_restarts_total", "server" => self.0.spec.id.to_string()).increment(1);
         }
     }
 
@@ -117,8 +116,8 @@ impl Supervision {
         let advice = transport::advice(&self.0.spec, &self.0.context.environment).filter(|_| !error.is_lasting());
         let output: Vec<String> = failure.output.iter().map(ToString::to_string).collect();
         tracing::warn!(
-            backend = %self.0.spec.id, %error, retry_in = retry_in.as_secs(), ?output, advice,
-            "the backend failed to start"
+            server = %self.0.spec.id, %error, retry_in = retry_in.as_secs(), ?output, advice,
+            "the server failed to start"
         );
         self.0.health.failed(Failure { error: error.clone(), output: failure.output }, advice, retry_in);
         self.0.pool.base().set(SlotState::Failed(error.postponed(retry_in)));
@@ -152,7 +151,7 @@ impl Supervision {
         self.0.lost(base);
         let output = connection.output();
         if self.0.era.doubted().is_some() {
-            tracing::info!(backend = %self.0.spec.id, reason, "the server's protocol era is detected again");
+            tracing::info!(server = %self.0.spec.id, reason, "the server's protocol era is detected again");
             return SessionEnded::EraChanged(Failure { error: StartError::Unreachable(reason), output });
         }
         if began.elapsed() < SHORT_LIFE {
@@ -160,7 +159,7 @@ impl Supervision {
             return SessionEnded::Failed(Failure { error, output });
         }
         let lines: Vec<String> = output.iter().map(ToString::to_string).collect();
-        tracing::warn!(backend = %self.0.spec.id, reason, output = ?lines, "the connection to the backend was lost");
+        tracing::warn!(server = %self.0.spec.id, reason, output = ?lines, "the connection to the server was lost");
         self.0.health.lost(reason, output);
         SessionEnded::Lived
     }

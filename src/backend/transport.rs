@@ -52,7 +52,7 @@ pub(crate) fn connect(to: &TransportSpec, with: &Connector<'_>) -> Result<(Arc<d
         TransportSpec::Sse(http) => sse::connect(with.client, http, with.tasks),
         TransportSpec::WebSocket(http) => websocket::connect(with.client, http, with.tasks),
         TransportSpec::Socket(address) => Ok(socket::connect(with.backend, address, with.client, with.tasks)),
-        TransportSpec::Demo => Err(StartError::NoCommand("the built-in backend needs no connection".to_owned())),
+        TransportSpec::Demo => Err(StartError::NoCommand("the built-in server needs no connection".to_owned())),
     }?;
     Ok((fenced::fenced(transport, with.fence), incoming))
 }

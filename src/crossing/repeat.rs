@@ -141,7 +141,7 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
         let broken = |error: &str| {
             Outcome::Failed(match ended.origin() {
                 Some(backend) => {
-                    let text = format!("Backend `{backend}` broke the protocol: {error}");
+                    let text = format!("Server `{backend}` broke the protocol: {error}");
                     ErrorObject::internal(&text).naming_backend(backend)
                 }
                 None => ErrorObject::internal(error),

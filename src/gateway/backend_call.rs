@@ -120,8 +120,8 @@ fn hide_envelope_fault(backend: &BackendId, event: Event) -> Event {
 }
 
 fn hidden(backend: &BackendId, error: ErrorObject) -> ErrorObject {
-    tracing::warn!(%backend, %error, "a server refused what is around a call, and not the call");
-    metrics::counter!("lockkeeper_gateway_leg_faults_total", "backend" => backend.to_string()).increment(1);
+    tracing::warn!(server = %backend, %error, "a server refused what is around a call, and not the call");
+    metrics::counter!("lockkeeper_gateway_leg_faults_total", "server" => backend.to_string()).increment(1);
     error.hidden().naming_backend(backend)
 }
 

@@ -168,7 +168,7 @@ impl Catalog {
         let Freshness { value, failure, .. } = cached.look(Duration::MAX);
         match (value, failure) {
             (Some(list), None) => Ok(list),
-            (_, failure) => Err(failure.unwrap_or_else(|| ErrorObject::internal("The backend is still starting."))),
+            (_, failure) => Err(failure.unwrap_or_else(|| ErrorObject::internal("The server is still starting."))),
         }
     }
 

@@ -172,7 +172,7 @@ fn absent(call: &Call) -> Reply {
     match call.params.string("name") {
         Some(name) if call.method == Method::ToolsCall => Reply::failed(route::unknown(ListKind::Tools, &name)),
         _ if call.method.is_notification() => Reply::complete(Payload::absent(Revision::NEWEST_LEGACY)),
-        _ => Reply::failed(ErrorObject::invalid_params("Unknown backend: it is not configured, or not for you")),
+        _ => Reply::failed(ErrorObject::invalid_params("Unknown server: it is not configured, or not for you")),
     }
 }
 

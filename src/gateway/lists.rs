@@ -123,8 +123,8 @@ fn none_of(seen: &[VisibleBackend], given: &[Gathered<List>]) -> Option<ErrorObj
         _ if given.iter().any(Result::is_ok) => None,
         _ => {
             let names: Vec<&str> = seen.iter().map(|one| one.entry.id.as_str()).collect();
-            let data = serde_json::json!({ "backends": names, "retryable": true });
-            let message = "No backend could be listed. Try again, or see the status of the gateway.";
+            let data = serde_json::json!({ "backends": names, "servers": names, "retryable": true });
+            let message = "No server could be listed. Try again, or see the status of the gateway.";
             Some(ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, message, &data))
         }
     }

@@ -214,7 +214,7 @@ impl AddressedCall {
         let rewriter = seen.rewriter();
         let method = call.method.clone();
         let params = call.params.replaced(&found, &json::quote(original));
-        tracing::debug!(backend = %seen.entry.id, %method, user = %call.context.caller.user, "call");
+        tracing::debug!(server = %seen.entry.id, %method, user = %call.context.caller.user, "call");
         let call = Call { params, ..call };
         let reply = match seen.plain_server() {
             Some(server) => server.call(call),

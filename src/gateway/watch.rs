@@ -42,7 +42,7 @@ async fn follow(catalog: &Catalog) {
             context: Catalog::own_context(),
         };
         let error = hear(catalog, catalog.server().call(call)).await;
-        tracing::debug!(backend = %catalog.backend(), ?error, "a backend ended the gateway's listen");
+        tracing::debug!(server = %catalog.backend(), ?error, "a server ended the gateway's listen");
         pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
         sleep(pause).await;
         // changes without an open listen are unknown

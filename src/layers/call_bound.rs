@@ -37,7 +37,7 @@ impl BoundedCalls {
             format!("as many calls run at it as may at once ({}); try again later, or raise `calls`", self.max);
         let unavailable =
             Unavailable { backend: &self.backend, reason: &reason, retry: Retry::Possible, supported: &[] };
-        ErrorObject::unavailable(&format!("Backend `{}` is busy: {reason}", self.backend), &unavailable)
+        ErrorObject::unavailable(&format!("Server `{}` is busy: {reason}", self.backend), &unavailable)
     }
 }
 

@@ -299,7 +299,7 @@ impl UnreportedTask {
             }
         };
         let unavailable = Unavailable { backend, reason: &reason, retry: Retry::MayHaveRun, supported: &[] };
-        ErrorObject::unavailable(&format!("The task at backend `{backend}` was cancelled: {reason}"), &unavailable)
+        ErrorObject::unavailable(&format!("The task at server `{backend}` was cancelled: {reason}"), &unavailable)
     }
 }
 

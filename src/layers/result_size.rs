@@ -24,7 +24,7 @@ const TEXTS: [&[At]; 2] = [
 pub fn result_size(size: Option<usize>) -> Option<Layer> {
     let max = size?;
     Some(Arc::new(move |Beneath { backend, server, .. }| {
-        let cuts = metrics::counter!("lockkeeper_gateway_results_cut_total", "backend" => backend.to_string());
+        let cuts = metrics::counter!("lockkeeper_gateway_results_cut_total", "server" => backend.to_string());
         Arc::new(BoundedResults { server, cuts, max })
     }))
 }

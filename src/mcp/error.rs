@@ -175,11 +175,12 @@ impl ErrorObject {
         )
     }
 
-    /// `-32603` for a call that a backend does not serve. The data has the backend's name, the reason, whether the same
-    /// request may be sent again, and the server's versions if they are the reason (`translation` 4.6).
+    /// `-32603` for a call that a server does not serve. The data has the server's name (also as `backend`, its former
+    /// name), the reason, whether the same request may be sent again, and the server's versions if they are the reason
+    /// (`translation` 4.6).
     pub fn unavailable(message: &str, unavailable: &Unavailable<'_>) -> Self {
         let Unavailable { backend, reason, retry, supported } = unavailable;
-        let mut data = data!({ "backend": backend.as_str(), "reason": reason });
+        let mut data = data!({ "backend": backend.as_str(), "server": backend.as_str(), "reason": reason });
         retry.tell(&mut data);
         if !supported.is_empty() {
             data["supported"] = data!(supported);
@@ -187,10 +188,11 @@ impl ErrorObject {
         Self::with_data(Self::INTERNAL_ERROR, message, &data)
     }
 
-    /// The same error with the backend's name in its data, if the data is an object.
+    /// The same error with the server's name in its data, if the data is an object.
     #[must_use]
     pub fn naming_backend(self, backend: &BackendId) -> Self {
-        self.with_datum("backend", &json::quote(backend.as_str()))
+        let name = json::quote(backend.as_str());
+        self.with_datum("backend", &name).with_datum("server", &name)
     }
 
     /// The same error with a member of its data, if there is no such member and the data is an object.

@@ -196,7 +196,7 @@ impl Outcome {
             return Self::Complete(result);
         }
         let reason = "the result is not an object";
-        let message = format!("Backend `{backend}` broke the protocol: {reason}");
+        let message = format!("Server `{backend}` broke the protocol: {reason}");
         let broken = Unavailable { backend, reason, retry: Retry::Useless, supported: &[] };
         // the server has ended the call, wrongly
         Self::Failed(ErrorObject::unavailable(&message, &broken).written_in(result.revision))

@@ -267,7 +267,7 @@ impl Authorization {
         if !self.deps.settings.backends.are_opened(&holder.rights.backends, target) {
             let reason = match target {
                 Target::Merged => "the API key or account is for the endpoints of groups, and not for this one",
-                Target::Backend(_) => "the API key or account does not reach this backend",
+                Target::Backend(_) => "the API key or account does not reach this server",
             };
             return Ok(request.fail("access_denied", reason).redirect(&self.deps, Some(holder)).await);
         }

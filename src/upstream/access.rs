@@ -27,7 +27,7 @@ pub(super) fn server_access(context: &UpstreamContext, sources: &AccessSources) 
             let sources = of_users.clone();
             Box::pin(async move {
                 sources.of_user(&user, &spec).await.map_err(|error| {
-                    tracing::error!(%error, backend = %spec.id, "a user's access to a server cannot be read");
+                    tracing::error!(%error, server = %spec.id, "a user's access to a server cannot be read");
                     "the gateway cannot read the user's tokens and secrets".to_owned()
                 })
             })

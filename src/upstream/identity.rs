@@ -46,7 +46,7 @@ pub(super) async fn client(
     let text = Zeroizing::new(serde_json::to_vec(&client).map_err(|_| VaultError::Form)?);
     let sealed = context.vault.seal(place(backend, &client.issuer), &text).await?;
     context.storage.upstream_clients().set((backend, &client.issuer), &sealed, context.now()).await?;
-    tracing::info!(%backend, issuer = client.issuer, "registered at an authorization server");
+    tracing::info!(server = %backend, issuer = client.issuer, "registered at an authorization server");
     Ok((client, ClientSource::Registered))
 }
 

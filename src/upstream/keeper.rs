@@ -97,7 +97,7 @@ impl Keeper {
                     not_before = Instant::now() + RETRY;
                     if let Err(error) = self.refresh_early(&mut stored).await {
                         let (user, backend) = self.state.place();
-                        tracing::warn!(%user, %backend, %error, "a user's token was not refreshed");
+                        tracing::warn!(%user, server = %backend, %error, "a user's token was not refreshed");
                     }
                 }
             }
@@ -172,7 +172,7 @@ impl Keeper {
         let (user, backend) = self.state.place();
         match error.refusal() {
             Some("invalid_grant") => {
-                tracing::info!(%user, %backend, "the tokens of a user have ended at their authorization server");
+                tracing::info!(%user, server = %backend, "the tokens of a user have ended at their authorization server");
                 let forgotten = self.context.storage.upstream_tokens().forget(&stored.row).await;
                 forgotten.map_err(|error| failed(&error.into()))?;
                 self.context.announce(self.state.place(), AccessEffect::Ended);
@@ -197,7 +197,7 @@ impl Keeper {
     /// Ends tokens of an authorization server, or for a resource, that the server has no more.
     async fn end(&self, stored: &StoredAccount) -> RenewalError {
         let (user, backend) = self.state.place();
-        tracing::warn!(%user, %backend, "a server names another authorization server or resource: the user's tokens end");
+        tracing::warn!(%user, server = %backend, "a server names another authorization server or resource: the user's tokens end");
         self.context.discoveries.forget(backend);
         let ended = async {
             self.context.storage.upstream_tokens().delete(user, backend).await?;

@@ -88,16 +88,16 @@ impl Withdrawal {
         match self.request(row).await {
             Ok(()) => {
                 let WithdrawnTokenRow { user, backend, issuer, .. } = row;
-                tracing::info!(%user, %backend, issuer, "tokens of a user revoked");
+                tracing::info!(%user, server = %backend, issuer, "tokens of a user revoked");
                 Ok(table.delete_withdrawn(row.id).await?)
             }
             Err(error @ (UpstreamError::Login(_) | UpstreamError::Assertion)) => {
-                tracing::info!(%error, backend = %row.backend, "tokens of a user were not revoked; tried again");
+                tracing::info!(%error, server = %row.backend, "tokens of a user were not revoked; tried again");
                 Ok(table.count_attempt(row.id).await?)
             }
             // they cannot be read, and never will be
             Err(UpstreamError::Vault(error)) => {
-                tracing::warn!(%error, backend = %row.backend, "tokens of a user cannot be revoked");
+                tracing::warn!(%error, server = %row.backend, "tokens of a user cannot be revoked");
                 Ok(table.delete_withdrawn(row.id).await?)
             }
             Err(error) => Err(error),

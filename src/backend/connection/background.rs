@@ -46,7 +46,7 @@ impl BackgroundSender {
     /// Sends several messages in order; each waits until the one before is sent or timed out.
     pub(crate) fn send_in_order(&self, messages: Vec<Message>) {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
-            metrics::counter!("lockkeeper_backend_answers_dropped_total").increment(1);
+            metrics::counter!("lockkeeper_server_answers_dropped_total").increment(1);
             return;
         };
         let sending: Vec<_> = messages.into_iter().map(|message| self.transport.send(message)).collect();
@@ -60,8 +60,8 @@ impl BackgroundSender {
                 let Some(sent) = end.run_until_cancelled(sent).await else { return };
                 match sent {
                     Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::debug!(%backend, %error, "a message was not delivered"),
-                    Err(_) => tracing::debug!(%backend, "a message was not accepted in time"),
+                    Ok(Err(error)) => tracing::debug!(server = %backend, %error, "a message was not delivered"),
+                    Err(_) => tracing::debug!(server = %backend, "a message was not accepted in time"),
                 }
             }
             drop(permit);

@@ -218,7 +218,7 @@ impl ServerConnection {
         };
         let sent = self.transport.send(Message::Notification { method, params }).await;
         if let Err(error) = sent {
-            tracing::debug!(backend = %self.context.backend, %error, "a client's notification was not delivered");
+            tracing::debug!(server = %self.context.backend, %error, "a client's notification was not delivered");
         }
     }
 }

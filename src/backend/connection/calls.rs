@@ -217,7 +217,7 @@ impl Calls {
         }
         let Some(slot) = open.get(id) else { return Some(event) };
         if !slot.events.send(event) {
-            metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
+            metrics::counter!("lockkeeper_server_notifications_dropped_total").increment(1);
         }
         None
     }
@@ -369,7 +369,7 @@ impl Calls {
 pub(super) fn timed_out(backend: &BackendId, timeout: Duration) -> Event {
     let seconds = timeout.as_secs_f64();
     let reason = format!("no sign of life for {seconds} s");
-    let message = format!("Backend `{backend}` gave no sign of life for {seconds} s, so the call was cancelled");
+    let message = format!("Server `{backend}` gave no sign of life for {seconds} s, so the call was cancelled");
     let silent = Unavailable { backend, reason: &reason, retry: Retry::Useless, supported: &[] };
     Event::Done(Outcome::Failed(ErrorObject::unavailable(&message, &silent)))
 }

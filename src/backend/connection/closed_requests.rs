@@ -32,8 +32,8 @@ impl ServerRequests {
             if answers.is_empty() {
                 continue;
             }
-            metrics::counter!("lockkeeper_backend_questions_closed_total").increment(1);
-            tracing::debug!(backend = %self.backend(), call, "a server request was closed since other calls wait");
+            metrics::counter!("lockkeeper_server_requests_closed_total").increment(1);
+            tracing::debug!(server = %self.backend(), call, "a server request was closed since other calls wait");
             self.calls().change(call, |call| call.request_closed = Some(Instant::now()));
             self.sender().send_in_order(answers);
         }
@@ -60,7 +60,7 @@ impl ServerRequests {
 /// The error of such a call.
 fn closed_error(backend: &BackendId) -> ErrorObject {
     let text = format!(
-        "Backend `{backend}`: a question of this call was open for too long while other calls waited, so it was closed; the \
+        "Server `{backend}`: a server request of this call was open for too long while other calls waited, so it was closed; the \
          server did not finish the call within {} s, so it was cancelled; call again and answer sooner",
         FINISH_TIMEOUT.as_secs(),
     );

@@ -105,7 +105,7 @@ impl ConnectionListen {
             }
             fan_in.close();
             pause = if began.elapsed() > BACKOFF.1 { BACKOFF.0 } else { pause };
-            tracing::debug!(backend = %context.backend, wait = pause.as_secs(), "a listen ended and is opened again");
+            tracing::debug!(server = %context.backend, wait = pause.as_secs(), "a listen ended and is opened again");
             tokio::select! {
                 () = sleep(pause) => {}
                 // a new subscriber does not wait for earlier failures

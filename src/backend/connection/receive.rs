@@ -180,8 +180,8 @@ impl ServerConnection {
             if let Some(call) = call {
                 self.calls.answered_late(call);
             }
-            tracing::debug!(backend = %self.context.backend, "an answer without an open request is ignored");
-            metrics::counter!("lockkeeper_backend_stray_answers_total").increment(1);
+            tracing::debug!(server = %self.context.backend, "an answer without an open request is ignored");
+            metrics::counter!("lockkeeper_server_stray_answers_total").increment(1);
             return None;
         };
         let protocol = self.context.protocol;
@@ -214,7 +214,7 @@ impl ServerConnection {
 
 /// The outcome of a call that the server could not read (`translation` 2.3): the client is not at fault.
 pub(super) fn unreadable(connection: &ServerConnection, error: ErrorObject) -> Outcome {
-    tracing::warn!(backend = %connection.context.backend, %error, "the backend could not read a request");
+    tracing::warn!(server = %connection.context.backend, %error, "the server could not read a request");
     Outcome::Failed(error.hidden().naming_backend(&connection.context.backend))
 }
 

@@ -131,7 +131,7 @@ impl Protocol for RequestProtocol {
             _ => on.or_else(|| subscription(params)),
         };
         if call.is_none() {
-            metrics::counter!("lockkeeper_backend_unattributed_total").increment(1);
+            metrics::counter!("lockkeeper_server_unattributed_total").increment(1);
         }
         call.map(|call| (call, Event::Notified(notification)))
     }
@@ -144,9 +144,9 @@ impl Protocol for RequestProtocol {
         _: Option<u64>,
     ) -> Option<(u64, Event)> {
         let backend = connection.context.backend.to_string();
-        metrics::counter!("lockkeeper_backend_requests_ignored_total", "backend" => backend).increment(1);
+        metrics::counter!("lockkeeper_server_requests_ignored_total", "server" => backend).increment(1);
         if !connection.sent_request.swap(true, Ordering::Relaxed) {
-            tracing::warn!(backend = %connection.context.backend, %method, "a server of 2026-07-28 sends requests; they are ignored");
+            tracing::warn!(server = %connection.context.backend, %method, "a server of 2026-07-28 sends requests; they are ignored");
         }
         None
     }

@@ -235,7 +235,7 @@ impl Audience {
                 (Some(task), _) => owner(OwnedId::Task(task)),
                 (None, Callers::One(holder)) => Self::One(holder),
                 (None, Callers::Many) if key.scope == SharingScope::All || key.is_base() => {
-                    metrics::counter!("lockkeeper_backend_unattributed_total").increment(1);
+                    metrics::counter!("lockkeeper_server_unattributed_total").increment(1);
                     Self::Nobody
                 }
                 (None, Callers::None | Callers::Many) => Self::All,

@@ -15,14 +15,14 @@ const WELCOME: &str = "demo://welcome";
 const GREETING: &str = "demo://greeting/";
 /// The text of the one resource.
 const WELCOME_TEXT: &str = "# Welcome to Lockkeeper\n\n\
-    This backend is built in, so that there is something to try before anything is configured.\n\n\
+    This server is built in, so that there is something to try before anything is configured.\n\n\
     - Call the tool `echo`, `add`, `time_now` or `countdown`.\n\
     - See what a server can ask of its client: `survey`, `haiku`, `list_roots`.\n\
     - See log messages come: `log`.\n\
     - Subscribe to `demo://counter`, and move it with `count_up`.\n\
     - Read `demo://greeting/` followed by your name.\n\
     - Use the prompt `introduce`.\n\n\
-    Then put your own servers into `lockkeeper.toml`: a `command`, or a `url`, under `[backends.<name>]`.\n";
+    Then put your own servers into `lockkeeper.toml`: a `command`, or a `url`, under `[servers.<name>]`.\n";
 
 /// The answer to `server/discover`.
 pub(super) fn discover() -> Value {
@@ -94,7 +94,7 @@ fn plain_tools() -> Value {
 pub(super) fn resources() -> Value {
     json!({ "resources": [{
         "uri": WELCOME, "name": "welcome", "title": "Welcome", "mimeType": "text/markdown",
-        "description": "What this backend is, and what to try first.",
+        "description": "What this server is, and what to try first.",
     }, {
         "uri": counter::URI, "name": "counter", "title": "A counter", "mimeType": "text/plain",
         "description": "It moves when `count_up` is called, and by itself while somebody is subscribed to it.",
@@ -129,7 +129,7 @@ pub(super) fn read(uri: &str, counter: u64) -> Result<Value, ErrorObject> {
 pub(super) fn prompts() -> Value {
     json!({ "prompts": [{
         "name": "introduce", "title": "Introduce yourself",
-        "description": "Asks the model to introduce itself and to try the tools of this backend.",
+        "description": "Asks the model to introduce itself and to try the tools of this server.",
         "arguments": [{ "name": "name", "description": "Whom to introduce it to", "required": false }],
     }] })
 }

@@ -165,14 +165,14 @@ impl TransportError {
         let (message, reason, retry) = match self {
             Self::Gone(reason) | Self::Unreachable(reason) => return Err(NotSent(reason)),
             Self::Refused(reason) | Self::Denied(reason) => {
-                (format!("Backend `{backend}`: {reason}"), reason, Retry::Useless)
+                (format!("Server `{backend}`: {reason}"), reason, Retry::Useless)
             }
-            Self::LoginRequired(reason) => (format!("Backend `{backend}`: {reason}"), reason, Retry::AfterLogin),
+            Self::LoginRequired(reason) => (format!("Server `{backend}`: {reason}"), reason, Retry::AfterLogin),
             Self::Lost(reason) => return Ok(lost_call(backend, &reason)),
             Self::Failed(reason) => {
-                (format!("Backend `{backend}`: {reason}. The call may have run"), reason, Retry::MayHaveRun)
+                (format!("Server `{backend}`: {reason}. The call may have run"), reason, Retry::MayHaveRun)
             }
-            Self::Unavailable { reason, .. } => (format!("Backend `{backend}`: {reason}"), reason, Retry::Possible),
+            Self::Unavailable { reason, .. } => (format!("Server `{backend}`: {reason}"), reason, Retry::Possible),
         };
         Ok(ErrorObject::unavailable(&message, &Unavailable { backend, reason: &reason, retry, supported: &[] }))
     }
@@ -180,7 +180,7 @@ impl TransportError {
 
 /// The error of a call whose connection was lost before its answer came.
 pub(crate) fn lost_call(backend: &BackendId, reason: &str) -> ErrorObject {
-    let message = format!("The connection to backend `{backend}` was lost: {reason}. The call may have run");
+    let message = format!("The connection to server `{backend}` was lost: {reason}. The call may have run");
     let lost = Unavailable { backend, reason, retry: Retry::MayHaveRun, supported: &[] };
     ErrorObject::unavailable(&message, &lost)
 }

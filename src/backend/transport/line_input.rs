@@ -26,10 +26,10 @@ pub(super) fn server_input(
                 Ok(line) if matches!(line.first(), Some(b'{' | b'[')) => yield ServerInput::Text(line),
                 Ok(line) => {
                     if std::mem::take(&mut is_first) {
-                        tracing::warn!(%backend, "the server writes something else than messages among them");
+                        tracing::warn!(server = %backend, "the server writes something else than messages among them");
                     }
                     let text = output.push(OutputStream::Stdout, &line);
-                    tracing::debug!(%backend, text, "passed over");
+                    tracing::debug!(server = %backend, text, "passed over");
                 }
                 Err(error) => yield ServerInput::Lost(format!("what the server writes cannot be read: {error}")),
             }

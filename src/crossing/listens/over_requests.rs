@@ -22,7 +22,7 @@ impl<S: Server + Clone + 'static> Server for SessionOverRequests<S> {
             Method::Ping => done(),
             method if method.is_notification() => {
                 // a server without sessions has no form for it (design rule 13)
-                metrics::counter!("lockkeeper_backend_notifications_dropped_total").increment(1);
+                metrics::counter!("lockkeeper_server_notifications_dropped_total").increment(1);
                 Reply::complete(Payload::absent(call.params.revision))
             }
             _ => match self.listens.level(&call.context.requester) {

@@ -301,7 +301,7 @@ async fn overdue(task: &Task, sign: &Notify, shared: &SharedTasks) -> ErrorObjec
         }
         if is_final {
             return ErrorObject::internal(&format!(
-                "Backend `{}` ended a task and did not give its result",
+                "Server `{}` ended a task and did not give its result",
                 shared.backend
             ));
         }

@@ -221,7 +221,7 @@ impl OwnerTasks {
     fn make_room(&mut self) {
         while (self.tasks.len() > MAX_TASKS || self.bytes > MAX_BYTES) && self.tasks.len() > 1 {
             let Some((_, oldest)) = self.tasks.pop_front() else { return };
-            metrics::counter!("lockkeeper_backend_tasks_forgotten_total").increment(1);
+            metrics::counter!("lockkeeper_server_tasks_forgotten_total").increment(1);
             self.bytes -= oldest.size();
         }
     }

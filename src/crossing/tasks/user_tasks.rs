@@ -55,7 +55,7 @@ impl UserTasks {
         let task = Arc::new(UserTask { context: context.clone(), input: Arc::default() });
         tasks.insert(id.to_owned(), (now, Arc::clone(&task)));
         if tasks.len() > MAX_TASKS {
-            metrics::counter!("lockkeeper_backend_tasks_forgotten_total").increment(1);
+            metrics::counter!("lockkeeper_server_tasks_forgotten_total").increment(1);
             tasks.pop_front();
         }
         task

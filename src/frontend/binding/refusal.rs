@@ -97,7 +97,7 @@ impl RequestRefusal {
 
     /// 404: there is no such endpoint.
     pub(crate) fn no_endpoint() -> Self {
-        let message = "Not Found: there is no backend of this name; `/mcp` leads to all of them";
+        let message = "Not Found: there is no server of this name; `/mcp` leads to all of them";
         Self::new(StatusCode::NOT_FOUND, ErrorObject::INVALID_REQUEST, message)
     }
 

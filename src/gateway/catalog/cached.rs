@@ -230,7 +230,7 @@ impl<T: PartialEq> Lookup<T> {
             return Ok(value);
         }
         let failure = self.cached.look(Duration::MAX).failure;
-        Err(failure.unwrap_or_else(|| ErrorObject::internal("The backend is still starting.")))
+        Err(failure.unwrap_or_else(|| ErrorObject::internal("The server is still starting.")))
     }
 }
 

@@ -41,14 +41,14 @@ impl Omissions {
         if kind == ListKind::Tools {
             self.tools.store(true, Ordering::Relaxed);
         }
-        let labels = [("backend", backend.to_string()), ("kind", kind.member().to_owned())];
+        let labels = [("server", backend.to_string()), ("kind", kind.member().to_owned())];
         metrics::counter!("lockkeeper_gateway_left_out_total", &labels).increment(left_out.count() as u64);
         let mut logged = self.logged.lock();
         for LeftOut { name, reason } in left_out.first() {
             let is_new = logged.len() < MAX_LOGGED
                 && logged.insert((kind, LeftOut { name: name.clone(), reason: reason.clone() }));
             if is_new {
-                tracing::warn!(%backend, method = %kind.method(), name, reason, "an entry breaks the schema and is not listed");
+                tracing::warn!(server = %backend, method = %kind.method(), name, reason, "an entry breaks the schema and is not listed");
             }
         }
     }

@@ -223,20 +223,20 @@ async fn bounded<T>(
     fetch: impl Future<Output = Result<T, ErrorObject>> + Send,
 ) -> Result<T, ErrorObject> {
     let failed = |why: &str| {
-        let message = format!("The list of backend `{}` could not be fetched: {why}.", source.backend);
+        let message = format!("The list of server `{}` could not be fetched: {why}.", source.backend);
         ErrorObject::with_data(
             ErrorObject::INTERNAL_ERROR,
             &message,
-            &serde_json::json!({ "backend": source.backend.as_str() }),
+            &serde_json::json!({ "backend": source.backend.as_str(), "server": source.backend.as_str() }),
         )
     };
     let outcome = match source.settings.cancel.run_until_cancelled(timeout(FETCH_TIMEOUT, fetch)).await {
         None => Err(failed("the gateway is shutting down")),
-        Some(Err(_)) => Err(failed("it took longer than 5 minutes; see whether the backend is well")),
+        Some(Err(_)) => Err(failed("it took longer than 5 minutes; see whether the server is well")),
         Some(Ok(outcome)) => outcome,
     };
     let word = if outcome.is_ok() { "ok" } else { "failed" };
-    counter!("lockkeeper_catalog_fetches_total", "backend" => source.backend.to_string(), "outcome" => word)
+    counter!("lockkeeper_catalog_fetches_total", "server" => source.backend.to_string(), "outcome" => word)
         .increment(1);
     outcome
 }
@@ -244,7 +244,7 @@ async fn bounded<T>(
 /// Logs a new failure, unless the gateway is stopping, or the backend runs at another replica.
 fn note(source: &ListSource, method: &Method, news: Option<&ErrorObject>) {
     if let Some(error) = news.filter(|error| !source.settings.cancel.is_cancelled() && !error.is_elsewhere()) {
-        tracing::warn!(backend = %source.backend, %method, %error, "a backend could not be asked what it offers");
+        tracing::warn!(server = %source.backend, %method, %error, "a server could not be asked what it offers");
     }
 }
 
@@ -275,7 +275,7 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
         match next {
             next if fit == PageFit::Cut || (is_full && matches!(next, NextPage::At(_))) => {
                 let entries = list.len();
-                tracing::warn!(backend = %source.backend, method = %kind.method(), entries, "a list is too long; it was cut");
+                tracing::warn!(server = %source.backend, method = %kind.method(), entries, "a list is too long; it was cut");
                 break;
             }
             NextPage::At(next) => cursor = Some(next),
@@ -299,7 +299,7 @@ async fn known(source: &Arc<ListSource>, cache: &Arc<ListCache>) -> Result<Arc<D
     match (freshness.value, freshness.failure) {
         (Some(info), _) => Ok(info),
         (None, Some(failure)) => Err(failure),
-        (None, None) => Err(ErrorObject::internal("the backend did not say what it offers")),
+        (None, None) => Err(ErrorObject::internal("the server did not say what it offers")),
     }
 }
 
@@ -308,6 +308,6 @@ async fn ask(source: &ListSource, cache: &ListCache, method: Method, params: Pay
     match source.server.call(call).outcome().await {
         Outcome::Complete(result) => Ok(result),
         Outcome::Failed(error) => Err(error),
-        Outcome::InputRequired(_) => Err(ErrorObject::internal("the backend asks for input where it may not")),
+        Outcome::InputRequired(_) => Err(ErrorObject::internal("the server asks for input where it may not")),
     }
 }

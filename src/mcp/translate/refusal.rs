@@ -120,7 +120,7 @@ impl Untranslatable {
             _ => true,
         };
         let labels = [
-            ("backend", backend.to_owned()),
+            ("server", backend.to_owned()),
             ("feature", if known { feature.to_string() } else { "other".to_owned() }),
             ("from", from.to_string()),
             ("to", to.to_string()),
@@ -129,7 +129,7 @@ impl Untranslatable {
         let mut told = TOLD.lock();
         if told.len() < MAX_LOGGED && told.insert(format!("{backend} {feature} {from} {to}")) {
             drop(told);
-            tracing::warn!(backend, %feature, %from, %to, "not carried, because of the versions: {self}");
+            tracing::warn!(server = backend, %feature, %from, %to, "not carried, because of the versions: {self}");
         }
     }
 }
@@ -148,7 +148,7 @@ impl fmt::Display for Untranslatable {
             Cause::Result => write!(f, "the server's answer uses {feature}, which MCP {to} has no form for"),
             Cause::Notification => write!(f, "MCP {to} has no notification {feature}"),
             Cause::Growth => {
-                let who = self.backend.as_ref().map_or("a client".to_owned(), |backend| format!("backend `{backend}`"));
+                let who = self.backend.as_ref().map_or("a client".to_owned(), |backend| format!("server `{backend}`"));
                 write!(f, "what {who} sent would be more than {MAX_GROWTH} times as long in MCP {to}")
             }
         }

@@ -75,7 +75,7 @@ impl Process {
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(StartError::Unreachable("the child has no pipes".to_owned()));
         };
-        tracing::info!(%backend, command = spec.command, pid = pid.map(Pid::as_raw), "process started");
+        tracing::info!(server = %backend, command = spec.command, pid = pid.map(Pid::as_raw), "process started");
         let process = Self { backend: backend.clone(), child, stderr, group, output: output.clone() };
         Ok((process, stdin, stdout))
     }
@@ -105,9 +105,9 @@ impl Process {
             group.kill();
             let text = describe(&status);
             if asked_to_stop {
-                tracing::debug!(%backend, text, "process ended");
+                tracing::debug!(server = %backend, text, "process ended");
             } else {
-                tracing::warn!(%backend, text, "process exited by itself");
+                tracing::warn!(server = %backend, text, "process exited by itself");
             }
             text
         };
@@ -131,7 +131,7 @@ async fn keep(output: &OutputTail, stderr: ChildStderr, backend: &BackendId) {
         }
         let text = output.push(OutputStream::Stderr, &line);
         if !text.is_empty() {
-            tracing::debug!(%backend, text, "standard error");
+            tracing::debug!(server = %backend, text, "standard error");
         }
     }
 }

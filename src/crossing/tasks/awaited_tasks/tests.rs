@@ -114,7 +114,7 @@ async fn a_silent_server_is_asked_for_the_status_of_the_task() {
     assert!(matches!(outcome, Outcome::Complete(_)), "{outcome:?}");
     assert_eq!(asked, [ToolsCall, TasksResult, TasksGet, TasksGet]);
     for (way, reason) in
-        [(Way::Gone, "no sign of life"), (Way::Forgetful, "Backend `b1` ended a task and did not give its result")]
+        [(Way::Gone, "no sign of life"), (Way::Forgetful, "Server `b1` ended a task and did not give its result")]
     {
         let (outcome, asked) = called(way).await;
         let Outcome::Failed(error) = outcome else { panic!("a failure") };
