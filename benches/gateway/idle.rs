@@ -67,7 +67,7 @@ pub(crate) async fn memory_per_session(program: &Path, sessions: usize) -> Resul
     let backend = Server::start(folder.path(), "http", &["legacy"]).await?;
     let most = sessions + 100;
     let config = format!(
-        "[limits]\nsessions = {most}\nsessions_per_caller = {most}\n\n[backends.fast]\nurl = \"http://127.0.0.1:{}/mcp\"\n",
+        "[limits]\nsessions = {most}\nsessions_per_caller = {most}\n\n[servers.fast]\nurl = \"http://127.0.0.1:{}/mcp\"\n",
         backend.port
     );
     fs::write(folder.path().join("lockkeeper.toml"), config)?;

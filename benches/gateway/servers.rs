@@ -45,7 +45,7 @@ impl Servers {
     /// The `lockkeeper.toml` of a gateway before them and before a process of each session.
     pub(crate) fn config(&self) -> Result<String> {
         let at = |name: &str, scheme: &str, server: &Server, path: &str| {
-            format!("[backends.{name}]\nurl = \"{scheme}://127.0.0.1:{}{path}\"\n", server.port)
+            format!("[servers.{name}]\nurl = \"{scheme}://127.0.0.1:{}{path}\"\n", server.port)
         };
         let pipe = this_program()?.display().to_string();
         Ok([
@@ -56,7 +56,7 @@ impl Servers {
             at("events", "http", &self.channels, "/sse"),
             at("socket", "ws", &self.channels, "/ws"),
             at("lines", "tcp", &self.lines, ""),
-            format!("[backends.pipe]\ncommand = {pipe:?}\nargs = [\"stdio\"]\nshare = \"session\"\n"),
+            format!("[servers.pipe]\ncommand = {pipe:?}\nargs = [\"stdio\"]\nshare = \"session\"\n"),
         ]
         .concat())
     }

@@ -36,7 +36,7 @@ def options(url, scenario, given):
 
 def configuration(url, scenario, given):
     members = {"url": url, **options(url, scenario, given)}
-    return "\n".join([f"[backends.{SERVER}]", *(f"{name} = {json.dumps(value)}" for name, value in members.items())])
+    return "\n".join([f"[servers.{SERVER}]", *(f"{name} = {json.dumps(value)}" for name, value in members.items())])
 
 
 def issuer(url):

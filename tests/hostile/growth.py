@@ -49,11 +49,11 @@ LISTS = {"annotations": "2025-03-26", "mirrored": "2025-06-18", "left-out": "202
 
 
 def configuration():
-    sections = ['[backends.good]\nbuiltin = "demo"\n']
+    sections = ['[servers.good]\nbuiltin = "demo"\n']
     servers = {"legacy": ["legacy"], "modern": ["modern"], **{name: ["modern" if name == "mirrored" else "legacy", name] for name in LISTS}}
     for name, arguments in servers.items():
         bounded = "result_size = 1024\n" if name == "legacy" else ""
-        sections.append(f"[backends.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([str(SERVER), *arguments])}\n{bounded}")
+        sections.append(f"[servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([str(SERVER), *arguments])}\n{bounded}")
     return "\n".join(sections)
 
 

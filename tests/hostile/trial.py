@@ -24,7 +24,7 @@ NEWCOMERS = 10
 CONFIG = f"""\
 public_url = "https://{PUBLIC}"
 
-[backends.demo]
+[servers.demo]
 builtin = "demo"
 
 [http]

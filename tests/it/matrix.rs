@@ -163,7 +163,7 @@ async fn every_feature_crosses_between_every_pair() {
 async fn a_question_that_nobody_answers_ends_in_its_time() {
     let pairs = pairs();
     // long enough for a server request that stays unanswered
-    let world = World::start("question_timeout = \"1s\"", &pairs).await;
+    let world = World::start("server_request_timeout = \"1s\"", &pairs).await;
     let talks = stream::iter(pairs).map(|pair| {
         let world = &world;
         async move {

@@ -137,7 +137,7 @@ impl Vector {
         }
         let name = behind.last().map(|one| one.name.clone()).ok_or("no parts")?;
         // a suspended call times out soon
-        let limits = if given.get("timeout").is_some() { ", question_timeout = \"1s\"" } else { "" };
+        let limits = if given.get("timeout").is_some() { ", server_request_timeout = \"1s\"" } else { "" };
         let http = if self.ctx["modern_only"] == true { "[http]\nlegacy_clients = false\n" } else { "" };
         let mut stage = Stage::set(behind, limits, http).await;
         let scene = Scene::merged(self, &mut stage, &name);

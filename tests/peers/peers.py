@@ -28,7 +28,7 @@ class Peer:
 
     def toml(self):
         given = {"url": self.address} if self.address else {"command": str(self.command[0]), "args": [str(part) for part in self.command[1:]]}
-        lines = [f"[backends.{self.id}]", *(f"{name} = {json.dumps(value)}" for name, value in (given | self.options).items())]
+        lines = [f"[servers.{self.id}]", *(f"{name} = {json.dumps(value)}" for name, value in (given | self.options).items())]
         if self.env:
             lines.append("env = { " + ", ".join(f"{name} = {json.dumps(value)}" for name, value in self.env.items()) + " }")
         return "\n".join(lines) + "\n"

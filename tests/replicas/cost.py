@@ -119,7 +119,7 @@ def main():
     for count in (1, 2, 3):
         with tempfile.TemporaryDirectory(prefix="lockkeeper-cost-") as folder:
             config = Path(folder) / "lockkeeper.toml"
-            config.write_text('[backends.demo]\nbuiltin = "demo"\n')
+            config.write_text('[servers.demo]\nbuiltin = "demo"\n')
             cluster = Cluster(binary, config, folder, free_port(), count)
             try:
                 cluster.start()

@@ -31,7 +31,7 @@ shutdown = "10s"
 shutdown_delay = "0s"
 """
 HOME = """
-[backends.one]
+[servers.one]
 command = {python}
 args = [{server}, {record}]
 share = "all"

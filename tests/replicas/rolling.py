@@ -38,9 +38,9 @@ http://127.0.0.1:{port} {{
 CONFIG = """
 [limits]
 shutdown_delay = "1s"
-[backends.each]
+[servers.each]
 builtin = "demo"
-[backends.one]
+[servers.one]
 command = "{binary}"
 args = ["stdio"]
 share = "all"

@@ -24,7 +24,7 @@ class Lost(Wrong):
 
 
 class Ear:
-    """`name` is the client's, `share` its backend's; `exact` where the stream of a call carries that call's alone, `level`
+    """`name` is the client's, `share` its server's; `exact` where the stream of a call carries that call's alone, `level`
     what a session begins with; without sessions each call has its own."""
 
     def __init__(self, name, share, exact, level=None):

@@ -111,10 +111,10 @@ impl Served {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let name = if era == Era::Legacy { "legacy" } else { "modern" };
             let (port, program) = (listener.local_addr()?.port(), this_program()?.display().to_string());
-            let _ = writeln!(configuration, "[backends.http-{name}]\nurl = \"http://127.0.0.1:{port}/mcp\"\n");
+            let _ = writeln!(configuration, "[servers.http-{name}]\nurl = \"http://127.0.0.1:{port}/mcp\"\n");
             let _ = writeln!(
                 configuration,
-                "[backends.stdio-{name}]\ncommand = {program:?}\nargs = [\"stdio\", {name:?}]\n"
+                "[servers.stdio-{name}]\ncommand = {program:?}\nargs = [\"stdio\", {name:?}]\n"
             );
             ports[usize::from(era == Era::Modern)] = port;
             tasks.spawn(wire::serve(listener, era));

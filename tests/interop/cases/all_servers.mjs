@@ -28,13 +28,13 @@ const prefixedUri = (id, entry) => ({ ...entry, uri: `${id}+${entry.uri}` });
 const byName = (entries) => entries.toSorted((a, b) => (a.name < b.name ? -1 : 1));
 
 const client = await open('/mcp');
-await check('all eight backends appear in one list of tools', () => until('all backends listed', async () => {
+await check('all eight servers appear in one list of tools', () => until('all servers listed', async () => {
   const { tools } = await client.listTools();
   return context.servers.every(({ id }) => tools.some(({ name }) => name.startsWith(`${id}__`)));
 }));
 
 const { tools } = await client.listTools();
-/** Listed entries that are `mine`, once there are as many as expected: a slow backend is listed later. */
+/** Listed entries that are `mine`, once there are as many as expected: a slow server is listed later. */
 async function listed(ask, kind, mine, expected) {
   let found;
   const all = async () => (found = (await ask())[kind].filter(mine)).length >= expected.length;
@@ -78,7 +78,7 @@ for (const server of context.servers) {
   });
   await direct.close();
 }
-await check('nothing is listed that no backend has', async () => {
+await check('nothing is listed that no server has', async () => {
   const strangers = tools.filter(({ name }) => !context.servers.some(({ id }) => name.startsWith(`${id}__`)));
   assert.deepEqual(strangers, []);
 });
@@ -172,7 +172,7 @@ await check('an unknown tool is refused as one', async () => {
   const refused = await client.callTool({ name: 'everything__no-such-tool', arguments: {} }).catch((error) => error);
   assert.match(refused.message ?? textOf(refused), /no-such-tool/);
 });
-await check('a tool of an unknown backend is refused as an unknown tool', async () => {
+await check('a tool of an unknown server is refused as an unknown tool', async () => {
   const refused = await client.callTool({ name: 'nowhere__echo', arguments: {} }).catch((error) => error);
   assert.equal(refused.code, -32602, String(refused));
 });

@@ -91,7 +91,7 @@ def serve():
 
 config = Path(context["work"]) / "client_documents.toml"
 everything = next(server for server in context["servers"] if server["id"] == "everything")
-config.write_text(f"[backends.everything]\ncommand = {json.dumps(everything['command'])}\nargs = {json.dumps(everything['args'])}\n")
+config.write_text(f"[servers.everything]\ncommand = {json.dumps(everything['command'])}\nargs = {json.dumps(everything['args'])}\n")
 gateway = Gateway.alone(context, "client_documents", config)
 site, trusted = serve()
 gateway.environment["SSL_CERT_FILE"] = str(trusted)

@@ -1,5 +1,5 @@
 // The newest 1.x TypeScript SDK answering what the everything server asks, and hearing what it tells, over a server on
-// stdio and one on HTTP, on a backend's own endpoint and the merged one, over Streamable HTTP, HTTP+SSE, WebSocket (as a
+// stdio and one on HTTP, on a server's own endpoint and the merged one, over Streamable HTTP, HTTP+SSE, WebSocket (as a
 // program and as a web page) and `lockkeeper stdio`.
 
 import assert from 'node:assert/strict';

@@ -91,8 +91,8 @@ def knows(gateway, servers, found):
 
 
 def settled(gateway):
-    """The version that is spoken with each backend, and how the gateway knows."""
-    backends = json.loads(gateway.cli("status", "--json"))["backends"]
+    """The version that is spoken with each server, and how the gateway knows."""
+    backends = json.loads(gateway.cli("status", "--json"))["servers"]
     return {backend["id"]: (backend["protocol_version"], backend["era"]["found"]) for backend in backends}
 
 

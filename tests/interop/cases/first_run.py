@@ -10,7 +10,7 @@ from wire import Login, Wire
 
 
 def tools(gateway, *expected):
-    """The names of the tools, as soon as those expected are among them: a backend that is slow to list comes later."""
+    """The names of the tools, as soon as those expected are among them: a server that is slow to list comes later."""
     wire = Wire(f"{gateway.url}/mcp", gateway.create_key("interop", "--direct"))
     wire.initialize()
 
@@ -31,7 +31,7 @@ with check("nothing configured: the first start shows the URL and one key, which
     [key] = gateway.keys_printed()
     context["key"] = key
     assert Login(gateway.url).tokens["access_token"]
-with check("nothing configured: a demonstration backend has tools"):
+with check("nothing configured: a demonstration server has tools"):
     _, names = tools(gateway)
     assert all(name.startswith("demo__") for name in names), names
 with check("the database can be read by its owner alone"):
@@ -58,14 +58,14 @@ gateway.start()
 gateway.ready()
 with check("a claude_desktop_config.json is a configuration as it is"):
     tools(gateway, "everything__echo", "filesystem__read_text_file")
-with check("`status --json` tells the backends, their versions and states"):
+with check("`status --json` tells the servers, their versions and states"):
     status = gateway.cli("status", "--json")
     contains(status, "2025-11-25")
     contains(status, "filesystem")
 with check("/healthz, /readyz and /metrics answer"):
     for path in ("/healthz", "/readyz", "/metrics"):
         equal(Wire(gateway.url).send("GET", path).status, 200)
-with check("`check` probes the backends without serving"):
+with check("`check` probes the servers without serving"):
     contains(gateway.cli("check"), "everything")
 with check("it ends by itself when asked"):
     equal(gateway.stop(), 0)

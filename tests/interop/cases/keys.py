@@ -36,8 +36,8 @@ with check("a revoked key ends its live SSE stream"):
 with check("a revoked key opens nothing any more"):
     response = Wire(context["url"]).send("GET", "/sse", headers={"Authorization": f"Bearer {key}"})
     equal(response.status, 401)
-with check("a key for one backend sees that backend alone"):
-    wire = Wire(f"{context['url']}/mcp", gateway.create_key("interop-time-only", "--direct", "--backend", "time"))
+with check("a key for one server sees that server alone"):
+    wire = Wire(f"{context['url']}/mcp", gateway.create_key("interop-time-only", "--direct", "--server", "time"))
     wire.initialize()
     _, _, messages = wire.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     names = sorted(tool["name"] for tool in messages[-1]["result"]["tools"])

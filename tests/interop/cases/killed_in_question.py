@@ -17,7 +17,7 @@ session, alone = askers.start(askers.Session), askers.start(askers.Alone)
 folder = Path(context["work"]) / "killed"
 folder.mkdir()
 config = folder / "lockkeeper.toml"
-config.write_text(f'[backends.session]\nurl = "{session.url}"\n[backends.alone]\nurl = "{alone.url}"\n')
+config.write_text(f'[servers.session]\nurl = "{session.url}"\n[servers.alone]\nurl = "{alone.url}"\n')
 gateway = Gateway.alone(context, "killed-in-question", config)
 gateway.start()
 gateway.ready()

@@ -1,4 +1,4 @@
-// Killed between two calls of one session: the gateway, a backend on stdio, a backend on HTTP. The client goes on with
+// Killed between two calls of one session: the gateway, a server on stdio, a server on HTTP. The client goes on with
 // the same session id and key, and what it had set still holds.
 
 import assert from 'node:assert/strict';
@@ -26,10 +26,10 @@ const port = async () => {
 const [listen, remote] = [await port(), await port()];
 const url = `http://127.0.0.1:${listen}`;
 fs.writeFileSync(path.join(folder, 'lockkeeper.toml'), `
-[backends.child]
+[servers.child]
 command = ${JSON.stringify(everything)}
 args = ["stdio"]
-[backends.remote]
+[servers.remote]
 url = "http://127.0.0.1:${remote}/mcp"
 `);
 
@@ -51,7 +51,7 @@ const kill9 = async (child) => {
   child.kill('SIGKILL');
   await gone;
 };
-/** The processes of the stdio backend: the base session's and the client's. */
+/** The processes of the stdio server: the base session's and the client's. */
 const children = (parent) => execFileSync('pgrep', ['-P', String(parent.pid)]).toString().split('\n').filter(Boolean).map(Number);
 
 let server = await startRemote();
@@ -105,7 +105,7 @@ for (const backend of ['child', 'remote']) {
   await kill9(gateway);
   gateway = await startGateway();
   await check(`${backend}: after a kill -9 of the gateway the session goes on, subscription and all`, () => goesOn(visit, session));
-  await check(`${backend}: after a kill -9 of the backend a call in flight is said to have run perhaps, and the session goes on`, async () => {
+  await check(`${backend}: after a kill -9 of the server a call in flight is said to have run perhaps, and the session goes on`, async () => {
     let running;
     await new Promise((onprogress) => {
       running = visit.call('trigger-long-running-operation', { duration: 600, steps: 3000 }, { onprogress }).then(() => null, (error) => error);

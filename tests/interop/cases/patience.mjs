@@ -11,7 +11,7 @@ const everything = context.servers.find(({ id }) => id === 'everything');
 const folder = await mkdtemp(join(tmpdir(), 'patience-'));
 for (const heartbeat of ['1s', '0s']) {
   const args = JSON.stringify(everything.args);
-  const text = `[backends.everything]\ncommand = ${JSON.stringify(everything.command)}\nargs = ${args}\nheartbeat = "${heartbeat}"\n`;
+  const text = `[servers.everything]\ncommand = ${JSON.stringify(everything.command)}\nargs = ${args}\nheartbeat = "${heartbeat}"\n`;
   await writeFile(join(folder, `${heartbeat}.toml`), text);
 }
 

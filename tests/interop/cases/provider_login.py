@@ -23,7 +23,7 @@ port = free_port()
 issuer = f"http://localhost:{port}"
 config.write_text(
     f"""
-[backends.demo]
+[servers.demo]
 builtin = "demo"
 [login.corp]
 issuer = "{issuer}"

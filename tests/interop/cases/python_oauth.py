@@ -76,7 +76,7 @@ async def main():
 
 
 async def use(session):
-    with check("the Python client lists every backend's tools"):
+    with check("the Python client lists every server's tools"):
         names = {tool.name for tool in (await session.list_tools()).tools}
         for name in ("everything__echo", "time__convert_time", "git__git_log", "memory__read_graph"):
             contains(names, name)

@@ -91,7 +91,7 @@ def main():
         gateway.start()
         gateway.ready()
         with check("every server speaks the newest version that its release has"):
-            backends = json.loads(gateway.cli("status", "--json"))["backends"]
+            backends = json.loads(gateway.cli("status", "--json"))["servers"]
             found = {backend["id"]: backend["protocol_version"] for backend in backends}
             equal(found, {server["id"]: server["version"] for server in known})
         visits(gateway, known)

@@ -12,7 +12,7 @@ SECRET = "WIKI_KEY"
 config = Path(context["work"]) / "secrets_page.toml"
 gateway = Gateway.alone(context, "secrets_page", config)
 # nobody answers there: the pages are for people, whatever the server does
-config.write_text(f'[backends.wiki]\nurl = "http://127.0.0.1:9/mcp"\nheaders = {{ X-Key = "key ${{secret:{SECRET}}}" }}\n')
+config.write_text(f'[servers.wiki]\nurl = "http://127.0.0.1:9/mcp"\nheaders = {{ X-Key = "key ${{secret:{SECRET}}}" }}\n')
 gateway.start()
 try:
     given = ["--base", gateway.url, "--key", gateway.create_key("secrets"), "--server", "wiki", "--secret", SECRET]

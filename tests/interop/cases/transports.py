@@ -138,14 +138,14 @@ async def merged():
 for name in URLS:
     start(name)
 config = work / "lockkeeper.toml"
-config.write_text("".join(f"[backends.{name}]\nurl = {json.dumps(url)}\n" for name, url in URLS.items()))
+config.write_text("".join(f"[servers.{name}]\nurl = {json.dumps(url)}\n" for name, url in URLS.items()))
 gateway = Gateway.alone(context, "transports-gateway", config)
 gateway.start()
 try:
     gateway.ready()
     key = gateway.create_key("transports", "--direct")
     with check("each server is reached over the transport that it has"):
-        found = {backend["id"]: backend["transport"] for backend in json.loads(gateway.cli("status", "--json"))["backends"]}
+        found = {backend["id"]: backend["transport"] for backend in json.loads(gateway.cli("status", "--json"))["servers"]}
         equal(found, TRANSPORTS)
     with check("server-everything over HTTP+SSE lists, answers and asks"):
         anyio.run(everything)

@@ -128,7 +128,7 @@ await check('an access token that no longer counts is refreshed without a person
   assert.notEqual(provider.given.access_token, 'expired.or.revoked');
   assert.notEqual(provider.given.refresh_token, before.refresh_token, 'the refresh token was not rotated');
 });
-await check('one backend alone is a resource of its own, with its own login', async () => {
+await check('one server alone is a resource of its own, with its own login', async () => {
   const alone = new Provider('Interop TypeScript alone');
   const second = new Client({ name: 'interop-typescript-alone', version: '1' });
   const url = new URL(`${context.url}/mcp/time`);

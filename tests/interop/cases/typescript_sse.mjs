@@ -10,7 +10,7 @@ const header = { requestInit: { headers: { Authorization: `Bearer ${context.key}
 const ways = [
   ['the key as bearer', '/sse', header, 'everything__'],
   ['the key in the URL', `/sse?api_key=${context.key}`, {}, 'everything__'],
-  ['the key as bearer, one backend', '/sse/everything', header, ''],
+  ['the key as bearer, one server', '/sse/everything', header, ''],
 ];
 for (const [way, path, options, prefix] of ways) {
   await check(`SSE with ${way}: list, call, progress`, async () => {

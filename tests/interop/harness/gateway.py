@@ -100,10 +100,10 @@ class Gateway:
             time.sleep(0.02)
 
     def ready(self):
-        """Waits until every backend has done its handshake."""
+        """Waits until every server has done its handshake."""
         end = time.monotonic() + READY_SECONDS
         while True:
-            backends = json.loads(self.cli("status", "--json"))["backends"]
+            backends = json.loads(self.cli("status", "--json"))["servers"]
             waiting = [f"{backend['id']}: {backend['state']}" for backend in backends if backend["state"] not in ("ready", "elsewhere")]
             if not waiting:
                 return

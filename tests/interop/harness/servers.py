@@ -22,7 +22,7 @@ class Server:
     home: str = ""
 
     def toml(self):
-        lines = [f"[backends.{self.id}]"]
+        lines = [f"[servers.{self.id}]"]
         if self.url:
             lines.append(f"url = {json.dumps(self.url)}")
         else:

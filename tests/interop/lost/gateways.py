@@ -18,8 +18,8 @@ HOLDER = machine.ROOT / "tests" / "it" / "cli" / "passed_socket.py"
 CONFIG = """
 public_url = {url}
 [limits]
-backend_sessions = 1000
-[backends.lost]
+server_sessions = 1000
+[servers.lost]
 command = {python}
 args = [{server}]
 env = {{ LOST_STARTS = {starts} }}

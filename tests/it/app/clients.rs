@@ -38,7 +38,7 @@ impl World {
     async fn new() -> Self {
         let folder = DataFolder::new();
         // no document of a client can be read here, so those who have one register (`oauth::client_documents` has the others)
-        let config = "[auth]\nclient_documents = \"off\"\n[backends.demo]\nbuiltin = \"demo\"\n";
+        let config = "[auth]\nclient_documents = \"off\"\n[servers.demo]\nbuiltin = \"demo\"\n";
         std::fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
         let gateway = Running::start(folder.path()).await;
         let browser = Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();

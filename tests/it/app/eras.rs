@@ -16,7 +16,7 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.
 /// A server without sessions and an older one, each with a log of its input.
 fn configure(folder: &Path, modern: &str, older: &str) {
     let server = |name: &str, mode: &str| {
-        format!("[backends.{name}]\n") + &python::lines(&[SCRIPT, folder.join(name).to_str().unwrap(), mode])
+        format!("[servers.{name}]\n") + &python::lines(&[SCRIPT, folder.join(name).to_str().unwrap(), mode])
     };
     fs::write(folder.join("lockkeeper.toml"), server("modern", modern) + &server("older", older)).unwrap();
 }

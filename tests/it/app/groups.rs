@@ -25,7 +25,7 @@ async fn gateway(folder: &Path) -> Running {
     let server = |name: &str| {
         let lists = if name == "two" { "lists=about" } else { "lists=" };
         let program = python::lines(&[SCRIPT, folder.join(name).to_str().unwrap(), lists]);
-        format!("[backends.{name}]\nera = \"legacy\"\n{program}")
+        format!("[servers.{name}]\nera = \"legacy\"\n{program}")
     };
     let servers = ["one", "two", "three"].map(server).concat();
     let group = "[groups.work]\nservers = [\"two\", \"one\"]\ntools.deny = [\"two__echo\"]\n";
@@ -138,7 +138,7 @@ async fn a_key_for_a_group_opens_its_endpoints_and_no_other() {
             assert_eq!(ask(era, (&gateway, path, &key), "tools/list", json!({})).await, Err(403), "{era:?} {path}");
         }
     }
-    let one = made_key(folder.path(), &["--direct", "--backend", "two"]);
+    let one = made_key(folder.path(), &["--direct", "--server", "two"]);
     let at = (&gateway, "/mcp/work", one.as_str());
     let refused = ask(Era::Modern, at, "tools/call", echo("one__echo")).await.unwrap();
     assert_eq!(refused["error"]["message"], "Unknown tool: one__echo", "{refused}");

@@ -76,7 +76,7 @@ async fn answer(State(heard): State<Heard>, body: Bytes) -> axum::response::Resp
 impl Session {
     /// A session in `version` with `server`.
     async fn open(folder: &std::path::Path, server: &Server, version: &str) -> Self {
-        let config = format!("[backends.text]\nera = \"legacy\"\nurl = \"http://{}/mcp\"\n", server.address);
+        let config = format!("[servers.text]\nera = \"legacy\"\nurl = \"http://{}/mcp\"\n", server.address);
         std::fs::write(folder.join("lockkeeper.toml"), config).unwrap();
         let gateway = Running::start(folder).await;
         let key = gateway.first_key.clone().unwrap();

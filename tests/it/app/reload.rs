@@ -21,7 +21,7 @@ struct Connected {
 /// The section of a scripted server, with further lines.
 fn server(folder: &Path, name: &str, lines: &str) -> String {
     let program = python::lines(&[SCRIPT, folder.join(name).to_str().unwrap(), "lists=about"]);
-    format!("[backends.{name}]\nera = \"legacy\"\n{program}{lines}\n")
+    format!("[servers.{name}]\nera = \"legacy\"\n{program}{lines}\n")
 }
 
 fn write(folder: &Path, text: &str) {

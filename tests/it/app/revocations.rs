@@ -198,7 +198,7 @@ async fn oa_116_a_call_that_waits_for_its_user_ends_with_the_user() {
     let data = folder.path();
     let log = data.join("server.log");
     let server = python::lines(&[SCRIPT, log.to_str().unwrap()]) + "spares = 0\n";
-    std::fs::write(data.join("lockkeeper.toml"), format!("[backends.s]\n{server}")).unwrap();
+    std::fs::write(data.join("lockkeeper.toml"), format!("[servers.s]\n{server}")).unwrap();
     let gateway = Running::start(data).await;
     let ann = made_key(data, &["--direct", "--user", "ann"]);
     let asked = ask(&gateway, &ann, Value::Null).await;

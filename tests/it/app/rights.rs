@@ -30,7 +30,7 @@ const DISGUISED: [&str; 8] = [
 async fn gateway(folder: &Path) -> Running {
     let server = |name: &str, more: &str| {
         let program = python::lines(&[SCRIPT, folder.join(name).to_str().unwrap()]);
-        format!("[backends.{name}]\n{program}era = \"legacy\"\nread_only_tools = [\"echo\"]\n{more}\n")
+        format!("[servers.{name}]\n{program}era = \"legacy\"\nread_only_tools = [\"echo\"]\n{more}\n")
     };
     let servers = [
         server("plain", ""),
@@ -141,7 +141,7 @@ async fn oa_150_a_caller_that_may_read_reaches_no_method_that_mcp_does_not_defin
     let gateway = gateway(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
     let bob =
-        ["--direct", "--user", "bob", "--backend", "plain:read", "--backend", "ruled:read", "--backend", "open:read"];
+        ["--direct", "--user", "bob", "--server", "plain:read", "--server", "ruled:read", "--server", "open:read"];
     let bob = made_key(folder.path(), &bob);
     for path in ["/mcp/plain", "/mcp/ruled", "/mcp/open", "/mcp"] {
         for client in
@@ -186,7 +186,7 @@ async fn oa_150_a_tool_that_may_change_something_is_unknown_in_every_form_of_a_c
     let folder = DataFolder::new();
     let gateway = gateway(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
-    let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--backend", "plain:read"]);
+    let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--server", "plain:read"]);
     let client = Endpoint::legacy(&gateway, "/mcp/plain", &bob, "2025-03-26").await;
     for params in [
         json!({ "name": "about" }),
@@ -226,7 +226,7 @@ async fn oa_150_notifications_beyond_mcp_are_accepted_and_reach_no_server_that_i
     let folder = DataFolder::new();
     let gateway = gateway(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
-    let rights = ["--backend", "plain:read", "--backend", "ruled", "--backend", "open:read"];
+    let rights = ["--server", "plain:read", "--server", "ruled", "--server", "open:read"];
     let bob = made_key(folder.path(), &[&["--direct", "--user", "bob"][..], &rights].concat());
     let sent = ["notifications/vendor/wipe", "notifications/message", "Notifications/Cancelled", "admin/wipe"];
     for path in ["/mcp", "/mcp/plain", "/mcp/ruled", "/mcp/open"] {
@@ -267,7 +267,7 @@ async fn oa_150_completions_of_anything_but_prompts_and_templates_take_full_righ
     let folder = DataFolder::new();
     let gateway = gateway(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
-    let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--backend", "plain:read"]);
+    let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--server", "plain:read"]);
     let of = |kind: &str| json!({ "ref": { "type": kind, "name": "die" }, "argument": { "name": "a", "value": "" } });
     for (key, reaches) in [(&bob, 1), (&ann, 2)] {
         let before = read(folder.path(), "plain", &method("completion/complete"));
@@ -287,7 +287,7 @@ async fn oa_151_a_tool_that_rules_leave_out_is_called_in_no_spelling() {
     let folder = DataFolder::new();
     let gateway = gateway(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
-    let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--backend", "ruled"]);
+    let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--server", "ruled"]);
     let spellings = ["die", "Die", "die ", "DIE", "\u{ff44}ie", "d\u{200b}ie", "/die", "about", "Echo"];
     let of = |name: &str| json!({ "name": name, "arguments": { "text": "hi" } });
     for (key, prefix, path) in [(&bob, "", "/mcp/ruled"), (&bob, "ruled__", "/mcp"), (&ann, "", "/mcp/ruled")] {

@@ -13,8 +13,9 @@ const SCHEMA: &str = include_str!("../../schema/server-card/schema.json");
 
 async fn started(conceal: &str) -> (DataFolder, Running) {
     let folder = DataFolder::new();
-    let servers = "[backends.git]\nbuiltin = \"demo\"\n[backends.notes]\nbuiltin = \"demo\"\n[groups.work]\nservers = [\"git\"]\n";
-    let config = format!("[auth]\nconceal_backends = {conceal}\n{servers}");
+    let servers =
+        "[servers.git]\nbuiltin = \"demo\"\n[servers.notes]\nbuiltin = \"demo\"\n[groups.work]\nservers = [\"git\"]\n";
+    let config = format!("[auth]\nconceal_servers = {conceal}\n{servers}");
     fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
     let gateway = Running::start(folder.path()).await;
     (folder, gateway)

@@ -12,7 +12,7 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","param
 fn configure(folder: &Path, option: &str) {
     let (log, gate) = (folder.join("log").display().to_string(), folder.join("gate").display().to_string());
     let program = python::lines(&[SCRIPT, log.as_str(), &format!("gate={gate}"), option]);
-    let text = format!("[backends.slow]\nera = \"legacy\"\n{program}");
+    let text = format!("[servers.slow]\nera = \"legacy\"\n{program}");
     fs::write(folder.join("lockkeeper.toml"), text).unwrap();
 }
 

@@ -177,7 +177,7 @@ async fn oa_115_another_users_task_is_unknown_and_the_own_one_is_found_from_a_ne
         let folder = DataFolder::new();
         let era = if server_version == NEW { "modern" } else { "legacy" };
         let config = format!(
-            "[backends.m]\nera = \"{era}\"\nurl = \"http://{address}/mcp\"\nread_only_tools = [\"pay\"]\n\
+            "[servers.m]\nera = \"{era}\"\nurl = \"http://{address}/mcp\"\nread_only_tools = [\"pay\"]\n\
              [groups.g]\nservers = [\"m\"]\n"
         );
         std::fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
@@ -185,7 +185,7 @@ async fn oa_115_another_users_task_is_unknown_and_the_own_one_is_found_from_a_ne
         let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
         let second = made_key(folder.path(), &["--direct", "--user", "ann"]);
         let config = folder.path().join("lockkeeper.toml");
-        let rights = ["--direct", "--user", "bob", "--backend", "m:read", "--group", "g:read", "--config"];
+        let rights = ["--direct", "--user", "bob", "--server", "m:read", "--group", "g:read", "--config"];
         let bob = made_key(folder.path(), &[&rights[..], &[config.to_str().unwrap()]].concat());
         let mut tasks = Vec::new();
         for version in [OLD, NEW] {

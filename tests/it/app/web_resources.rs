@@ -79,13 +79,13 @@ async fn a_server_takes_no_web_resource_of_another_by_listing_it_or_by_a_templat
     let (secret, other) = (format!("{of_docs}/secret"), format!("{of_docs}/unlisted"));
     greedy.resources.lock().unwrap().extend([secret.clone(), "http://elsewhere.example/a".to_owned()]);
     docs.resources.lock().unwrap().extend([secret.clone(), "http://elsewhere.example/a".to_owned()]);
-    let server = |name: &str, url: &str| format!("[backends.{name}]\nera = \"legacy\"\nurl = \"{url}/mcp\"\n");
+    let server = |name: &str, url: &str| format!("[servers.{name}]\nera = \"legacy\"\nurl = \"{url}/mcp\"\n");
     let file = server("greedy", &of_greedy) + &server("docs", &of_docs);
     std::fs::write(folder.path().join("lockkeeper.toml"), file).unwrap();
     let gateway = Running::start(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
     let bob =
-        made_key(folder.path(), &["--direct", "--user", "bob", "--backend", "greedy:read", "--backend", "docs:read"]);
+        made_key(folder.path(), &["--direct", "--user", "bob", "--server", "greedy:read", "--server", "docs:read"]);
     for key in [&ann, &bob] {
         let listed = ask(&gateway, key, "resources/list", json!({})).await;
         let mut uris: Vec<&str> =

@@ -115,7 +115,7 @@ async fn a_silent_call_times_out_and_is_cancelled() {
     spec.call_timeout = Duration::from_millis(200);
     let (_supervisor, server) = started(spec).await;
     let error = failure(tool(&server, gateway(), &json!({ "name": "hang" }))).await;
-    insta::assert_snapshot!(error, @"Backend `hang` gave no sign of life for 0.2 s, so the call was cancelled (-32603)");
+    insta::assert_snapshot!(error, @"Server `hang` gave no sign of life for 0.2 s, so the call was cancelled (-32603)");
     scripts.logged("hang", "notifications/cancelled").await;
 }
 

@@ -112,7 +112,7 @@ async fn a_session_that_the_server_forgot_is_reopened_and_the_call_goes_on() {
     forgotten.store(2, Ordering::SeqCst);
     assert_eq!(text(tool(&server, context(), &named("x"))).await, "s3");
     let error = hanging.await;
-    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"backend":"docs","mayHaveRun":true,"reason":"the server has forgotten the session (404)","retryable":false},"message":"The connection to backend `docs` was lost: the server has forgotten the session (404). The call may have run"}"#);
+    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"backend":"docs","mayHaveRun":true,"reason":"the server has forgotten the session (404)","retryable":false,"server":"docs"},"message":"The connection to server `docs` was lost: the server has forgotten the session (404). The call may have run"}"#);
     for expected in [Method::LoggingMessage, Method::ToolsListChanged] {
         let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
         assert_eq!(told.method, expected);
@@ -414,7 +414,7 @@ async fn a_result_that_is_no_object_is_an_error_that_names_the_server() {
     let error = failure(tool(&server, gateway(), &named("x"))).await;
     let error: Value = serde_json::from_slice(error.json()).unwrap();
     assert_eq!(error["code"], -32603);
-    assert_eq!(error["data"], json!({ "backend": "docs", "reason": "the result is not an object" }));
+    assert_eq!(error["data"], json!({ "backend": "docs", "server": "docs", "reason": "the result is not an object" }));
 }
 
 #[tokio::test]
@@ -436,6 +436,7 @@ async fn the_error_of_an_unavailable_backend_has_its_name_the_reason_and_whether
     let busy = Peer::start(|seen| (seen.method() == "initialize").then(|| status(503)));
     let told = data(busy.await).await;
     assert_eq!((&told["backend"], &told["retryable"]), (&json!("docs"), &json!(true)), "{told}");
+    assert_eq!(told["server"], told["backend"], "{told}");
 }
 
 #[tokio::test]
@@ -489,7 +490,7 @@ async fn sessions_are_limited_and_idle_ones_are_ended() {
     assert_eq!(ended.header("mcp-session-id"), Some("s2"));
     assert_eq!(supervisor.status()[0].sessions, 65);
     let error = failure(tool(&server, client("more", "{}"), &named("x"))).await;
-    insta::assert_snapshot!(error, @"Backend `docs` is not available: all 64 sessions that it may have are in use; try again later, or raise `backend_sessions` in `[limits]` (-32603)");
+    insta::assert_snapshot!(error, @"Server `docs` is not available: all 64 sessions that it may have are in use; try again later, or raise `server_sessions` in `[limits]` (-32603)");
 }
 
 #[tokio::test]

@@ -130,7 +130,7 @@ async fn a_call_that_does_not_finish_after_its_server_request_was_closed_is_canc
     assert!(!scripts.log("slow").contains("notifications/cancelled"), "the call is not cancelled yet");
     pass(FINISH_TIMEOUT).await;
     let Outcome::Failed(error) = first.join_next().await.unwrap().unwrap() else { panic!("an error") };
-    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"reason":"question_closed"},"message":"Backend `slow`: a question of this call was open for too long while other calls waited, so it was closed; the server did not finish the call within 10 s, so it was cancelled; call again and answer sooner"}"#);
+    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"reason":"question_closed"},"message":"Server `slow`: a server request of this call was open for too long while other calls waited, so it was closed; the server did not finish the call within 10 s, so it was cancelled; call again and answer sooner"}"#);
     logged(&scripts, "slow", "notifications/cancelled").await;
     // messages of the server may still belong to that call
     assert!(!scripts.log("slow").contains(r#""owner":"w""#), "{}", scripts.log("slow"));
@@ -174,7 +174,7 @@ async fn a_call_that_gets_no_slot_reports_progress_and_ends_as_busy() {
     let busy = ended(waiting, "w").await;
     let Outcome::Failed(error) = busy else { panic!("{busy:?}") };
     assert_eq!(error.code(), ErrorObject::INTERNAL_ERROR);
-    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"backend":"busy","reason":"all its shared processes serve other clients; try again later, or raise `parallel`","retryable":true},"message":"Backend `busy` is not available: all its shared processes serve other clients; try again later, or raise `parallel`"}"#);
+    insta::assert_snapshot!(String::from_utf8_lossy(error.json()), @r#"{"code":-32603,"data":{"backend":"busy","reason":"all its shared processes serve other clients; try again later, or raise `parallel`","retryable":true,"server":"busy"},"message":"Server `busy` is not available: all its shared processes serve other clients; try again later, or raise `parallel`"}"#);
     assert!(!scripts.log("busy").contains(r#""owner":"w""#));
 }
 

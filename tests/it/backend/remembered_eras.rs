@@ -25,7 +25,7 @@ const HOUR: Duration = Duration::from_hours(1);
 /// A backend whose era was detected `ago`, after its start.
 async fn knowing(spec: BackendSpec, era: Era, ago: Duration) -> (Supervisor, Arc<dyn Server>) {
     let supervisor = beginning(spec, era, ago);
-    assert!(supervisor.ready(SOON).await, "the backend has not settled");
+    assert!(supervisor.ready(SOON).await, "the server has not settled");
     let server = supervisor.servers().remove(0).server;
     (supervisor, server)
 }

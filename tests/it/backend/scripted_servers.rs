@@ -184,7 +184,7 @@ pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDep
 /// One started backend, ready or not.
 pub(crate) async fn started(spec: BackendSpec) -> (Supervisor, Arc<dyn Server>) {
     let supervisor = start(vec![spec]);
-    assert!(supervisor.ready(SOON).await, "the backend has not settled");
+    assert!(supervisor.ready(SOON).await, "the server has not settled");
     let server = supervisor.servers().remove(0).server;
     (supervisor, server)
 }
@@ -198,7 +198,7 @@ pub(crate) async fn started_and_lost(spec: BackendSpec) -> (Supervisor, Arc<dyn 
         }
     });
     let supervisor = start_observed(vec![spec], Vec::new(), Arc::new(ManualClock::default()), observer);
-    assert!(supervisor.ready(SOON).await, "the backend has not settled");
+    assert!(supervisor.ready(SOON).await, "the server has not settled");
     let server = supervisor.servers().remove(0).server;
     (supervisor, server, lost)
 }

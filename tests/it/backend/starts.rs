@@ -112,7 +112,7 @@ async fn a_server_without_a_known_version_fails_with_a_reason() {
     let error = failure(tool(&server, gateway(), &echo())).await;
     assert_eq!(error.code(), -32603);
     assert!(
-        error.message().starts_with("Backend `odd` is not available: the server speaks no protocol version"),
+        error.message().starts_with("Server `odd` is not available: the server speaks no protocol version"),
         "{error}"
     );
     assert_eq!(scripts.log("odd").matches("started").count(), 4);
@@ -155,7 +155,7 @@ async fn a_server_that_exits_is_reported_with_its_last_output_and_affects_no_oth
     assert_eq!(text(tool(&servers[1].server, gateway(), &echo())).await, "hi");
     let error = failure(tool(&servers[0].server, gateway(), &echo())).await;
     let message = error.message().clone();
-    let told = message.strip_prefix("Backend `bad` is not available: the process exited (exit status: 5); ");
+    let told = message.strip_prefix("Server `bad` is not available: the process exited (exit status: 5); ");
     // at once, and whenever it comes
     assert!(matches!(told, Some("next try in 1 s" | "it is being tried again")), "{error}");
     let status = supervisor.status().remove(0);

@@ -107,7 +107,7 @@ async fn an_exiting_child_process_fails_its_calls_and_is_restarted() {
         failure(tool(&server, session(), &json!({ "name": "die" }))),
     );
     assert_eq!(hung, died);
-    insta::assert_snapshot!(String::from_utf8_lossy(died.json()), @r#"{"code":-32603,"data":{"backend":"dies","mayHaveRun":true,"reason":"the process exited (exit status: 3)","retryable":false},"message":"The connection to backend `dies` was lost: the process exited (exit status: 3). The call may have run"}"#);
+    insta::assert_snapshot!(String::from_utf8_lossy(died.json()), @r#"{"code":-32603,"data":{"backend":"dies","mayHaveRun":true,"reason":"the process exited (exit status: 3)","retryable":false,"server":"dies"},"message":"The connection to server `dies` was lost: the process exited (exit status: 3). The call may have run"}"#);
     assert_eq!(text(tool(&server, session(), &echo())).await, "hi\n\u{2028}é");
     let anew = async {
         while let Event::Notified(told) = next(&mut listen).await {

@@ -69,7 +69,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         mode: "exits in a call",
         over: WAYS,
-        call: Failed("The connection to backend `sick` was lost"),
+        call: Failed("The connection to server `sick` was lost"),
         next: Answered("looked"),
         tools: BOTH,
         state: ("ready", ""),
@@ -150,7 +150,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         mode: "closes its output",
         over: WAYS,
-        call: Failed("The connection to backend `sick` was lost"),
+        call: Failed("The connection to server `sick` was lost"),
         next: Answered("looked"),
         tools: BOTH,
         state: ("ready", ""),
@@ -186,7 +186,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         mode: "answers with a text",
         over: WAYS,
-        call: Failed("Backend `sick` broke the protocol: the result is not an object"),
+        call: Failed("Server `sick` broke the protocol: the result is not an object"),
         next: Answered("looked"),
         tools: BOTH,
         state: ("ready", ""),
@@ -338,8 +338,8 @@ impl Fault {
         if status.state.word() == "ready" && status.protocol_version.as_deref() != Some(way.version()) {
             return Err(format!("the version: {:?}", status.protocol_version));
         }
-        let labels = ["backend=\"sick\"", "method=\"tools/call\"", &format!("outcome=\"{}\"", self.counted)];
-        if bench.metric("lockkeeper_backend_calls_total", &labels) < 1.0 {
+        let labels = ["server=\"sick\"", "method=\"tools/call\"", &format!("outcome=\"{}\"", self.counted)];
+        if bench.metric("lockkeeper_server_calls_total", &labels) < 1.0 {
             return Err(format!("not counted as {}", self.counted));
         }
         tokio::time::timeout(SOON, bench.supervisor.shutdown()).await.map_err(|_| "the gateway does not end".to_owned())

@@ -24,7 +24,7 @@ impl End {
             (Answered(text), Ok(answered)) => answered == text,
             (Failed(text), Err(error)) => error.starts_with("-32603 ") && error.contains(text),
             (Silent, Err(error)) => {
-                error == "-32603 Backend `sick` gave no sign of life for 50 s, so the call was cancelled"
+                error == "-32603 Server `sick` gave no sign of life for 50 s, so the call was cancelled"
             }
             _ => false,
         };

@@ -101,14 +101,14 @@ const FAULTS: &[HttpFault] = &[
         mode: "reset before the answer",
         of: BOTH,
         answer: |_, _| vec![Reset],
-        call: Failed("The connection to backend `sick` was lost"),
+        call: Failed("The connection to server `sick` was lost"),
         counted: "error",
     },
     HttpFault {
         mode: "reset in the stream",
         of: BOTH,
         answer: |_, _| vec![Write(stream(b": begun\n\n")), Reset],
-        call: Failed("The connection to backend `sick` was lost"),
+        call: Failed("The connection to server `sick` was lost"),
         counted: "error",
     },
     HttpFault { mode: "half-open in a call", of: BOTH, answer: |_, _| vec![Silence], call: Silent, counted: "error" },
@@ -133,7 +133,7 @@ const FAULTS: &[HttpFault] = &[
         mode: "header without end",
         of: BOTH,
         answer: |_, _| vec![Write(format!("HTTP/1.1 200 OK\r\nX-Long: {}", "x".repeat(1 << 20)).into_bytes()), Silence],
-        call: Failed("The connection to backend `sick` was lost"),
+        call: Failed("The connection to server `sick` was lost"),
         counted: "error",
     },
     HttpFault {
@@ -150,7 +150,7 @@ const FAULTS: &[HttpFault] = &[
             let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
             vec![Write(head.as_bytes().to_vec()), Close]
         },
-        call: Failed("The connection to backend `sick` was lost"),
+        call: Failed("The connection to server `sick` was lost"),
         counted: "error",
     },
     HttpFault {
@@ -292,8 +292,8 @@ impl HttpFault {
         if state.word() != "ready" {
             return Err(format!("the status: {state:?}"));
         }
-        let labels = ["backend=\"sick\"", "method=\"tools/call\"", &format!("outcome=\"{}\"", self.counted)];
-        if bench.metric("lockkeeper_backend_calls_total", &labels) < 1.0 {
+        let labels = ["server=\"sick\"", "method=\"tools/call\"", &format!("outcome=\"{}\"", self.counted)];
+        if bench.metric("lockkeeper_server_calls_total", &labels) < 1.0 {
             return Err(format!("not counted as {}", self.counted));
         }
         tokio::time::timeout(SOON, bench.supervisor.shutdown()).await.map_err(|_| "the gateway does not end".to_owned())

@@ -416,7 +416,7 @@ async fn a_server_with_enough_calls_refuses_one_more_until_one_ends() {
     let mut first = Box::pin(call());
     assert!(futures_util::poll!(&mut first).is_pending());
     let refused = call().await;
-    assert_snapshot!(refused, @r#"error -32603 Backend `b1` is busy: as many calls run at it as may at once (1); try again later, or raise `calls` {"backend":"b1","reason":"as many calls run at it as may at once (1); try again later, or raise `calls`","retryable":true}"#);
+    assert_snapshot!(refused, @r#"error -32603 Server `b1` is busy: as many calls run at it as may at once (1); try again later, or raise `calls` {"backend":"b1","reason":"as many calls run at it as may at once (1); try again later, or raise `calls`","retryable":true,"server":"b1"}"#);
     assert_eq!(client.tools().await, "b1__look", "lists do not count");
     drop(first);
     *backend.answer.lock() = None;

@@ -162,7 +162,7 @@ async fn a_list_fails_if_all_backends_fail() {
     }
     let client = Client::new(gateway.merged());
     assert_snapshot!(client.ask(Method::ToolsList, "").await,
-        @r#"error -32603 No backend could be listed. Try again, or see the status of the gateway. {"backends":["b1","b2"],"retryable":true}"#);
+        @r#"error -32603 No server could be listed. Try again, or see the status of the gateway. {"backends":["b1","b2"],"retryable":true,"servers":["b1","b2"]}"#);
     let single = Client::new(gateway.single(&id("b1")).unwrap());
     assert_snapshot!(single.ask(Method::ToolsList, "").await, @"error -32603 unreachable");
 }
@@ -243,7 +243,7 @@ async fn a_caller_sees_what_it_may_see() {
     assert_eq!(Client::of(gateway.merged(), "bob", rights.clone()).tools().await, "b1__look");
     assert_eq!(Client::of(gateway.single(&id("b1")).unwrap(), "bob", rights.clone()).tools().await, "look");
     let other = Client::of(gateway.single(&id("b2")).unwrap(), "bob", rights);
-    assert!(other.ask(Method::ToolsList, "").await.starts_with("error -32602 Unknown backend"));
+    assert!(other.ask(Method::ToolsList, "").await.starts_with("error -32602 Unknown server"));
 }
 
 #[tokio::test]
@@ -391,7 +391,7 @@ async fn stored_server_information_is_used_until_the_backend_answers() {
     backend.awake.send_replace(true);
     told.changed().await.unwrap();
     let kept = told.borrow().clone();
-    assert_eq!(kept.keys().collect::<Vec<_>>(), [&id("b1")], "the last of each backend");
+    assert_eq!(kept.keys().collect::<Vec<_>>(), [&id("b1")], "the last of each server");
     assert_eq!(kept[&id("b1")].json(), about("tools", "Look twice.").as_bytes());
     assert_eq!(client.ask(Method::Discover, "").await, about("tools", "Look twice."));
 }

@@ -96,7 +96,9 @@ async fn a_header_error_that_persists_is_reported_as_the_gateways() {
         let answer = client.ask(Method::ToolsCall, r#"{"name":"b1__plain"}"#).await;
         assert_eq!(
             answer,
-            format!(r#"error -32603 no {{"backend":"b1","supported":["2026-07-28"],"upstreamCode":{code}}}"#)
+            format!(
+                r#"error -32603 no {{"backend":"b1","server":"b1","supported":["2026-07-28"],"upstreamCode":{code}}}"#
+            )
         );
         assert!(client.ask(Method::PromptsGet, r#"{"name":"b1__p"}"#).await.starts_with("error -32603"));
     }

@@ -350,7 +350,7 @@ async fn oa_115_a_task_whose_owner_cannot_be_stored_is_cancelled_and_its_call_fa
         let ann = client(world.gateway().merged(), ANN, version);
         world.store.fails.store(true, Ordering::SeqCst);
         let failed = made(&ann, "b1__job").await;
-        assert!(failed.starts_with("error -32603 The task at backend `b1` was cancelled"), "{failed}");
+        assert!(failed.starts_with("error -32603 The task at server `b1` was cancelled"), "{failed}");
         assert!(!failed.contains(r#""taskId""#), "{failed}");
         assert_eq!(world.cancelled().await, [r#"{"taskId":"1"}"#]);
         let lost = about(&ann, Method::TasksGet, "b1.1").await;

@@ -154,7 +154,7 @@ impl Site {
         let mut text = format!("[limits]\n{limits}\n");
         let mut servers = Vec::new();
         for Behind { name, transport, version, era, options, .. } in behind {
-            writeln!(text, "[backends.{name}]\nera = \"{era}\"\n{options}").unwrap();
+            writeln!(text, "[servers.{name}]\nera = \"{era}\"\n{options}").unwrap();
             let stdio = [Behind::script(*version), "stdio", received.to_str().unwrap(), version.as_str()];
             let (server, url) = match *transport {
                 "stdio" => {

@@ -40,7 +40,7 @@ async fn up_010_tokens_end_with_the_last_key_of_their_user() {
 async fn up_010_tokens_end_with_their_server_and_with_its_address() {
     let world = World::new().await;
     let _ada = world.connected("ada").await;
-    let kept = format!("[backends.github]\nurl = \"{}\"\nauth = \"oauth\"\n", world.server.url);
+    let kept = format!("[servers.github]\nurl = \"{}\"\nauth = \"oauth\"\n", world.server.url);
     let world = world.restart(&kept).await;
     assert_eq!(world.logins("ada").await, 1, "a restart ends nothing");
     let moved = kept.replace("/mcp", "/other");

@@ -50,9 +50,9 @@ async fn up_018_a_secret_without_an_issuer_fails_its_server_and_costs_no_login()
     let world = World::in_mode("oauth", BOUND).await;
     world.server.knows_client("gateway");
     let ada = world.connected("ada").await;
-    let section = format!("[backends.github]\nurl = \"{}\"\nauth = \"oauth\"\n{CLIENT}", world.server.url);
+    let section = format!("[servers.github]\nurl = \"{}\"\nauth = \"oauth\"\n{CLIENT}", world.server.url);
     let bound = format!("{section}issuer = \"{}/\"\n", world.server.issuer());
-    let world = world.restart(&format!("{section}[backends.demo]\nbuiltin = \"demo\"\n")).await;
+    let world = world.restart(&format!("{section}[servers.demo]\nbuiltin = \"demo\"\n")).await;
     let mut ada = ada.at(&world.url);
     let words = ada.client("2025-06-18", json!({})).call("github__whoami").await;
     assert!(words.contains("add `issuer = "), "{words}");

@@ -32,8 +32,7 @@ async fn up_019_the_operator_names_another_resource_and_the_page_shows_it() {
     let bob = world.connected("bob").await;
     let origin = world.server.origin();
     world.server.names_resource(&origin);
-    let text =
-        format!("[backends.github]\nurl = \"{}\"\nauth = \"oauth\"\nresource = \"{origin}\"\n", world.server.url);
+    let text = format!("[servers.github]\nurl = \"{}\"\nauth = \"oauth\"\nresource = \"{origin}\"\n", world.server.url);
     let world = world.restart(&text).await;
     let mut ada = world.person("ada");
     ada.log_in().await;

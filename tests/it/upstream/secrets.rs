@@ -39,7 +39,7 @@ async fn world(share: &str) -> World {
 fn program(share: &str) -> String {
     let args = r#"["program.py", "--for=${user}", "--key=${secret:API_KEY}"]"#;
     let runs = format!("command = \"python3\"\nargs = {args}\ncwd = \".\"\nenv = {{ KEY = \"${{secret:API_KEY}}\" }}");
-    format!("[backends.notes]\n{runs}\nshare = \"{share}\"")
+    format!("[servers.notes]\n{runs}\nshare = \"{share}\"")
 }
 
 /// What a client shows that opens pages.
@@ -238,7 +238,7 @@ async fn up_011_a_server_at_a_url_gets_the_secret_of_the_user_in_a_header() {
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let mut served = JoinSet::new();
     served.spawn(axum::serve(listener, Router::new().route("/mcp", post(echo_key))).into_future());
-    let options = format!("[backends.wiki]\nurl = \"{url}\"\nheaders = {{ X-Key = \"key ${{secret:WIKI}}\" }}");
+    let options = format!("[servers.wiki]\nurl = \"{url}\"\nheaders = {{ X-Key = \"key ${{secret:WIKI}}\" }}");
     let world = World::in_mode("oauth", &options).await;
     let (mut ada, mut bob) = (world.person("ada"), world.person("bob"));
     for (person, value) in [(&mut ada, "of-ada"), (&mut bob, "of-bob")] {

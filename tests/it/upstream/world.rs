@@ -39,7 +39,7 @@ impl World {
     pub(super) async fn of(server: ProtectedServer, auth: &str, options: &str) -> Self {
         let options = options.replace("ISSUER", &server.issuer());
         let folder = DataFolder::new();
-        let text = format!("[backends.github]\nurl = \"{}\"\nauth = \"{auth}\"\n{options}\n", server.url);
+        let text = format!("[servers.github]\nurl = \"{}\"\nauth = \"{auth}\"\n{options}\n", server.url);
         std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
         let (url, stop, running) = start(folder.path()).await;
         Self { server, url, folder, stop, running }

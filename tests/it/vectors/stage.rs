@@ -98,7 +98,7 @@ fn configuration(servers: &Servers, places: &[(String, Transport)], limits: &str
             Transport::Nowhere => "url = \"http://127.0.0.1:1/\"".to_owned(),
             Transport::Stdio => python::lines(&["-c", BRIDGE, &servers.lines.to_string(), name]),
         };
-        writeln!(text, "[backends.{name}]\n{way}").unwrap();
+        writeln!(text, "[servers.{name}]\n{way}").unwrap();
     }
     text
 }

@@ -68,7 +68,7 @@ async def merged():
 
 
 def status():
-    return {backend["id"]: backend for backend in json.loads(gateway.cli("status", "--json"))["backends"]}
+    return {backend["id"]: backend for backend in json.loads(gateway.cli("status", "--json"))["servers"]}
 
 
 with check(f"{len(peers)} healthy servers are ready, beside {len(sick)} sick ones"):

@@ -17,9 +17,9 @@ sys.path.append(str(HERE.parent))
 from cluster import Cluster, Postgres, free_port
 
 SERVERS = """
-[backends.demo]
+[servers.demo]
 builtin = "demo"
-[backends.script]
+[servers.script]
 command = {python}
 args = [{server}, {record}]
 """

@@ -9,7 +9,7 @@ from .place import Findings, becomes, binary, expect, levels, replicas, scenario
 
 IDLE = '[limits]\nsession_idle = "1m"\n'
 SHARED = """
-[backends.shared]
+[servers.shared]
 command = '{binary}'
 args = ["stdio"]
 share = "all"
