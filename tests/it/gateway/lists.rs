@@ -228,7 +228,7 @@ async fn another_bound_keeps_the_lists_of_a_server_and_another_server_does_not()
     gateway.replace(vec![mount_as(&bounded, &backend)], &Groups::default());
     assert_eq!((client.tools().await.as_str(), fetched()), ("b1__look", before), "from memory");
     let refused = client.ask(Method::ToolsCall, r#"{"name":"b1__look"}"#).await;
-    assert!(refused.contains("Backend `b1` is busy"), "{refused}");
+    assert!(refused.contains("Server `b1` is busy"), "{refused}");
     let restarted = ConfiguredBackend { generation: 1, ..mount("b1", &backend) };
     gateway.replace(vec![restarted], &Groups::default());
     assert_eq!((client.tools().await.as_str(), fetched()), ("b1__look", before + 1), "another server");
