@@ -65,7 +65,7 @@ impl ExternalBackend {
         let spawn = move |task| background.spawn_until_end(task);
         let held = Arc::clone(&settings);
         let ended = move |requester: &Requester| held.ended(requester);
-        let silence = (spec.id.clone(), spec.call_timeout);
+        let silence = (opener.origin.clone(), spec.call_timeout);
         let crossing = ServerCrossing::new(silence, Arc::clone(&context.clock), Box::new(spawn), Box::new(ended));
         Self { spec, era, health, calls, opener, pool, listens, subscriptions, settings, slots, crossing, context }
     }

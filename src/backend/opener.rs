@@ -32,13 +32,15 @@ use super::{
     upgrade::TransportOffer,
 };
 use crate::{
-    mcp::{ClientInfo, Era, Feature, Revision},
+    mcp::{ClientInfo, Era, Feature, Revision, ServerOrigin},
     model::{BackendSpec, TransportSpec, status::OutputLine},
 };
 
 /// Opens the connections of one backend.
 pub(crate) struct Opener {
     pub(super) spec: Arc<BackendSpec>,
+    /// The server, as the origin of what it writes on any connection.
+    pub(super) origin: ServerOrigin,
     pub(super) context: BackendContext,
     listens: Arc<Listens>,
     subscriptions: Arc<Subscriptions>,
@@ -116,6 +118,7 @@ impl Opener {
     ) -> Self {
         Self {
             spec: Arc::clone(spec),
+            origin: ServerOrigin::new(spec.id.clone()),
             context: context.clone(),
             listens: Arc::clone(listens),
             subscriptions: Arc::clone(subscriptions),
@@ -340,6 +343,7 @@ impl Opener {
     ) -> ConnectionContext {
         ConnectionContext {
             backend: self.spec.id.clone(),
+            origin: self.origin.clone(),
             key: key.clone(),
             protocol,
             abilities: self.transport.abilities(),

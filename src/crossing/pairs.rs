@@ -19,8 +19,8 @@ use super::{
     tasks::{self, AwaitedTasks, Bridge, OwnNotifications, ServerTasks, Spawn, TaskBridges},
 };
 use crate::{
-    mcp::{Call, ClientInfo, Era, Method, Reply, Server},
-    model::{BackendId, Requester},
+    mcp::{Call, ClientInfo, Era, Method, Reply, Server, ServerOrigin},
+    model::Requester,
     support::Clock,
 };
 
@@ -73,12 +73,12 @@ pub(crate) struct ServerCrossing {
 impl ServerCrossing {
     /// Creates the decorators of a backend with this `call_timeout`.
     pub(crate) fn new(
-        (backend, call_timeout): (BackendId, Duration),
+        (origin, call_timeout): (ServerOrigin, Duration),
         clock: Arc<dyn Clock>,
         spawn: Spawn,
         ended: Ended,
     ) -> Arc<Self> {
-        let tasks = TaskBridges::new(backend, call_timeout, clock, spawn);
+        let tasks = TaskBridges::new(origin, call_timeout, clock, spawn);
         Arc::new(Self { tasks, listens: ClientSubscriptions::new(ended) })
     }
 

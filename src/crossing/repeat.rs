@@ -140,7 +140,8 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
         }
         let broken = |error: &str| {
             Outcome::Failed(match ended.origin() {
-                Some(backend) => {
+                Some(origin) => {
+                    let backend = origin.backend();
                     let text = format!("Server `{backend}` broke the protocol: {error}");
                     ErrorObject::internal(&text).naming_backend(backend)
                 }
@@ -198,8 +199,8 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
                 params = params.with(key, value);
             }
         }
-        if let Some(backend) = ended.origin() {
-            params = params.of_backend(backend);
+        if let Some(origin) = ended.origin() {
+            params = params.written_by(origin);
         }
         Call { params, ..self.call.clone() }
     }

@@ -32,7 +32,7 @@ use super::{
     suspension_limits::SuspensionLimits,
 };
 use crate::{
-    mcp::{Call, Event, Payload, Reply, Server, json::Object, meta, pass_through},
+    mcp::{Call, Event, Payload, Reply, Server, ServerOrigin, json::Object, meta, pass_through},
     model::{ReplicaNumber, Target},
     support::{Clock, Random, SealingKey},
 };
@@ -88,8 +88,8 @@ impl Suspension {
             Ok(State::OfServer(ServerState { text, backend })) => {
                 let params = call.params.with("requestState", &text);
                 // marks a further round: a server that has sessions by now cannot continue it
-                let params = match &backend {
-                    Some(backend) => params.of_backend(backend),
+                let params = match backend {
+                    Some(backend) => params.written_by(&ServerOrigin::new(backend)),
                     None => params,
                 };
                 self.begin(server, exchange, Call { params, ..call })

@@ -33,8 +33,8 @@ use futures_util::StreamExt as _;
 pub(super) use self::awaited_tasks::AwaitedTasks;
 use self::{core_over_extension::CoreOverExtension, extension_over_core::ExtensionOverCore, shared_tasks::SharedTasks};
 use crate::{
-    mcp::{Call, Era, Event, Feature, Method, Outcome, Reply, Revision, Server, json::Object, meta},
-    model::{BackendId, Requester},
+    mcp::{Call, Era, Event, Feature, Method, Outcome, Reply, Revision, Server, ServerOrigin, json::Object, meta},
+    model::Requester,
     support::Clock,
 };
 
@@ -132,8 +132,8 @@ impl ServerTasks {
 
 impl TaskBridges {
     /// Creates the decorators of a backend with this `call_timeout`.
-    pub(crate) fn new(backend: BackendId, call_timeout: Duration, clock: Arc<dyn Clock>, spawn: Spawn) -> Arc<Self> {
-        let shared = SharedTasks::new(backend, call_timeout, clock, spawn);
+    pub(crate) fn new(origin: ServerOrigin, call_timeout: Duration, clock: Arc<dyn Clock>, spawn: Spawn) -> Arc<Self> {
+        let shared = SharedTasks::new(origin, call_timeout, clock, spawn);
         Arc::new(Self { server: AtomicU8::new(NOT_MET), shared })
     }
 

@@ -7,17 +7,16 @@ use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    IndexedJson, Revision,
+    IndexedJson, Revision, ServerOrigin,
     json::{self, At, Edits, Found, Object},
 };
-use crate::model::BackendId;
 
 /// The `params` or `result` of one message. It is read by view and edited by key; it is never decoded and written again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
     /// The version that it was written in.
     pub revision: Revision,
-    origin: Option<BackendId>,
+    origin: Option<ServerOrigin>,
     /// The `Implementation` of the server that wrote it.
     server: Option<Arc<str>>,
     /// The form of the output schema at the client.
@@ -48,10 +47,10 @@ impl Payload {
         Self { revision, origin: None, server: None, schema: OutputSchema::AsWritten, json: params }
     }
 
-    /// The same payload, known to be written by this backend: what cannot be carried to a client is reported with it.
+    /// The same payload, known to be written by this server: what cannot be carried to a client is reported with it.
     #[must_use]
-    pub fn of_backend(self, backend: &BackendId) -> Self {
-        Self { origin: Some(backend.clone()), ..self }
+    pub fn written_by(self, origin: &ServerOrigin) -> Self {
+        Self { origin: Some(origin.clone()), ..self }
     }
 
     /// The same payload, marked with the `Implementation` of its server, as JSON text: toward a client of 2026-07-28 a
@@ -74,8 +73,8 @@ impl Payload {
         self.schema
     }
 
-    /// The backend that wrote it; `None` for what a client or the gateway itself wrote.
-    pub const fn origin(&self) -> Option<&BackendId> {
+    /// The server that wrote it; `None` for what a client or the gateway itself wrote.
+    pub const fn origin(&self) -> Option<&ServerOrigin> {
         self.origin.as_ref()
     }
 

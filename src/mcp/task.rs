@@ -203,7 +203,7 @@ impl DetailedTask {
     fn part(&self, json: Bytes) -> Payload {
         let part = Payload::new(self.payload.revision, json);
         match self.payload.origin() {
-            Some(backend) => part.of_backend(backend),
+            Some(origin) => part.written_by(origin),
             None => part,
         }
     }

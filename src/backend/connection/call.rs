@@ -214,7 +214,7 @@ impl ServerConnection {
         let facts = Facts { profile, ..Facts::new(Kind::ClientNotification, &method) };
         let params = match params.into_revision(self.revision(), &facts) {
             Ok(params) => params.into_params(),
-            Err(refusal) => return refusal.of(Some(&self.context.backend)).report(),
+            Err(refusal) => return refusal.of(Some(&self.context.origin)).report(),
         };
         let sent = self.transport.send(Message::Notification { method, params }).await;
         if let Err(error) = sent {

@@ -69,6 +69,7 @@ impl Protocol for RequestProtocol {
         }
         let facts = Facts { client: Some(client), ..*facts };
         params.into_revision(connection.revision(), &facts).map_err(|refusal| {
+            let refusal = refusal.of(Some(&connection.context.origin));
             refusal.report();
             refusal.error()
         })
@@ -79,7 +80,7 @@ impl Protocol for RequestProtocol {
     }
 
     fn received(&self, connection: &ServerConnection, json: Bytes) -> Payload {
-        Payload::new(connection.revision(), json).of_backend(&connection.context.backend)
+        Payload::new(connection.revision(), json).written_by(&connection.context.origin)
     }
 
     fn outcome(&self, connection: &ServerConnection, (_, method): (u64, &Method), result: Payload) -> Outcome {
@@ -94,7 +95,7 @@ impl Protocol for RequestProtocol {
                 if *method == Method::ToolsList
                     && connection.context.abilities.header_params == HeaderParams::Mirrored =>
             {
-                Outcome::Complete(without_invalid_header_params(result).of_backend(backend))
+                Outcome::Complete(without_invalid_header_params(result).written_by(&connection.context.origin))
             }
             outcome => outcome,
         }

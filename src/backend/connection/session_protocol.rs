@@ -62,7 +62,7 @@ impl Protocol for SessionProtocol {
         facts: &Facts<'_>,
     ) -> Result<Payload, ErrorObject> {
         params.into_revision(connection.revision(), &Facts { client: None, ..*facts }).map_err(|refusal| {
-            let refusal = refusal.of(Some(&connection.context.backend));
+            let refusal = refusal.of(Some(&connection.context.origin));
             refusal.report();
             refusal.error()
         })
@@ -74,7 +74,7 @@ impl Protocol for SessionProtocol {
     }
 
     fn received(&self, connection: &ServerConnection, json: Bytes) -> Payload {
-        let payload = Payload::new(connection.revision(), json).of_backend(&connection.context.backend);
+        let payload = Payload::new(connection.revision(), json).written_by(&connection.context.origin);
         match connection.server() {
             Some(server) => payload.of_server(Arc::clone(&server.implementation)),
             None => payload,
@@ -164,8 +164,8 @@ impl Protocol for SessionProtocol {
         let is_of_tasks = method.is_of_core_tasks();
         if *method == Method::TasksUpdate || is_of_tasks && !connection.tasks().has_tasks() {
             let (feature, from, to) = (method.as_str().to_owned().into(), params.revision, connection.revision());
-            let denied = Untranslatable { feature, from, to, backend: None, cause: Cause::Request };
-            let denied = denied.of(Some(&connection.context.backend));
+            let denied = Untranslatable { feature, from, to, origin: None, cause: Cause::Request };
+            let denied = denied.of(Some(&connection.context.origin));
             if !to.has_core_tasks() {
                 denied.report();
             }

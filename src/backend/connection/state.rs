@@ -28,7 +28,7 @@ use crate::{
     crossing::tasks::ServerTasks,
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId, Revision,
-        deferred_requests::DeferredRequests,
+        ServerOrigin, deferred_requests::DeferredRequests,
     },
     model::{BackendId, TransportAbilities, status::OutputLine},
 };
@@ -65,6 +65,8 @@ pub(crate) struct ServerConnection {
 pub(crate) struct ConnectionContext {
     /// The backend.
     pub(crate) backend: BackendId,
+    /// Its server, as the origin of payloads.
+    pub(crate) origin: ServerOrigin,
     /// Its key.
     pub(crate) key: ConnectionKey,
     /// The protocol of the server's era.

@@ -81,7 +81,7 @@ impl RoundQuestion {
             key: key.to_owned(),
             method,
             params: match ended.origin() {
-                Some(backend) => params.of_backend(backend),
+                Some(origin) => params.written_by(origin),
                 None => params,
             },
         })
@@ -96,7 +96,7 @@ impl RoundQuestion {
         let cause = Cause::ServerRequest { capability, part };
         let (from, to) = (self.params.revision, client.revision);
         let refusal =
-            Untranslatable { feature: feature.into(), from, to, backend: None, cause }.of(self.params.origin());
+            Untranslatable { feature: feature.into(), from, to, origin: None, cause }.of(self.params.origin());
         refusal.report();
         Some(refusal)
     }

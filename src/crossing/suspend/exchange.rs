@@ -172,7 +172,10 @@ impl SuspendedExchange {
         let Outcome::InputRequired(result) = outcome else { return outcome };
         let state = result.member("requestState").map(str::to_owned);
         let Some(state) = state.filter(|state| state != "null") else { return Outcome::InputRequired(result) };
-        let state = State::OfServer(ServerState { text: state, backend: result.origin().cloned() });
+        let state = State::OfServer(ServerState {
+            text: state,
+            backend: result.origin().map(|origin| origin.backend().clone()),
+        });
         match self.shared.sealer.seal(&state, &self.binding()) {
             Some(sealed) => Outcome::InputRequired(result.with("requestState", &quote(&sealed))),
             None => Outcome::Failed(ErrorObject::internal(

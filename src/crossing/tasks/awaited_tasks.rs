@@ -302,7 +302,7 @@ async fn overdue(task: &Task, sign: &Notify, shared: &SharedTasks) -> ErrorObjec
         if is_final {
             return ErrorObject::internal(&format!(
                 "Server `{}` ended a task and did not give its result",
-                shared.backend
+                shared.origin.backend()
             ));
         }
         match task.request(Method::TasksGet).outcome().await {

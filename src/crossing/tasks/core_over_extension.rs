@@ -173,7 +173,7 @@ impl CoreOverExtension {
             (None, Some(ttl)) => {
                 let id = format!("lk-{:x}-{:x}", now.as_millis(), known.number());
                 let task =
-                    task::extended(&id, TaskStatus::Completed, now, Some(ttl)).of_backend(&self.tasks.shared.backend);
+                    task::extended(&id, TaskStatus::Completed, now, Some(ttl)).written_by(&self.tasks.shared.origin);
                 let completed = task.with("result", &String::from_utf8_lossy(result.json()));
                 if let Some(completed) = DetailedTask::read(&completed) {
                     known.cache(&owner, completed, now + ttl);

@@ -95,6 +95,7 @@ impl PendingInput {
             answer.give(match given.into_revision(params.revision, &facts) {
                 Ok(given) => Ok(related(&given, id)),
                 Err(refusal) => {
+                    let refusal = refusal.of(params.origin());
                     refusal.report();
                     Err(refusal.error())
                 }

@@ -10,8 +10,8 @@ use super::{
     user_tasks::UserTasks,
 };
 use crate::{
-    mcp::{Context, task::DetailedTask},
-    model::{BackendId, Owner},
+    mcp::{Context, ServerOrigin, task::DetailedTask},
+    model::Owner,
     support::Clock,
 };
 
@@ -20,8 +20,8 @@ pub(crate) type Spawn = Box<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
 /// State that the task decorators of one backend share.
 pub(crate) struct SharedTasks {
-    /// The backend, for error messages and as the origin of answers.
-    pub(super) backend: BackendId,
+    /// The server, for error messages and as the origin of answers.
+    pub(super) origin: ServerOrigin,
     /// Maximum silence of the backend in a call.
     pub(super) call_timeout: Duration,
     pub(super) clock: Arc<dyn Clock>,
@@ -35,10 +35,10 @@ pub(crate) struct SharedTasks {
 }
 
 impl SharedTasks {
-    /// Creates the state of a backend with this `call_timeout`.
-    pub(super) fn new(backend: BackendId, call_timeout: Duration, clock: Arc<dyn Clock>, spawn: Spawn) -> Arc<Self> {
+    /// Creates the state of a server with this `call_timeout`.
+    pub(super) fn new(origin: ServerOrigin, call_timeout: Duration, clock: Arc<dyn Clock>, spawn: Spawn) -> Arc<Self> {
         let (of_sessions, of_users, tools) = (Arc::default(), UserTasks::default(), ToolModes::default());
-        Arc::new(Self { backend, call_timeout, clock, spawn, of_sessions, of_users, tools })
+        Arc::new(Self { origin, call_timeout, clock, spawn, of_sessions, of_users, tools })
     }
 
     /// Opens the state of a task of a client with a session.

@@ -28,7 +28,12 @@ struct Tools {
 /// Decorators of a backend with this `call_timeout`.
 pub(super) fn bridges(call_timeout: Duration) -> Arc<TaskBridges> {
     let spawn = |task| drop(tokio::runtime::Handle::current().spawn(task));
-    TaskBridges::new(BackendId::parse("b1").unwrap(), call_timeout, Arc::new(SystemClock), Box::new(spawn))
+    TaskBridges::new(
+        ServerOrigin::new(BackendId::parse("b1").unwrap()),
+        call_timeout,
+        Arc::new(SystemClock),
+        Box::new(spawn),
+    )
 }
 
 /// A client of this version.

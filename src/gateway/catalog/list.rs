@@ -13,7 +13,7 @@ use url::Origin;
 use crate::{
     gateway::{hints::CacheHints, names, rewrite::Rewriter},
     mcp::{
-        Facts, Feature, ListKind, Payload, Revision,
+        Facts, Feature, ListKind, Payload, Revision, ServerOrigin,
         json::{self, Object},
         methods::places,
         mirrored_params::Mirrored,
@@ -32,6 +32,8 @@ pub(crate) struct List {
     pub(crate) entries: Vec<ListEntry>,
     /// The version of the entries; `None` if the backend was not asked.
     pub(crate) revision: Option<Revision>,
+    /// The server that wrote them, if it is known.
+    origin: Option<ServerOrigin>,
     /// Cache hints; `None` if the backend was not asked.
     pub(crate) hints: Option<CacheHints>,
     /// The unchanged result, if one page held all entries.
@@ -107,6 +109,7 @@ impl List {
         self.left_out.extend(left_out);
         self.whole = self.entries.is_empty().then(|| page.clone());
         let revision = *self.revision.get_or_insert(page.revision);
+        self.origin = page.origin().cloned();
         let facts = Facts::new(translate::Kind::Result, &method);
         let Ok(page) = page.into_revision(revision, &facts).inspect_err(translate::Untranslatable::report) else {
             return PageFit::Whole;
@@ -183,7 +186,8 @@ impl List {
         let facts = Facts { profile, ..Facts::new(translate::Kind::Result, &method) };
         let alone = [format!("{{\"{}\":[", kind.member()).as_bytes(), &entry.merged, b"]}"].concat();
         let alone = Payload::new(self.revision?, alone.into());
-        let converted = alone.into_revision(revision, &facts).inspect_err(translate::Untranslatable::report).ok()?;
+        let converted = alone.into_revision(revision, &facts);
+        let converted = converted.inspect_err(|refusal| refusal.clone().of(self.origin.as_ref()).report()).ok()?;
         let object = Object::parse(converted.json())?;
         let inner = object.get(kind.member())?.strip_prefix('[')?.strip_suffix(']')?.trim().as_bytes();
         match inner {

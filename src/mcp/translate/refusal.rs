@@ -1,12 +1,11 @@
 //! Payloads that have no form in a revision, and the error for each side. Knows nothing of sending.
 
-use std::{borrow::Cow, collections::HashSet, fmt, sync::LazyLock};
+use std::{borrow::Cow, fmt};
 
-use parking_lot::Mutex;
 use serde_json::json;
 
-use super::super::{ErrorObject, Method, Outcome, Payload, Revision};
-use crate::model::BackendId;
+use super::super::{ErrorObject, Method, Outcome, Payload, Revision, ServerOrigin};
+use crate::support::printable_name;
 
 /// Maximum length of a translated payload: this many times its own length, and [`GROWTH_ALLOWANCE`] more. The rules of
 /// shapes stay far below it for any payload that has a meaning.
@@ -14,12 +13,8 @@ pub(super) const MAX_GROWTH: usize = 8;
 /// Bytes that any translated payload may have more: a form with a thousand choices becomes that many fields with labels.
 pub(super) const GROWTH_ALLOWANCE: usize = 2 << 20;
 
-/// Maximum number of kinds of refusals that are logged. A peer can invent notification methods, which must not fill the
-/// memory: beyond the limit, refusals are only counted.
-const MAX_LOGGED: usize = 1_000;
-
-/// Kinds that were logged: once is enough, and the metric counts the rest.
-static TOLD: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
+/// Maximum length of a reason in a line of the log, in characters.
+const MAX_REASON: usize = 400;
 
 /// A payload without a form in the target version. Whoever gets it [reports](Self::report) it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +26,8 @@ pub struct Untranslatable {
     pub from: Revision,
     /// The revision that lacks it.
     pub to: Revision,
-    /// The backend that wrote it, if any.
-    pub backend: Option<BackendId>,
+    /// The server that wrote it or was to get it; `None` if it is the gateway's own.
+    pub origin: Option<ServerOrigin>,
     /// Its cause, which decides who gets an error.
     pub cause: Cause,
 }
@@ -103,16 +98,16 @@ impl Untranslatable {
         Outcome::Failed(ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, &text, &data))
     }
 
-    /// The same refusal, of what this backend wrote or was to get.
+    /// The same refusal, of what this server wrote or was to get.
     #[must_use]
-    pub fn of(self, backend: Option<&BackendId>) -> Self {
-        Self { backend: backend.cloned(), ..self }
+    pub fn of(self, origin: Option<&ServerOrigin>) -> Self {
+        Self { origin: origin.cloned(), ..self }
     }
 
-    /// Counts it, and logs it if it is the first of its kind (`translation` 4.6). Must be called once.
+    /// Counts it, and logs it if it is the first of its kind of this server (`translation` 4.6). Must be called once.
     pub fn report(&self) {
         let Self { feature, from, to, .. } = self;
-        let backend = self.backend.as_ref().map_or("", BackendId::as_str);
+        let backend = self.origin.as_ref().map_or("", |origin| origin.backend().as_str());
         // a name that no version knows would let a peer make up metrics
         let known = match self.cause {
             Cause::VendorRequest => false,
@@ -126,10 +121,14 @@ impl Untranslatable {
             ("to", to.to_string()),
         ];
         metrics::counter!("lockkeeper_untranslatable_total", &labels).increment(1);
-        let mut told = TOLD.lock();
-        if told.len() < MAX_LOGGED && told.insert(format!("{backend} {feature} {from} {to}")) {
-            drop(told);
-            tracing::warn!(server = backend, %feature, %from, %to, "not carried, because of the versions: {self}");
+        // without a server no peer chose what is in it, and there is nobody to remember it for
+        let Some(origin) = &self.origin else {
+            tracing::debug!(%feature, %from, %to, "not carried, because of the versions: {self}");
+            return;
+        };
+        if let Some(feature) = origin.first_refusal(feature, *from, *to) {
+            let reason = printable_name(&self.to_string(), MAX_REASON);
+            tracing::warn!(server = backend, feature, %from, %to, "not carried, because of the versions: {reason}");
         }
     }
 }
@@ -148,7 +147,8 @@ impl fmt::Display for Untranslatable {
             Cause::Result => write!(f, "the server's answer uses {feature}, which MCP {to} has no form for"),
             Cause::Notification => write!(f, "MCP {to} has no notification {feature}"),
             Cause::Growth => {
-                let who = self.backend.as_ref().map_or("a client".to_owned(), |backend| format!("server `{backend}`"));
+                let who = self.origin.as_ref().map(|origin| format!("server `{}`", origin.backend()));
+                let who = who.as_deref().unwrap_or("a client");
                 write!(f, "what {who} sent would be more than {MAX_GROWTH} times as long in MCP {to}")
             }
         }

@@ -55,7 +55,7 @@ impl Translation<'_> {
     }
 
     pub(super) fn refuse(&self, feature: impl Into<std::borrow::Cow<'static, str>>, cause: Cause) -> Untranslatable {
-        Untranslatable { feature: feature.into(), from: self.from, to: self.to, backend: None, cause }
+        Untranslatable { feature: feature.into(), from: self.from, to: self.to, origin: None, cause }
     }
 }
 

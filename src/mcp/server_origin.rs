@@ -1,0 +1,119 @@
+//! The server that wrote a payload, and which of its untranslatable payloads were logged. Knows no payload.
+
+use std::{collections::HashSet, fmt, sync::Arc};
+
+use parking_lot::Mutex;
+
+use super::Revision;
+use crate::{model::BackendId, support::printable_name};
+
+/// Maximum number of kinds of refusals of one server that are logged. A server can invent methods, which must not fill the
+/// memory: further refusals are only counted.
+const MAX_LOGGED: usize = 100;
+/// Maximum length of a feature in a line of the log, in characters: a server can choose its name.
+const MAX_FEATURE: usize = 100;
+
+/// A server, as the origin of payloads. Each backend makes one, which its payloads share. Cheap to clone.
+#[derive(Clone)]
+pub struct ServerOrigin(Arc<OriginState>);
+
+struct OriginState {
+    backend: BackendId,
+    logged: Mutex<HashSet<RefusalKind>>,
+}
+
+/// A feature that one version has and another lacks.
+#[derive(PartialEq, Eq, Hash)]
+struct RefusalKind {
+    feature: String,
+    from: Revision,
+    to: Revision,
+}
+
+// === impl ServerOrigin ===
+
+impl ServerOrigin {
+    /// The server of this backend; nothing was logged of it yet.
+    pub fn new(backend: BackendId) -> Self {
+        Self(Arc::new(OriginState { backend, logged: Mutex::default() }))
+    }
+
+    /// The backend.
+    pub fn backend(&self) -> &BackendId {
+        &self.0.backend
+    }
+
+    /// The name of `feature` for the log, if this is the first refusal of its kind and fewer than [`MAX_LOGGED`] kinds were
+    /// logged.
+    pub(super) fn first_refusal(&self, feature: &str, from: Revision, to: Revision) -> Option<String> {
+        let feature = printable_name(feature, MAX_FEATURE);
+        let mut logged = self.0.logged.lock();
+        let is_new = logged.len() < MAX_LOGGED && logged.insert(RefusalKind { feature: feature.clone(), from, to });
+        is_new.then_some(feature)
+    }
+}
+
+impl PartialEq for ServerOrigin {
+    fn eq(&self, other: &Self) -> bool {
+        self.backend() == other.backend()
+    }
+}
+
+impl Eq for ServerOrigin {}
+
+impl fmt::Debug for ServerOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ServerOrigin").field(self.backend()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::{Untranslatable, translate::Cause};
+    use tracing_subscriber::{Layer, layer, prelude::*};
+
+    /// The names of the backends in the lines of the log.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<String>>>);
+
+    impl<S: tracing::Subscriber> Layer<S> for Lines {
+        fn on_event(&self, event: &tracing::Event<'_>, _: layer::Context<'_, S>) {
+            event.record(&mut |field: &tracing::field::Field, value: &dyn fmt::Debug| {
+                if field.name() == "backend" {
+                    self.0.lock().push(format!("{value:?}").trim_matches('"').to_owned());
+                }
+            });
+        }
+    }
+
+    fn refused(origin: &ServerOrigin, feature: String) {
+        let (from, to) = (Revision::V2025_11_25, Revision::V2026_07_28);
+        let refusal = Untranslatable { feature: feature.into(), from, to, origin: None, cause: Cause::VendorRequest };
+        refusal.of(Some(origin)).report();
+    }
+
+    #[test]
+    fn a_server_that_invents_methods_silences_no_line_about_another() {
+        let server = |name| ServerOrigin::new(BackendId::parse(name).unwrap());
+        let (noisy, quiet) = (server("noisy"), server("quiet"));
+        let lines = Lines::default();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines.clone()), || {
+            for number in 0..=2 * MAX_LOGGED {
+                refused(&noisy, format!("x-invented/{number}"));
+            }
+            refused(&quiet, "x-vendor/do".to_owned());
+            refused(&quiet, "x-vendor/do".to_owned());
+        });
+        let lines = lines.0.lock();
+        let of = |name: &str| lines.iter().filter(|backend| *backend == name).count();
+        assert_eq!((of("noisy"), of("quiet")), (MAX_LOGGED, 1));
+    }
+
+    #[test]
+    fn a_long_name_is_kept_only_in_part() {
+        let noisy = ServerOrigin::new(BackendId::parse("noisy").unwrap());
+        refused(&noisy, "x".repeat(1 << 20));
+        assert!(noisy.0.logged.lock().iter().all(|kind| kind.feature.len() == MAX_FEATURE));
+    }
+}
