@@ -393,7 +393,7 @@ impl Foundation<'_> {
         let World { telemetry, inbox, tracker, leaving, cancel, .. } = world;
         let Self { storage, oauth, upstream, known, replicas, .. } = self;
         let known_servers = KnownServers::new(storage.clone(), Arc::clone(&path.supervisor), inbox.known, known.eras);
-        let background = Background { known_servers, lost: inbox.lost };
+        let background = Background { known_servers, events: inbox.pending };
         let ended = CancellationToken::new();
         let parts = Parts { storage, oauth, upstream, path, telemetry, replicas, tracker, leaving, cancel, ended };
         Ok((service, parts, background, reloader))

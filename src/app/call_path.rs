@@ -3,11 +3,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    events::{EventHandler, Inbox},
+    events::{self, EventHandler, Inbox},
     known_servers::ServerRecords,
     module_settings,
     replica::ReplicaPart,
@@ -21,8 +20,8 @@ use crate::{
     frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
     gateway::{self, ConfiguredBackend, Gateway, GatewaySettings},
     layers::{TaskOwnerDeps, TaskOwnerStore},
-    mcp::{Payload, Server},
-    model::{BackendId, BackendSpec, EgressPolicy, IdentitySigner, ServerAccess, SessionId, Target},
+    mcp::{Payload, Server, observer::RequesterObserver},
+    model::{BackendId, BackendSpec, EgressPolicy, IdentitySigner, ServerAccess, Target},
     storage::Storage,
     support::{Clock, OsRandom, Random, SealingKey, SystemClock},
     telemetry::Telemetry,
@@ -111,13 +110,6 @@ impl CallPath {
     }
 }
 
-/// Ends each client session whose state at a backend is lost, if the operator wants it (`on_loss = "end"`).
-pub(super) async fn end_lost(frontend: Frontend, mut lost: mpsc::Receiver<SessionId>) {
-    while let Some(session) = lost.recv().await {
-        frontend.end_session(&session).await;
-    }
-}
-
 // === impl CallPathDeps ===
 
 impl CallPathDeps<'_> {
@@ -128,9 +120,9 @@ impl CallPathDeps<'_> {
         let task_owners = TaskOwnerDeps { store: self.task_owners.clone(), clock: Arc::clone(&world.clock) };
         let stacks = Arc::new(Stacks::new(task_owners, (world.tracker.clone(), world.cancel.child_token())));
         let gateway = self.gateway(&supervisor, &stacks, world);
-        world.events.set_holders(&supervisor, &gateway);
         let crossing = self.crossing(world);
-        let frontend = self.frontend(routes((&gateway, &crossing), None), world);
+        let observer = events::requester_observer(&supervisor, &gateway);
+        let frontend = self.frontend(routes((&gateway, &crossing), None), observer, world);
         Ok(CallPath { supervisor, stacks, gateway, crossing, frontend })
     }
 
@@ -170,12 +162,12 @@ impl CallPathDeps<'_> {
         Crossing::new(&module_settings::crossing(self.config), deps)
     }
 
-    fn frontend(&self, routes: Routes, world: &World) -> Frontend {
+    fn frontend(&self, routes: Routes, observer: RequesterObserver, world: &World) -> Frontend {
         let deps = frontend::Deps {
             storage: self.storage.clone(),
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),
-            observer: world.events.observer(),
+            observer,
             replica: self.replica.number,
             fence: self.replica.fence.clone(),
         };

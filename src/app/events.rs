@@ -1,54 +1,61 @@
 //! Lifecycle events of all parts, and the actions on them. Knows nothing of their causes.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
 use super::known_servers::ServerRecords;
 use crate::{
     backend::Supervisor,
+    frontend::Frontend,
     gateway::Gateway,
-    mcp::observer::{LifecycleEvent, Observer},
-    model::{KnownEra, SessionId},
+    mcp::observer::{LifecycleEvent, Observer, RequesterObserver},
+    model::{BackendId, KnownEra, SessionId},
 };
 
 /// Maximum number of lost sessions that wait for their end.
 const MAX_LOST: usize = 1_024;
+/// Maximum number of servers that wait to be asked for their lists.
+const MAX_MOVED: usize = 1_024;
 
-/// Handler of lifecycle events.
+/// Handler of the events of servers.
 pub(super) struct EventHandler {
-    /// Parts with state of requesters, once they are built.
-    holders: OnceLock<(Weak<Supervisor>, Weak<Gateway>)>,
     known: watch::Sender<ServerRecords>,
     lost: mpsc::Sender<SessionId>,
+    moved: mpsc::Sender<BackendId>,
 }
 
 /// Events that are handled later.
 pub(super) struct Inbox {
     /// Records of the servers; only the latest state counts.
     pub(super) known: watch::Receiver<ServerRecords>,
-    /// The client sessions to end.
-    pub(super) lost: mpsc::Receiver<SessionId>,
+    pub(super) pending: PendingEvents,
 }
+
+/// Events that wait for parts in front of the servers.
+pub(super) struct PendingEvents {
+    /// The client sessions to end, since their state at a server is lost (`on_loss = "end"`).
+    lost: mpsc::Receiver<SessionId>,
+    /// The servers that start at this replica now.
+    moved: mpsc::Receiver<BackendId>,
+}
+
+// === impl EventHandler ===
 
 impl EventHandler {
     /// Creates a handler without events.
     pub(super) fn new() -> (Arc<Self>, Inbox) {
         let (known, changes) = watch::channel(ServerRecords::default());
         let (lost, lost_sessions) = mpsc::channel(MAX_LOST);
-        let events = Self { holders: OnceLock::new(), known, lost };
-        (Arc::new(events), Inbox { known: changes, lost: lost_sessions })
+        let (moved, moved_servers) = mpsc::channel(MAX_MOVED);
+        let pending = PendingEvents { lost: lost_sessions, moved: moved_servers };
+        (Arc::new(Self { known, lost, moved }), Inbox { known: changes, pending })
     }
 
-    /// The observer for all parts.
+    /// The observer for the parts around servers.
     pub(super) fn observer(self: &Arc<Self>) -> Observer {
         let events = Arc::clone(self);
         Observer::new(move |event| events.act(event))
-    }
-
-    /// Sets the parts with state of requesters. They are not kept alive.
-    pub(super) fn set_holders(&self, supervisor: &Arc<Supervisor>, gateway: &Arc<Gateway>) {
-        let _ = self.holders.set((Arc::downgrade(supervisor), Arc::downgrade(gateway)));
     }
 
     /// Starts with the eras that the backends know; later ones come as events.
@@ -59,23 +66,14 @@ impl EventHandler {
 
     fn act(&self, event: LifecycleEvent<'_>) {
         match event {
-            LifecycleEvent::RequesterEnded(requester) => {
-                let Some((supervisor, gateway)) = self.holders.get() else { return };
-                if let Some(supervisor) = supervisor.upgrade() {
-                    supervisor.ended(requester);
-                }
-                if let (Some(gateway), Some(session)) = (gateway.upgrade(), requester.session()) {
-                    gateway.session_ended(session);
-                }
-            }
             LifecycleEvent::SessionLost(session) => {
                 if self.lost.try_send(session.clone()).is_err() {
                     tracing::warn!(?session, "sessions are lost faster than they can be ended");
                 }
             }
             LifecycleEvent::ServerMovedHere(backend) => {
-                if let Some(gateway) = self.holders.get().and_then(|(_, gateway)| gateway.upgrade()) {
-                    gateway.moved_here(backend);
+                if self.moved.try_send(backend.clone()).is_err() {
+                    tracing::warn!(%backend, "servers move here faster than they can be asked for their lists");
                 }
             }
             LifecycleEvent::EraDetected(era) => self.known.send_modify(|known| known.set_era(*era)),
@@ -84,4 +82,30 @@ impl EventHandler {
             }
         }
     }
+}
+
+// === impl PendingEvents ===
+
+impl PendingEvents {
+    /// Handles the events as they come.
+    pub(super) async fn handle(mut self, gateway: Arc<Gateway>, frontend: Frontend) {
+        loop {
+            tokio::select! {
+                Some(session) = self.lost.recv() => frontend.end_session(&session).await,
+                Some(backend) = self.moved.recv() => gateway.moved_here(&backend),
+                else => return,
+            }
+        }
+    }
+}
+
+/// The observer for the client side: drops what the parts hold for a requester that has ended.
+pub(super) fn requester_observer(supervisor: &Arc<Supervisor>, gateway: &Arc<Gateway>) -> RequesterObserver {
+    let (supervisor, gateway) = (Arc::clone(supervisor), Arc::clone(gateway));
+    RequesterObserver::new(move |requester| {
+        supervisor.ended(requester);
+        if let Some(session) = requester.session() {
+            gateway.session_ended(session);
+        }
+    })
 }

@@ -1,21 +1,16 @@
 //! The parts of a gateway that run beside its requests, and their end. Knows nothing of how they are built.
 
-use tokio::sync::mpsc;
+use std::sync::Arc;
+
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    call_path::{CallPath, end_lost},
-    known_servers::KnownServers,
-    replica::OpenDoor,
-};
-use crate::{
-    model::SessionId, oauth::OAuth, replicas::Replicas, storage::Storage, telemetry::Telemetry, upstream::Upstream,
-};
+use super::{call_path::CallPath, events::PendingEvents, known_servers::KnownServers, replica::OpenDoor};
+use crate::{oauth::OAuth, replicas::Replicas, storage::Storage, telemetry::Telemetry, upstream::Upstream};
 
 /// Background tasks that act on events.
 pub(super) struct Background {
     pub(super) known_servers: KnownServers,
-    pub(super) lost: mpsc::Receiver<SessionId>,
+    pub(super) events: PendingEvents,
 }
 
 /// The parts that run beside the requests and have to be ended.
@@ -40,16 +35,16 @@ pub(super) struct Parts {
 impl Parts {
     /// Starts the tasks beside the requests. The token is cancelled if this replica is deposed.
     pub(super) fn watch(&self, background: Background) -> CancellationToken {
-        let Background { known_servers, lost } = background;
+        let Background { known_servers, events } = background;
         let (oauth, cancel) = (self.oauth.clone(), self.cancel.clone());
         self.tracker.spawn(async move { oauth.watch_revocations(cancel).await });
         let (upstream, cancel) = (self.upstream.clone(), self.cancel.clone());
         self.tracker.spawn(async move { upstream.watch(cancel).await });
         let (frontend, cancel) = (self.path.frontend.clone(), self.cancel.clone());
         self.tracker.spawn(async move { frontend.run_reaper(cancel).await });
-        let lost = end_lost(self.path.frontend.clone(), lost);
+        let events = events.handle(Arc::clone(&self.path.gateway), self.path.frontend.clone());
         let cancel = self.cancel.clone();
-        self.tracker.spawn(async move { cancel.run_until_cancelled(lost).await });
+        self.tracker.spawn(async move { cancel.run_until_cancelled(events).await });
         self.tracker.spawn(known_servers.run(self.ended.clone()));
         self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
         let deposed = CancellationToken::new();

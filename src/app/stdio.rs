@@ -6,7 +6,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    call_path::{CallPath, CallPathDeps, World, end_lost},
+    call_path::{CallPath, CallPathDeps, World},
     known_servers::{KnownServers, ServerRecords},
     module_settings,
     replica::ReplicaPart,
@@ -129,8 +129,8 @@ impl LocalServers {
         if let Some(records) = records {
             tracker.spawn(records.run(cancel.clone()));
         }
-        let lost = end_lost(path.frontend.clone(), inbox.lost);
-        tracker.spawn(cancel.clone().run_until_cancelled_owned(lost));
+        let events = inbox.pending.handle(Arc::clone(&path.gateway), path.frontend.clone());
+        tracker.spawn(cancel.clone().run_until_cancelled_owned(events));
         let lease = StreamLease { expires: None, revoked: Arc::default() };
         let client = Authorized { caller: Arc::new(Caller::local()), lease };
         let stopping = async {

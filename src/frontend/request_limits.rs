@@ -20,7 +20,7 @@ pub(crate) use self::recent_clients::ClientDescription;
 use self::recent_clients::RecentClients;
 use crate::{
     frontend::frontend_settings::FrontendSettings,
-    mcp::{ClientInfo, ErrorObject, observer::Observer},
+    mcp::{ClientInfo, ErrorObject, observer::RequesterObserver},
     model::{Caller, Endpoint, RequestNumber, UserId, status::SessionStatus},
     support::{FastHash, Timestamp},
 };
@@ -41,7 +41,7 @@ pub(crate) struct StatelessRequests {
     /// Time for which a client is shown after its last request.
     shown_for: Duration,
     /// The observer of each listen that ended.
-    pub(super) observer: Observer,
+    pub(super) observer: RequesterObserver,
     /// The number of the last request, which identifies it at the backends.
     last: AtomicU64,
     /// Ends all requests when the gateway stops.
@@ -88,7 +88,7 @@ pub(super) struct RequestPermit {
 
 impl StatelessRequests {
     /// No requests yet.
-    pub(crate) fn new(settings: &FrontendSettings, observer: Observer) -> Self {
+    pub(crate) fn new(settings: &FrontendSettings, observer: RequesterObserver) -> Self {
         Self {
             users: DashMap::default(),
             shared: Arc::new(RequestCounters::new(settings)),
@@ -259,7 +259,7 @@ mod tests {
             session_idle,
             ..FrontendSettings::default()
         };
-        StatelessRequests::new(&settings, Observer::none())
+        StatelessRequests::new(&settings, RequesterObserver::none())
     }
 
     #[test]

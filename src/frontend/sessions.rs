@@ -37,7 +37,7 @@ use super::{
     unfinished_tasks::UnfinishedTasks,
 };
 use crate::{
-    mcp::observer::Observer,
+    mcp::observer::RequesterObserver,
     model::{Binding, Caller, Endpoint, ReplicaNumber, SessionId, status::SessionStatus},
     storage::{Storage, StorageError, mcp_sessions::McpSession},
     support::{Clock, Digest, Fence, Random, Timestamp},
@@ -57,7 +57,7 @@ pub struct Deps {
     /// Randomness for session ids.
     pub random: Arc<dyn Random>,
     /// The observer of each session, and of each listen without one, that ended.
-    pub observer: Observer,
+    pub observer: RequesterObserver,
     /// This replica.
     pub replica: ReplicaNumber,
     /// Open while this replica owns what it has.

@@ -1,17 +1,15 @@
 //! Events in one part of the gateway that others act on. Knows nothing of who acts.
 //!
-//! Every part gets the same [`Observer`] when it is built, and the application acts: no part knows another.
+//! The parts get an observer when they are built, and the application acts: no part knows another.
 
 use std::{fmt, sync::Arc};
 
 use super::Payload;
 use crate::model::{BackendId, KnownEra, Requester, SessionId};
 
-/// An event in one part of the gateway that others act on.
+/// An event around a server that others act on.
 #[derive(Debug, Clone, Copy)]
 pub enum LifecycleEvent<'a> {
-    /// A client session, or a listen without one, ended: nothing is to be held for it.
-    RequesterEnded(&'a Requester),
     /// A backend lost its side of a client session that ends with it ([`crate::model::OnLoss::End`]).
     SessionLost(&'a SessionId),
     /// The era of a server was detected.
@@ -22,9 +20,16 @@ pub enum LifecycleEvent<'a> {
     ServerDescribed(&'a BackendId, &'a Payload),
 }
 
-/// The observer of all events. Cheap to clone.
+/// The observer of the events around servers. Cheap to clone.
 #[derive(Clone)]
 pub struct Observer(Arc<dyn Fn(LifecycleEvent<'_>) + Send + Sync>);
+
+/// The observer of requesters: a client session, or a listen without one, has ended, and nothing is to be held for it.
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct RequesterObserver(Arc<dyn Fn(&Requester) + Send + Sync>);
+
+// === impl Observer ===
 
 impl Observer {
     /// Creates an observer that acts at once, in the place of the event: it must not block.
@@ -46,5 +51,30 @@ impl Observer {
 impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Observer").finish_non_exhaustive()
+    }
+}
+
+// === impl RequesterObserver ===
+
+impl RequesterObserver {
+    /// Creates an observer that acts at once, in the place of the end: it must not block.
+    pub fn new(act: impl Fn(&Requester) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(act))
+    }
+
+    /// An observer that does nothing.
+    pub fn none() -> Self {
+        Self::new(|_| {})
+    }
+
+    /// Reports that a requester has ended.
+    pub fn ended(&self, requester: &Requester) {
+        (self.0)(requester);
+    }
+}
+
+impl fmt::Debug for RequesterObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequesterObserver").finish_non_exhaustive()
     }
 }

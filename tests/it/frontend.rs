@@ -35,9 +35,7 @@ use lockkeeper::{
     frontend::{BehindEndpoint, Deps, EndpointServers, Frontend, FrontendSettings, Routes},
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Reply, Revision, Server,
-        ServerRequest,
-        listen::Filter,
-        observer::{LifecycleEvent, Observer},
+        ServerRequest, listen::Filter, observer::RequesterObserver,
     },
     model::{BackendId, Caller, ClientId, ReplicaNumber, Requester, Target, UserId},
     resource::{Authorized, StreamLease},
@@ -163,11 +161,7 @@ impl World {
             random: Arc::new(SeededRandom::new(seed)),
             replica: ReplicaNumber::SOLE,
             fence: fence.clone(),
-            observer: Observer::new(move |event| {
-                if let LifecycleEvent::RequesterEnded(requester) = event {
-                    told.lock().push(requester.clone());
-                }
-            }),
+            observer: RequesterObserver::new(move |requester| told.lock().push(requester.clone())),
         };
         let front = Frontend::new(routes, settings, deps);
         Self { router: front.router(), front, crossing, server, clock, fence, storage, ended }

@@ -7,7 +7,6 @@ use tokio::{task::yield_now, time::Instant};
 use super::{Sessions, ends_with_row, has_row, record};
 use crate::{
     frontend::session::Session,
-    mcp::observer::LifecycleEvent,
     model::{Requester, SessionId},
     storage::mcp_sessions::InactiveSince,
     support::{Digest, Timestamp},
@@ -151,7 +150,7 @@ impl Sessions {
         session.ended.cancel();
         session.calls.cancel_all();
         self.tasks.forget(&session.id);
-        self.deps.observer.notify(LifecycleEvent::RequesterEnded(&Requester::Session(session.id.clone())));
+        self.deps.observer.ended(&Requester::Session(session.id.clone()));
     }
 
     /// The row of a session that ended, if it has one.

@@ -182,7 +182,7 @@ mod tests {
             frontend_settings::FrontendSettings,
             request_limits::{RequestKind, StatelessRequests},
         },
-        mcp::{ClientInfo, Payload, Revision, observer::Observer, translate::Profile},
+        mcp::{ClientInfo, Payload, Revision, observer::RequesterObserver, translate::Profile},
         model::UserId,
     };
 
@@ -200,7 +200,7 @@ mod tests {
             level: None,
             progress: Progress::Unwanted,
         };
-        let requests = StatelessRequests::new(&FrontendSettings::default(), Observer::none());
+        let requests = StatelessRequests::new(&FrontendSettings::default(), RequesterObserver::none());
         let permit = requests.user(&UserId::new("ann")).begin(RequestKind::Call).unwrap();
         RequestExchange::new(subject, (Reply::new(events), permit), stops)
     }

@@ -12,11 +12,7 @@ use crate::{
     frontend::request_limits::RequestPermit,
     mcp::{
         Call, ClientInfo, Context, Event, Message, Method, Notification, Payload, RequestId, Server,
-        client_translator::ClientTranslator,
-        json::draft::Draft,
-        listen::Filter,
-        meta,
-        observer::{LifecycleEvent, Observer},
+        client_translator::ClientTranslator, json::draft::Draft, listen::Filter, meta, observer::RequesterObserver,
     },
     model::Requester,
 };
@@ -35,15 +31,15 @@ pub(super) struct Listen {
     /// The server that is listened to.
     pub(super) server: Arc<dyn Server>,
     /// The observer of its end, so that subscriptions end.
-    pub(super) observer: Observer,
+    pub(super) observer: RequesterObserver,
 }
 
 /// Reports the end of a listen to the servers, however it ends.
-struct EndReport(Observer, Requester);
+struct EndReport(RequesterObserver, Requester);
 
 impl Drop for EndReport {
     fn drop(&mut self) {
-        self.0.notify(LifecycleEvent::RequesterEnded(&self.1));
+        self.0.ended(&self.1);
     }
 }
 
