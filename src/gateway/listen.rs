@@ -36,7 +36,7 @@ use super::{
 use crate::{
     mcp::{
         Call, Event, ListKind, Method, Notification, Outcome, Payload, Reply, Revision,
-        listen::{self, Filter, LISTS},
+        listen::{self, Filter},
     },
     model::{BackendId, Target},
 };
@@ -281,8 +281,8 @@ async fn prepare(
         Outcome::InputRequired(_) | Outcome::Failed(_) => Value::Null,
     };
     let has = |name: &str, part: &str| described["capabilities"][name][part] == true;
-    let lists = LISTS.iter().filter(|(_, capability, _)| has(capability, "listChanged"));
-    prepared.lists = lists.map(|(member, ..)| *member).filter(|member| chosen.lists.contains(member)).collect();
+    let lists = ListKind::CHANGING.into_iter().filter(|kind| has(kind.capability(), "listChanged"));
+    prepared.lists = lists.map(ListKind::filter_member).filter(|member| chosen.lists.contains(member)).collect();
     if !has("resources", "subscribe") {
         return prepared;
     }

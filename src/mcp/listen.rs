@@ -10,17 +10,10 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::{
-    ClientInfo, ErrorObject, Event, Method, Notification, Payload, Reply, Revision, methods::TASK_IDS, uri::covers,
+    ClientInfo, ErrorObject, Event, ListKind, Method, Notification, Payload, Reply, Revision,
+    methods::{RESOURCE_SUBSCRIPTIONS, TASK_IDS},
+    uri::covers,
 };
-
-/// The lists whose changes can be listened to: the member of the filter, the capability, the notification.
-pub const LISTS: [(&str, &str, Method); 3] = [
-    ("toolsListChanged", "tools", Method::ToolsListChanged),
-    ("promptsListChanged", "prompts", Method::PromptsListChanged),
-    ("resourcesListChanged", "resources", Method::ResourcesListChanged),
-];
-/// The member of the filter that names the resources whose updates are listened to.
-pub const RESOURCES: &str = "resourceSubscriptions";
 
 /// The member of the filter with the methods, used only inside the gateway.
 const METHODS: &str = "methods";
@@ -55,10 +48,10 @@ impl Filter {
         let all: Value = params.view().ok_or_else(malformed)?;
         let filter = all["notifications"].as_object().ok_or_else(malformed)?;
         let mut lists = BTreeSet::new();
-        for (member, ..) in &LISTS {
-            match filter.get(*member) {
+        for member in ListKind::CHANGING.map(ListKind::filter_member) {
+            match filter.get(member) {
                 None | Some(Value::Bool(false)) => {}
-                Some(Value::Bool(true)) => drop(lists.insert(*member)),
+                Some(Value::Bool(true)) => drop(lists.insert(member)),
                 Some(_) => return Err(malformed()),
             }
         }
@@ -73,7 +66,7 @@ impl Filter {
             }
             Ok(named)
         };
-        let resources = named(RESOURCES, "resources", MAX_RESOURCES)?;
+        let resources = named(RESOURCE_SUBSCRIPTIONS, "resources", MAX_RESOURCES)?;
         let tasks = named(TASK_IDS, "ids of tasks", MAX_TASKS)?;
         if !tasks.is_empty() && !client.takes_tasks() {
             return Err(ErrorObject::undeclared_tasks());
@@ -85,9 +78,10 @@ impl Filter {
     pub fn of(params: &Payload) -> Self {
         let params: Value = params.view().unwrap_or_default();
         let filter = &params["notifications"];
-        let lists = LISTS.iter().map(|(member, ..)| *member).filter(|member| filter[*member] == true).collect();
+        let members = ListKind::CHANGING.map(ListKind::filter_member).into_iter();
+        let lists = members.filter(|member| filter[*member] == true).collect();
         let names = |member: &str| strings(&filter[member]).into_iter().collect();
-        Self { lists, resources: names(RESOURCES), tasks: names(TASK_IDS) }
+        Self { lists, resources: names(RESOURCE_SUBSCRIPTIONS), tasks: names(TASK_IDS) }
     }
 
     /// The part of this filter that is in `chosen`.
@@ -111,7 +105,7 @@ impl Filter {
     pub fn params(&self) -> Payload {
         let mut filter: serde_json::Map<String, Value> =
             self.lists.iter().map(|member| ((*member).to_owned(), Value::Bool(true))).collect();
-        for (member, names) in [(RESOURCES, &self.resources), (TASK_IDS, &self.tasks)] {
+        for (member, names) in [(RESOURCE_SUBSCRIPTIONS, &self.resources), (TASK_IDS, &self.tasks)] {
             if !names.is_empty() {
                 filter.insert(member.to_owned(), json!(names));
             }
@@ -132,7 +126,7 @@ impl Filter {
                 self.resources.iter().any(|chosen| covers(chosen, &uri))
             }
             Method::Tasks => params.string("taskId").is_some_and(|id| self.tasks.contains(&id)),
-            _ => LISTS.iter().any(|(member, _, told)| told == method && self.lists.contains(member)),
+            _ => ListKind::changed_by(method).iter().any(|kind| self.lists.contains(kind.filter_member())),
         }
     }
 }
@@ -146,7 +140,7 @@ pub fn task_ids(params: &Payload) -> Vec<String> {
 /// The resources in the filter of a listen or of its acknowledgement; none if it is malformed.
 pub fn resources(params: &Payload) -> Vec<String> {
     let params: Value = params.view().unwrap_or_default();
-    strings(&params["notifications"][RESOURCES])
+    strings(&params["notifications"][RESOURCE_SUBSCRIPTIONS])
 }
 
 /// Parameters of a listen inside the gateway that holds subscriptions: it gets only its acknowledgement, and ends with
@@ -154,7 +148,7 @@ pub fn resources(params: &Payload) -> Vec<String> {
 /// notifications.
 pub fn for_resources(uris: &[&str]) -> Payload {
     let methods = [Method::SubscriptionsAcknowledged.as_str()];
-    Payload::of(Revision::V2026_07_28, &json!({ "notifications": { RESOURCES: uris, METHODS: methods } }))
+    Payload::of(Revision::V2026_07_28, &json!({ "notifications": { RESOURCE_SUBSCRIPTIONS: uris, METHODS: methods } }))
 }
 
 /// Parameters of a listen inside the gateway for these methods, without server requests. It begins with an
@@ -195,7 +189,7 @@ pub fn honouring<'a>(ids: impl IntoIterator<Item = &'a str>) -> Event {
 /// The acknowledgement of these resources and tasks, in this order.
 pub fn acknowledging<'a>(resources: impl Iterator<Item = &'a str>, tasks: impl Iterator<Item = &'a str>) -> Event {
     let (resources, tasks): (Vec<&str>, Vec<&str>) = (resources.collect(), tasks.collect());
-    let filter = json!({ "notifications": { RESOURCES: resources, TASK_IDS: tasks } });
+    let filter = json!({ "notifications": { RESOURCE_SUBSCRIPTIONS: resources, TASK_IDS: tasks } });
     let params = Payload::of(Revision::V2026_07_28, &filter);
     Event::Notified(Notification { method: Method::SubscriptionsAcknowledged, params })
 }

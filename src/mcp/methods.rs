@@ -8,8 +8,8 @@ mod queries;
 mod row;
 mod rows;
 
-pub(crate) use controls::TASK_IDS;
 pub(super) use controls::{ControlMember, META_MEMBERS};
+pub(crate) use controls::{RESOURCE_SUBSCRIPTIONS, TASK_IDS};
 pub(crate) use lists::ListKind;
 pub(crate) use places::Paths;
 pub use row::MethodAccess;

@@ -18,9 +18,9 @@ use super::{
 use crate::{
     backend::subscriptions::Topic,
     mcp::{
-        ErrorObject, Event, Method, Notification, Outcome, Payload, Revision,
-        listen::{LISTS, strings},
-        methods::TASK_IDS,
+        ErrorObject, Event, ListKind, Method, Notification, Outcome, Payload, Revision,
+        listen::strings,
+        methods::{RESOURCE_SUBSCRIPTIONS, TASK_IDS},
         task::{self, DetailedTask},
     },
 };
@@ -128,12 +128,12 @@ impl ConnectionListen {
     /// The filter; `None` if it is empty.
     fn filter(&self, topics: &[Topic]) -> Option<Value> {
         let server = self.connection.server()?;
-        let lists = LISTS.iter().filter(|(_, capability, _)| server.offers(capability, "listChanged"));
+        let lists = ListKind::CHANGING.into_iter().filter(|kind| server.offers(kind.capability(), "listChanged"));
         let mut filter: serde_json::Map<String, Value> =
-            lists.map(|(member, ..)| ((*member).to_owned(), Value::Bool(true))).collect();
+            lists.map(|kind| (kind.filter_member().to_owned(), Value::Bool(true))).collect();
         let uris: Vec<&str> = topics.iter().filter_map(Topic::uri).collect();
         if !uris.is_empty() && server.offers("resources", "subscribe") {
-            filter.insert("resourceSubscriptions".to_owned(), json!(uris));
+            filter.insert(RESOURCE_SUBSCRIPTIONS.to_owned(), json!(uris));
         }
         let tasks: Vec<&str> = topics.iter().filter_map(Topic::task).collect();
         if !tasks.is_empty() && server.tasks().has_tasks() {
@@ -147,7 +147,7 @@ impl ConnectionListen {
         loop {
             match fan_in.hear().await {
                 FanInEvent::Acknowledged(filter) => {
-                    let uris = strings(&filter["resourceSubscriptions"]).into_iter().map(Topic::Resource);
+                    let uris = strings(&filter[RESOURCE_SUBSCRIPTIONS]).into_iter().map(Topic::Resource);
                     let tasks = strings(&filter[TASK_IDS]).into_iter().map(Topic::Task);
                     return ListenAnswer::Acknowledged(uris.chain(tasks).collect());
                 }
@@ -184,7 +184,7 @@ impl ConnectionListen {
             {
                 self.leave(&topic);
             }
-        } else if LISTS.iter().any(|(.., method)| *method == told.method) {
+        } else if !ListKind::changed_by(&told.method).is_empty() {
             listens.notify(key, told, |_| true);
         }
     }

@@ -1,9 +1,12 @@
 //! The members of a client's parameters that the gateway decides on, by the kinds of parameters.
 
-use super::super::meta::{
-    CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROTOCOL_VERSION, RELATED_TASK, TASKS_EXTENSION,
+use super::{
+    super::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, META, PROTOCOL_VERSION, RELATED_TASK, TASKS_EXTENSION},
+    lists::ListKind,
 };
 
+/// The member of a listen's filter that names the resources whose updates are listened to.
+pub(crate) const RESOURCE_SUBSCRIPTIONS: &str = "resourceSubscriptions";
 /// The member of a listen's filter that names the tasks whose status is listened to.
 pub(crate) const TASK_IDS: &str = "taskIds";
 
@@ -39,10 +42,10 @@ pub(in crate::mcp) const META_MEMBERS: &[ControlMember] = &[
 ];
 
 const FILTER: &[ControlMember] = &[
-    one("toolsListChanged"),
-    one("promptsListChanged"),
-    one("resourcesListChanged"),
-    one("resourceSubscriptions"),
+    one(ListKind::Tools.filter_member()),
+    one(ListKind::Prompts.filter_member()),
+    one(ListKind::Resources.filter_member()),
+    one(RESOURCE_SUBSCRIPTIONS),
     one(TASK_IDS),
 ];
 

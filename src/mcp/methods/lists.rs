@@ -1,7 +1,5 @@
 //! The four lists of a server, and their names in the protocol.
 
-use super::places::{self, Paths};
-
 /// One of the four lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ListKind {
@@ -20,6 +18,9 @@ pub(crate) enum ListKind {
 impl ListKind {
     /// Every kind.
     pub(crate) const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+
+    /// Those whose changes are notifications of their own: a change of templates is one of resources.
+    pub(crate) const CHANGING: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     /// The member of the result that holds the entries.
     pub(crate) const fn member(self) -> &'static str {
@@ -40,22 +41,21 @@ impl ListKind {
         }
     }
 
+    /// The member of a listen's filter that asks for its changes (2026-07-28, subscriptions).
+    pub(crate) const fn filter_member(self) -> &'static str {
+        match self {
+            Self::Tools => "toolsListChanged",
+            Self::Prompts => "promptsListChanged",
+            Self::Resources | Self::Templates => "resourcesListChanged",
+        }
+    }
+
     /// The member of an entry that identifies it.
     pub(crate) const fn key(self) -> &'static str {
         match self {
             Self::Tools | Self::Prompts => "name",
             Self::Resources => "uri",
             Self::Templates => "uriTemplate",
-        }
-    }
-
-    /// The places of URIs in an entry.
-    pub(crate) const fn uris(self) -> Paths {
-        match self {
-            Self::Tools => places::TOOL_URIS,
-            Self::Prompts => &[],
-            Self::Resources => places::RESOURCE_URIS,
-            Self::Templates => places::TEMPLATE_URIS,
         }
     }
 }

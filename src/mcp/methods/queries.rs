@@ -6,7 +6,7 @@ use super::{
     super::{Era, Payload, Revision, spelling},
     controls::{self, ControlMember},
     lists::ListKind,
-    places::Paths,
+    places::{self, Paths},
     row::{Asks, MethodAccess, MethodSubject, ResultShape},
     rows::Method,
 };
@@ -15,7 +15,8 @@ use super::{
 
 impl ListKind {
     /// The notifications that a list has changed.
-    pub(crate) const CHANGES: [Method; 3] = [Self::Tools.change(), Self::Prompts.change(), Self::Resources.change()];
+    pub(crate) const CHANGES: [Method; 3] =
+        [Self::CHANGING[0].change(), Self::CHANGING[1].change(), Self::CHANGING[2].change()];
 
     /// The kind that `method` lists.
     pub(crate) fn listed_by(method: &Method) -> Option<Self> {
@@ -43,6 +44,16 @@ impl ListKind {
             Self::Tools => Method::ToolsListChanged,
             Self::Prompts => Method::PromptsListChanged,
             Self::Resources | Self::Templates => Method::ResourcesListChanged,
+        }
+    }
+
+    /// The places of URIs in an entry.
+    pub(crate) const fn uris(self) -> Paths {
+        match self {
+            Self::Tools => places::TOOL_URIS,
+            Self::Prompts => &[],
+            Self::Resources => places::RESOURCE_URIS,
+            Self::Templates => places::TEMPLATE_URIS,
         }
     }
 }
