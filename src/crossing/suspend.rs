@@ -143,6 +143,6 @@ impl Suspension {
 fn answered(mut suspended: SuspendedCall, asked: &Payload) -> SuspendedCall {
     let object = asked.object();
     let responses = object.as_ref().and_then(|params| params.get("inputResponses")).unwrap_or("{}");
-    suspended.answer(&Object::parse(responses.as_bytes()).unwrap_or_default());
+    suspended.answer(&Object::parse(responses.as_bytes()).unwrap_or_default(), asked.revision);
     suspended
 }

@@ -6,9 +6,9 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::json;
 
-/// Versions whose errors omit `id` if they belong to no request (2025-11-25 and 2026-07-28, schema); in older ones it
-/// is `null`. Equal to `Feature::IdlessErrors` of `mcp`, which this module must not import.
-const IDLESS: [&str; 2] = ["2025-11-25", "2026-07-28"];
+/// Versions whose errors have a null `id` if they belong to no request; later ones omit it (2025-11-25 and later, schema).
+/// The versions without `Feature::IdlessErrors` of `mcp`, which this module must not import.
+const NULL_ID: [&str; 3] = ["2024-11-05", "2025-03-26", "2025-06-18"];
 
 /// A request refused before it reaches a route.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl EarlyRefusal {
     pub(super) fn json_rpc(status: StatusCode, message: impl AsRef<str>, asked: &HeaderMap) -> Self {
         let error = json!({ "code": -32000, "message": message.as_ref() });
         let version = asked.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
-        let body = if version.is_some_and(|version| IDLESS.contains(&version)) {
+        let body = if version.is_some_and(|version| !NULL_ID.contains(&version)) {
             json!({ "jsonrpc": "2.0", "error": error })
         } else {
             json!({ "jsonrpc": "2.0", "id": null, "error": error })

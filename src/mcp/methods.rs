@@ -1,5 +1,5 @@
 //! The methods of every version: one row each says all that the gateway has to know of a method, and whatever depends on a
-//! method asks its row. The shapes of what methods carry are in `translate::strict`.
+//! method asks its row. The shapes of what they carry are in `shapes`.
 
 mod controls;
 mod lists;
@@ -7,6 +7,7 @@ pub(crate) mod places;
 mod queries;
 mod row;
 mod rows;
+pub(super) mod shapes;
 
 pub(super) use controls::{ControlMember, META_MEMBERS};
 pub(crate) use controls::{RESOURCE_SUBSCRIPTIONS, TASK_IDS};

@@ -118,13 +118,13 @@ impl SuspendedCall {
         first.map_or_else(gateway, str::to_owned)
     }
 
-    /// Delivers the client's answers. Unknown keys are ignored; requests without an answer stay open.
-    pub(super) fn answer(&mut self, responses: &Object<'_>) {
+    /// Delivers the client's answers, written in `revision`. Unknown keys are ignored; requests without an answer stay open.
+    pub(super) fn answer(&mut self, responses: &Object<'_>, revision: Revision) {
         for OpenRequestExchange { key, request } in std::mem::take(&mut self.open) {
             match responses.get(&key) {
                 None => self.open.push(OpenRequestExchange { key, request }),
                 Some(answer) => {
-                    let answer = Payload::new(Revision::V2026_07_28, Bytes::copy_from_slice(answer.as_bytes()));
+                    let answer = Payload::new(revision, Bytes::copy_from_slice(answer.as_bytes()));
                     if let Some(again) = request.answered(Ok(answer)) {
                         self.ask(*again);
                     }

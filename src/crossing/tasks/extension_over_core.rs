@@ -113,7 +113,8 @@ impl ExtensionOverCore {
                 Some(task) => {
                     let responses = params.member("inputResponses").map(str::to_owned);
                     let responses = responses.unwrap_or_default();
-                    task.input.answer(&id, &Object::parse(responses.as_bytes()).unwrap_or_default());
+                    let responses = Object::parse(responses.as_bytes()).unwrap_or_default();
+                    task.input.answer(&id, &responses, params.revision);
                     acknowledged()
                 }
                 None => self.acknowledge(&id, &context).await,

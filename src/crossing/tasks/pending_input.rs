@@ -60,7 +60,7 @@ impl PendingInput {
         Some(Waiter(Arc::clone(input)))
     }
 
-    /// The `inputRequests` of 2026-07-28, as soon as there are any, at most after `patience`; `None` if there are none.
+    /// The `inputRequests` for this client, as soon as there are any, at most after `patience`; `None` if there are none.
     pub(super) async fn requests(&self, patience: Duration, client: &ClientInfo) -> Option<String> {
         let mut changes = self.changes.subscribe();
         let some = changes.wait_for(|_| self.has_questions());
@@ -71,7 +71,7 @@ impl PendingInput {
         let mut shown = Vec::new();
         for (number, question) in &state.open {
             let facts = Facts { client: Some(client), ..Facts::new(Kind::ServerRequest, &question.method) };
-            let params = question.params.clone().into_revision(Revision::V2026_07_28, &facts).ok()?;
+            let params = question.params.clone().into_revision(client.revision, &facts).ok()?;
             let params = if params.is_absent() { "{}".into() } else { String::from_utf8_lossy(params.json()) };
             let method = quote(question.method.as_str());
             shown.push(format!(r#""r{number}":{{"method":{method},"params":{params}}}"#));
@@ -79,14 +79,14 @@ impl PendingInput {
         (!shown.is_empty()).then(|| format!("{{{}}}", shown.join(",")))
     }
 
-    /// Delivers the client's answers, marked as those of the task `id`. Unknown keys are ignored (extension, *Task
-    /// Update Requests*).
-    pub(super) fn answer(&self, id: &str, responses: &Object<'_>) {
+    /// Delivers the client's answers, written in `revision`, marked as those of the task `id`. Unknown keys are ignored
+    /// (extension, *Task Update Requests*).
+    pub(super) fn answer(&self, id: &str, responses: &Object<'_>, revision: Revision) {
         for (key, text) in responses.iter() {
             let number = key.strip_prefix('r').and_then(|number| number.parse().ok());
             let question = number.and_then(|number: u64| self.state.lock().open.remove(&number));
             let Some(ServerRequest { method, params, answer }) = question else { continue };
-            let given = Payload::new(Revision::V2026_07_28, Bytes::copy_from_slice(text.as_bytes()));
+            let given = Payload::new(revision, Bytes::copy_from_slice(text.as_bytes()));
             if given.object().is_none() {
                 answer.give(Err(ErrorObject::internal("the answer is no object")));
                 continue;

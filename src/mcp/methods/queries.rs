@@ -9,6 +9,7 @@ use super::{
     places::{self, Paths},
     row::{Asks, MethodAccess, MethodSubject, ResultShape},
     rows::Method,
+    shapes::Shape,
 };
 
 // === impl ListKind ===
@@ -143,6 +144,16 @@ impl Method {
 
     pub(crate) const fn result(&self) -> ResultShape {
         self.row().result
+    }
+
+    /// The members of its parameters; `None` if no version restricts them.
+    pub(in crate::mcp) const fn params_shape(&self) -> Option<Shape> {
+        self.row().params_shape
+    }
+
+    /// The members of the answer to it; `None` if no version restricts them.
+    pub(in crate::mcp) const fn result_shape(&self) -> Option<Shape> {
+        self.row().result_shape
     }
 
     /// The thing that a request of it names: it says where the request goes.

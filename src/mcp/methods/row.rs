@@ -1,6 +1,8 @@
 //! A row of the table of methods: all that the gateway has to know of a method.
 
-use super::{super::Revision, controls, controls::ControlMember, lists::ListKind, places, places::Paths};
+use super::{
+    super::Revision, controls, controls::ControlMember, lists::ListKind, places, places::Paths, shapes::Shape,
+};
 
 /// The callers whose messages of a method reach a server. `docs/authorization.md` lists the methods of each class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub(crate) enum ResultShape {
 }
 
 /// All that is to be known of a method.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct MethodRow {
     /// The name on the wire.
     pub(super) name: &'static str,
@@ -68,6 +70,10 @@ pub(super) struct MethodRow {
     /// The result has cache hints (2026-07-28, caching).
     pub(super) is_cacheable: bool,
     pub(super) result: ResultShape,
+    /// The members of its parameters; `None` if no version restricts them.
+    pub(super) params_shape: Option<Shape>,
+    /// The members of the answer to it, likewise.
+    pub(super) result_shape: Option<Shape>,
     /// The members of the parameters that the gateway decides on.
     pub(super) controls: &'static [ControlMember],
     /// The places of URIs in what a server sends: the result of a request of clients, else the parameters.
@@ -98,13 +104,15 @@ impl MethodRow {
         Self {
             name,
             access,
-            versions: (Revision::V2024_11_05, Revision::V2026_07_28),
+            versions: (Revision::V2024_11_05, Revision::NEWEST),
             lists: &[],
             subject: None,
             asks: Asks::Never,
             is_bounded: false,
             is_cacheable: false,
             result: ResultShape::Other,
+            params_shape: None,
+            result_shape: None,
             controls: controls::NONE,
             uris: &[],
             task_ids: places::RELATED_TASK,

@@ -10,14 +10,15 @@ use super::{
         MethodAccess::{self, Any, OfServers, OwnTask, Tool, Undefined},
         MethodRow, MethodSubject, ResultShape,
     },
+    shapes,
 };
 
 /// The versions with sessions.
 const LEGACY: (Revision, Revision) = (Revision::V2024_11_05, Revision::V2025_11_25);
-const SINCE_2025_06_18: (Revision, Revision) = (Revision::V2025_06_18, Revision::V2026_07_28);
-const SINCE_2025_11_25: (Revision, Revision) = (Revision::V2025_11_25, Revision::V2026_07_28);
+const SINCE_2025_06_18: (Revision, Revision) = (Revision::V2025_06_18, Revision::NEWEST);
+const SINCE_2025_11_25: (Revision, Revision) = (Revision::V2025_11_25, Revision::NEWEST);
 const ONLY_2025_11_25: (Revision, Revision) = (Revision::V2025_11_25, Revision::V2025_11_25);
-const ONLY_2026_07_28: (Revision, Revision) = (Revision::V2026_07_28, Revision::V2026_07_28);
+const SINCE_2026_07_28: (Revision, Revision) = (Revision::V2026_07_28, Revision::NEWEST);
 
 /// A method that MCP does not define: whatever a server may do for it, it may.
 const CUSTOM: MethodRow = MethodRow { asks: InSessions, ..MethodRow::new("", Undefined) };
@@ -64,27 +65,35 @@ macro_rules! methods {
 }
 
 methods! {
-    Initialize = "initialize", Any { versions: LEGACY, controls: controls::HANDSHAKE, }
+    Initialize = "initialize", Any {
+        versions: LEGACY, result_shape: Some(shapes::HANDSHAKE), controls: controls::HANDSHAKE,
+    }
     Ping = "ping", Any { versions: LEGACY, result: ResultShape::Empty, }
-    Discover = "server/discover", Any { versions: ONLY_2026_07_28, is_cacheable: true, }
-    Listen = "subscriptions/listen", Any { versions: ONLY_2026_07_28, controls: controls::LISTEN, }
-    ToolsList = "tools/list", Any { lists: &[Tools], is_cacheable: true, controls: controls::LIST, }
+    Discover = "server/discover", Any { versions: SINCE_2026_07_28, is_cacheable: true, }
+    Listen = "subscriptions/listen", Any { versions: SINCE_2026_07_28, controls: controls::LISTEN, }
+    ToolsList = "tools/list", Any {
+        lists: &[Tools], is_cacheable: true, result_shape: Some(shapes::TOOLS), controls: controls::LIST,
+    }
     ToolsCall = "tools/call", Tool {
         subject: Some(MethodSubject::Tool), asks: Always, is_bounded: true, result: ResultShape::Tool,
-        controls: controls::TOOL_CALL, uris: places::TOOL_RESULT, task_ids: places::CREATED_TASK,
+        result_shape: Some(shapes::TOOL_CONTENT), controls: controls::TOOL_CALL, uris: places::TOOL_RESULT, task_ids: places::CREATED_TASK,
     }
-    PromptsList = "prompts/list", Any { lists: &[Prompts], is_cacheable: true, controls: controls::LIST, }
+    PromptsList = "prompts/list", Any {
+        lists: &[Prompts], is_cacheable: true, result_shape: Some(shapes::PROMPTS), controls: controls::LIST,
+    }
     PromptsGet = "prompts/get", Any {
         subject: Some(MethodSubject::Prompt), asks: Always, is_bounded: true, result: ResultShape::Prompt,
-        controls: controls::PROMPT, uris: places::PROMPT_RESULT,
+        result_shape: Some(shapes::PROMPT_MESSAGES), controls: controls::PROMPT, uris: places::PROMPT_RESULT,
     }
-    ResourcesList = "resources/list", Any { lists: &[Resources], is_cacheable: true, controls: controls::LIST, }
+    ResourcesList = "resources/list", Any {
+        lists: &[Resources], is_cacheable: true, result_shape: Some(shapes::RESOURCES), controls: controls::LIST,
+    }
     ResourceTemplatesList = "resources/templates/list", Any {
-        lists: &[Templates], is_cacheable: true, controls: controls::LIST,
+        lists: &[Templates], is_cacheable: true, result_shape: Some(shapes::TEMPLATES), controls: controls::LIST,
     }
     ResourcesRead = "resources/read", Any {
         subject: Some(MethodSubject::Resource), asks: Always, is_bounded: true, is_cacheable: true,
-        controls: controls::READ, uris: places::READ_RESULT,
+        result_shape: Some(shapes::RESOURCE_CONTENTS), controls: controls::READ, uris: places::READ_RESULT,
     }
     ResourcesSubscribe = "resources/subscribe", Any {
         versions: LEGACY, subject: Some(MethodSubject::Resource), result: ResultShape::Empty, controls: controls::SUBSCRIPTION,
@@ -93,7 +102,8 @@ methods! {
         versions: LEGACY, subject: Some(MethodSubject::Resource), result: ResultShape::Empty, controls: controls::SUBSCRIPTION,
     }
     Complete = "completion/complete", Any {
-        subject: Some(MethodSubject::Reference), asks: InSessions, is_bounded: true, controls: controls::COMPLETION,
+        subject: Some(MethodSubject::Reference), asks: InSessions, is_bounded: true, params_shape: Some(shapes::COMPLETION),
+        controls: controls::COMPLETION,
     }
     SetLevel = "logging/setLevel", Any { versions: LEGACY, result: ResultShape::Empty, controls: controls::LEVEL, }
     TasksGet = "tasks/get", OwnTask {
@@ -110,14 +120,14 @@ methods! {
         task_ids: places::TASK_ID_OR_RELATED,
     }
     TasksUpdate = "tasks/update", OwnTask {
-        versions: ONLY_2026_07_28, subject: Some(MethodSubject::Task), controls: controls::TASK_UPDATE,
+        versions: SINCE_2026_07_28, subject: Some(MethodSubject::Task), controls: controls::TASK_UPDATE,
     }
-    CreateMessage = "sampling/createMessage", OfServers { uris: places::SAMPLING, }
+    CreateMessage = "sampling/createMessage", OfServers { params_shape: Some(shapes::SAMPLING), uris: places::SAMPLING, }
     Elicit = "elicitation/create", OfServers { versions: SINCE_2025_06_18, }
-    RootsList = "roots/list", OfServers {}
+    RootsList = "roots/list", OfServers { result_shape: Some(shapes::ROOTS), }
     Initialized = "notifications/initialized", Any { versions: LEGACY, }
     Cancelled = "notifications/cancelled", Any { controls: controls::CANCELLED, }
-    Progress = "notifications/progress", Any { controls: controls::PROGRESS, }
+    Progress = "notifications/progress", Any { params_shape: Some(shapes::PROGRESS), controls: controls::PROGRESS, }
     LoggingMessage = "notifications/message", OfServers {}
     ToolsListChanged = "notifications/tools/list_changed", OfServers { lists: &[Tools], }
     PromptsListChanged = "notifications/prompts/list_changed", OfServers { lists: &[Prompts], }
@@ -128,10 +138,10 @@ methods! {
         versions: ONLY_2025_11_25, controls: controls::TASK, task_ids: places::TASK_ID_OR_RELATED,
     }
     Tasks = "notifications/tasks", OfServers {
-        versions: ONLY_2026_07_28, uris: places::TASK, task_ids: places::TASK_ID_OR_RELATED,
+        versions: SINCE_2026_07_28, uris: places::TASK, task_ids: places::TASK_ID_OR_RELATED,
     }
     ElicitationComplete = "notifications/elicitation/complete", OfServers { versions: ONLY_2025_11_25, }
     SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged", OfServers {
-        versions: ONLY_2026_07_28, task_ids: places::LISTENED_TASKS,
+        versions: SINCE_2026_07_28, task_ids: places::LISTENED_TASKS,
     }
 }

@@ -7,9 +7,13 @@
 mod form;
 
 pub use self::form::ValidIn;
-use self::form::{Check, Form, Listed, Member, Shape};
+use self::form::{Check, Listed};
 use super::{
-    super::{Era, Method, Payload, Revision, json::draft::Draft, json::quote},
+    super::{
+        Era, Method, Payload, Revision,
+        json::{draft::Draft, quote},
+        methods::shapes::{Form, Member, Shape},
+    },
     schema,
 };
 
@@ -135,7 +139,7 @@ fn settle(listed: Listed, entry: &mut Draft<'_>, written: Revision) -> Result<()
 /// Adds members that an entry implies: none in place of a null one, the schema of an object if arguments are one by
 /// definition, a resource's title or URI as its name.
 fn complete(shape: Shape, entry: &mut Draft<'_>, era: Era) {
-    for Member(name, _, _, form) in shape {
+    for Member { name, form, .. } in shape {
         if entry.get(name).is_some_and(|value| value.is_literal("null")) {
             entry.remove(name);
         }

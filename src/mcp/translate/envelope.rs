@@ -51,9 +51,9 @@ pub(super) fn seal_request(request: &mut Draft<'_>, translation: &Translation<'_
     };
     let Some(client) = translation.facts.client else { return };
     if asks_for_task {
-        write_envelope(request, client, &with_tasks(client.capabilities.mirrored()));
+        write_envelope(request, translation.to, client, &with_tasks(client.capabilities.mirrored()));
     } else {
-        write_envelope(request, client, &String::from_utf8_lossy(client.capabilities.mirrored()));
+        write_envelope(request, translation.to, client, &String::from_utf8_lossy(client.capabilities.mirrored()));
     }
 }
 
@@ -66,14 +66,14 @@ pub fn with_envelope(params: Payload, client: &ClientInfo) -> Payload {
     }
     let Ok(text) = std::str::from_utf8(params.json()) else { return params };
     let mut request = Draft::of(if text.is_empty() { "{}" } else { text });
-    write_envelope(&mut request, client, &String::from_utf8_lossy(client.capabilities.mirrored()));
+    write_envelope(&mut request, params.revision, client, &String::from_utf8_lossy(client.capabilities.mirrored()));
     params.rewritten(request.text().into())
 }
 
-/// Writes the description of `client` into `_meta`.
-fn write_envelope(request: &mut Draft<'_>, client: &ClientInfo, capabilities: &str) {
+/// Writes `revision` and the description of `client` into `_meta`.
+fn write_envelope(request: &mut Draft<'_>, revision: Revision, client: &ClientInfo, capabilities: &str) {
     let implementation = String::from_utf8_lossy(&client.implementation);
-    let version = quote(Revision::V2026_07_28.as_str());
+    let version = quote(revision.as_str());
     let members =
         [(PROTOCOL_VERSION, version.as_str()), (CLIENT_INFO, &implementation), (CLIENT_CAPABILITIES, capabilities)];
     write_meta(request, &members);

@@ -29,14 +29,11 @@ impl Translation<'_> {
     /// Refuses methods that the target does not have, unless they are emulated.
     pub(super) fn require_method(&self) -> Result<(), Untranslatable> {
         let known = match self.facts.method {
-            Method::Initialized | Method::RootsListChanged => self.to <= Revision::NEWEST_LEGACY,
-            Method::ElicitationComplete => self.to == Revision::V2025_11_25,
             // one notification with two shapes: the sender uses the target's name
             Method::TaskStatus | Method::Tasks => self.to >= Revision::V2025_11_25,
-            Method::SubscriptionsAcknowledged => self.to >= Revision::V2026_07_28,
             Method::Progress if self.facts.kind == Kind::ClientNotification => self.to <= Revision::NEWEST_LEGACY,
-            Method::Elicit => self.to >= Revision::V2025_06_18,
             Method::Other(_) if self.facts.kind == Kind::ServerRequest => self.to <= Revision::NEWEST_LEGACY,
+            method if *method == Method::Elicit || method.is_notification() => method.is_in(self.to),
             _ => true,
         };
         match self.facts.kind {

@@ -1,120 +1,21 @@
-//! The members of listed entries, and the form that each revision requires of their values. Knows nothing of what can be
-//! completed.
+//! The check of listed entries against the shapes of `methods::shapes`. Knows nothing of what can be completed.
 
 use serde_json::Value;
 
-use super::super::super::{Era, ListKind, Method, Revision};
-
-use Revision::{V2024_11_05 as V1, V2025_03_26 as V2, V2025_06_18 as V3, V2025_11_25 as V4, V2026_07_28 as V5};
+use super::super::super::{
+    Era, ListKind, Method, Revision,
+    methods::shapes::{
+        Form::{
+            self, Each, Flag, Input, Key, Members, Number, Object, OneOf, OneOrMore, Output, SomeOf, Text, Texts,
+            Value as Any,
+        },
+        Member, Shape,
+    },
+};
 
 /// The revisions in whose form an entry is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValidIn(u8);
-
-/// The checked members.
-pub(super) type Shape = &'static [Member];
-
-/// A member, the first and the last revision that define it, and the form of its value.
-pub(super) struct Member(pub(super) &'static str, pub(super) Revision, pub(super) Revision, pub(super) Form);
-
-/// The form that a value must have.
-#[derive(Clone, Copy)]
-pub(super) enum Form {
-    /// A required string.
-    Key,
-    Text,
-    Flag,
-    Number,
-    Object,
-    /// An array of strings.
-    Texts,
-    OneOf(&'static [&'static str]),
-    /// An array of some of these strings.
-    SomeOf(&'static [&'static str]),
-    Members(Shape),
-    /// An array of objects.
-    Each(Shape),
-    /// A required JSON Schema for an object.
-    Input,
-    /// A JSON Schema; in the legacy revisions for an object.
-    Output,
-}
-
-use Form::{Each, Flag, Input, Key, Members, Number, Object, OneOf, Output, SomeOf, Text, Texts};
-
-const ICONS: Shape = &[
-    Member("src", V4, V5, Key),
-    Member("mimeType", V4, V5, Text),
-    Member("sizes", V4, V5, Texts),
-    Member("theme", V4, V5, OneOf(&["light", "dark"])),
-];
-
-const HINTS: Shape = &[
-    Member("title", V2, V5, Text),
-    Member("readOnlyHint", V2, V5, Flag),
-    Member("destructiveHint", V2, V5, Flag),
-    Member("idempotentHint", V2, V5, Flag),
-    Member("openWorldHint", V2, V5, Flag),
-];
-
-const EXECUTION: Shape = &[Member("taskSupport", V4, V4, OneOf(&["forbidden", "optional", "required"]))];
-
-const TOOL: Shape = &[
-    Member("name", V1, V5, Key),
-    Member("description", V1, V5, Text),
-    Member("inputSchema", V1, V5, Input),
-    Member("annotations", V2, V5, Members(HINTS)),
-    Member("title", V3, V5, Text),
-    Member("outputSchema", V3, V5, Output),
-    Member("_meta", V3, V5, Object),
-    Member("icons", V4, V5, Each(ICONS)),
-    Member("execution", V4, V4, Members(EXECUTION)),
-];
-
-const ARGUMENT: Shape = &[
-    Member("name", V1, V5, Key),
-    Member("description", V1, V5, Text),
-    Member("required", V1, V5, Flag),
-    Member("title", V3, V5, Text),
-];
-
-const PROMPT: Shape = &[
-    Member("name", V1, V5, Key),
-    Member("description", V1, V5, Text),
-    Member("arguments", V1, V5, Each(ARGUMENT)),
-    Member("title", V3, V5, Text),
-    Member("_meta", V3, V5, Object),
-    Member("icons", V4, V5, Each(ICONS)),
-];
-
-const ANNOTATIONS: Shape = &[
-    Member("audience", V1, V5, SomeOf(&["user", "assistant"])),
-    Member("priority", V1, V5, Number),
-    Member("lastModified", V3, V5, Text),
-];
-
-const RESOURCE: Shape = &[
-    Member("uri", V1, V5, Key),
-    Member("name", V1, V5, Key),
-    Member("description", V1, V5, Text),
-    Member("mimeType", V1, V5, Text),
-    Member("size", V1, V5, Number),
-    Member("annotations", V1, V5, Members(ANNOTATIONS)),
-    Member("title", V3, V5, Text),
-    Member("_meta", V3, V5, Object),
-    Member("icons", V4, V5, Each(ICONS)),
-];
-
-const TEMPLATE: Shape = &[
-    Member("uriTemplate", V1, V5, Key),
-    Member("name", V1, V5, Key),
-    Member("description", V1, V5, Text),
-    Member("mimeType", V1, V5, Text),
-    Member("annotations", V1, V5, Members(ANNOTATIONS)),
-    Member("title", V3, V5, Text),
-    Member("_meta", V3, V5, Object),
-    Member("icons", V4, V5, Each(ICONS)),
-];
 
 /// The entries of one list.
 #[derive(Clone, Copy)]
@@ -168,12 +69,7 @@ impl ValidIn {
 impl Listed {
     pub(super) fn by(method: &Method) -> Option<Self> {
         let kind = ListKind::listed_by(method)?;
-        let shape = match kind {
-            ListKind::Tools => TOOL,
-            ListKind::Prompts => PROMPT,
-            ListKind::Resources => RESOURCE,
-            ListKind::Templates => TEMPLATE,
-        };
+        let shape = method.result_shape()?.iter().find(|member| member.name == kind.member())?.form.inner()?;
         Some(Self { member: kind.member(), key: kind.key(), shape })
     }
 
@@ -194,7 +90,7 @@ impl Listed {
 impl Check {
     fn fault(self, shape: Shape, value: &Value) -> Option<String> {
         let Some(object) = value.as_object() else { return Some("must be an object".to_owned()) };
-        shape.iter().filter(|member| self.defines(member)).find_map(|Member(name, _, _, form)| {
+        shape.iter().filter(|member| member.is_in(self.revision)).find_map(|Member { name, form, .. }| {
             match (object.get(*name), form) {
                 (None, Key | Input) => Some(format!("`{name}` is missing")),
                 (None, _) => None,
@@ -211,6 +107,8 @@ impl Check {
         let texts = || value.as_array().is_some_and(|all| all.iter().all(Value::is_string));
         let among = |names: &[&str], value: &Value| value.as_str().is_some_and(|text| names.contains(&text));
         match form {
+            // not looked into, and never in an entry of a list
+            Any | OneOrMore(_) => None,
             Key | Text => must(value.is_string(), "a string"),
             Flag => must(value.is_boolean(), "a boolean"),
             Number => must(value.is_number(), "a number"),
@@ -252,10 +150,5 @@ impl Check {
         let required = object.get("required");
         let names = |all: &Value| all.as_array().is_some_and(|all| all.iter().all(Value::is_string));
         required.is_some_and(|all| !names(all)).then(|| "`required` must be an array of strings".to_owned())
-    }
-
-    const fn defines(self, member: &Member) -> bool {
-        let Member(_, first, last, _) = member;
-        *first as u8 <= self.revision as u8 && self.revision as u8 <= *last as u8
     }
 }
