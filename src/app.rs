@@ -26,7 +26,6 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -38,6 +37,7 @@ use self::{
     call_path::{CallPath, CallPathDeps, World},
     known_servers::{KnownServers, ServerRecords},
     machine::Machine,
+    module_settings::LiveSettings,
     parts::{Background, Parts},
     replica::{OpenDoor, ReplicaPart},
     stored_task_owners::StoredTaskOwners,
@@ -87,13 +87,13 @@ pub struct App {
     parts: Parts,
     background: Background,
     reloader: Arc<Reloader>,
-    /// Time in which it serves on after the signal to stop, and time for running calls after that.
-    stop: (Duration, Duration),
+    live: LiveSettings,
 }
 
 /// The parts that the others are built on.
 struct Foundation<'a> {
     config: &'a Config,
+    live: &'a LiveSettings,
     public_url: &'a PublicUrl,
     bound: SocketAddr,
     control: &'a ControlFile,
@@ -121,14 +121,15 @@ impl App {
 
     /// The same on a socket that listens already.
     pub async fn build_on(listener: TcpListener, config: Config, telemetry: Telemetry) -> anyhow::Result<Self> {
-        let connections = module_settings::listener(&config);
+        let live = LiveSettings::of(&config);
+        let connections = module_settings::listener(&config, &live);
         let bound = listener.local_addr()?;
         let public_url = config.public_url(bound);
         let world = World::new(telemetry, &config.auth.egress);
         let lock = lock(&config.data_dir)?;
         let storage = database::open(&config.database).await?;
         let claim = database::claim(&storage, &config).await?;
-        let mut oauth_settings = module_settings::oauth(&config, &public_url);
+        let mut oauth_settings = module_settings::oauth(&config, &live, &public_url);
         oauth_settings.fetcher = world.fetcher.clone();
         oauth_settings.document_hosts = document_hosts();
         // under the lock of the folder
@@ -143,10 +144,10 @@ impl App {
         let upstream = upstream_client(&config, (&oauth, &storage), (&master, &public_url), &world)?;
         let control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
         control.write(&config.data_dir).context("the control file cannot be written")?;
-        let stop = (config.limits.shutdown_delay, config.limits.shutdown);
         let (replicas, door) = replica::join(&storage, &config, &world.clock).await?;
         let foundation = Foundation {
             config: &config,
+            live: &live,
             public_url: &public_url,
             bound,
             control: &control,
@@ -177,7 +178,7 @@ impl App {
             parts,
             background,
             reloader,
-            stop,
+            live,
         })
     }
 
@@ -205,8 +206,7 @@ impl App {
     /// after that no new connection is accepted, running calls get the configured time, and all parts are ended in the
     /// reverse order of their creation. A panic of a thread ends it too.
     pub async fn serve(self, signal: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, service, connections, control, data_dir, locks, door, parts, background, stop, .. } = self;
-        let (delay, running) = stop;
+        let Self { listener, service, connections, control, data_dir, locks, door, parts, background, live, .. } = self;
         let threads = listener::WorkerThreads::start(module_settings::workers())?;
         let deposed = parts.watch(background);
         let drain = CancellationToken::new();
@@ -232,9 +232,11 @@ impl App {
                 replicas.finished().await;
             }
         };
+        let running = || live.limits.get().shutdown;
         let stopping = async {
             signal.await;
             parts.leaving.cancel();
+            let delay = live.limits.get().shutdown_delay;
             if !delay.is_zero() {
                 tracing::info!("about to stop: not ready, and serving on for {delay:?}");
                 tokio::time::sleep(delay).await;
@@ -245,7 +247,7 @@ impl App {
                 replicas.drain();
             }
             drain.cancel();
-            tokio::time::sleep(running).await;
+            tokio::time::sleep(running()).await;
         };
         let outcome = tokio::select! {
             () = serving => Ok(()),
@@ -256,7 +258,7 @@ impl App {
         control.remove(&data_dir);
         if deposed.is_cancelled() {
             // what is on its way must not be sent any more, and is not waited for
-            let _ = timeout(running, parts.end(door)).await;
+            let _ = timeout(running(), parts.end(door)).await;
         } else {
             parts.end(door).await;
         }
@@ -388,7 +390,12 @@ impl Foundation<'_> {
         let others = self.oauth.router().merge(machine::router(machine)).merge(web::router(web));
         let others = others.merge(server_cards::router(&self.oauth));
         let others = others.merge(client_metadata::router(self.upstream.clone()));
-        let guard = Guard::new(&module_settings::http(self.config, public_url, self.bound, Arc::clone(&world.random)));
+        let guard = Guard::new(&module_settings::http(
+            self.config,
+            self.live,
+            (public_url, self.bound),
+            Arc::clone(&world.random),
+        ));
         let service = HttpService::new((guard, gate), path.frontend.clone(), others, self.replicas.clone());
         let World { telemetry, inbox, tracker, leaving, cancel, .. } = world;
         let Self { storage, oauth, upstream, known, replicas, .. } = self;
@@ -402,6 +409,7 @@ impl Foundation<'_> {
     fn call_path(&self, world: &World) -> CallPathDeps<'_> {
         CallPathDeps {
             config: self.config,
+            live: self.live,
             storage: &self.storage,
             state_key: self.state_key.clone(),
             known: &self.known,

@@ -40,7 +40,6 @@ mod user_servers;
 
 pub use demo::Demo;
 pub use error::StartError;
-pub use slots::SlotLimits;
 pub use supervised_backend::SupervisedServer;
 pub use supervisor::{BackendChanges, BackendDeps, RetiredBackends, Supervisor};
 pub use transport::http::ClientError;

@@ -10,7 +10,6 @@
 //! | `tasks` | tasks of 2025-11-25 and those of the extension, for clients that have the others or none |
 //! | `deferred` | requests of servers that wait for a call to ride on |
 //! | `collection_window` | the time in which requests are collected, so that the client is asked once |
-//! | `suspension_limits` | the bounds of calls that wait for their client |
 
 mod collection_window;
 mod deferred;
@@ -18,17 +17,17 @@ mod listens;
 mod pairs;
 pub(crate) mod repeat;
 pub(crate) mod suspend;
-mod suspension_limits;
 pub(crate) mod tasks;
 
 use std::{fmt, sync::Arc};
 
 pub(crate) use self::pairs::{Pair, ServerCrossing};
 use self::suspend::Suspension;
-pub use self::{repeat::repeated, suspend::SuspensionDeps, suspension_limits::SuspensionLimits};
+pub use self::{repeat::repeated, suspend::SuspensionDeps};
 use crate::{
     mcp::{Call, Method, Reply, Server},
-    model::Target,
+    model::{LimitsConfig, Target},
+    support::Live,
 };
 
 /// State that the decorators of all endpoints share. Cheap to clone.
@@ -46,8 +45,8 @@ struct EndpointCrossing {
 
 impl Crossing {
     /// Creates an empty state.
-    pub fn new(settings: &SuspensionLimits, deps: SuspensionDeps) -> Self {
-        Self(Suspension::new(settings, deps))
+    pub fn new(limits: Live<LimitsConfig>, deps: SuspensionDeps) -> Self {
+        Self(Suspension::new(limits, deps))
     }
 
     /// Puts the decorators for clients without a session around an endpoint.

@@ -23,10 +23,10 @@ use crate::{
         ErrorObject, Event, Method, Notification, Outcome, Payload, control,
         json::{self, check::check},
     },
-    model::{BackendId, Caller, Client as OAuthClient, ReplicaNumber, Target},
+    model::{BackendId, Caller, Client as OAuthClient, LimitsConfig, ReplicaNumber, Target},
     oauth::{client_assertion::ClientAssertion, client_documents::ClientDocument},
     openid::signed_token::{TokenHead, claimed_issuer},
-    support::{Clock, Random, SealingKey, Timestamp},
+    support::{Clock, Live, Random, SealingKey, Timestamp},
     web::{WebSettings, login_cookie::LoginCookies},
     wire::{
         body,
@@ -236,7 +236,8 @@ impl RequestStates {
         (random, clock): (Arc<dyn Random>, Arc<dyn Clock>),
         lifetime: Duration,
     ) -> Self {
-        Self(Sealer::new((SealingKey::new(key), ReplicaNumber::new(replica)), random, clock, lifetime))
+        let limits = LimitsConfig { server_request_timeout: lifetime, ..LimitsConfig::default() };
+        Self(Sealer::new((SealingKey::new(key), ReplicaNumber::new(replica)), random, clock, Live::new(limits)))
     }
 
     /// The sealed state for requests like this one.

@@ -30,13 +30,14 @@ use tracing::field::display;
 
 pub use self::{
     answers::Probed,
-    guard_settings::{BODY_LIMIT, Bound, GuardSettings},
+    guard_settings::{Bound, GuardSettings},
 };
 pub use crate::model::{ClientIp, CorrelationId};
 use crate::{
     listener::AddressPermit,
-    model::{CorrelationIds, RequestPlace},
+    model::{CorrelationIds, LimitsConfig, RequestPlace},
     support::{
+        Live,
         log_context::{Fields, log_with},
         panics,
     },
@@ -48,7 +49,7 @@ pub struct Guard {
     hosts: host::Hosts,
     origins: origin::Origins,
     proxies: Vec<IpNet>,
-    body_limit: usize,
+    limits: Live<LimitsConfig>,
     forwarded: forwarded::Forwarded,
     ids: CorrelationIds,
     answers: Answers,
@@ -88,7 +89,7 @@ impl Guard {
             hosts: host::Hosts::new(settings),
             origins: origin::Origins::new(settings),
             proxies: settings.trusted_proxies.clone(),
-            body_limit: settings.body_limit,
+            limits: settings.limits.clone(),
             forwarded: forwarded::Forwarded::new(settings),
             ids: CorrelationIds::new(&*settings.random),
             answers: Answers::new(&settings.public_url),
@@ -146,25 +147,25 @@ impl Guard {
         if let Some(origin) = request.headers().get(header::ORIGIN) {
             self.origins.check(origin, request)?;
         }
+        let max = self.limits.get().request_body;
         match announced(request) {
             // HTTP ensures that the body is no longer than announced
-            Some(length) if length <= self.body_limit => {}
-            Some(_) if origin::is_guarded(request.uri().path()) => return Err(self.too_large(request)),
+            Some(length) if length <= max => {}
+            Some(_) if origin::is_guarded(request.uri().path()) => return Err(too_large(request, max)),
             Some(_) | None => {
                 let body = std::mem::take(request.body_mut());
-                *request.body_mut() = Body::new(Limited::new(body, self.body_limit));
+                *request.body_mut() = Body::new(Limited::new(body, max));
             }
         }
         Ok(permit)
     }
+}
 
-    /// Refuses, in JSON-RPC, a message whose announced length is too large. Pages and OAuth endpoints have their own
-    /// limits and formats.
-    fn too_large(&self, request: &Request) -> EarlyRefusal {
-        let message =
-            format!("The request body is larger than the {} bytes that this gateway accepts.", self.body_limit);
-        EarlyRefusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message, request.headers())
-    }
+/// Refuses, in JSON-RPC, a message whose announced length is above `max`. Pages and OAuth endpoints have their own limits
+/// and formats.
+fn too_large(request: &Request, max: usize) -> EarlyRefusal {
+    let message = format!("The request body is larger than the {max} bytes that this gateway accepts.");
+    EarlyRefusal::json_rpc(StatusCode::PAYLOAD_TOO_LARGE, message, request.headers())
 }
 
 /// The length of the body in bytes, if the request announces it and nothing overrides it (RFC 9112 6.3).

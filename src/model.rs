@@ -68,8 +68,8 @@ pub use name_globs::NameGlobs;
 pub use nesting::{MAX_NESTING, NESTING, nesting};
 pub use network::{NetworkSpec, ProxyChoice, TlsIdentity};
 pub use policy::{
-    AdvertiseIss, AssertionAudience, AuthPolicy, ConcealBackends, Naming, ParentAudience, QueryKey, RateLimitScope,
-    Registration,
+    AdvertiseIss, AllowedSites, AssertionAudience, AuthPolicy, ConcealBackends, Naming, ParentAudience, QueryKey,
+    RateLimitScope, Registration,
 };
 pub use replica::{ClockDifference, OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace};
 pub use requester::{RequestNumber, Requester};

@@ -127,7 +127,7 @@ impl OAuth {
         let client_documents = ClientDocuments::new(&settings, Arc::clone(&clock)).map(Arc::new);
         let master = master_key::master_key(&settings.master_key, &storage, &*random).await?;
         let pepper = Arc::new(Pepper::new(master_key::pepper(&master, &storage, &*random).await?));
-        let limits = RateLimits::new(&storage, Arc::clone(&pepper), settings.policy.rate_limits);
+        let limits = RateLimits::new(&storage, Arc::clone(&pepper), settings.policy.get().rate_limits);
         let (limits, settings) = (Arc::new(limits), Arc::new(settings));
         let deps = OAuthDeps { storage, audit, clock, random, settings, limits, client_documents };
         let requests = master.for_purpose("authorization requests");
@@ -278,7 +278,7 @@ impl OAuth {
         self.0.registrations.purge(now).await?;
         self.0.clients.expire().await?;
         self.0.signing.maintain().await?;
-        self.0.deps.audit.purge(self.0.deps.settings.policy.audit_retention).await?;
+        self.0.deps.audit.purge(self.0.deps.settings.policy.get().audit_retention).await?;
         Ok(self.0.deps.storage.expired_rows().delete(now).await?)
     }
 

@@ -242,7 +242,7 @@ impl Gate {
     }
 
     fn parent_audience(&self) -> ParentAudience {
-        self.oauth.settings().policy.aud_parent_ok
+        self.oauth.settings().policy.get().aud_parent_ok
     }
 
     /// Refuses a valid credential that does not open the endpoint: the reason is only recorded (`OA-108`).
@@ -290,12 +290,6 @@ impl Authorized {
     fn of(verified: &VerifiedCredential) -> Self {
         let lease = StreamLease { expires: verified.expires, revoked: Arc::clone(&verified.revoked) };
         Self { caller: Arc::clone(&verified.caller), lease }
-    }
-}
-
-impl Default for GateSettings {
-    fn default() -> Self {
-        Self { query_key: QueryKey::Accepted }
     }
 }
 

@@ -18,7 +18,10 @@ use axum::{
     response::Response,
 };
 use http::{HeaderMap, Method, StatusCode, Uri};
-use lockkeeper::listener::{Accept, Lifecycle, ListenerSettings, Timeouts, Workers, serve};
+use lockkeeper::{
+    listener::{Accept, Lifecycle, ListenerSettings, Workers, serve},
+    support::Live,
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
     runtime::Builder,
@@ -160,12 +163,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 /// One connection from its first byte to its end: the requests that the service got, and all that the client read.
 async fn play(bytes: &[u8], cuts: u64, ending: Ending) -> (Vec<Seen>, Vec<u8>) {
     let (requests, tracker, drain) = (Requests::default(), TaskTracker::new(), CancellationToken::new());
-    let settings = ListenerSettings {
-        connections: 4,
-        connections_per_address: 4,
-        proxies: Vec::new(),
-        timeouts: Timeouts::default(),
-    };
+    let settings = ListenerSettings { connections: 4, limits: Live::default(), proxies: Vec::new() };
     let lifecycle =
         Lifecycle { workers: Workers::present(), tracker, drain: drain.clone(), cancel: CancellationToken::new() };
     let (arrive, arrivals) = mpsc::unbounded_channel();

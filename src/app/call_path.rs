@@ -8,7 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     events::{self, EventHandler, Inbox},
     known_servers::ServerRecords,
-    module_settings,
+    module_settings::{self, LiveSettings},
     replica::ReplicaPart,
     stack::Stacks,
 };
@@ -47,6 +47,8 @@ pub(super) struct World {
 /// Foundation of the parts.
 pub(super) struct CallPathDeps<'a> {
     pub(super) config: &'a Config,
+    /// Settings that may change.
+    pub(super) live: &'a LiveSettings,
     pub(super) storage: &'a Storage,
     /// Key of request states.
     pub(super) state_key: SealingKey,
@@ -132,11 +134,8 @@ impl CallPathDeps<'_> {
             signer: self.signer.clone(),
             eras: self.known.eras.clone(),
             environment: self.config.environment.to_strings(),
-            sessions: self.config.limits.server_sessions,
-            parallel_starts: self.config.limits.starts_at_once(),
-            slot_limits: module_settings::slots(self.config),
+            limits: self.live.limits.clone(),
             access: self.access.clone(),
-            grace: self.config.limits.shutdown,
             observer: world.events.observer(),
             fence: self.replica.fence.clone(),
             home: self.replica.home.clone(),
@@ -159,7 +158,7 @@ impl CallPathDeps<'_> {
         let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
         let deps =
             crossing::SuspensionDeps { clock, random, state_key: self.state_key.clone(), replica: self.replica.number };
-        Crossing::new(&module_settings::crossing(self.config), deps)
+        Crossing::new(self.live.limits.clone(), deps)
     }
 
     fn frontend(&self, routes: Routes, observer: RequesterObserver, world: &World) -> Frontend {
@@ -171,7 +170,7 @@ impl CallPathDeps<'_> {
             replica: self.replica.number,
             fence: self.replica.fence.clone(),
         };
-        Frontend::new(routes, module_settings::frontend(self.config, self.connections), deps)
+        Frontend::new(routes, module_settings::frontend(self.config, self.live, self.connections), deps)
     }
 }
 

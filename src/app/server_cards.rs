@@ -53,7 +53,7 @@ async fn single(State(oauth): State<Arc<OAuth>>, Path(name): Path<String>, heade
 
 async fn catalog(State(oauth): State<Arc<OAuth>>, headers: HeaderMap) -> Response {
     let settings = oauth.settings();
-    let named = match settings.policy.conceal_servers {
+    let named = match settings.policy.get().conceal_servers {
         ConcealBackends::Yes => Vec::new(),
         ConcealBackends::No => settings.backends.all(),
     };
@@ -64,7 +64,7 @@ async fn catalog(State(oauth): State<Arc<OAuth>>, headers: HeaderMap) -> Respons
 
 /// True if a stranger may know of this endpoint.
 fn is_told(settings: &OAuthSettings, endpoint: &Endpoint) -> bool {
-    settings.policy.conceal_servers == ConcealBackends::No && settings.backends.have(&endpoint.target)
+    settings.policy.get().conceal_servers == ConcealBackends::No && settings.backends.have(&endpoint.target)
 }
 
 /// The entry of the catalog (AI Catalog, discovery of Server Cards).

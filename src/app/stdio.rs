@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{
     call_path::{CallPath, CallPathDeps, World},
     known_servers::{KnownServers, ServerRecords},
-    module_settings,
+    module_settings::{self, LiveSettings},
     replica::ReplicaPart,
 };
 use crate::{
@@ -99,8 +99,10 @@ impl LocalServers {
             Some(stored) => ServerRecords::load(stored, &config.backends).await,
             None => ServerRecords::default(),
         };
+        let live = LiveSettings::of(config);
         let deps = CallPathDeps {
             config,
+            live: &live,
             storage: &storage,
             state_key: SealingKey::ephemeral(&*world.random),
             known: &known,

@@ -1,25 +1,21 @@
 //! Dependencies that all backends share. Knows no backend.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
-use super::{
-    era::KnownEras, slots::SlotLimits, start_turns::StartTurns, task_group::TaskGroup, transport::http::Client,
-};
+use super::{era::KnownEras, start_turns::StartTurns, task_group::TaskGroup, transport::http::Client};
 use crate::{
     mcp::observer::Observer,
-    model::{IdentitySigner, ServerAccess},
-    support::{Clock, Fence, Latch},
+    model::{IdentitySigner, LimitsConfig, ServerAccess},
+    support::{Clock, Fence, Latch, Live},
 };
 
 /// Dependencies that all backends share, and the tasks of one.
 #[derive(Clone)]
 pub(crate) struct BackendContext {
-    /// Maximum number of connections of each backend, without the base connection.
-    pub(super) sessions: usize,
+    /// The configured limits.
+    pub(super) limits: Live<LimitsConfig>,
     /// Turns of process starts.
     pub(super) starts: Arc<StartTurns>,
-    /// Limits on question slots.
-    pub(super) slot_limits: SlotLimits,
     /// The gateway's environment; child processes get an allow list of it.
     pub(super) environment: Arc<BTreeMap<String, String>>,
     /// The client for HTTP of servers without settings of their own.
@@ -32,8 +28,6 @@ pub(crate) struct BackendContext {
     pub(super) signer: Option<IdentitySigner>,
     /// Detected eras of servers.
     pub(super) memory: KnownEras,
-    /// Time for running calls at a server that is ended.
-    pub(super) grace: Duration,
     /// Access to servers that ask for something first.
     pub(super) access: ServerAccess,
     /// Observer of lost client sessions (`OnLoss::End`) and of detected eras.

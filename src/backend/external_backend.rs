@@ -54,9 +54,9 @@ impl ExternalBackend {
     pub(crate) fn new(spec: BackendSpec, context: BackendContext) -> Self {
         let spec = Arc::new(spec);
         let (listens, subscriptions): (Arc<Listens>, Arc<Subscriptions>) = Default::default();
-        let slots = QuestionSlots::new(spec.parallel, context.slot_limits);
+        let slots = QuestionSlots::new(spec.parallel, context.limits.clone());
         let era = BackendEra::new(&spec, &context.memory, &context.clock);
-        let pool = Arc::new(Pool::new(context.sessions, era.now()));
+        let pool = Arc::new(Pool::new(context.limits.clone(), era.now()));
         let opener = Opener::new(&spec, &context, &listens, &subscriptions);
         let settings = ClientSettings::new(&spec, &pool, &subscriptions, &context.tasks);
         let health = Health::starting();

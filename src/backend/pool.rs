@@ -18,19 +18,18 @@ use super::{
     connection::{ServerConnection, calls::LINGER, closed_requests::FINISH_TIMEOUT},
     connection_key::{ConnectionKey, SharingScope},
     error::StartError,
-    slots::SlotLimits,
 };
 use crate::{
     mcp::{ClientInfo, Era},
-    model::{EraCell, SessionId},
-    support::FastMap,
+    model::{EraCell, LimitsConfig, SessionId},
+    support::{FastMap, Live},
 };
 
 /// The connections of one backend.
 pub(crate) struct Pool {
     base: Arc<Slot>,
     slots: Mutex<FastMap<ConnectionKey, Arc<Slot>>>,
-    most: usize,
+    limits: Live<LimitsConfig>,
     /// The era of the connections that serve calls.
     era: EraCell,
 }
@@ -80,9 +79,9 @@ pub(crate) struct LeasedConnection {
 // === impl Pool ===
 
 impl Pool {
-    /// Creates a pool of at most `most` connections beside the base connection. `era` is the configured one, if any.
-    pub(crate) fn new(most: usize, era: Option<Era>) -> Self {
-        Self { base: Arc::new(Slot::new()), slots: Mutex::default(), most, era: EraCell::new(era) }
+    /// Creates a pool of at most `server_sessions` connections beside the base connection. `era` is the configured one, if any.
+    pub(crate) fn new(limits: Live<LimitsConfig>, era: Option<Era>) -> Self {
+        Self { base: Arc::new(Slot::new()), slots: Mutex::default(), limits, era: EraCell::new(era) }
     }
 
     /// The era of the connections that serve calls; `None` if it is unknown.
@@ -111,10 +110,11 @@ impl Pool {
         if let Some(slot) = slots.get(key) {
             return Ok(Lease::new(slot));
         }
-        if slots.len() >= self.most {
+        let most = self.limits.get().server_sessions;
+        if slots.len() >= most {
             let idle = slots.iter().filter(|(_, slot)| slot.is_idle());
             let Some(oldest) = idle.min_by_key(|(_, slot)| *slot.used.lock()).map(|(key, _)| key.clone()) else {
-                return Err(Full(self.most));
+                return Err(Full(most));
             };
             if let Some(slot) = slots.remove(&oldest) {
                 slot.end("it made room for another");
@@ -233,8 +233,8 @@ impl Pool {
     /// Closes server requests that are open for `server_request_slot_time`, on as many connections of this sharer as slots
     /// are `missing`, oldest first, and cancels calls that their servers do not finish then. Returns the time of the
     /// next check.
-    pub(crate) fn reclaim(&self, key: &ConnectionKey, missing: usize, limits: SlotLimits) -> Instant {
-        let (now, time) = (Instant::now(), limits.server_request_slot_time);
+    pub(crate) fn reclaim(&self, key: &ConnectionKey, missing: usize) -> Instant {
+        let (now, time) = (Instant::now(), self.limits.get().server_request_slot_time);
         let mut coming = 0;
         let mut old: Vec<(Instant, Arc<ServerConnection>)> = Vec::new();
         // a later request is not due before this time

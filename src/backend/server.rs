@@ -207,8 +207,7 @@ impl ExternalBackend {
         // a task is awaited on the connection that created it
         let only = method.is_of_core_tasks().then_some(key.slot());
         let request = SlotRequest { user: context.caller.user.clone(), holder: context.requester.clone(), only };
-        let slot =
-            self.slots.acquire(key, request, |missing| self.pool.reclaim(key, missing, self.slots.limits())).await;
+        let slot = self.slots.acquire(key, request, |missing| self.pool.reclaim(key, missing)).await;
         let busy = "all its shared processes serve other clients; try again later, or raise `parallel`";
         slot.map_err(|_| self.unavailable(busy))
     }

@@ -13,7 +13,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -25,18 +24,10 @@ use tokio::{
 pub(crate) use self::sharer::SlotRequest;
 use self::sharer::{Choice, Sharer, Terms};
 use super::{connection::calls::LINGER, connection_key::ConnectionKey};
+use crate::{model::LimitsConfig, support::Live};
 
 /// Maximum number of waiting calls of one user, for the slots of one sharer.
 const MAX_WAITING: usize = 1_024;
-
-/// Limits of open server requests in a slot that others wait for, and of waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SlotLimits {
-    /// A server request that is open for this long is closed if others wait. 60 s.
-    pub server_request_slot_time: Duration,
-    /// A call that waits for this long fails: the server is busy. Longer than `server_request_slot_time`. 120 s.
-    pub slot_wait: Duration,
-}
 
 /// The question slots of one backend, by sharer.
 #[derive(Debug)]
@@ -46,7 +37,7 @@ pub(crate) struct QuestionSlots {
     last: AtomicU64,
     /// Slots of each sharer.
     max: usize,
-    limits: SlotLimits,
+    limits: Live<LimitsConfig>,
 }
 
 /// No slot came free in time, or too many calls of the user wait.
@@ -69,26 +60,13 @@ struct Waiting<'a> {
     number: u64,
 }
 
-// === impl SlotLimits ===
-
-impl Default for SlotLimits {
-    fn default() -> Self {
-        Self { server_request_slot_time: Duration::from_mins(1), slot_wait: Duration::from_mins(2) }
-    }
-}
-
 // === impl QuestionSlots ===
 
 impl QuestionSlots {
     /// Creates `max` slots for each sharer, at least one.
-    pub(crate) fn new(max: usize, limits: SlotLimits) -> Arc<Self> {
+    pub(crate) fn new(max: usize, limits: Live<LimitsConfig>) -> Arc<Self> {
         let (sharers, changed, last) = (Mutex::default(), Notify::new(), AtomicU64::new(0));
         Arc::new(Self { sharers, changed, last, max: max.max(1), limits })
-    }
-
-    /// The limits.
-    pub(crate) const fn limits(&self) -> SlotLimits {
-        self.limits
     }
 
     /// Waits for a slot, at most `slot_wait`: the client session's own, else a free one, which may be new. Calls
@@ -104,7 +82,7 @@ impl QuestionSlots {
         reclaim: impl Fn(usize) -> Instant,
     ) -> Result<SlotGuard, Busy> {
         let waiting = self.enter(key, request)?;
-        let deadline = Instant::now() + self.limits.slot_wait;
+        let deadline = Instant::now() + self.limits.get().slot_wait;
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -152,7 +130,7 @@ impl Waiting<'_> {
     /// Takes a slot, if it is this call's turn.
     fn take(&self) -> Choice {
         let slots = self.slots;
-        let (now, patience) = (Instant::now(), slots.limits.server_request_slot_time);
+        let (now, patience) = (Instant::now(), slots.limits.get().server_request_slot_time);
         let mut sharers = slots.sharers.lock();
         let Some(sharer) = sharers.get_mut(&self.key.sharer()) else { return Choice::None { free_at: None } };
         sharer.take(self.number, Terms { now, patience, max: slots.max })

@@ -5,10 +5,12 @@
 
 use std::{
     collections::BTreeMap,
+    num::NonZero,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::Duration,
 };
 
@@ -18,6 +20,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use crate::{model::LimitsConfig, support::Live};
+
 /// The longest that a start holds its turn. Most of a slow start is waiting for a network.
 const MAX_HOLD: Duration = Duration::from_secs(10);
 
@@ -26,7 +30,9 @@ const MAX_HOLD: Duration = Duration::from_secs(10);
 pub(crate) struct StartTurns {
     queue: Mutex<StartQueue>,
     changed: Notify,
-    max: usize,
+    limits: Live<LimitsConfig>,
+    /// Processes that start at once unless `parallel_starts` is set: at least four, since most of a start is waiting.
+    unset: usize,
 }
 
 /// Held turns and waiting starts, by number.
@@ -72,9 +78,10 @@ impl Demand {
 // === impl StartTurns ===
 
 impl StartTurns {
-    /// Creates turns for `max` starts at once, at least one.
-    pub(crate) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { queue: Mutex::default(), changed: Notify::new(), max: max.max(1) })
+    /// Creates turns for as many starts at once as `parallel_starts` says.
+    pub(crate) fn new(limits: Live<LimitsConfig>) -> Arc<Self> {
+        let unset = thread::available_parallelism().map_or(1, NonZero::get).max(4);
+        Arc::new(Self { queue: Mutex::default(), changed: Notify::new(), limits, unset })
     }
 
     /// Marks a start as one that somebody waits for.
@@ -100,7 +107,7 @@ impl StartTurns {
             tokio::pin!(changed);
             // no change is missed after this point
             changed.as_mut().enable();
-            let entered = self.queue.lock().enter(number, self.max);
+            let entered = self.queue.lock().enter(number, self.limits.get().parallel_starts.unwrap_or(self.unset));
             let Some(free_at) = entered else {
                 // there may be room for the next one
                 self.changed.notify_waiters();
@@ -151,9 +158,13 @@ mod tests {
 
     use super::*;
 
+    fn turns(max: usize) -> Arc<StartTurns> {
+        StartTurns::new(Live::new(LimitsConfig { parallel_starts: Some(max), ..LimitsConfig::default() }))
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_few_start_at_once_and_those_that_somebody_waits_for_come_first() {
-        let turns = StartTurns::new(2);
+        let turns = turns(2);
         let first = turns.take(Demand::default()).await;
         let _second = turns.take(Demand::default()).await;
         let mut third = Box::pin(turns.take(Demand::default()));
@@ -171,7 +182,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_start_that_hangs_holds_its_turn_for_a_while_only() {
-        let turns = StartTurns::new(1);
+        let turns = turns(1);
         let hanging = turns.take(Demand::present()).await;
         let mut next = Box::pin(turns.take(Demand::default()));
         advance(MAX_HOLD / 2).await;
@@ -188,7 +199,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_start_that_is_given_up_holds_up_nobody() {
-        let turns = StartTurns::new(1);
+        let turns = turns(1);
         let first = turns.take(Demand::default()).await;
         let mut given_up = Box::pin(turns.take(Demand::present()));
         assert!(given_up.as_mut().now_or_never().is_none());

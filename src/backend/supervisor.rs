@@ -18,7 +18,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     context::BackendContext,
     era::KnownEras,
-    slots::SlotLimits,
     start_turns::StartTurns,
     supervised_backend::{SupervisedBackend, SupervisedServer},
     task_group::TaskGroup,
@@ -26,8 +25,10 @@ use super::{
 };
 use crate::{
     mcp::observer::Observer,
-    model::{BackendId, BackendSpec, IdentitySigner, KnownEra, Requester, ServerAccess, status::BackendStatus},
-    support::{Clock, Digest, Fence, Latch},
+    model::{
+        BackendId, BackendSpec, IdentitySigner, KnownEra, LimitsConfig, Requester, ServerAccess, status::BackendStatus,
+    },
+    support::{Clock, Digest, Fence, Latch, Live},
 };
 
 /// Dependencies of the backends.
@@ -40,16 +41,10 @@ pub struct BackendDeps {
     pub eras: Vec<KnownEra>,
     /// The gateway's environment; child processes get an allow list of it.
     pub environment: BTreeMap<String, String>,
-    /// Maximum number of connections of each backend (for stdio: processes), without the base connection.
-    pub sessions: usize,
-    /// Maximum number of processes that start at once.
-    pub parallel_starts: usize,
-    /// Limits of question slots.
-    pub slot_limits: SlotLimits,
+    /// The configured limits.
+    pub limits: Live<LimitsConfig>,
     /// Access to servers that ask for something first.
     pub access: ServerAccess,
-    /// Time for running calls at a backend that is replaced or removed.
-    pub grace: Duration,
     /// The observer of lost sessions and of detected eras.
     pub observer: Observer,
     /// Passed by everything that is sent to servers.
@@ -71,7 +66,6 @@ pub struct Supervisor {
     /// Number of servers started so far.
     started: AtomicU64,
     context: BackendContext,
-    grace: Duration,
     _end: DropGuard,
 }
 
@@ -95,9 +89,8 @@ impl Supervisor {
     pub fn start(specs: Vec<BackendSpec>, deps: BackendDeps) -> Result<Self, ClientError> {
         let end = deps.shutdown.child_token();
         let context = BackendContext {
-            sessions: deps.sessions,
-            starts: StartTurns::new(deps.parallel_starts),
-            slot_limits: deps.slot_limits,
+            starts: StartTurns::new(deps.limits.clone()),
+            limits: deps.limits,
             client: transport::http::Client::new(&deps.environment)?,
             environment: Arc::new(deps.environment),
             tasks: TaskGroup::new(end.clone()),
@@ -105,7 +98,6 @@ impl Supervisor {
             signer: deps.signer,
             memory: KnownEras::of(&specs, deps.eras, deps.observer.clone()),
             access: deps.access,
-            grace: deps.grace,
             observer: deps.observer,
             fence: deps.fence,
             home: deps.home,
@@ -120,7 +112,6 @@ impl Supervisor {
             replacing: Mutex::default(),
             started,
             context,
-            grace: deps.grace,
             _end: end.drop_guard(),
         })
     }
@@ -149,7 +140,14 @@ impl Supervisor {
         changes.removed = retired.iter().map(|member| member.id()).filter(is_removed).cloned().collect();
         self.context.memory.retain(specs);
         self.members.store(Arc::new(new));
-        (changes, RetiredBackends { members: retired, tasks: self.context.tasks.clone(), grace: self.grace })
+        (
+            changes,
+            RetiredBackends {
+                members: retired,
+                tasks: self.context.tasks.clone(),
+                grace: self.context.limits.get().shutdown,
+            },
+        )
     }
 
     /// All backends as servers, in configured order.

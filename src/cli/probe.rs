@@ -18,10 +18,10 @@ use crate::{
         Server, Step, WaitNotice, observer::Observer, translate::Profile,
     },
     model::{
-        BackendId, BackendSpec, Caller, GroupSpec, Requester, ServerAccess,
+        BackendId, BackendSpec, Caller, GroupSpec, LimitsConfig, Naming, Requester, ServerAccess,
         status::{BackendState, BackendStatus},
     },
-    support::{Clock, Fence, Latch, OsRandom, SystemClock},
+    support::{Clock, Fence, Latch, Live, OsRandom, SystemClock},
 };
 
 /// Time for a started server to list its features.
@@ -54,11 +54,9 @@ impl Probe {
             // no cached eras: the check probes every server
             eras: Vec::new(),
             environment: config.environment.to_strings(),
-            sessions: config.limits.server_sessions,
-            parallel_starts: config.limits.starts_at_once(),
-            slot_limits: backend::SlotLimits::default(),
+            // nobody waits for its calls
+            limits: Live::new(LimitsConfig { shutdown: Duration::ZERO, ..config.limits.clone() }),
             access: ServerAccess::none(),
-            grace: Duration::ZERO,
             observer: Observer::none(),
             fence: Fence::always_open(),
             home: Latch::opened(),
@@ -78,8 +76,7 @@ impl Probe {
             tracker,
             cancel: cancelled,
         };
-        let longest_name = config.limits.tool_name_length;
-        let settings = gateway::GatewaySettings { longest_name, ..gateway::GatewaySettings::default() };
+        let settings = gateway::GatewaySettings::new(Naming::Prefixed, config.limits.tool_name_length);
         let gateway = Gateway::new(backends, &config.groups, settings, deps);
         Ok(Self { supervisor, gateway, cancel })
     }

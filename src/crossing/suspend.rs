@@ -27,14 +27,11 @@ use self::{
     registry::SuspendedCalls,
     request_state::{Sealer, ServerState, State, invalid},
 };
-use super::{
-    deferred::{Deferred, Respondent},
-    suspension_limits::SuspensionLimits,
-};
+use super::deferred::{Deferred, Respondent};
 use crate::{
     mcp::{Call, Event, Payload, Reply, Server, ServerOrigin, json::Object, meta, pass_through},
-    model::{ReplicaNumber, Target},
-    support::{Clock, Random, SealingKey},
+    model::{LimitsConfig, ReplicaNumber, Target},
+    support::{Clock, Live, Random, SealingKey},
 };
 
 /// Dependencies of suspension.
@@ -63,14 +60,14 @@ pub(super) struct Suspension {
 
 impl Suspension {
     /// Creates an empty state.
-    pub(super) fn new(settings: &SuspensionLimits, deps: SuspensionDeps) -> Arc<Self> {
+    pub(super) fn new(limits: Live<LimitsConfig>, deps: SuspensionDeps) -> Arc<Self> {
         let SuspensionDeps { clock, random, state_key, replica } = deps;
         let (tracker, closed) = (TaskTracker::new(), CancellationToken::new());
-        let (wait, end) = (settings.server_request_timeout, (tracker.clone(), closed.clone()));
-        let limits = SuspensionPermits::new(settings.suspended_calls_per_user, settings.suspended_calls);
+        let end = (tracker.clone(), closed.clone());
+        let permits = SuspensionPermits::new(limits.clone());
         let shared = Shared {
-            calls: SuspendedCalls::new(Arc::clone(&random), limits, wait, end.clone()),
-            sealer: Sealer::new((state_key, replica), random, clock, wait),
+            calls: SuspendedCalls::new(Arc::clone(&random), permits, limits.clone(), end.clone()),
+            sealer: Sealer::new((state_key, replica), random, clock, limits),
             deferred: Deferred::new(end),
         };
         Arc::new(Self { shared: Arc::new(shared), tracker, closed })

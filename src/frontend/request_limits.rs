@@ -10,7 +10,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use dashmap::DashMap;
@@ -21,8 +20,8 @@ use self::recent_clients::RecentClients;
 use crate::{
     frontend::frontend_settings::FrontendSettings,
     mcp::{ClientInfo, ErrorObject, observer::RequesterObserver},
-    model::{Caller, Endpoint, RequestNumber, UserId, status::SessionStatus},
-    support::{FastHash, Timestamp},
+    model::{Caller, Endpoint, LimitsConfig, RequestNumber, UserId, status::SessionStatus},
+    support::{FastHash, Live, Timestamp},
 };
 
 /// Kinds of requests with separate limits.
@@ -38,8 +37,6 @@ pub(super) enum RequestKind {
 pub(crate) struct StatelessRequests {
     users: DashMap<UserId, Arc<User>, FastHash>,
     shared: Arc<RequestCounters>,
-    /// Time for which a client is shown after its last request.
-    shown_for: Duration,
     /// The observer of each listen that ended.
     pub(super) observer: RequesterObserver,
     /// The number of the last request, which identifies it at the backends.
@@ -51,21 +48,21 @@ pub(crate) struct StatelessRequests {
 /// The counters of all users.
 #[derive(Debug)]
 struct RequestCounters {
-    calls: RequestBound,
-    listens: RequestBound,
+    limits: Live<LimitsConfig>,
+    /// Maximum number of client connections.
+    connections: usize,
+    /// Open listens of all users.
+    listens: AtomicUsize,
     /// Number of known clients.
     clients: AtomicUsize,
 }
 
-/// The limit of one kind.
+/// The limits of one kind, by the names of their options.
 #[derive(Debug)]
 struct RequestBound {
-    /// The option of the configuration, and its value.
     each: (&'static str, usize),
-    /// The same for all users together; `None` if only each user is limited.
+    /// The same for all users together, and their number; `None` if only each user is limited.
     all: Option<(&'static str, usize)>,
-    /// The number of all users, if `all` bounds it.
-    count: AtomicUsize,
 }
 
 /// One user.
@@ -92,7 +89,6 @@ impl StatelessRequests {
         Self {
             users: DashMap::default(),
             shared: Arc::new(RequestCounters::new(settings)),
-            shown_for: settings.session_idle,
             observer,
             last: AtomicU64::new(0),
             closed: CancellationToken::new(),
@@ -115,7 +111,7 @@ impl StatelessRequests {
 
     /// Removes clients without recent requests, and users without anything left.
     pub(crate) fn sweep(&self, now: Timestamp) {
-        let since = now - self.shown_for;
+        let since = now - self.shared.limits.get().session_idle;
         self.users.retain(|_, user| {
             let gone = user.clients.forget(since);
             self.shared.clients.fetch_sub(gone, Ordering::Relaxed);
@@ -126,7 +122,7 @@ impl StatelessRequests {
 
     /// The recent clients for status pages, oldest first.
     pub(crate) fn status(&self, now: Timestamp) -> Vec<SessionStatus> {
-        let since = now - self.shown_for;
+        let since = now - self.shared.limits.get().session_idle;
         let users: Vec<_> = self.users.iter().map(|user| Arc::clone(&user)).collect();
         let mut all: Vec<_> = users.iter().flat_map(|user| user.clients.status(since, now)).collect();
         all.sort_by_key(|(first, _)| *first);
@@ -169,7 +165,7 @@ impl User {
             return Err(refusal(kind, "of yours", bound.each));
         }
         if let Some(all) = bound.all
-            && !try_add(&bound.count, all.1)
+            && !try_add(&self.shared.listens, all.1)
         {
             self.count(kind).fetch_sub(1, Ordering::AcqRel);
             return Err(refusal(kind, "of all users", all));
@@ -188,9 +184,8 @@ impl User {
 impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.user.count(self.kind).fetch_sub(1, Ordering::AcqRel);
-        let bound = self.user.shared.bound(self.kind);
-        if bound.all.is_some() {
-            bound.count.fetch_sub(1, Ordering::AcqRel);
+        if self.kind == RequestKind::Listen {
+            self.user.shared.listens.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
@@ -199,20 +194,20 @@ impl Drop for RequestPermit {
 
 impl RequestCounters {
     fn new(settings: &FrontendSettings) -> Self {
-        let bound = |each, all| RequestBound { each, all, count: AtomicUsize::new(0) };
-        // one user cannot take all of them
-        let listens = settings.listens_per_user.min((settings.listens / 2).max(1));
-        Self {
-            calls: bound(("calls_per_user", settings.calls_per_user), None),
-            listens: bound(("listens_per_user", listens), Some(("listens", settings.listens))),
-            clients: AtomicUsize::new(0),
-        }
+        let (limits, connections) = (settings.limits.clone(), settings.connections);
+        Self { limits, connections, listens: AtomicUsize::new(0), clients: AtomicUsize::new(0) }
     }
 
-    const fn bound(&self, kind: RequestKind) -> &RequestBound {
+    fn bound(&self, kind: RequestKind) -> RequestBound {
+        let limits = self.limits.get();
         match kind {
-            RequestKind::Call => &self.calls,
-            RequestKind::Listen => &self.listens,
+            RequestKind::Call => RequestBound { each: ("calls_per_user", limits.calls_per_user), all: None },
+            RequestKind::Listen => {
+                let all = limits.all_listens(self.connections);
+                // one user cannot take all of them
+                let each = limits.listens_per_user.min((all / 2).max(1));
+                RequestBound { each: ("listens_per_user", each), all: Some(("listens", all)) }
+            }
         }
     }
 }
@@ -251,14 +246,15 @@ mod tests {
     use crate::mcp::Revision;
 
     fn requests() -> StatelessRequests {
-        let session_idle = Duration::from_mins(1);
-        let settings = FrontendSettings {
+        let session_idle = std::time::Duration::from_mins(1);
+        let limits = LimitsConfig {
             calls_per_user: 1,
             listens_per_user: 9,
-            listens: 4,
+            listens: Some(4),
             session_idle,
-            ..FrontendSettings::default()
+            ..LimitsConfig::default()
         };
+        let settings = FrontendSettings::with(limits);
         StatelessRequests::new(&settings, RequesterObserver::none())
     }
 

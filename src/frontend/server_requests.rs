@@ -1,7 +1,7 @@
 //! Server requests that wait for the client of one session: ids, answers, timeouts. Knows nothing of how they reach the
 //! client.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -11,7 +11,11 @@ use tokio::{
     time::sleep,
 };
 
-use crate::mcp::{ErrorObject, Method, Payload, RequestId, meta, pending_request::PendingRequest};
+use crate::{
+    mcp::{ErrorObject, Method, Payload, RequestId, meta, pending_request::PendingRequest},
+    model::LimitsConfig,
+    support::Live,
+};
 
 /// Maximum number of a client's progress notifications for one request that wait to be forwarded; further ones are
 /// dropped.
@@ -24,8 +28,8 @@ pub(crate) struct OpenRequests {
     /// Distinguishes ids of this process from those of earlier ones.
     prefix: String,
     max: usize,
-    /// Maximum wait for an answer.
-    timeout: Duration,
+    /// With the maximum wait for an answer.
+    limits: Live<LimitsConfig>,
 }
 
 /// A request on its way to the client, and the wait for its answer.
@@ -87,9 +91,9 @@ impl RequestEnd {
 // === impl OpenRequests ===
 
 impl OpenRequests {
-    /// Creates an empty table for at most `max` requests, each for at most `timeout`, with ids `lk-{prefix}-{number}`.
-    pub(crate) fn new(prefix: &str, max: usize, timeout: Duration) -> Arc<Self> {
-        Arc::new(Self { inner: Mutex::default(), prefix: format!("lk-{prefix}-"), max, timeout })
+    /// Creates an empty table for at most `max` requests, each for at most `server_request_timeout`, with ids `lk-{prefix}-{number}`.
+    pub(crate) fn new(prefix: &str, max: usize, limits: Live<LimitsConfig>) -> Arc<Self> {
+        Arc::new(Self { inner: Mutex::default(), prefix: format!("lk-{prefix}-"), max, limits })
     }
 
     /// Sends a request. Beyond the limit it is refused, with an error for its server.
@@ -150,7 +154,7 @@ async fn wait(
     mut answered: oneshot::Receiver<Result<Payload, ErrorObject>>,
     mut progressed: mpsc::Receiver<Payload>,
 ) -> RequestEnd {
-    let timeout = guard.requests.timeout;
+    let timeout = guard.requests.limits.get().server_request_timeout;
     let deadline = sleep(timeout);
     tokio::pin!(deadline);
     let id = guard.id.clone();
@@ -183,6 +187,8 @@ impl Drop for OpenRequestGuard {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;
@@ -202,8 +208,12 @@ mod tests {
         (PendingRequest::new(question, &translator).unwrap(), answered)
     }
 
+    fn minute() -> Live<LimitsConfig> {
+        Live::new(LimitsConfig { server_request_timeout: Duration::from_mins(1), ..LimitsConfig::default() })
+    }
+
     fn open_requests(max: usize) -> Arc<OpenRequests> {
-        OpenRequests::new("m", max, Duration::from_mins(1))
+        OpenRequests::new("m", max, minute())
     }
 
     #[tokio::test]

@@ -33,9 +33,9 @@ use super::{
 };
 use crate::{
     mcp::{CancelReason, ClientInfo, Level, RequestId, Revision, json::Object, translate::Profile},
-    model::{Caller, Endpoint, SessionId},
+    model::{Caller, Endpoint, LimitsConfig, SessionId},
     resource::StreamLease,
-    support::Timestamp,
+    support::{Live, Timestamp},
 };
 
 /// One session: its owner, its client, and everything that runs in it.
@@ -113,7 +113,8 @@ pub(crate) struct SessionParts {
 #[derive(Debug)]
 pub(crate) struct RunningCalls {
     list: Mutex<CallList>,
-    max: usize,
+    /// `calls_per_session` of them.
+    limits: Live<LimitsConfig>,
     /// Cancelled when no call may begin any more.
     ended: CancellationToken,
 }
@@ -285,15 +286,15 @@ impl Session {
 // === impl RunningCalls ===
 
 impl RunningCalls {
-    /// No calls yet, and at most `max` at once. A call that begins after `ended` is cancelled at once.
-    pub(crate) fn new(max: usize, ended: CancellationToken) -> Arc<Self> {
-        Arc::new(Self { list: Mutex::default(), max, ended })
+    /// No calls yet, and at most `calls_per_session` at once. A call that begins after `ended` is cancelled at once.
+    pub(crate) fn new(limits: Live<LimitsConfig>, ended: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { list: Mutex::default(), limits, ended })
     }
 
     /// Lists a call; one without an id cannot be cancelled by the client. `None` if too many run.
     pub(crate) fn begin(self: &Arc<Self>, cancelled_by: Option<(RequestId, CancelReason)>) -> Option<CallGuard> {
         let mut list = self.list.lock();
-        if list.running.len() >= self.max {
+        if list.running.len() >= self.limits.get().calls_per_session {
             return None;
         }
         list.last += 1;
@@ -396,13 +397,17 @@ impl CallList {
 mod tests {
     use super::*;
 
+    fn running_calls(calls_per_session: usize, ended: CancellationToken) -> Arc<RunningCalls> {
+        RunningCalls::new(Live::new(LimitsConfig { calls_per_session, ..LimitsConfig::default() }), ended)
+    }
+
     fn is_running(guard: &CallGuard) -> bool {
         guard.poll_cancelled(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
     #[test]
     fn a_cancel_that_could_mean_two_calls_cancels_none() {
-        let calls = RunningCalls::new(8, CancellationToken::new());
+        let calls = running_calls(8, CancellationToken::new());
         let cancel_reason = CancelReason::default();
         let begin = || calls.begin(Some((RequestId::number(1), cancel_reason.clone()))).unwrap();
         let (one, two) = (begin(), begin());
@@ -416,7 +421,7 @@ mod tests {
 
     #[test]
     fn calls_are_bounded_and_make_room_when_they_end() {
-        let calls = RunningCalls::new(1, CancellationToken::new());
+        let calls = running_calls(1, CancellationToken::new());
         let one = calls.begin(None).unwrap();
         assert!(calls.begin(None).is_none());
         drop(one);
@@ -427,7 +432,7 @@ mod tests {
     #[test]
     fn the_end_cancels_every_call_and_those_that_begin_later() {
         let ended = CancellationToken::new();
-        let calls = RunningCalls::new(2, ended.clone());
+        let calls = running_calls(2, ended.clone());
         let one = calls.begin(None).unwrap();
         assert!(is_running(&one));
         ended.cancel();

@@ -43,10 +43,6 @@ use crate::{
     support::{Clock, Digest, Fence, Random, Timestamp},
 };
 
-/// The look-ups in the store that wait for each session that a caller may have: after a restart of the gateway, a client
-/// sends a few requests at once.
-const LOOKUPS_PER_SESSION: usize = 4;
-
 /// The dependencies of the client side.
 #[derive(Clone)]
 pub struct Deps {
@@ -85,7 +81,7 @@ impl Sessions {
     pub(crate) fn new(deps: Deps, settings: FrontendSettings, tracker: TaskTracker) -> Self {
         let (table, closed) = (SessionTable::default(), CancellationToken::new());
         let rows = Rows::new((deps.storage.clone(), deps.replica), tracker);
-        let lookups = Lookups::new(settings.sessions_per_caller.saturating_mul(LOOKUPS_PER_SESSION));
+        let lookups = Lookups::new(settings.limits.clone());
         Self { table, deps, settings, closed, rows, lookups, tasks: Arc::default() }
     }
 
@@ -191,7 +187,8 @@ impl Sessions {
 
     /// Takes a session into memory; the one that makes room for it is ended.
     async fn admit(&self, session: &Arc<Session>) -> Result<(), LimitReached> {
-        let evicted = self.table.insert(session, &self.settings, |evicted| self.before_removal(evicted))?;
+        let evicted =
+            self.table.insert(session, &self.settings.limits.get(), |evicted| self.before_removal(evicted))?;
         if let Some(evicted) = evicted {
             tracing::info!(session = ?evicted.id, "the caller's longest idle session is ended to make room");
             self.after_removal(&evicted);
@@ -213,7 +210,7 @@ impl Sessions {
         }
         let row = self.row(&digest).await?;
         let now = self.now();
-        let row = row.filter(|row| now.since(row.state.last_seen) < self.settings.session_idle);
+        let row = row.filter(|row| now.since(row.state.last_seen) < self.settings.limits.get().session_idle);
         let row = row.ok_or(LookupError::Unknown)?;
         let origin = record::origin(&row, SessionId::new(id), caller).ok_or(LookupError::Unknown)?;
         if origin.endpoint != *endpoint {
@@ -263,8 +260,8 @@ impl Sessions {
         let ended = self.closed.child_token();
         let prefix = Digest::sha256(self.deps.random.token()).short_hex(4);
         let parts = SessionParts {
-            calls: RunningCalls::new(settings.calls_per_session, ended.clone()),
-            requests: OpenRequests::new(&prefix, settings.questions_per_session, settings.server_request_timeout),
+            calls: RunningCalls::new(settings.limits.clone(), ended.clone()),
+            requests: OpenRequests::new(&prefix, settings.questions_per_session, settings.limits.clone()),
             queue,
             answers: AnswerStreams::new(EventIdPrefix::new(prefix), settings),
             ended,

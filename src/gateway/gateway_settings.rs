@@ -41,12 +41,13 @@ pub struct GatewayDeps {
 
 // === impl GatewaySettings ===
 
-impl Default for GatewaySettings {
-    /// Prefixed names of at most 64 characters, pages of 1,000 entries, 2 s for a cold start, refreshed after a minute.
-    fn default() -> Self {
+impl GatewaySettings {
+    /// Settings with these names. The others cannot be configured: pages of 1,000 entries, 2 s for a cold start, lists
+    /// refreshed after a minute.
+    pub fn new(naming: Naming, longest_name: usize) -> Self {
         Self {
-            naming: Naming::Prefixed,
-            longest_name: 64,
+            naming,
+            longest_name,
             page_size: 1_000,
             cold_budget: COLD_BUDGET,
             cold_list_budget: COLD_BUDGET,

@@ -42,7 +42,7 @@ struct PermittedBody {
 impl Forwarded {
     /// No requests yet.
     pub(super) fn new(settings: &GuardSettings) -> Self {
-        let requests = Addresses::new(settings.requests_per_address);
+        let requests = Addresses::new(settings.limits.clone());
         Self { requests, proxies: settings.trusted_proxies.clone() }
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use url::Url;
 
-use crate::support::Random;
-
-/// Default maximum size of a request body: 16 MiB. Routes may set a lower one.
-pub const BODY_LIMIT: usize = 16 * 1024 * 1024;
+use crate::{
+    model::{AllowedSites, LimitsConfig},
+    support::{Live, Random},
+};
 
 /// Settings of the middleware.
 #[derive(Clone)]
@@ -17,16 +17,12 @@ pub struct GuardSettings {
     pub public_url: Url,
     /// The listen address.
     pub bound: Bound,
-    /// Further accepted host names, without port.
-    pub hosts: Vec<String>,
-    /// Further origins whose pages may call the MCP endpoints, such as `https://inspector.example.com`.
-    pub origins: Vec<String>,
+    /// Further accepted hosts and origins.
+    pub sites: Live<AllowedSites>,
     /// Trusted proxies for `X-Forwarded-For`.
     pub trusted_proxies: Vec<IpNet>,
-    /// Maximum size of a request body, in bytes.
-    pub body_limit: usize,
-    /// Concurrent requests of one forwarded address.
-    pub requests_per_address: usize,
+    /// The configured limits: of a request body, and of the requests of one forwarded address.
+    pub limits: Live<LimitsConfig>,
     /// Source of request ids.
     pub random: Arc<dyn Random>,
 }
@@ -43,17 +39,8 @@ pub enum Bound {
 // === impl GuardSettings ===
 
 impl GuardSettings {
-    /// The defaults for a gateway at `public_url`.
+    /// Those of a gateway at `public_url`, with the default limits, and without further sites.
     pub fn new(public_url: Url, bound: Bound, random: Arc<dyn Random>) -> Self {
-        Self {
-            public_url,
-            bound,
-            hosts: Vec::new(),
-            origins: Vec::new(),
-            trusted_proxies: Vec::new(),
-            body_limit: BODY_LIMIT,
-            requests_per_address: 512,
-            random,
-        }
+        Self { public_url, bound, sites: Live::default(), trusted_proxies: Vec::new(), limits: Live::default(), random }
     }
 }

@@ -8,23 +8,27 @@ use super::{
     guard_settings::{Bound, GuardSettings},
     refusal::EarlyRefusal,
 };
+use crate::{model::AllowedSites, support::Live};
 
 /// Probe paths for orchestrators, without sensitive data.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// The names of the gateway.
 #[derive(Debug)]
-pub(super) struct Hosts(Vec<String>);
+pub(super) struct Hosts {
+    own: Vec<String>,
+    /// Further names.
+    sites: Live<AllowedSites>,
+}
 
 impl Hosts {
     /// The host of the public URL, the configured ones, and the loopback names if the gateway is bound to loopback.
     pub(super) fn new(settings: &GuardSettings) -> Self {
-        let mut names: Vec<String> = settings.public_url.host_str().map(str::to_owned).into_iter().collect();
-        names.extend(settings.hosts.iter().map(|host| host.to_ascii_lowercase()));
+        let mut own: Vec<String> = settings.public_url.host_str().map(str::to_owned).into_iter().collect();
         if settings.bound == Bound::Loopback {
-            names.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
+            own.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
         }
-        Self(names)
+        Self { own, sites: settings.sites.clone() }
     }
 
     /// Refuses an unknown host with 421, and a missing or ambiguous host with 400 (RFC 9112 3.2). HTTP/1.0 without
@@ -71,7 +75,8 @@ impl Hosts {
     }
 
     fn knows(&self, name: &[u8]) -> bool {
-        self.0.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+        let is_it = |known: &String| known.as_bytes().eq_ignore_ascii_case(name);
+        self.own.iter().any(is_it) || self.sites.get().hosts.iter().any(is_it)
     }
 }
 

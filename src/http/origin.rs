@@ -6,20 +6,24 @@ use http::{HeaderValue, StatusCode};
 use url::{Host, Origin, Url};
 
 use super::{guard_settings::GuardSettings, refusal::EarlyRefusal};
+use crate::{model::AllowedSites, support::Live};
 
 /// The endpoints that are checked, with everything below them.
 const GUARDED: [&str; 4] = ["/mcp", "/sse", "/messages", "/ws"];
 
 /// Allowed origins.
 #[derive(Debug)]
-pub(super) struct Origins(Vec<Origin>);
+pub(super) struct Origins {
+    own: Origin,
+    /// Further origins.
+    sites: Live<AllowedSites>,
+}
 
 impl Origins {
     /// The gateway's own origin and the configured ones; loopback origins of any port are always allowed, since local
     /// tools serve their pages there.
     pub(super) fn new(settings: &GuardSettings) -> Self {
-        let configured = settings.origins.iter().filter_map(|origin| Url::parse(origin).ok());
-        Self(configured.chain([settings.public_url.clone()]).map(|url| url.origin()).collect())
+        Self { own: settings.public_url.origin(), sites: settings.sites.clone() }
     }
 
     /// Refuses an unknown `Origin`, including `null`, with 403. A request without one does not come from a page.
@@ -33,7 +37,11 @@ impl Origins {
 
     fn allows(&self, origin: &str) -> bool {
         let Ok(url) = Url::parse(origin) else { return false };
-        self.0.contains(&url.origin()) || is_loopback(&url)
+        let origin = url.origin();
+        origin == self.own || is_loopback(&url) || {
+            let text = origin.ascii_serialization();
+            self.sites.get().origins.contains(&text)
+        }
     }
 }
 
@@ -60,8 +68,9 @@ mod tests {
     use super::*;
 
     fn origins() -> Origins {
-        let urls = ["https://mcp.example.com/", "https://tool.example.org:8443"];
-        Origins(urls.iter().map(|url| Url::parse(url).unwrap().origin()).collect())
+        let own = Url::parse("https://mcp.example.com/").unwrap().origin();
+        let origins = vec!["https://tool.example.org:8443".to_owned()];
+        Origins { own, sites: Live::new(AllowedSites { origins, ..AllowedSites::default() }) }
     }
 
     #[test]

@@ -42,10 +42,10 @@ pub(super) async fn run<A: Accept>(
     lifecycle: Lifecycle,
 ) {
     let Lifecycle { workers, tracker, drain, cancel } = lifecycle;
-    let mut admission = Admission::new(settings.connections, settings.connections_per_address, settings.proxies);
+    let mut admission = Admission::new(settings.connections, settings.limits.clone(), settings.proxies);
     let refusals = PendingRefusals::new(tracker.clone());
     let mut handover = Handover::new(workers, tracker);
-    let service = Service { inner: service, timeouts: settings.timeouts, drain: drain.clone() };
+    let service = Service { inner: service, limits: settings.limits, drain: drain.clone() };
     while let Some(accepted) = drain.run_until_cancelled(handover.beside(listener.accept())).await {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,

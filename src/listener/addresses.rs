@@ -4,13 +4,16 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
 
-use crate::model::ClientIp;
+use crate::{
+    model::{ClientIp, LimitsConfig},
+    support::Live,
+};
 
 /// A count for each address (of IPv6: each /64, see [`ClientIp::network`]). It holds only addresses whose count is not
 /// zero, so that it is as large as what is counted.
 #[derive(Debug)]
 pub struct Addresses {
-    limit: usize,
+    limits: Live<LimitsConfig>,
     held: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -24,9 +27,9 @@ pub struct AddressPermit {
 // === impl Addresses ===
 
 impl Addresses {
-    /// At most `limit` for each address.
-    pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, held: Mutex::default() })
+    /// At most `connections_per_address` for each address.
+    pub fn new(limits: Live<LimitsConfig>) -> Arc<Self> {
+        Arc::new(Self { limits, held: Mutex::default() })
     }
 
     /// Counts one more of this address; `None` if it holds as many as it may.
@@ -34,7 +37,7 @@ impl Addresses {
         let network = client.network();
         let mut held = self.held.lock();
         let count = held.entry(network).or_insert(0);
-        if *count >= self.limit {
+        if *count >= self.limits.get().connections_per_address {
             return None;
         }
         *count += 1;
@@ -68,7 +71,8 @@ mod tests {
 
     #[test]
     fn one_address_holds_no_more_than_it_may() {
-        let addresses = Addresses::new(2);
+        let limits = LimitsConfig { connections_per_address: 2, ..LimitsConfig::default() };
+        let addresses = Addresses::new(Live::new(limits));
         let client = |text: &str| ClientIp(text.parse().unwrap());
         let first = addresses.enter(client("2001:db8::1")).unwrap();
         let second = addresses.enter(client("2001:db8::2")).unwrap();

@@ -13,7 +13,10 @@ use super::{
     table::{ConnectionSlot, SlotStatus, Table},
     workers::Assignment,
 };
-use crate::model::ClientIp;
+use crate::{
+    model::{ClientIp, LimitsConfig},
+    support::Live,
+};
 
 /// Time for an evicted connection to end. It ends when its task yields.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
@@ -49,11 +52,11 @@ pub(super) struct Admitted {
 // === impl Admission ===
 
 impl Admission {
-    /// At most `connections` in all, and `per_address` of each address.
-    pub(super) fn new(connections: usize, per_address: usize, proxies: Vec<IpNet>) -> Self {
+    /// At most `connections` in all, and `connections_per_address` of each address.
+    pub(super) fn new(connections: usize, limits: Live<LimitsConfig>, proxies: Vec<IpNet>) -> Self {
         Self {
             table: Table::new(connections),
-            addresses: Addresses::new(per_address),
+            addresses: Addresses::new(limits),
             proxies,
             tenants: std::iter::repeat_with(|| None).take(connections).collect(),
         }

@@ -30,7 +30,13 @@ use super::{
     service,
     socket::Accept,
 };
-use crate::support::own_waker::{OwnWaker, Woken};
+use crate::{
+    model::LimitsConfig,
+    support::{
+        Live,
+        own_waker::{OwnWaker, Woken},
+    },
+};
 
 /// Bytes of the head of one request, beyond which it is answered 431.
 const MAX_HEAD: usize = 64 * 1024;
@@ -53,7 +59,7 @@ const FAR: Duration = Duration::from_hours(24);
 #[derive(Debug, Clone)]
 pub(super) struct Service<S> {
     pub(super) inner: S,
-    pub(super) timeouts: Timeouts,
+    pub(super) limits: Live<LimitsConfig>,
     /// Cancelled when connections end with the response that they send.
     pub(super) drain: CancellationToken,
 }
@@ -77,7 +83,8 @@ pub(super) async fn connection<A: Accept>(
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%error, "an accepted connection cannot be served"),
     };
-    let Service { inner, timeouts, drain } = service;
+    let Service { inner, limits, drain } = service;
+    let timeouts = Timeouts::of(&limits.get());
     let connection = Arc::new(Connection::new(admitted.entry(), timeouts));
     let stream = TokioIo::new(Observed::new(stream, Arc::clone(&connection), admitted));
     let handle = {

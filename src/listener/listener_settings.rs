@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::{model::LimitsConfig, support::Live};
+
 /// The bounds of connections.
 #[derive(Debug, Clone)]
 pub struct ListenerSettings {
     /// Connections in all.
     pub connections: usize,
-    /// Connections of one address. Loopback and the proxies are exempt.
-    pub connections_per_address: usize,
+    /// The configured limits: of connections of one address (loopback and the proxies are exempt), and of each step.
+    pub limits: Live<LimitsConfig>,
     /// The proxies whose connections carry the requests of many clients.
     pub proxies: Vec<IpNet>,
-    /// Timeouts of each step.
-    pub timeouts: Timeouts,
 }
 
 /// Timeouts of the steps of a connection.
@@ -28,8 +28,9 @@ pub struct Timeouts {
     pub idle: Duration,
 }
 
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { head: Duration::from_secs(30), body: Duration::from_secs(30), idle: Duration::from_mins(5) }
+impl Timeouts {
+    /// Those of a connection that begins under these limits.
+    pub(super) const fn of(limits: &LimitsConfig) -> Self {
+        Self { head: limits.head_timeout, body: limits.body_timeout, idle: limits.keep_alive }
     }
 }

@@ -34,7 +34,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Lifecycle, ListenerSettings, Timeouts, Workers, accept, socket::Accept};
+use super::{Lifecycle, ListenerSettings, Workers, accept, socket::Accept};
+use crate::{model::LimitsConfig, support::Live};
 
 /// The server's end of a connection. Counts writes.
 struct ServerEnd {
@@ -147,8 +148,8 @@ impl Server {
             cancel: CancellationToken::new(),
         };
         let proxies = vec!["10.0.0.0/8".parse().unwrap()];
-        let settings =
-            ListenerSettings { connections, connections_per_address, proxies, timeouts: Timeouts::default() };
+        let limits = LimitsConfig { connections_per_address, ..LimitsConfig::default() };
+        let settings = ListenerSettings { connections, limits: Live::new(limits), proxies };
         let answer = Arc::new(Notify::new());
         let mut served = JoinSet::new();
         let routes = routes(Arc::clone(&answer), lifecycle.tracker.clone()).merge(more);

@@ -1,6 +1,6 @@
 //! The limits and timeouts of the section `[limits]`. Knows nothing of their enforcement.
 
-use std::{num::NonZero, thread, time::Duration};
+use std::time::Duration;
 
 use super::config_key::config_keys;
 
@@ -77,11 +77,6 @@ config_keys! {
 }
 
 impl LimitsConfig {
-    /// Maximum number of processes that start at once: at least four by default, since most of a start is waiting.
-    pub fn starts_at_once(&self) -> usize {
-        self.parallel_starts.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get).max(4))
-    }
-
     /// Maximum number of open listens of all users, at a gateway with this maximum of client connections. Each holds a
     /// connection that is never evicted: a quarter is left for calls.
     pub fn all_listens(&self, connections: usize) -> usize {

@@ -25,6 +25,15 @@ pub enum QueryKey {
     Ignored,
 }
 
+/// Further hosts and origins of web pages that the gateway accepts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AllowedSites {
+    /// Names in the `Host` header, without port.
+    pub hosts: Vec<String>,
+    /// Origins whose pages may call MCP endpoints, as RFC 6454 6.2 serializes them.
+    pub origins: Vec<String>,
+}
+
 /// Which gateways count a rate limit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateLimitScope {

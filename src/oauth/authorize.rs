@@ -156,7 +156,7 @@ impl Authorization {
             self.pushed.open(uri, &client).await.map_err(Rejected::Page)?
         } else {
             let request = authorization_request::check(&self.deps.settings, &params, &client)?;
-            self.transaction((request, &client), self.deps.settings.policy.transaction_lifetime)
+            self.transaction((request, &client), self.deps.settings.policy.get().transaction_lifetime)
         };
         Ok(Transaction { request: transaction.request.with_pages()?, ..transaction })
     }
@@ -239,7 +239,7 @@ impl Authorization {
             resource: self.deps.settings.resource(&endpoint),
             endpoint,
             scopes,
-            grant_lifetime: self.deps.settings.policy.refresh_absolute,
+            grant_lifetime: self.deps.settings.policy.get().refresh_absolute,
             expires,
         }))
     }
@@ -316,7 +316,7 @@ impl Authorization {
         code: &Secret,
     ) -> Result<(), OAuthError> {
         let now = self.deps.now();
-        let end = now + self.deps.settings.policy.refresh_absolute;
+        let end = now + self.deps.settings.policy.get().refresh_absolute;
         let grant = Grant {
             id: GrantId::new(opaque::base62(&*self.deps.random, 22)),
             user: holder.user.clone(),
@@ -330,7 +330,7 @@ impl Authorization {
             last_used: None,
             revoked: None,
         };
-        let lapses = now + self.deps.settings.policy.code_lifetime;
+        let lapses = now + self.deps.settings.policy.get().code_lifetime;
         // the eviction of the least recently used grant depends on them (OA-135)
         self.uses.write().await?;
         client_lookup::keep(&self.deps, client).await?;

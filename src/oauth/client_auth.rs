@@ -178,7 +178,7 @@ impl ClientAuthenticator {
     fn audiences(&self) -> Vec<String> {
         let settings = &self.deps.settings;
         let mut audiences = vec![settings.issuer.clone()];
-        if settings.policy.assertion_audience == AssertionAudience::IssuerOrTokenEndpoint {
+        if settings.policy.get().assertion_audience == AssertionAudience::IssuerOrTokenEndpoint {
             audiences.extend(["token", "par"].map(|endpoint| format!("{}/oauth/{endpoint}", settings.issuer)));
         }
         audiences

@@ -82,9 +82,9 @@ impl ClientDocuments {
     /// `None` if the configuration turns them off, or nothing can be requested.
     pub(super) fn new(settings: &OAuthSettings, clock: Arc<dyn Clock>) -> Option<Self> {
         let fetcher = settings.fetcher.as_ref().filter(|_| settings.reads_client_documents())?;
-        let policy = settings.policy.client_documents.clone();
+        let policy = settings.policy.get().client_documents.clone();
         let rules = FetchRules { reach: settings.reach(), max_body: MAX_DOCUMENT, deadline: DEADLINE };
-        let schemes = settings.policy.redirect_schemes.clone();
+        let schemes = settings.policy.get().redirect_schemes.clone();
         let allowed = schemes.clone();
         let reader = Box::new(move |url: &url::Url, body: &[u8]| ClientDocument::parse(url, body, &allowed));
         let health = EgressHealth::new(fetcher.clone(), settings.document_hosts.clone(), Arc::clone(&clock));

@@ -129,7 +129,7 @@ impl DeviceAuthorizations {
         let settings = &self.deps.settings;
         let named = settings.named_endpoint(form.all("resource")).map_err(|_| ErrorResponse::InvalidTarget)?;
         // which backends exist is concealed before the login (OA-6)
-        let told = settings.policy.conceal_servers == ConcealBackends::No;
+        let told = settings.policy.get().conceal_servers == ConcealBackends::No;
         if told && named.as_ref().is_some_and(|named| !settings.knows(named)) {
             return Err(ErrorResponse::InvalidTarget);
         }
@@ -192,7 +192,7 @@ impl DeviceAuthorizations {
             resource: settings.resource(&endpoint),
             endpoint,
             scopes: holder.grantable(&scopes),
-            grant_lifetime: settings.policy.refresh_absolute,
+            grant_lifetime: settings.policy.get().refresh_absolute,
         })
     }
 
@@ -203,7 +203,7 @@ impl DeviceAuthorizations {
             return Err(DeviceRefusal::NotAllowed);
         }
         let now = self.deps.now();
-        let end = now + self.deps.settings.policy.refresh_absolute;
+        let end = now + self.deps.settings.policy.get().refresh_absolute;
         let grant = Grant {
             id: GrantId::new(opaque::base62(&*self.deps.random, 22)),
             user: holder.user.clone(),

@@ -34,7 +34,7 @@ pub(super) fn server(settings: &OAuthSettings, documents: ClientDocumentSupport)
     add("issuer", json!(issuer));
     add("authorization_endpoint", json!(format!("{issuer}/oauth/authorize")));
     add("token_endpoint", json!(format!("{issuer}/oauth/token")));
-    if settings.policy.registration != Registration::Off {
+    if settings.policy.get().registration != Registration::Off {
         add("registration_endpoint", json!(format!("{issuer}/oauth/register")));
     }
     add("pushed_authorization_request_endpoint", json!(format!("{issuer}/oauth/par")));
@@ -60,7 +60,7 @@ pub(super) fn server(settings: &OAuthSettings, documents: ClientDocumentSupport)
     if documents == ClientDocumentSupport::Announced {
         add("client_id_metadata_document_supported", json!(true));
     }
-    if settings.policy.advertise_iss == AdvertiseIss::Yes {
+    if settings.policy.get().advertise_iss == AdvertiseIss::Yes {
         add("authorization_response_iss_parameter_supported", json!(true));
     }
     add("service_documentation", json!(format!("{issuer}/")));

@@ -6,16 +6,16 @@ use super::backend_names::BackendNames;
 use crate::{
     fetch::{Exception, Fetcher, Ports, Reach},
     model::{AssertionVerifier, AuthPolicy, DocumentTrust, GrantType},
-    support::Secret,
+    support::{Live, Secret},
 };
 
-/// Settings of the authorization server. [`OAuthSettings::new`] has the defaults.
+/// Settings of the authorization server.
 #[derive(Debug, Clone)]
 pub struct OAuthSettings {
     /// The public URL without trailing slash: the issuer, and the base of every other URL (`OA-137`).
     pub issuer: String,
     /// Policy.
-    pub policy: AuthPolicy,
+    pub policy: Live<AuthPolicy>,
     /// Existing backends and groups.
     pub backends: BackendNames,
     /// Source of the master key.
@@ -43,7 +43,7 @@ pub enum MasterKeySource {
 impl OAuthSettings {
     /// True if clients may be described by metadata documents (`OA-11`).
     pub fn reads_client_documents(&self) -> bool {
-        self.fetcher.is_some() && self.policy.client_documents.trust != DocumentTrust::Off
+        self.fetcher.is_some() && self.policy.get().client_documents.trust != DocumentTrust::Off
     }
 
     /// The grant types that are offered.
@@ -58,13 +58,13 @@ impl OAuthSettings {
         Reach { ports: Ports::Https, exceptions: is_local.then_some(Exception::Loopback).into_iter().collect() }
     }
 
-    /// Defaults for the gateway at `issuer`; a trailing slash is removed.
+    /// Those of the gateway at `issuer`, with the default policy; a trailing slash is removed.
     pub fn new(issuer: impl Into<String>) -> Self {
         let mut issuer = issuer.into();
         issuer.truncate(issuer.trim_end_matches('/').len());
         Self {
             issuer,
-            policy: AuthPolicy::default(),
+            policy: Live::default(),
             backends: BackendNames::default(),
             master_key: MasterKeySource::Ephemeral,
             fetcher: None,

@@ -111,14 +111,14 @@ impl Registrations {
         token: Option<&str>,
         from: ClientIp,
     ) -> Result<Map<String, Value>, ErrorResponse> {
-        if self.deps.settings.policy.registration == Registration::Off {
+        if self.deps.settings.policy.get().registration == Registration::Off {
             return Err(ErrorResponse::RegistrationOff);
         }
         let now = self.deps.now();
         let request = RegistrationRequest::parse(body)?;
         let (method, grant_types) = (request.method()?, request.grant_types()?);
         let uris = self.redirect_uris(request.redirect_uris.as_ref(), &grant_types)?;
-        if let Registration::Listed(listed) = &self.deps.settings.policy.registration
+        if let Registration::Listed(listed) = &self.deps.settings.policy.get().registration
             && !uris.iter().all(|uri| listed.iter().any(|listed| listed == uri.recipient()))
         {
             return Err(ErrorResponse::RegistrationNotListed);
@@ -159,7 +159,7 @@ impl Registrations {
         (token, from): (Option<&str>, ClientIp),
         now: Timestamp,
     ) -> Result<(ClientId, Timestamp), ErrorResponse> {
-        if self.deps.settings.policy.registration != Registration::ByToken {
+        if self.deps.settings.policy.get().registration != Registration::ByToken {
             return self.add_client(client, registration, from, now).await;
         }
         let (new, token) = (client.id.clone(), self.tokens.take(token, from).await?);
@@ -241,7 +241,7 @@ impl Registrations {
         }
         let parse = |uri: &Value| {
             let uri = uri.as_str().ok_or_else(|| refuse("a redirect URI is not a string"))?;
-            RedirectUri::parse(uri, &self.deps.settings.policy.redirect_schemes)
+            RedirectUri::parse(uri, &self.deps.settings.policy.get().redirect_schemes)
                 .map_err(|error| refuse(&error.to_string()))
         };
         given.iter().map(parse).collect()

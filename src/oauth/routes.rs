@@ -225,7 +225,7 @@ fn resource(settings: &OAuthSettings, rest: &str, base: &str) -> Option<Endpoint
         return Some(Endpoint::MERGED);
     }
     let endpoint = Endpoint::from_path(path)?;
-    let told = settings.policy.conceal_servers == ConcealBackends::Yes || settings.knows(&endpoint);
+    let told = settings.policy.get().conceal_servers == ConcealBackends::Yes || settings.knows(&endpoint);
     told.then_some(endpoint)
 }
 

@@ -20,9 +20,9 @@ use tower::Service as _;
 
 use super::*;
 use crate::{
-    listener::{Accept, Lifecycle, ListenerSettings, Serve, Timeouts, Workers, serve},
+    listener::{Accept, Lifecycle, ListenerSettings, Serve, Workers, serve},
     model::{ClientIp, Endpoint},
-    support::SystemClock,
+    support::{Live, SystemClock},
 };
 
 /// A replica that answers with what it got, under its number.
@@ -77,8 +77,7 @@ impl Member {
 
 /// Serves until the end.
 fn serve_on(listener: impl Accept + Send + 'static, service: impl Serve, end: &CancellationToken) {
-    let (connections, proxies, timeouts) = (100, Vec::new(), Timeouts::default());
-    let settings = ListenerSettings { connections, connections_per_address: connections, proxies, timeouts };
+    let settings = ListenerSettings { connections: 100, limits: Live::default(), proxies: Vec::new() };
     let (tracker, workers) = (TaskTracker::new(), Workers::present());
     let lifecycle = Lifecycle { workers, tracker, drain: end.clone(), cancel: end.clone() };
     let owner = lifecycle.tracker.clone();

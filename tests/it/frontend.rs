@@ -22,7 +22,7 @@ mod streams;
 mod websocket;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -37,10 +37,10 @@ use lockkeeper::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Reply, Revision, Server,
         ServerRequest, listen::Filter, observer::RequesterObserver,
     },
-    model::{BackendId, Caller, ClientId, ReplicaNumber, Requester, Target, UserId},
+    model::{BackendId, Caller, ClientId, LimitsConfig, ReplicaNumber, Requester, Serves, Target, UserId},
     resource::{Authorized, StreamLease},
     storage::Storage,
-    support::{Fence, ManualClock, SealingKey, SeededRandom},
+    support::{Fence, Live, ManualClock, SealingKey, SeededRandom},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -114,24 +114,15 @@ struct Client {
 
 impl World {
     async fn new() -> Self {
-        Self::with(FrontendSettings::default()).await
+        Self::with(settings()).await
     }
 
     async fn with(settings: FrontendSettings) -> Self {
-        Self::bounded(settings, crossing::SuspensionLimits::default()).await
-    }
-
-    async fn bounded(settings: FrontendSettings, crossing: crossing::SuspensionLimits) -> Self {
         let storage = crate::support::empty_storage().await;
-        Self::on(storage, Arc::new(ManualClock::default()), (settings, crossing), 1)
+        Self::on(storage, Arc::new(ManualClock::default()), settings, 1)
     }
 
-    fn on(
-        storage: Storage,
-        clock: Arc<ManualClock>,
-        (settings, crossing): (FrontendSettings, crossing::SuspensionLimits),
-        seed: u64,
-    ) -> Self {
+    fn on(storage: Storage, clock: Arc<ManualClock>, settings: FrontendSettings, seed: u64) -> Self {
         let server = Scripted::new("all");
         let ended = Arc::new(Mutex::new(Vec::new()));
         let git = BackendId::parse("git").unwrap();
@@ -141,7 +132,7 @@ impl World {
             state_key: SealingKey::new([7; 32]),
             replica: ReplicaNumber::SOLE,
         };
-        let crossing = Crossing::new(&crossing, deps);
+        let crossing = Crossing::new(settings.limits.clone(), deps);
         let around = |target, server: Arc<Scripted>, behind| {
             let requests = crossing.around_endpoint(target, Arc::clone(&server) as _);
             Arc::new(EndpointServers { sessions: Arc::new(Repeated(Again(server))), requests, behind })
@@ -169,12 +160,7 @@ impl World {
 
     /// The next process on the same store.
     fn restarted(&self) -> Self {
-        Self::on(
-            self.storage.clone(),
-            Arc::clone(&self.clock),
-            (FrontendSettings::default(), crossing::SuspensionLimits::default()),
-            2,
-        )
+        Self::on(self.storage.clone(), Arc::clone(&self.clock), settings(), 2)
     }
 
     fn client(&self, user: &str) -> Client {
@@ -189,6 +175,16 @@ impl World {
         client.open(version, json!({})).await;
         client
     }
+}
+
+/// The settings of a gateway without configuration.
+fn settings() -> FrontendSettings {
+    limited(LimitsConfig::default())
+}
+
+/// The same with other limits.
+fn limited(limits: LimitsConfig) -> FrontendSettings {
+    FrontendSettings::new(Live::new(limits), 20_000, BTreeSet::new(), Serves::BothEras)
 }
 
 fn admission(user: &str) -> Authorized {

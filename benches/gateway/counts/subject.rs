@@ -7,7 +7,7 @@ use lockkeeper::{
     app::App,
     config::{self, CommandLineOptions, Environment},
     listener::{self, Accept, Lifecycle},
-    support::BackgroundWriter,
+    support::{BackgroundWriter, Live},
     telemetry::{self, Telemetry},
 };
 use tokio::{
@@ -131,9 +131,8 @@ impl Served {
         let settings = telemetry::LogSettings { filter: config.log.filter.clone(), format: telemetry::Format::Plain };
         let limits = listener::ListenerSettings {
             connections: 64,
-            connections_per_address: config.limits.connections_per_address,
+            limits: Live::new(config.limits.clone()),
             proxies: Vec::new(),
-            timeouts: listener::Timeouts::default(),
         };
         let log = BackgroundWriter::start(Box::new(io::stderr()), telemetry::report_lost_lines)?;
         let app = Box::pin(App::build(config, Telemetry::install(&settings, log)?)).await?;

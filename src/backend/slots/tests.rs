@@ -1,13 +1,20 @@
 //! Distribution of slots: order, sharing and timeouts.
 
+use std::time::Duration;
+
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::advance;
 
 use super::*;
 use crate::model::{Requester, SessionId, UserId};
 
-const LIMITS: SlotLimits =
-    SlotLimits { server_request_slot_time: Duration::from_mins(1), slot_wait: Duration::from_mins(2) };
+const QUESTION_SLOT_TIME: Duration = Duration::from_mins(1);
+const SLOT_WAIT: Duration = Duration::from_mins(2);
+
+/// Slots with the default limits, which are the above.
+fn slots(max: usize) -> Arc<QuestionSlots> {
+    QuestionSlots::new(max, Live::default())
+}
 
 /// Never needs another check.
 fn nothing(_: usize) -> Instant {
@@ -34,7 +41,7 @@ fn at_once(waiting: &mut BoxFuture<'static, Result<SlotGuard, Busy>>) -> Option<
 
 #[tokio::test]
 async fn each_session_has_a_slot_of_its_own_and_waits_if_there_is_none() {
-    let slots = QuestionSlots::new(2, LIMITS);
+    let slots = slots(2);
     let take = |session| at_once(&mut acquire(&slots, "ann", session)).unwrap();
     let (one, again, two) = (take("a"), take("a"), take("b"));
     assert_eq!([one.key().slot(), again.key().slot(), two.key().slot()], [0, 0, 1]);
@@ -48,7 +55,7 @@ async fn each_session_has_a_slot_of_its_own_and_waits_if_there_is_none() {
 
 #[tokio::test(start_paused = true)]
 async fn the_slot_of_a_cancelled_call_stays_reserved_for_a_while() {
-    let slots = QuestionSlots::new(1, LIMITS);
+    let slots = slots(1);
     for _ in 0..2 {
         let mut slot = acquire(&slots, "ann", "a").await.unwrap();
         slot.begin();
@@ -61,18 +68,18 @@ async fn the_slot_of_a_cancelled_call_stays_reserved_for_a_while() {
 
 #[tokio::test]
 async fn the_slot_of_a_call_that_its_server_never_got_is_free_at_once() {
-    let slots = QuestionSlots::new(1, LIMITS);
+    let slots = slots(1);
     drop(acquire(&slots, "ann", "a").await);
     assert!(at_once(&mut acquire(&slots, "ann", "b")).is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_calls_time_out_in_order() {
-    let slots = QuestionSlots::new(1, LIMITS);
+    let slots = slots(1);
     let held = acquire(&slots, "ann", "a").await.unwrap();
     let start = Instant::now();
     assert_eq!(acquire(&slots, "ann", "b").await.unwrap_err(), Busy);
-    assert_eq!(start.elapsed(), LIMITS.slot_wait);
+    assert_eq!(start.elapsed(), SLOT_WAIT);
     let (mut first, mut second) = (acquire(&slots, "ann", "c"), acquire(&slots, "ann", "d"));
     assert!(at_once(&mut first).is_none() && at_once(&mut second).is_none());
     held.answered();
@@ -83,7 +90,7 @@ async fn waiting_calls_time_out_in_order() {
 
 #[tokio::test]
 async fn one_user_holds_half_of_the_slots_while_another_waits() {
-    let slots = QuestionSlots::new(4, LIMITS);
+    let slots = slots(4);
     let mut held: Vec<SlotGuard> =
         ["a", "b", "c", "d"].map(|session| at_once(&mut acquire(&slots, "ann", session)).unwrap()).into();
     let mut own = acquire(&slots, "ann", "e");
@@ -102,7 +109,7 @@ async fn one_user_holds_half_of_the_slots_while_another_waits() {
 
 #[tokio::test]
 async fn a_free_slot_goes_to_the_only_user_who_waits() {
-    let slots = QuestionSlots::new(3, LIMITS);
+    let slots = slots(3);
     let one = at_once(&mut acquire(&slots, "ann", "a"));
     let two = at_once(&mut acquire(&slots, "ann", "b"));
     let three = at_once(&mut acquire(&slots, "ann", "c"));
@@ -111,12 +118,12 @@ async fn a_free_slot_goes_to_the_only_user_who_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn new_calls_of_a_session_join_its_slot_until_others_have_waited_for_too_long() {
-    let slots = QuestionSlots::new(1, LIMITS);
+    let slots = slots(1);
     let first = acquire(&slots, "ann", "a").await.unwrap();
     let mut other = acquire(&slots, "bob", "b");
     assert!(at_once(&mut other).is_none());
     let joined = acquire(&slots, "ann", "a").await.unwrap();
-    advance(LIMITS.server_request_slot_time).await;
+    advance(QUESTION_SLOT_TIME).await;
     let mut late = acquire(&slots, "ann", "a");
     assert!(at_once(&mut late).is_none());
     first.answered();
@@ -128,7 +135,7 @@ async fn new_calls_of_a_session_join_its_slot_until_others_have_waited_for_too_l
 
 #[tokio::test(start_paused = true)]
 async fn waiting_calls_request_the_number_of_missing_slots() {
-    let slots = QuestionSlots::new(2, LIMITS);
+    let slots = slots(2);
     let mut held: Vec<SlotGuard> = Vec::new();
     for session in ["a", "b"] {
         let mut slot = acquire(&slots, "ann", session).await.unwrap();
@@ -155,7 +162,7 @@ async fn waiting_calls_request_the_number_of_missing_slots() {
 
 #[tokio::test]
 async fn a_call_for_one_particular_slot_does_not_block_the_others() {
-    let slots = QuestionSlots::new(2, LIMITS);
+    let slots = slots(2);
     let held: Vec<SlotGuard> = ["a", "b"].map(|session| at_once(&mut acquire(&slots, "ann", session)).unwrap()).into();
     let bound = SlotRequest { only: Some(1), ..request("ann", "c") };
     let of = Arc::clone(&slots);

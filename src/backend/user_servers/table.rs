@@ -157,7 +157,7 @@ impl UserServers {
     fn make_room(&self) {
         let oldest = {
             let running = self.running.read();
-            if running.len() < self.context.sessions {
+            if running.len() < self.context.limits.get().server_sessions {
                 return;
             }
             running.iter().min_by_key(|(_, server)| *server.used.lock()).map(|(user, _)| user.clone())
@@ -170,7 +170,7 @@ impl UserServers {
     /// Ends the user's server once its calls have ended.
     fn stop(&self, user: &UserId) {
         let Some(server) = self.running.write().remove(user) else { return };
-        let grace = self.context.grace;
+        let grace = self.context.limits.get().shutdown;
         server.calls.close();
         self.context.tasks.spawn(async move {
             // also without an end of all calls

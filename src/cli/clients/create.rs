@@ -78,7 +78,7 @@ impl CreateClientArgs {
             None => NewClientKeys::Basic,
         };
         let store = AdminStore::open(process, IfMissing::Create).await?;
-        let created = match self.client(keys, &store.oauth.settings().policy.redirect_schemes) {
+        let created = match self.client(keys, &store.oauth.settings().policy.get().redirect_schemes) {
             Ok(new) => store.oauth.clients().create(new).await.map_err(CommandFailure::from),
             Err(failure) => Err(failure),
         };

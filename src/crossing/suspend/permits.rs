@@ -4,13 +4,15 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use crate::model::UserId;
+use crate::{
+    model::{LimitsConfig, UserId},
+    support::Live,
+};
 
 /// The limits, and the number of suspended calls.
 #[derive(Debug)]
 pub(super) struct SuspensionPermits {
-    of_user: usize,
-    of_all: usize,
+    limits: Live<LimitsConfig>,
     counts: Mutex<SuspendedCounts>,
 }
 
@@ -30,9 +32,9 @@ pub(super) struct SuspensionPermit {
 // === impl SuspensionPermits ===
 
 impl SuspensionPermits {
-    /// Creates limits for one user and for all.
-    pub(super) fn new(of_user: usize, of_all: usize) -> Arc<Self> {
-        Arc::new(Self { of_user, of_all, counts: Mutex::default() })
+    /// No suspended calls yet.
+    pub(super) fn new(limits: Live<LimitsConfig>) -> Arc<Self> {
+        Arc::new(Self { limits, counts: Mutex::default() })
     }
 
     /// Counts a call of this user.
@@ -41,12 +43,16 @@ impl SuspensionPermits {
     ///
     /// A text that names the limit, if it is reached.
     pub(super) fn begin(self: &Arc<Self>, user: &UserId) -> Result<SuspensionPermit, String> {
+        let (of_user, of_all) = {
+            let limits = self.limits.get();
+            (limits.suspended_calls_per_user, limits.suspended_calls)
+        };
         let mut counts = self.counts.lock();
-        if counts.users.get(user).is_some_and(|count| *count >= self.of_user) || self.of_user == 0 {
-            return Err(refusal("of yours", "suspended_calls_per_user", self.of_user));
+        if counts.users.get(user).is_some_and(|count| *count >= of_user) {
+            return Err(refusal("of yours", "suspended_calls_per_user", of_user));
         }
-        if counts.all >= self.of_all {
-            return Err(refusal("of all users", "suspended_calls", self.of_all));
+        if counts.all >= of_all {
+            return Err(refusal("of all users", "suspended_calls", of_all));
         }
         counts.all += 1;
         *counts.users.entry(user.clone()).or_default() += 1;
@@ -83,7 +89,8 @@ mod tests {
 
     #[test]
     fn each_user_has_a_limit_and_all_users_have_one() {
-        let limits = SuspensionPermits::new(2, 3);
+        let limits = LimitsConfig { suspended_calls_per_user: 2, suspended_calls: 3, ..LimitsConfig::default() };
+        let limits = SuspensionPermits::new(Live::new(limits));
         let begin = |user: &str| limits.begin(&UserId::new(user));
         let anns = [begin("ann").unwrap(), begin("ann").unwrap()];
         assert!(begin("ann").unwrap_err().contains("of yours (limits.suspended_calls_per_user = 2)"));

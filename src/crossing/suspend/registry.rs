@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     mcp::{ErrorObject, Event},
-    model::Caller,
-    support::Random,
+    model::{Caller, LimitsConfig},
+    support::{Live, Random},
 };
 
 /// Interval of progress to a server that gave a token, while the client is busy.
@@ -30,11 +30,11 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 /// The suspended calls.
 pub(super) struct SuspendedCalls {
     waiting: DashMap<CallId, RegistryEntry>,
-    limits: Arc<SuspensionPermits>,
+    permits: Arc<SuspensionPermits>,
     random: Arc<dyn Random>,
     process: [u8; 8],
-    /// Maximum wait for the client.
-    timeout: Duration,
+    /// With the maximum wait for the client.
+    limits: Live<LimitsConfig>,
     /// Owner of the waiting tasks.
     tracker: TaskTracker,
     /// Ends all of them when the gateway stops.
@@ -51,12 +51,12 @@ impl SuspendedCalls {
     /// Creates an empty registry. The waiting tasks belong to the tracker and end with the token.
     pub(super) fn new(
         random: Arc<dyn Random>,
-        limits: Arc<SuspensionPermits>,
-        timeout: Duration,
+        permits: Arc<SuspensionPermits>,
+        limits: Live<LimitsConfig>,
         (tracker, closed): (TaskTracker, CancellationToken),
     ) -> Arc<Self> {
         let process = random.bytes();
-        Arc::new(Self { waiting: DashMap::new(), limits, random, process, timeout, tracker, closed })
+        Arc::new(Self { waiting: DashMap::new(), permits, random, process, limits, tracker, closed })
     }
 
     /// Creates an id for a call.
@@ -70,7 +70,7 @@ impl SuspendedCalls {
     ///
     /// A text that names the limit.
     pub(super) fn permit(&self, owner: &Caller) -> Result<SuspensionPermit, String> {
-        self.limits.begin(&owner.user)
+        self.permits.begin(&owner.user)
     }
 
     /// Keeps a call under this id until it is taken, times out, or its credential is revoked.
@@ -85,7 +85,7 @@ impl SuspendedCalls {
         self.waiting.insert(id, RegistryEntry { owner: Arc::clone(owner), take });
         let calls = Arc::clone(self);
         self.tracker.spawn(async move {
-            let until = Instant::now() + calls.timeout;
+            let until = Instant::now() + calls.limits.get().server_request_timeout;
             calls.closed.run_until_cancelled(wait(call, taken, until, &revoked)).await;
             calls.waiting.remove(&id);
             drop(permit);

@@ -2,12 +2,12 @@
 //! section 5). It is `gw1.` and a ciphertext under a key of the store, so any process on the store can open it, and
 //! nothing is stored; that of a suspended call ends with the number of its replica, for which others look. It is bound to the caller, the endpoint, the request and a time. Knows nothing of its use.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{
     mcp::{ErrorObject, Method, Payload, meta},
-    model::{BackendId, Caller, ClientId, KeyId, ReplicaNumber, Target},
-    support::{Clock, Digest, Random, SealingKey, Timestamp},
+    model::{BackendId, Caller, ClientId, KeyId, LimitsConfig, ReplicaNumber, Target},
+    support::{Clock, Digest, Live, Random, SealingKey, Timestamp},
 };
 
 const PREFIX: &str = "gw1.";
@@ -19,8 +19,8 @@ pub(crate) struct Sealer {
     key: SealingKey,
     random: Arc<dyn Random>,
     clock: Arc<dyn Clock>,
-    /// Lifetime of a sealed state.
-    lifetime: Duration,
+    /// With the lifetime of a sealed state.
+    limits: Live<LimitsConfig>,
     /// This replica, which the states of its suspended calls name.
     replica: ReplicaNumber,
 }
@@ -59,19 +59,19 @@ pub(crate) struct StateBinding(Digest);
 // === impl Sealer ===
 
 impl Sealer {
-    /// Creates a sealer of states with this `lifetime`.
+    /// Creates a sealer of states that live for `server_request_timeout`.
     pub(crate) fn new(
         (key, replica): (SealingKey, ReplicaNumber),
         random: Arc<dyn Random>,
         clock: Arc<dyn Clock>,
-        lifetime: Duration,
+        limits: Live<LimitsConfig>,
     ) -> Self {
-        Self { key, random, clock, lifetime, replica }
+        Self { key, random, clock, limits, replica }
     }
 
     /// The sealed `state`; `None` if it would be longer than 64 KiB.
     pub(crate) fn seal(&self, state: &State, binding: &StateBinding) -> Option<String> {
-        let until = self.clock.now() + self.lifetime;
+        let until = self.clock.now() + self.limits.get().server_request_timeout;
         let sealed = self.key.seal_text(&state.encode(until), binding.0.as_bytes(), &*self.random).ok()?;
         let text = match state {
             State::Suspended(_) => self.replica.mark(format!("{PREFIX}{sealed}")),
@@ -173,6 +173,8 @@ impl StateBinding {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{
         mcp::Revision,
@@ -182,12 +184,7 @@ mod tests {
 
     fn sealer(key: u8, clock: &Arc<ManualClock>) -> Sealer {
         let random = Arc::new(SeededRandom::new(u64::from(key)));
-        Sealer::new(
-            (SealingKey::new([key; 32]), ReplicaNumber::SOLE),
-            random,
-            Arc::clone(clock) as _,
-            Duration::from_mins(10),
-        )
+        Sealer::new((SealingKey::new([key; 32]), ReplicaNumber::SOLE), random, Arc::clone(clock) as _, Live::default())
     }
 
     fn caller(user: &str, client: Option<&str>, key: &str) -> Caller {

@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     crossing::pairs::awaits_tasks,
     mcp::{CancelReason, Capabilities, ClientInfo, Context, Payload, WaitNotice, listen, translate::Profile},
-    model::{Caller, Requester},
+    model::{BackendId, Caller, Requester},
     support::SystemClock,
 };
 

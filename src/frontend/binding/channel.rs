@@ -94,7 +94,7 @@ impl ChannelClient {
     /// answers.
     pub(super) fn new(state: Arc<FrontendState>, sender: Sender, linger: Duration) -> (Self, ChannelOutput) {
         let queue = state.sessions.queue(sender.endpoint.binding);
-        let requests = RunningCalls::new(state.settings.calls_per_session, CancellationToken::new());
+        let requests = RunningCalls::new(state.settings.limits.clone(), CancellationToken::new());
         let taken = Arc::new(Notify::new());
         let output = ChannelOutput { reader: queue.attach(), taken: Arc::clone(&taken) };
         (Self { state, sender, queue, taken, session: None, requests, answers: SelectAll::new(), linger }, output)

@@ -234,7 +234,7 @@ pub(super) fn parse(body: &Bytes) -> Result<Frame, Malformed> {
 ///
 /// 413, also for an incomplete body, whose client reads no answer.
 pub(super) async fn read(state: &FrontendState, body: Body) -> Result<Bytes, RequestRefusal> {
-    let max = state.settings.body;
+    let max = state.settings.limits.get().request_body;
     body::read(body, max).await.map_err(|_| RequestRefusal::too_large(max))
 }
 

@@ -30,7 +30,7 @@ pub(crate) async fn serve(
     output: impl AsyncWrite + Unpin,
 ) {
     let token = state.tracker.token();
-    let lines = client_lines(input, state.settings.body);
+    let lines = client_lines(input, state.settings.limits.get().request_body);
     let (client, messages) = ChannelClient::new(state, sender, LINGER);
     Box::pin(client.run(lines, write(messages, output))).await;
     drop(token);

@@ -195,7 +195,7 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
         opening: None,
         ids: Some(inbound.session.answers.prefix.clone()),
         priming: if resumable { Priming::First } else { Priming::Never },
-        lifetime: inbound.state.settings.stream_lifetime.filter(|_| resumable),
+        lifetime: inbound.state.settings.limits.get().stream_lifetime.filter(|_| resumable),
         pinged: None,
     }
 }

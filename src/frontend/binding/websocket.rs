@@ -77,8 +77,9 @@ pub(super) async fn get(
     let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()));
     let accept = accept.map_err(|_| RequestRefusal::invalid("Bad Request: the WebSocket key is no text"))?;
     let credential = credential.map(|Extension(credential)| credential);
-    let (settings, tracker) = (&state.settings, state.tracker.clone());
-    let (limits, message_timeout) = (websocket::config(settings.body), settings.body_timeout);
+    let tracker = state.tracker.clone();
+    let limits = state.settings.limits.get();
+    let (limits, message_timeout) = (websocket::config(limits.request_body), limits.body_timeout);
     tracker.spawn(async move {
         let Ok(upgraded) = upgraded.await else { return };
         let stream = LimitedStream::upgraded(TokioIo::new(upgraded), message_timeout);
@@ -102,7 +103,7 @@ async fn serve(
 ) {
     let (mut sink, frames) = socket.split();
     let (fault, revoked) = (OnceLock::new(), Arc::clone(&sender.admission.lease.revoked));
-    let terms = FrameTerms { max: state.settings.body, credential };
+    let terms = FrameTerms { max: state.settings.limits.get().request_body, credential };
     // the end of the input is the end of the connection: no answer can be sent
     let fence = state.fence.clone();
     let (client, messages) = ChannelClient::new(state, sender, Duration::ZERO);

@@ -108,12 +108,15 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::mcp::{Message, RequestId};
+    use crate::{
+        mcp::{Message, RequestId},
+        model::LimitsConfig,
+    };
 
     fn streams(most: usize) -> AnswerStreams {
         AnswerStreams::new(
             EventIdPrefix::new("m".to_owned()),
-            &FrontendSettings { replay_streams: most, ..FrontendSettings::default() },
+            &FrontendSettings { replay_streams: most, ..FrontendSettings::with(LimitsConfig::default()) },
         )
     }
 
@@ -156,7 +159,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_limit_applies_at_the_end_of_a_stream_too() {
-        let settings = FrontendSettings { replay_bytes: 10, ..FrontendSettings::default() };
+        let settings = FrontendSettings { replay_bytes: 10, ..FrontendSettings::with(LimitsConfig::default()) };
         let streams = AnswerStreams::new(EventIdPrefix::new("m".to_owned()), &settings);
         let result = || Message::result(RequestId::number(1), Bytes::from_static(b"\"12345678\""));
         let ((one, first, _), (two, second, _)) = (open(&streams), open(&streams));

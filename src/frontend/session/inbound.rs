@@ -76,7 +76,7 @@ impl Inbound<'_> {
         if let Some(id) = initialize_in(&messages) {
             return reject("initialize must not be part of a batch", Some(id));
         }
-        let max = self.state.settings.batch;
+        let max = self.state.settings.limits.get().batch;
         if messages.len() > max {
             return reject(&format!("a batch may have at most {max} messages"), None);
         }

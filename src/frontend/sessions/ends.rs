@@ -76,7 +76,7 @@ impl Sessions {
         for rows in self.rows.undeleted().chunks(SWEEP_BATCH) {
             self.delete(rows.to_vec()).await;
         }
-        let ready = now - self.settings.session_idle;
+        let ready = now - self.settings.limits.get().session_idle;
         // a replica writes the activity of its sessions in each round, perhaps a moment late
         let elsewhere = ready - self.settings.sweep_every * 2;
         let since = InactiveSince { now, ready, unready: now - self.settings.handshake, elsewhere };
@@ -92,7 +92,7 @@ impl Sessions {
         if !session.is_initialized() && session.calls.is_empty() && idle >= self.settings.handshake {
             return true;
         }
-        !session.is_active() && idle >= self.settings.session_idle
+        !session.is_active() && idle >= self.settings.limits.get().session_idle
     }
 
     async fn sweep_some(&self, sessions: &[Arc<Session>], now: Timestamp) {

@@ -9,14 +9,21 @@ use std::sync::{
 use dashmap::DashMap;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use crate::model::Owner;
+use crate::{
+    model::{LimitsConfig, Owner},
+    support::Live,
+};
+
+/// The look-ups in the store that wait for each session that a caller may have: after a restart of the gateway, a client
+/// sends a few requests at once.
+const LOOKUPS_PER_SESSION: usize = 4;
 
 /// The look-ups that run and wait.
 #[derive(Debug)]
 pub(super) struct Lookups {
     callers: DashMap<Owner, Arc<CallerLookups>>,
-    /// The bound of one caller's look-ups that run or wait.
-    max: usize,
+    /// The limits of sessions, from which that of look-ups derives.
+    limits: Live<LimitsConfig>,
 }
 
 /// The look-ups of one caller.
@@ -45,9 +52,9 @@ struct Counted<'a> {
 // === impl Lookups ===
 
 impl Lookups {
-    /// No look-ups yet, and at most `max` of one caller run or wait at once.
-    pub(super) fn new(max: usize) -> Self {
-        Self { callers: DashMap::new(), max }
+    /// No look-ups yet. Their number depends on `sessions_per_caller`.
+    pub(super) fn new(limits: Live<LimitsConfig>) -> Self {
+        Self { callers: DashMap::new(), limits }
     }
 
     /// Waits for the permit of this caller; `None` if too many of its look-ups wait already.
@@ -55,7 +62,7 @@ impl Lookups {
         let caller = Arc::clone(&self.callers.entry(owner.clone()).or_default());
         let before = caller.count.fetch_add(1, Ordering::AcqRel);
         let counted = Counted { lookups: self, owner, caller };
-        if before >= self.max {
+        if before >= self.limits.get().sessions_per_caller.saturating_mul(LOOKUPS_PER_SESSION) {
             return None;
         }
         let guard = Arc::clone(&counted.caller.permit).lock_owned().await;
@@ -87,14 +94,19 @@ mod tests {
 
     #[tokio::test]
     async fn each_caller_waits_for_itself_alone_and_in_bounds() {
-        let lookups = Lookups::new(2);
+        let limits = LimitsConfig { sessions_per_caller: 1, ..LimitsConfig::default() };
+        let lookups = Lookups::new(Live::new(limits));
         let first = lookups.permit(owner("ann")).await.unwrap();
-        let mut second = Box::pin(lookups.permit(owner("ann")));
-        assert!(poll!(&mut second).is_pending());
-        assert!(lookups.permit(owner("ann")).await.is_none(), "a third is too many");
+        let mut waiting: Vec<_> = (1..LOOKUPS_PER_SESSION).map(|_| Box::pin(lookups.permit(owner("ann")))).collect();
+        for next in &mut waiting {
+            assert!(poll!(next).is_pending());
+        }
+        assert!(lookups.permit(owner("ann")).await.is_none(), "one more is too many");
         assert!(lookups.permit(owner("bob")).await.is_some());
         drop(first);
-        assert!(second.await.is_some());
+        for next in waiting {
+            assert!(next.await.is_some());
+        }
         assert!(lookups.callers.is_empty(), "nothing is kept of callers that wait for nothing");
     }
 }

@@ -90,7 +90,7 @@ impl Sessions {
         let open: HashSet<Digest> =
             self.table.of(&caller.owner()).iter().map(|session| Digest::sha256(session.id.as_str())).collect();
         rows.into_iter()
-            .filter(|row| now.since(row.state.last_seen) < self.settings.session_idle)
+            .filter(|row| now.since(row.state.last_seen) < self.settings.limits.get().session_idle)
             .filter(|row| revision.is_none_or(|revision| row.revision == revision.as_str()))
             .partition(|row| !open.contains(&row.digest))
     }

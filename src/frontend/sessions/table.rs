@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 
 use super::error::LimitReached;
 use crate::{
-    frontend::{frontend_settings::FrontendSettings, session::Session},
-    model::{Owner, SessionId},
+    frontend::session::Session,
+    model::{LimitsConfig, Owner, SessionId},
     support::FastHash,
     support::Timestamp,
 };
@@ -50,16 +50,16 @@ impl SessionTable {
     pub(super) fn insert(
         &self,
         session: &Arc<Session>,
-        settings: &FrontendSettings,
+        limits: &LimitsConfig,
         before: impl FnOnce(&Session),
     ) -> Result<Option<Arc<Session>>, LimitReached> {
         let owner = session.owner.owner();
         let theirs = Arc::clone(&self.owners.entry(owner.clone()).or_default());
         let inserted = {
             let mut sessions = theirs.lock();
-            let room = if sessions.len() >= settings.sessions_per_caller {
+            let room = if sessions.len() >= limits.sessions_per_caller {
                 Err(LimitReached::Caller)
-            } else if self.reserve(settings.sessions) {
+            } else if self.reserve(limits.sessions) {
                 Ok(None)
             } else {
                 Err(LimitReached::Gateway)

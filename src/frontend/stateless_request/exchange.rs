@@ -183,7 +183,7 @@ mod tests {
             request_limits::{RequestKind, StatelessRequests},
         },
         mcp::{ClientInfo, Payload, Revision, observer::RequesterObserver, translate::Profile},
-        model::UserId,
+        model::{LimitsConfig, UserId},
     };
 
     /// The messages of a request whose reply has these events, after one of the ends from outside if it is cancelled.
@@ -200,7 +200,8 @@ mod tests {
             level: None,
             progress: Progress::Unwanted,
         };
-        let requests = StatelessRequests::new(&FrontendSettings::default(), RequesterObserver::none());
+        let requests =
+            StatelessRequests::new(&FrontendSettings::with(LimitsConfig::default()), RequesterObserver::none());
         let permit = requests.user(&UserId::new("ann")).begin(RequestKind::Call).unwrap();
         RequestExchange::new(subject, (Reply::new(events), permit), stops)
     }

@@ -169,7 +169,7 @@ fn read_rest(
     };
     let named = settings.named_endpoint(params.all("resource")).ok();
     // which backends exist is concealed before the login: an unknown one is refused after it (OA-6)
-    let told = settings.policy.conceal_servers == ConcealBackends::No;
+    let told = settings.policy.get().conceal_servers == ConcealBackends::No;
     let Some(named) = named.filter(|named| !told || named.as_ref().is_none_or(|named| settings.knows(named))) else {
         return refuse("invalid_target", UNKNOWN_RESOURCE);
     };

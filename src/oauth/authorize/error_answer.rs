@@ -41,7 +41,7 @@ impl ErrorAnswer {
     }
 
     async fn is_trusted(&self, host: &String, deps: &OAuthDeps, holder: Option<&KeyHolder>) -> bool {
-        if deps.settings.policy.trusted_redirect_hosts.contains(host) {
+        if deps.settings.policy.get().trusted_redirect_hosts.contains(host) {
             return true;
         }
         let Some(holder) = holder else { return false };

@@ -64,7 +64,7 @@ impl PushedRequests {
             return Err(AuthorizationError::changed_client());
         }
         authorization_request::find_target(client, Some(&request.redirect_uri))?;
-        let expires = now + self.deps.settings.policy.transaction_lifetime;
+        let expires = now + self.deps.settings.policy.get().transaction_lifetime;
         Ok(Transaction { id, client_name: client.name.clone(), login: request.login, expires, request })
     }
 }

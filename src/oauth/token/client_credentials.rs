@@ -55,7 +55,7 @@ impl ClientCredentialsGrant {
         if !settings.backends.are_opened(&holder.rights.backends, &endpoint.target) {
             return Err(ErrorResponse::InvalidTarget);
         }
-        let end = now + settings.policy.refresh_absolute;
+        let end = now + settings.policy.get().refresh_absolute;
         let end = self.keys.ends(&holder.key).await?.map_or(end, |key_end| key_end.min(end));
         let grant = Grant {
             id: GrantId::new(opaque::base62(&*deps.random, 22)),
@@ -70,7 +70,7 @@ impl ClientCredentialsGrant {
             last_used: None,
             revoked: None,
         };
-        let until = (now + settings.policy.access_token_lifetime).min(end);
+        let until = (now + settings.policy.get().access_token_lifetime).min(end);
         let grant = deps.storage.grants().reuse_or_add(&grant, until).await?;
         let generation = opaque::base62(&*deps.random, 16);
         deps.audit.record(GrantEvent::ServiceToken(GrantParties::of(&grant)));

@@ -82,7 +82,7 @@ impl Issuer {
         let row = NewRefreshToken {
             digest: token.digest(),
             generation: opaque::base62(&*self.deps.random, 16),
-            expires: (now + self.deps.settings.policy.refresh_idle).min(grant.expires),
+            expires: (now + self.deps.settings.policy.get().refresh_idle).min(grant.expires),
         };
         (token, row)
     }
@@ -96,7 +96,7 @@ impl Issuer {
         now: Timestamp,
     ) -> Result<Issued, OAuthError> {
         let settings = &self.deps.settings;
-        let expires = (now + settings.policy.access_token_lifetime).min(grant.expires);
+        let expires = (now + settings.policy.get().access_token_lifetime).min(grant.expires);
         let claims = Claims {
             iss: settings.issuer.clone(),
             sub: grant.user.to_string(),

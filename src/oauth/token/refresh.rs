@@ -96,7 +96,7 @@ impl RefreshGrant {
         let (Some(rotated), Some((successor, sealed))) = (row.rotated, row.successor) else {
             return Err(ErrorResponse::InvalidGrant(GrantProblem::GrantRevoked(grant.id.clone())));
         };
-        if now.since(rotated) <= self.deps.settings.policy.refresh_grace {
+        if now.since(rotated) <= self.deps.settings.policy.get().refresh_grace {
             let token = unsealed(presented, &sealed)?;
             let generation = self.find_refresh(&successor, grant).await?.generation;
             return Ok((token, generation));

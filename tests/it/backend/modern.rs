@@ -351,7 +351,7 @@ async fn the_state_of_a_server_that_has_sessions_by_now_is_invalid() {
         state_key: SealingKey::new([7; 32]),
         replica: ReplicaNumber::SOLE,
     };
-    let crossing = Crossing::new(&crossing::SuspensionLimits::default(), deps);
+    let crossing = Crossing::new(lockkeeper::support::Live::default(), deps);
     let server = crossing.around_endpoint(Target::Merged, server);
     let context = || Context { requester: request("r"), ..client("s1", r#"{"roots":{}}"#) };
     let Outcome::InputRequired(asked) = tool(&server, context(), &named("x")).outcome().await else {

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use lockkeeper::{
-    backend::{BackendDeps, SlotLimits, Supervisor},
+    backend::{BackendDeps, Supervisor},
     mcp::{
         Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
         Payload, Reply, Revision, Server, WaitNotice,
@@ -18,10 +18,10 @@ use lockkeeper::{
         translate::Profile,
     },
     model::{
-        BackendId, BackendSpec, Caller, EraChoice, KnownEra, RequestNumber, Requester, ServerAccess, SessionId,
-        TransportSpec, UserId,
+        BackendId, BackendSpec, Caller, EraChoice, KnownEra, LimitsConfig, RequestNumber, Requester, ServerAccess,
+        SessionId, TransportSpec, UserId,
     },
-    support::{Clock, Digest, Fence, Latch, ManualClock},
+    support::{Clock, Digest, Fence, Latch, Live, ManualClock},
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -144,7 +144,8 @@ pub(crate) fn start_knowing(specs: Vec<BackendSpec>, eras: Vec<KnownEra>, clock:
 
 /// Like [`start`], with this many processes that start at once.
 pub(crate) fn start_in_turns(specs: Vec<BackendSpec>, parallel_starts: usize) -> Supervisor {
-    start_with(specs, |deps| BackendDeps { parallel_starts, ..deps })
+    let limits = LimitsConfig { parallel_starts: Some(parallel_starts), ..LimitsConfig::default() };
+    start_with(specs, |deps| BackendDeps { limits: Live::new(limits), ..deps })
 }
 
 fn start_observed(
@@ -165,11 +166,8 @@ pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDep
     let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x"), ("http_proxy", proxy)];
     let deps = BackendDeps {
         signer: None,
-        grace: Duration::from_secs(10),
-        sessions: 64,
-        parallel_starts: 64,
+        limits: Live::new(LimitsConfig { parallel_starts: Some(64), ..LimitsConfig::default() }),
         access: ServerAccess::none(),
-        slot_limits: SlotLimits::default(),
         clock: Arc::new(ManualClock::default()),
         eras: Vec::new(),
         observer: Observer::none(),

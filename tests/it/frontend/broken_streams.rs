@@ -230,7 +230,7 @@ proptest! {
 
 #[tokio::test]
 async fn a_stalled_reader_loses_only_dispensable_messages() {
-    let world = World::with(FrontendSettings { replay_messages: 8, ..FrontendSettings::default() }).await;
+    let world = World::with(FrontendSettings { replay_messages: 8, ..super::settings() }).await;
     let mut client = world.client("ann");
     client.open("2025-06-18", json!({ "roots": {} })).await;
     let mut stalled = talk(&world, &client, 1).await;
@@ -256,7 +256,7 @@ async fn a_stalled_reader_loses_only_dispensable_messages() {
 
 #[tokio::test]
 async fn a_reader_that_is_too_slow_is_disconnected_and_resumes_for_the_answer() {
-    let world = World::with(FrontendSettings { replay_messages: 8, ..FrontendSettings::default() }).await;
+    let world = World::with(FrontendSettings { replay_messages: 8, ..super::settings() }).await;
     let client = world.ready("ann", "2025-11-25").await;
     let mut stalled = talk(&world, &client, 1).await;
     let (start, _) = stalled.numbered().await.unwrap();

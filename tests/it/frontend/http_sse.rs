@@ -219,7 +219,7 @@ async fn a_revoked_credential_ends_the_connection() {
 
 #[tokio::test]
 async fn unread_answers_are_limited() {
-    let world = World::with(FrontendSettings { queue: 2, ..FrontendSettings::default() }).await;
+    let world = World::with(FrontendSettings { queue: 2, ..super::settings() }).await;
     let mut connected = Connected::open(&world, "/sse").await;
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     for _ in 0..3 {
@@ -257,7 +257,7 @@ async fn draining_ends_connections_and_standalone_streams() {
 
 #[tokio::test]
 async fn an_unread_connection_ends_with_its_session_once_too_many_answers_wait() {
-    let world = World::with(FrontendSettings { queue: 4, ..FrontendSettings::default() }).await;
+    let world = World::with(FrontendSettings { queue: 4, ..super::settings() }).await;
     let stalled = Connected::ready(&world, "2024-11-05").await;
     stalled.tell(call(0, "hold", json!({}))).await;
     for id in 1..=4 {

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use http::StatusCode;
-use lockkeeper::{frontend::FrontendSettings, mcp::Method};
+use lockkeeper::{mcp::Method, model::LimitsConfig};
 use serde_json::{Value, json};
 
 use super::{Events, World, body, call, text};
@@ -112,7 +112,7 @@ async fn another_client_cannot_cancel() {
 
 #[tokio::test]
 async fn calls_above_the_limit_are_refused_with_the_reason() {
-    let world = World::with(FrontendSettings { calls_per_session: 1, ..FrontendSettings::default() }).await;
+    let world = World::with(super::limited(LimitsConfig { calls_per_session: 1, ..LimitsConfig::default() })).await;
     let client = world.ready("ann", "2025-06-18").await;
     let beyond = async {
         world.server.wait_for(Method::ToolsCall, 1).await;

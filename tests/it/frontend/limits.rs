@@ -1,7 +1,7 @@
 //! Limits of one user without a session: calls, listens and suspended calls, counted separately.
 
 use http::StatusCode;
-use lockkeeper::{crossing, frontend::FrontendSettings, mcp::Method};
+use lockkeeper::{mcp::Method, model::LimitsConfig};
 use serde_json::{Value, json};
 
 use super::{Events, World, body, modern::Modern};
@@ -12,7 +12,7 @@ fn chosen() -> Value {
 
 #[tokio::test]
 async fn open_listens_do_not_count_as_calls() {
-    let settings = FrontendSettings { calls_per_user: 1, listens_per_user: 2, ..FrontendSettings::default() };
+    let settings = super::limited(LimitsConfig { calls_per_user: 1, listens_per_user: 2, ..LimitsConfig::default() });
     let world = World::with(settings).await;
     let client = Modern::of(&world, "ann", "{}");
     let mut open = Vec::new();
@@ -48,9 +48,8 @@ async fn open_listens_do_not_count_as_calls() {
 
 #[tokio::test]
 async fn suspended_calls_have_their_own_limit() {
-    let settings = FrontendSettings { calls_per_user: 1, ..FrontendSettings::default() };
-    let crossing = crossing::SuspensionLimits { suspended_calls_per_user: 1, ..crossing::SuspensionLimits::default() };
-    let world = World::bounded(settings, crossing).await;
+    let limits = LimitsConfig { calls_per_user: 1, suspended_calls_per_user: 1, ..LimitsConfig::default() };
+    let world = World::with(super::limited(limits)).await;
     let client = Modern::of(&world, "ann", r#"{"elicitation":{"form":{}}}"#);
     let waiting = body(client.tool(1, "ask", json!({})).await).await;
     assert_eq!(waiting["result"]["resultType"], "input_required");

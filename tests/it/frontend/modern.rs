@@ -4,7 +4,7 @@ use axum::body::Body;
 use http::{Method as Verb, Response, StatusCode};
 use lockkeeper::{
     mcp::{ErrorObject, Event, Method, Outcome, Payload, Reply, Revision},
-    model::Serves,
+    model::{LimitsConfig, Serves},
 };
 use serde_json::{Value, json};
 
@@ -408,7 +408,7 @@ async fn a_client_that_does_not_return_counts_as_a_cancelled_dialog() {
     let arguments = json!({ "method": "elicitation/create", "schema": { "type": "object", "properties": {} } });
     let asked = body(client.tool(1, "ask", arguments.clone()).await).await["result"].clone();
     tokio::time::pause();
-    tokio::time::sleep(lockkeeper::frontend::FrontendSettings::default().server_request_timeout * 2).await;
+    tokio::time::sleep(LimitsConfig::default().server_request_timeout * 2).await;
     let params =
         json!({ "name": "ask", "arguments": arguments, "inputResponses": {}, "requestState": asked["requestState"] });
     assert_eq!(body(client.ask(2, "tools/call", params).await).await["error"]["code"], -32602);
@@ -453,7 +453,7 @@ async fn a_listen_with_an_invalid_filter_is_refused() {
 
 #[tokio::test]
 async fn a_modern_only_endpoint_names_its_version_to_legacy_clients() {
-    let settings = lockkeeper::frontend::FrontendSettings { serves: Serves::ModernAlone, ..Default::default() };
+    let settings = lockkeeper::frontend::FrontendSettings { serves: Serves::ModernAlone, ..super::settings() };
     let world = World::with(settings).await;
     let client = Modern::of(&world, "ann", ALL);
     let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize",

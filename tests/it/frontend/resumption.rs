@@ -6,6 +6,7 @@ use http::StatusCode;
 use lockkeeper::{
     frontend::FrontendSettings,
     mcp::{ErrorObject, Event, Method, Outcome},
+    model::LimitsConfig,
 };
 use serde_json::{Value, json};
 
@@ -203,7 +204,7 @@ async fn the_event_of_another_users_call_shows_nothing_of_it() {
 
 #[tokio::test]
 async fn a_call_that_is_no_longer_kept_ends_with_one_error() {
-    let world = World::with(FrontendSettings { replay_for: Duration::ZERO, ..FrontendSettings::default() }).await;
+    let world = World::with(FrontendSettings { replay_for: Duration::ZERO, ..super::settings() }).await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut events = ticking(&world, &client).await;
     let (id, _) = events.numbered().await.unwrap();
@@ -227,7 +228,8 @@ async fn a_stalled_reader_does_not_delay_a_cancellation() {
 
 #[tokio::test]
 async fn a_long_stream_is_closed_for_clients_that_resume_by_themselves() {
-    let settings = || FrontendSettings { stream_lifetime: Some(Duration::from_mins(1)), ..FrontendSettings::default() };
+    let settings =
+        || super::limited(LimitsConfig { stream_lifetime: Some(Duration::from_mins(1)), ..LimitsConfig::default() });
     for (version, closed) in [("2025-06-18", false), ("2025-11-25", true)] {
         let world = World::with(settings()).await;
         let client = world.ready("ann", version).await;

@@ -393,7 +393,8 @@ async fn an_invalid_round_is_an_error_of_the_server() {
 async fn a_question_that_nobody_answers_ends_in_its_time() {
     let server_request_timeout = std::time::Duration::from_millis(20);
     let world =
-        World::with(lockkeeper::frontend::FrontendSettings { server_request_timeout, ..Default::default() }).await;
+        World::with(super::limited(lockkeeper::model::LimitsConfig { server_request_timeout, ..Default::default() }))
+            .await;
     let client = playing(&world, [asks(&[("k", NAME)]), asks(&[("r", ROOTS)])]).await;
     let mut events = Events::of(play(&client).await);
     let mut methods = Vec::new();

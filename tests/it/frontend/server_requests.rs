@@ -153,7 +153,8 @@ async fn cancelling_a_call_withdraws_its_server_requests() {
 async fn an_unanswered_server_request_is_withdrawn_after_its_timeout() {
     let server_request_timeout = std::time::Duration::from_millis(20);
     let world =
-        World::with(lockkeeper::frontend::FrontendSettings { server_request_timeout, ..Default::default() }).await;
+        World::with(super::limited(lockkeeper::model::LimitsConfig { server_request_timeout, ..Default::default() }))
+            .await;
     let client = asking(&world, json!({ "elicitation": {} })).await;
     let mut events = Events::of(client.send(call(1, "ask", json!({}))).await);
     let id = events.message().await.unwrap()["id"].clone();

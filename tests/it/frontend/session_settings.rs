@@ -1,6 +1,6 @@
 //! Settings of a session, and their restoration after a restart of the gateway.
 
-use lockkeeper::{frontend::FrontendSettings, mcp::Method};
+use lockkeeper::{mcp::Method, model::LimitsConfig};
 use serde_json::{Value, json};
 
 use super::{Client, Events, World, body, call};
@@ -35,7 +35,7 @@ async fn the_level_is_set_at_the_server_and_filtered_here() {
 
 #[tokio::test]
 async fn a_refused_level_changes_nothing() {
-    let world = World::with(FrontendSettings { calls_per_session: 1, ..FrontendSettings::default() }).await;
+    let world = World::with(super::limited(LimitsConfig { calls_per_session: 1, ..LimitsConfig::default() })).await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut stream = Events::of(client.get().await);
     world.server.wait_for(Method::Listen, 1).await;

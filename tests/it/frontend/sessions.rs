@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::{StreamExt as _, poll, stream::FuturesUnordered};
 use http::StatusCode;
-use lockkeeper::{frontend::FrontendSettings, mcp::Method};
+use lockkeeper::{mcp::Method, model::LimitsConfig};
 use serde_json::json;
 use tokio::task::coop::consume_budget;
 use tokio_util::sync::CancellationToken;
@@ -171,7 +171,7 @@ async fn a_session_that_was_idle_for_too_long_is_not_restored() {
 
 #[tokio::test]
 async fn at_the_limit_a_caller_loses_its_longest_idle_session() {
-    let world = World::with(FrontendSettings { sessions_per_caller: 2, ..FrontendSettings::default() }).await;
+    let world = World::with(super::limited(LimitsConfig { sessions_per_caller: 2, ..LimitsConfig::default() })).await;
     let other = world.ready("bob", "2025-06-18").await;
     let oldest = world.ready("ann", "2025-06-18").await;
     world.clock.advance(MINUTE);
@@ -186,7 +186,8 @@ async fn at_the_limit_a_caller_loses_its_longest_idle_session() {
 #[tokio::test]
 async fn at_the_limit_without_an_idle_session_none_is_opened() {
     let world =
-        World::with(FrontendSettings { sessions_per_caller: 1, sessions: 2, ..FrontendSettings::default() }).await;
+        World::with(super::limited(LimitsConfig { sessions_per_caller: 1, sessions: 2, ..LimitsConfig::default() }))
+            .await;
     let ann = world.ready("ann", "2025-06-18").await;
     let _stream = ann.get().await;
     let response = world.client("ann").send(initialize("2025-06-18", json!({}))).await;
@@ -294,7 +295,7 @@ async fn requests_for_unknown_sessions_delay_no_other_caller() {
 
 #[tokio::test]
 async fn the_look_ups_of_one_caller_are_limited() {
-    let world = World::with(FrontendSettings { sessions_per_caller: 1, ..FrontendSettings::default() }).await;
+    let world = World::with(super::limited(LimitsConfig { sessions_per_caller: 1, ..LimitsConfig::default() })).await;
     let named = |number: usize| {
         let mut ann = world.client("ann");
         ann.session = Some(format!("made-up-{number}"));
@@ -351,8 +352,7 @@ async fn a_session_that_is_restored_and_ended_at_the_same_time_stays_ended() {
 async fn a_restored_session_counts_against_its_callers_limit() {
     let world = World::new().await;
     let mut before = world.ready("ann", "2025-06-18").await;
-    let front = FrontendSettings { sessions_per_caller: 1, ..FrontendSettings::default() };
-    let settings = (front, lockkeeper::crossing::SuspensionLimits::default());
+    let settings = super::limited(LimitsConfig { sessions_per_caller: 1, ..LimitsConfig::default() });
     let world = World::on(world.storage.clone(), Arc::clone(&world.clock), settings, 3);
     before.router = world.router.clone();
     let present = world.ready("ann", "2025-06-18").await;

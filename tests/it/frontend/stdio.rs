@@ -1,9 +1,8 @@
 //! stdio toward a client: both eras on one pair of byte streams, and whatever bytes a client may send.
 
 use lockkeeper::{
-    frontend::FrontendSettings,
     mcp::{Method, Payload, Reply, Revision},
-    model::Target,
+    model::{LimitsConfig, Target},
     resource::Authorized,
 };
 use serde_json::{Value, json};
@@ -290,7 +289,7 @@ async fn a_byte_order_mark_at_the_start_is_skipped() {
 
 #[tokio::test]
 async fn a_line_that_is_too_long_is_refused_and_the_next_one_is_served() {
-    let world = World::with(FrontendSettings { body: 100_000, ..FrontendSettings::default() }).await;
+    let world = World::with(super::limited(LimitsConfig { request_body: 100_000, ..LimitsConfig::default() })).await;
     let mut client = Local::ready(&world, "2025-06-18").await;
     for length in [100_001, 200_000, 10_000_000] {
         let mut line = ping(7).to_string().into_bytes();
@@ -310,7 +309,7 @@ async fn a_line_that_is_too_long_is_refused_and_the_next_one_is_served() {
 
 #[tokio::test]
 async fn a_flood_without_line_end_needs_no_memory_and_is_refused_once() {
-    let world = World::with(FrontendSettings { body: 100_000, ..FrontendSettings::default() }).await;
+    let world = World::with(super::limited(LimitsConfig { request_body: 100_000, ..LimitsConfig::default() })).await;
     let mut client = Local::ready(&world, "2025-06-18").await;
     let flood = "x".repeat(PIPE);
     for _ in 0..1_000 {

@@ -6,9 +6,11 @@ use axum::Extension;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::StatusCode;
 use lockkeeper::{
-    listener::{self, Lifecycle, Timeouts},
+    listener::{self, Lifecycle},
     mcp::{Method, Payload, Reply, Revision},
+    model::LimitsConfig,
     resource::Authorized,
+    support::Live,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -29,7 +31,7 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use super::{FrontendSettings, World, admission, call, initialize, modern::Modern};
+use super::{World, admission, call, initialize, modern::Modern};
 
 /// A gateway on a socket, for one caller. Dropping it ends its connections.
 struct Gateway {
@@ -53,12 +55,7 @@ impl Gateway {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = world.router.clone().layer(Extension(admission.clone()));
-        let settings = listener::ListenerSettings {
-            connections: 8,
-            connections_per_address: 8,
-            proxies: Vec::new(),
-            timeouts: Timeouts::default(),
-        };
+        let settings = listener::ListenerSettings { connections: 8, limits: Live::default(), proxies: Vec::new() };
         let cancel = CancellationToken::new();
         let tracker = TaskTracker::new();
         let lifecycle = Lifecycle {
@@ -302,7 +299,7 @@ async fn a_connection_ends_with_its_credential_and_with_the_gateway() {
 
 #[tokio::test]
 async fn a_frame_that_is_no_message_ends_the_connection_with_its_reason() {
-    let world = World::with(FrontendSettings { body: 100_000, ..FrontendSettings::default() }).await;
+    let world = World::with(super::limited(LimitsConfig { request_body: 100_000, ..LimitsConfig::default() })).await;
     let gateway = Gateway::of(&world).await;
     let revoked = &gateway.admission.lease.revoked;
     let cases = [

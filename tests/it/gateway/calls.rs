@@ -54,7 +54,7 @@ async fn names_are_as_short_as_the_operator_wants_and_whole_ones_still_work() {
     let one = Backend::with_tools(&["look"]);
     let whole = "x".repeat(50);
     one.set_tools(&["look", &whole]);
-    let settings = GatewaySettings { longest_name: 47, ..GatewaySettings::default() };
+    let settings = GatewaySettings { longest_name: 47, ..super::script::settings() };
     let client = Client::new(gateway_with(settings, vec![mount("b1", &one)]).merged());
     let names = client.tools().await;
     let (look, shown) = names.split_once(' ').unwrap();

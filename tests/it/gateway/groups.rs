@@ -33,7 +33,7 @@ struct World {
 impl World {
     fn new(groups: impl IntoIterator<Item = GroupSpec>) -> Self {
         let backends: Vec<_> = (0..3).map(|_| Backend::with_tools(&["get", "set"])).collect();
-        let gateway = gateway_with(GatewaySettings { page_size: 2, ..GatewaySettings::default() }, Vec::new());
+        let gateway = gateway_with(GatewaySettings { page_size: 2, ..super::script::settings() }, Vec::new());
         let world = Self { backends, gateway };
         world.put(groups);
         world
@@ -135,7 +135,7 @@ async fn the_rules_of_a_group_count_whole_names_after_the_rules_of_the_server() 
     let backend = Backend::with_tools(&["old", long]);
     let rename = vec![Renaming::parse("old", "new").unwrap()];
     let own = ToolRules { rename, ..ToolRules::default() };
-    let gateway = gateway_with(GatewaySettings::default(), Vec::new());
+    let gateway = gateway_with(super::script::settings(), Vec::new());
     let tools = Some(rules(&["b1__new", "b1__*_at_most"], &[]));
     let denied = Some(rules(&["*"], &["b1__*_at_most"]));
     let groups = [group("work", &["b1"], tools), group("short", &["b1"], denied)];

@@ -61,7 +61,7 @@ async fn a_single_endpoint_shows_the_list_as_the_backend_wrote_it() {
 #[tokio::test]
 async fn a_gateway_for_one_backend_alone_uses_its_own_names() {
     let backend = Backend::with_tools(&["look"]);
-    let settings = GatewaySettings { naming: Naming::Plain, ..GatewaySettings::default() };
+    let settings = GatewaySettings { naming: Naming::Plain, ..super::script::settings() };
     let client = Client::new(gateway_with(settings, vec![mount("b1", &backend)]).merged());
     assert_eq!(client.tools().await, "look");
     assert_eq!(client.ask(Method::Discover, "").await, about("tools,prompts,resources,completions,logging", ""));
@@ -115,7 +115,7 @@ async fn a_silent_backend_delays_lists_briefly_and_is_listed_once_it_answers() {
 async fn a_longer_budget_for_lists_delays_no_handshake() {
     let (one, two) = (Backend::with_tools(&["look"]), Backend::with_tools(&["look"]));
     one.awake.send_replace(false);
-    let settings = GatewaySettings { cold_list_budget: Duration::from_secs(10), ..GatewaySettings::default() };
+    let settings = GatewaySettings { cold_list_budget: Duration::from_secs(10), ..super::script::settings() };
     let client = Client::new(gateway_with(settings, vec![mount("b1", &one), mount("b2", &two)]).merged());
     let began = tokio::time::Instant::now();
     client.ask(Method::Discover, "").await;
@@ -195,7 +195,7 @@ async fn undeclared_lists_are_not_requested() {
 #[tokio::test]
 async fn long_lists_come_in_pages_under_sealed_cursors() {
     let (one, two) = (Backend::with_tools(&["a", "b", "c"]), Backend::with_tools(&["d"]));
-    let settings = GatewaySettings { page_size: 2, ..GatewaySettings::default() };
+    let settings = GatewaySettings { page_size: 2, ..super::script::settings() };
     let gateway = gateway_with(settings, vec![mount("b1", &one), mount("b2", &two)]);
     let client = Client::new(gateway.merged());
     let first: serde_json::Value = serde_json::from_str(&client.ask(Method::ToolsList, "").await).unwrap();
@@ -329,7 +329,7 @@ async fn a_single_page_with_too_many_entries_is_cut() {
     let prompts: Vec<String> = (0..100_002).map(|at| format!(r#"{{"name":"p{at}"}}"#)).collect();
     backend.set("prompts/list", &[&format!(r#"{{"prompts":[{}]}}"#, prompts.join(","))]);
     let gateway =
-        gateway_with(GatewaySettings { page_size: 200_000, ..GatewaySettings::default() }, vec![mount("b1", &backend)]);
+        gateway_with(GatewaySettings { page_size: 200_000, ..super::script::settings() }, vec![mount("b1", &backend)]);
     let client = Client::new(gateway.single(&id("b1")).unwrap());
     let listed: serde_json::Value = serde_json::from_str(&client.ask(Method::PromptsList, "").await).unwrap();
     let names: Vec<_> = listed["prompts"].as_array().unwrap().iter().map(|prompt| &prompt["name"]).collect();
@@ -383,7 +383,7 @@ async fn stored_server_information_is_used_until_the_backend_answers() {
     backend.awake.send_replace(false);
     let before = payload(r#"{"capabilities":{"tools":{}},"instructions":"Look first."}"#);
     let known = ConfiguredBackend { last_server_info: Some(before.clone()), ..mount("b1", &backend) };
-    let (gateway, mut told) = gateway_that_tells(GatewaySettings::default(), vec![known]);
+    let (gateway, mut told) = gateway_that_tells(super::script::settings(), vec![known]);
     let client = Client::new(gateway.single(&id("b1")).unwrap());
     assert_eq!(client.ask(Method::Discover, "").await.as_bytes(), before.json());
     assert!(!told.has_changed().unwrap());

@@ -23,7 +23,10 @@ use lockkeeper::{
         observer::{LifecycleEvent, Observer},
         translate::Profile,
     },
-    model::{BackendId, BackendSpec, Caller, Groups, Requester, Rights, SessionId, TransportSpec, UserId},
+    model::{
+        BackendId, BackendSpec, Caller, Groups, LimitsConfig, Naming, Requester, Rights, SessionId, TransportSpec,
+        UserId,
+    },
     support::{ManualClock, SeededRandom},
 };
 use parking_lot::Mutex;
@@ -335,6 +338,11 @@ pub(crate) fn gateway_that_tells(
     (Gateway::new(mounts, &Groups::default(), settings, deps), told)
 }
 
+/// The settings of a gateway without configuration.
+pub(crate) fn settings() -> GatewaySettings {
+    GatewaySettings::new(Naming::Prefixed, LimitsConfig::default().tool_name_length)
+}
+
 pub(crate) fn gateway(mounts: Vec<ConfiguredBackend>) -> Arc<Gateway> {
-    gateway_with(GatewaySettings::default(), mounts)
+    gateway_with(settings(), mounts)
 }

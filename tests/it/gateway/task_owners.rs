@@ -17,7 +17,7 @@ use futures_util::{
 };
 use lockkeeper::{
     app::stack::Stacks,
-    gateway::{Gateway, GatewayDeps, GatewaySettings},
+    gateway::{Gateway, GatewayDeps},
     layers::{StoreUnavailable, TaskOwnerDeps, TaskOwnerStore},
     mcp::{Call, Capabilities, ClientInfo, Event, Method, Payload, Reply, Revision, Server, observer::Observer},
     model::{
@@ -155,7 +155,7 @@ impl World {
         let backend = mount_in(&stacks, &self.spec, &self.backend);
         let group = GroupSpec { id: BackendId::parse("work").unwrap(), servers: vec![id("b1")], tools: None };
         let groups = [group].into_iter().collect();
-        Gateway::new(vec![backend], &groups, GatewaySettings::default(), deps)
+        Gateway::new(vec![backend], &groups, super::script::settings(), deps)
     }
 
     /// The number of requests about tasks that the server got.
@@ -396,7 +396,7 @@ async fn oa_115_a_call_that_is_dropped_before_its_task_is_stored_cancels_the_tas
     let task_owners = TaskOwnerDeps { store: Some(Arc::new(Slow(Arc::clone(&world.store)))), clock };
     let stacks = Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new()));
     let backend = mount_in(&stacks, &world.spec, &world.backend);
-    let gateway = Gateway::new(vec![backend], &Groups::default(), GatewaySettings::default(), deps);
+    let gateway = Gateway::new(vec![backend], &Groups::default(), super::script::settings(), deps);
     let ann = client(gateway.merged(), ANN, Revision::V2025_11_25);
     let mut reply = ann.call(Method::ToolsCall, r#"{"name":"b1__job","task":{}}"#);
     assert!(reply.next_event().now_or_never().is_none(), "the id is held back");

@@ -102,7 +102,7 @@ async fn a_list_that_depends_on_rights_is_private() {
 #[tokio::test(start_paused = true)]
 async fn all_pages_of_a_list_have_the_same_cache_scope() {
     let one = Backend::speaking(MODERN, r#"{"tools":[{"name":"a"},{"name":"b"}],"ttlMs":9,"cacheScope":"public"}"#);
-    let settings = GatewaySettings { page_size: 1, ..GatewaySettings::default() };
+    let settings = GatewaySettings { page_size: 1, ..super::script::settings() };
     let client = Client::new(gateway_with(settings, vec![mount("b1", &one)]).merged()).speaking(MODERN);
     let first: serde_json::Value = serde_json::from_str(&client.ask(Method::ToolsList, "").await).unwrap();
     let cursor = format!(r#"{{"cursor":{}}}"#, first["nextCursor"]);
@@ -121,7 +121,7 @@ async fn a_page_of_one_servers_list_names_that_server() {
     let old = Backend::with_tools(&["a", "b"]);
     let about = r#"{"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"srv"}}}"#;
     *old.about.lock() = about.to_owned();
-    let settings = GatewaySettings { page_size: 1, ..GatewaySettings::default() };
+    let settings = GatewaySettings { page_size: 1, ..super::script::settings() };
     let gateway = gateway_with(settings, vec![mount("b1", &old)]);
     let client = Client::new(gateway.single(&id("b1")).unwrap()).speaking(MODERN);
     let Outcome::Complete(page) = client.call(Method::ToolsList, "").outcome().await else { panic!("a page") };

@@ -8,7 +8,7 @@ use lockkeeper::{
         BeginOutcome, KeyHolder, LoginPrompt, MasterKeySource, OAuthSettings, RedirectTarget, RequestSource,
         StoreOutcome, Trust, UnsealError,
     },
-    support::Secret,
+    support::{Live, Secret},
 };
 use serde_json::json;
 
@@ -197,7 +197,7 @@ async fn oa_006_backend_names_are_shown_only_after_a_login() {
         }
     }
     let told = Authority::with(OAuthSettings {
-        policy: AuthPolicy { conceal_servers: ConcealBackends::No, ..AuthPolicy::default() },
+        policy: Live::new(AuthPolicy { conceal_servers: ConcealBackends::No, ..AuthPolicy::default() }),
         ..Authority::settings()
     })
     .await;

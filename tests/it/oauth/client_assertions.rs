@@ -8,7 +8,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use lockkeeper::{
     model::{AllowedNetworks, AssertionAudience, AuthPolicy, ConsentRule, IdentityAssertions, Rights},
     oauth::{NewClientKeys, OAuthSettings, OperatorClient, ServiceAccount},
-    support::Clock as _,
+    support::{Clock as _, Live},
 };
 use serde_json::{Value, json};
 
@@ -205,7 +205,8 @@ async fn oa_083_two_ways_of_authentication_and_another_client_id_are_refused() {
 
 #[tokio::test]
 async fn oa_083_the_token_endpoint_as_audience_is_tolerated_if_the_operator_says_so() {
-    let policy = AuthPolicy { assertion_audience: AssertionAudience::IssuerOrTokenEndpoint, ..AuthPolicy::default() };
+    let policy =
+        Live::new(AuthPolicy { assertion_audience: AssertionAudience::IssuerOrTokenEndpoint, ..AuthPolicy::default() });
     let service = Service::with(OAuthSettings { policy, ..Authority::settings() }, "ES256").await;
     let mut claims = service.claims("old");
     claims["aud"] = json!(format!("{ISSUER}/oauth/token"));

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use http::StatusCode;
 use lockkeeper::{
-    model::{ClientDocumentPolicy, ClientId, ClientIp, DocumentTrust},
+    model::{AuthPolicy, ClientDocumentPolicy, ClientId, ClientIp, DocumentTrust},
     oauth::{AuthorizationError, BeginOutcome, DeviceRefusal, MasterKeySource, OAuthSettings, RequestSource, UserCode},
-    support::Secret,
+    support::{Live, Secret},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ impl World {
     async fn with(policy: ClientDocumentPolicy) -> Self {
         let internet = internet();
         let mut settings = settings(&internet);
-        settings.policy.client_documents = policy;
+        settings.policy = Live::new(AuthPolicy { client_documents: policy, ..AuthPolicy::default() });
         let authority = Authority::with(settings).await;
         Self::around(internet, authority)
     }

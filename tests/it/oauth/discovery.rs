@@ -6,6 +6,7 @@ use insta::assert_snapshot;
 use lockkeeper::{
     model::{AuthPolicy, ConcealBackends},
     oauth::OAuthSettings,
+    support::Live,
 };
 
 use crate::support::oauth::Authority;
@@ -71,7 +72,7 @@ async fn every_endpoint_has_its_own_metadata_and_the_root_has_that_of_the_merged
 #[tokio::test]
 async fn every_other_probe_is_404_in_json() {
     let settings = OAuthSettings {
-        policy: AuthPolicy { conceal_servers: ConcealBackends::No, ..AuthPolicy::default() },
+        policy: Live::new(AuthPolicy { conceal_servers: ConcealBackends::No, ..AuthPolicy::default() }),
         ..Authority::settings()
     };
     let authority = Authority::with(settings).await;

@@ -9,9 +9,9 @@ use axum::{Extension, Router, body::Body, extract::OriginalUri, routing::any};
 use http::{HeaderMap, Request, StatusCode, Uri};
 use insta::assert_snapshot;
 use lockkeeper::{
-    model::{AllowedNetworks, Direct, NewKey, ParentAudience, Rights, UserId},
+    model::{AllowedNetworks, AuthPolicy, Direct, NewKey, ParentAudience, QueryKey, Rights, UserId},
     resource::{Authorized, Gate, GateSettings, MessageTicket, protect_administration},
-    support::Clock as _,
+    support::{Clock as _, Live},
 };
 
 use crate::support::{
@@ -31,7 +31,7 @@ fn gated(authority: &Authority) -> impl Serve {
     };
     let paths = ["/mcp", "/mcp/", "/mcp/{backend}", "/mcp/{backend}/", "/sse", "/sse/{backend}", "/messages"];
     let router = paths.iter().fold(Router::new(), |router, path| router.route(path, any(who)));
-    let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
+    let gate = Gate::new(authority.oauth.clone(), GateSettings { query_key: QueryKey::Accepted });
     // discovery is not behind it, as in the gateway
     let administration = protect_administration(Router::new().route("/api/status", any(who)), gate.clone());
     protected(gate, router, authority.router.clone().merge(administration))
@@ -103,7 +103,7 @@ async fn oa_114_a_token_opens_its_own_endpoint_and_the_stream_of_the_same_server
 #[tokio::test]
 async fn oa_114_a_token_for_mcp_opens_what_is_below_if_the_operator_says_so() {
     let mut settings = Authority::settings();
-    settings.policy.aud_parent_ok = ParentAudience::Accepted;
+    settings.policy = Live::new(AuthPolicy { aud_parent_ok: ParentAudience::Accepted, ..AuthPolicy::default() });
     let authority = Authority::with(settings).await;
     let status =
         async |path: &str, token: &str| knock(&authority, path, Some(&format!("Bearer {token}"))).await.status.as_u16();
@@ -225,7 +225,7 @@ fn ticketed(authority: &Authority) -> (impl Serve, Arc<Mutex<Option<Arc<MessageT
     };
     let who = async |Extension(admission): Extension<Authorized>, uri: Uri| format!("{} {uri}", admission.caller.user);
     let router = Router::new().route("/sse", any(stream)).route("/messages", any(who)).route("/mcp", any(who));
-    let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
+    let gate = Gate::new(authority.oauth.clone(), GateSettings { query_key: QueryKey::Accepted });
     (protected(gate, router, Router::new()), open)
 }
 

@@ -8,7 +8,7 @@ use lockkeeper::{
     model::{AuthPolicy, InitialAccessToken, Registration},
     oauth::{NewInitialAccessToken, OAuthSettings},
     storage::Storage,
-    support::{Clock as _, Secret},
+    support::{Clock as _, Live, Secret},
 };
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::support::oauth::{Answer, Authority, CALLBACK};
 const DAY: Duration = Duration::from_hours(24);
 
 fn settings() -> OAuthSettings {
-    let policy = AuthPolicy { registration: Registration::ByToken, ..AuthPolicy::default() };
+    let policy = Live::new(AuthPolicy { registration: Registration::ByToken, ..AuthPolicy::default() });
     OAuthSettings { policy, ..Authority::settings() }
 }
 
@@ -114,7 +114,7 @@ async fn oa_044_the_other_modes_take_no_notice_of_tokens() {
         (Registration::Listed(vec!["claude.ai".to_owned()]), "403 invalid_redirect_uri"),
         (Registration::Off, "403 access_denied"),
     ] {
-        let policy = AuthPolicy { registration, ..AuthPolicy::default() };
+        let policy = Live::new(AuthPolicy { registration, ..AuthPolicy::default() });
         let authority = Authority::with(OAuthSettings { policy, ..Authority::settings() }).await;
         let (one, secret) = token(&authority, 1).await;
         assert_eq!(register(&authority, "App", Some(secret.expose())).await.error(), expected);

@@ -11,7 +11,7 @@ use axum::{Router, body::Body, routing::any};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, header};
 use lockkeeper::{
-    model::{AllowedNetworks, Direct, NewKey, Rights, UserId},
+    model::{AllowedNetworks, Direct, NewKey, QueryKey, Rights, UserId},
     resource::{Gate, GateSettings},
 };
 use serde_json::json;
@@ -194,7 +194,7 @@ async fn each_refused_access_token_is_logged_with_its_reason_and_without_the_tok
 async fn oa_108_each_valid_credential_for_another_place_is_logged_with_its_reason_and_without_the_secret() {
     // OA-108, OA-118
     let authority = Authority::new().await;
-    let gate = Gate::new(authority.oauth.clone(), GateSettings::default());
+    let gate = Gate::new(authority.oauth.clone(), GateSettings { query_key: QueryKey::Accepted });
     let gate = protected(gate, Router::new().route("/mcp", any(async || "in")), Router::new());
     let (name, user) = ("browser".to_owned(), Some(UserId::new("ada")));
     let new = NewKey {

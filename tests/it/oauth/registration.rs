@@ -5,7 +5,11 @@ use std::time::Duration;
 use axum::body::Body;
 use futures_util::future::join_all;
 use http::{Request, StatusCode};
-use lockkeeper::{model::Registration, storage::Storage};
+use lockkeeper::{
+    model::{AuthPolicy, Registration},
+    storage::Storage,
+    support::Live,
+};
 use serde_json::{Value, json};
 
 use crate::support::oauth::{Authority, CALLBACK};
@@ -274,7 +278,7 @@ async fn a_registration_takes_at_most_8_kib() {
 async fn oa_044_an_allow_list_lets_clients_register_that_are_answered_at_its_hosts() {
     let mut settings = Authority::settings();
     let listed = ["claude.ai", "localhost", "[::1]", "cursor"].map(str::to_owned).to_vec();
-    settings.policy.registration = Registration::Listed(listed);
+    settings.policy = Live::new(AuthPolicy { registration: Registration::Listed(listed), ..AuthPolicy::default() });
     let authority = Authority::with(settings).await;
     let metadata = authority.get("/.well-known/oauth-authorization-server").await.json();
     assert_eq!(metadata["registration_endpoint"], "https://gw.example/oauth/register");
@@ -303,7 +307,7 @@ async fn oa_044_an_allow_list_lets_clients_register_that_are_answered_at_its_hos
 #[tokio::test]
 async fn oa_044_registration_that_is_off_is_neither_announced_nor_possible() {
     let mut settings = Authority::settings();
-    settings.policy.registration = Registration::Off;
+    settings.policy = Live::new(AuthPolicy { registration: Registration::Off, ..AuthPolicy::default() });
     let authority = Authority::with(settings).await;
     let metadata = authority.get("/.well-known/oauth-authorization-server").await.json();
     assert_eq!(metadata.get("registration_endpoint"), None);

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 use lockkeeper::{
-    model::RateLimitScope,
+    model::{AuthPolicy, RateLimitScope},
     oauth::{KeyRefusal, MasterKeySource},
     storage::Storage,
+    support::Live,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -45,7 +46,7 @@ impl Pair {
         let settings = || {
             let mut settings = Authority::settings();
             settings.master_key = MasterKeySource::File(folder.path().join("master.key"));
-            settings.policy.rate_limits = rate_limits;
+            settings.policy = Live::new(AuthPolicy { rate_limits, ..AuthPolicy::default() });
             settings
         };
         let first = Authority::on(Storage::connect(&url).await.unwrap(), settings(), 1).await;

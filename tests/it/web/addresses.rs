@@ -7,7 +7,7 @@ use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
     http::{Bound, GuardSettings},
-    model::{AllowedNetworks, Direct, NewKey, Rights, UserId},
+    model::{AllowedNetworks, Direct, NewKey, QueryKey, Rights, UserId},
     resource::{Authorized, Gate, GateSettings},
     support::{OsRandom, Random},
     web,
@@ -47,7 +47,7 @@ impl Deployment {
         let others = web::router(site.web.clone()).merge(site.oauth.router());
         let caller = async |Extension(authorized): Extension<Authorized>| authorized.caller.user.to_string();
         let endpoints = Router::new().route("/mcp", any(caller));
-        let gate = Gate::new(site.oauth.clone(), GateSettings::default());
+        let gate = Gate::new(site.oauth.clone(), GateSettings { query_key: QueryKey::Accepted });
         let service = protected(gate, endpoints, others);
         let random: Arc<dyn Random> = Arc::new(OsRandom);
         let mut settings = GuardSettings::new(Url::parse(ROOT).unwrap(), Bound::Network, random);

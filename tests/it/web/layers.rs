@@ -17,8 +17,8 @@ use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
     http::{Bound, ClientIp, GuardSettings},
-    model::RequestPlace,
-    support::{SeededRandom, log_context::WithRequestFields},
+    model::{AllowedSites, LimitsConfig, RequestPlace},
+    support::{Live, SeededRandom, log_context::WithRequestFields},
 };
 use tower::ServiceExt as _;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -30,6 +30,11 @@ type Answer = axum::response::Response;
 
 fn settings() -> GuardSettings {
     GuardSettings::new(Url::parse("https://mcp.example.com").unwrap(), Bound::Network, Arc::new(SeededRandom::new(1)))
+}
+
+fn sites(hosts: &[&str], origins: &[&str]) -> Live<AllowedSites> {
+    let [hosts, origins] = [hosts, origins].map(|names| names.iter().map(|&name| name.to_owned()).collect());
+    Live::new(AllowedSites { hosts, origins })
 }
 
 async fn boom() {
@@ -79,7 +84,7 @@ async fn oa_138_a_foreign_host_is_misdirected() {
         assert_eq!(status(&local, "/mcp", host).await, StatusCode::OK, "{host}");
     }
     assert_eq!(status(&local, "/mcp", "rebound.evil.example:8080").await, StatusCode::MISDIRECTED_REQUEST);
-    let named = GuardSettings { hosts: vec!["Gateway.internal".to_owned()], ..settings() };
+    let named = GuardSettings { sites: sites(&["Gateway.internal"], &[]), ..settings() };
     assert_eq!(status(&named, "/mcp", "gateway.internal:80").await, StatusCode::OK);
 }
 
@@ -124,7 +129,7 @@ async fn a_probe_may_come_to_the_bare_url() {
 // N-7
 #[tokio::test]
 async fn n_007_pages_of_other_sites_may_not_call_the_mcp_endpoints() {
-    let configured = GuardSettings { origins: vec!["https://tool.example.org".to_owned()], ..settings() };
+    let configured = GuardSettings { sites: sites(&[], &["https://tool.example.org"]), ..settings() };
     let status =
         async |path: &str, origin: &str| ask(&configured, Request::get(path).header("origin", origin)).await.status();
     for origin in ["https://mcp.example.com", "https://tool.example.org", "http://localhost:6274"] {
@@ -140,7 +145,10 @@ async fn n_007_pages_of_other_sites_may_not_call_the_mcp_endpoints() {
 
 #[tokio::test]
 async fn a_body_may_not_be_too_large() {
-    let settings = GuardSettings { body_limit: 100, ..settings() };
+    let settings = GuardSettings {
+        limits: Live::new(LimitsConfig { request_body: 100, ..LimitsConfig::default() }),
+        ..settings()
+    };
     let send = async |body: Body, announced: Option<&str>| {
         let mut request = Request::post("/mcp").header("host", "mcp.example.com");
         if let Some(length) = announced {
@@ -316,7 +324,7 @@ async fn n_118_the_query_never_reaches_the_log() {
 async fn the_requests_of_one_address_behind_a_proxy_are_bounded_while_their_answers_last() {
     let mut settings = settings();
     settings.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];
-    settings.requests_per_address = 1;
+    settings.limits = Live::new(LimitsConfig { connections_per_address: 1, ..LimitsConfig::default() });
     let app = guarded(routes(), &settings);
     let send = async |peer: &str, client: &'static str| {
         let peer = ConnectInfo(SocketAddr::new(peer.parse().unwrap(), 1));

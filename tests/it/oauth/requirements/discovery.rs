@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
-use lockkeeper::{model::AuthPolicy, oauth::OAuthSettings};
+use lockkeeper::{model::AuthPolicy, oauth::OAuthSettings, support::Live};
 use serde_json::{Value, json};
 
 use crate::support::oauth::{Answer, Authority};
@@ -87,7 +87,7 @@ async fn oa_010_public_clients_are_announced() {
 async fn oa_012_the_issuer_of_responses_is_announced_unless_that_is_switched_off() {
     let announced = "authorization_response_iss_parameter_supported";
     assert_eq!(document(SERVER).await[announced], true);
-    let policy = AuthPolicy { advertise_iss: lockkeeper::model::AdvertiseIss::No, ..AuthPolicy::default() };
+    let policy = Live::new(AuthPolicy { advertise_iss: lockkeeper::model::AdvertiseIss::No, ..AuthPolicy::default() });
     let silent = Authority::with(OAuthSettings { policy, ..Authority::settings() }).await;
     assert_eq!(silent.get(SERVER).await.json()[announced], Value::Null);
 }

@@ -5,6 +5,7 @@ use http::{Request, StatusCode};
 use lockkeeper::{
     model::{AuthPolicy, Registration},
     oauth::OAuthSettings,
+    support::Live,
 };
 use serde_json::{Value, json};
 
@@ -192,7 +193,7 @@ async fn n_025_a_key_set_has_no_private_key() {
 
 #[tokio::test]
 async fn oa_044_registration_can_be_closed() {
-    let policy = AuthPolicy { registration: Registration::Off, ..AuthPolicy::default() };
+    let policy = Live::new(AuthPolicy { registration: Registration::Off, ..AuthPolicy::default() });
     let authority = Authority::with(OAuthSettings { policy, ..Authority::settings() }).await;
     let answer = authority.register(&json!({ "redirect_uris": [CALLBACK] })).await;
     assert!(answer.status.is_client_error(), "{}", answer.status);
