@@ -73,7 +73,7 @@ impl EventHandler {
             }
             LifecycleEvent::ServerMovedHere(backend) => {
                 if self.moved.try_send(backend.clone()).is_err() {
-                    tracing::warn!(%backend, "servers move here faster than they can be asked for their lists");
+                    tracing::warn!(server = %backend, "servers move here faster than they can be asked for their lists");
                 }
             }
             LifecycleEvent::EraDetected(era) => self.known.send_modify(|known| known.set_era(*era)),

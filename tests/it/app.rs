@@ -7,7 +7,6 @@ mod connections;
 mod eras;
 mod groups;
 mod hostile;
-mod person;
 mod profile;
 mod program;
 mod readiness;
@@ -22,28 +21,15 @@ mod users;
 mod web_resources;
 mod websocket;
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
-use lockkeeper::{
-    app::{App, ControlFile},
-    config::{self, CommandLineOptions, Environment},
-    model::status::Status,
-    support::Secret,
-    telemetry::Telemetry,
-};
+use lockkeeper::{app::ControlFile, model::status::Status};
 use reqwest::{Response, StatusCode};
-use serde_json::Value;
-use tokio::{sync::oneshot, task::JoinSet};
 
-use crate::support::data_folder::DataFolder;
-
-/// A gateway that runs until it is stopped.
-struct Running {
-    url: String,
-    first_key: Option<Secret>,
-    stop: oneshot::Sender<()>,
-    served: JoinSet<anyhow::Result<()>>,
-}
+use crate::{
+    kit::gateway::{Gateway, make_key},
+    support::data_folder::DataFolder,
+};
 
 /// The events of one SSE response, as the lines arrive.
 struct Events {
@@ -51,35 +37,9 @@ struct Events {
     text: String,
 }
 
-// === impl Running ===
+// === impl Gateway ===
 
-impl Running {
-    #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
-    async fn start(data_dir: &Path) -> Self {
-        let given = CommandLineOptions {
-            listen: Some("127.0.0.1:0".to_owned()),
-            data_dir: Some(data_dir.to_owned()),
-            ..CommandLineOptions::default()
-        };
-        let path = std::env::var("PATH").unwrap_or_default();
-        let environment: Environment = [("PATH", path.as_str())].into_iter().collect();
-        let config = config::load(&given, &environment, data_dir).unwrap();
-        let mut app = Box::pin(App::build(config, Telemetry::detached().unwrap())).await.unwrap();
-        let (url, first_key) = (app.public_url().to_string(), app.take_first_key());
-        let (stop, stopped) = oneshot::channel();
-        let stopped = async {
-            let _ = stopped.await;
-        };
-        let mut served = JoinSet::new();
-        served.spawn(app.serve(stopped));
-        Self { url, first_key, stop, served }
-    }
-
-    async fn stop(mut self) {
-        self.stop.send(()).unwrap();
-        self.served.join_next().await.unwrap().unwrap().unwrap();
-    }
-
+impl Gateway {
     async fn get(&self, path: &str, bearer: Option<&str>) -> Response {
         let request =
             client().get(format!("{}{path}", self.url)).header("accept", "text/event-stream, application/json");
@@ -103,10 +63,7 @@ fn direct_key(data: &Path) -> String {
 }
 
 fn made_key(data: &Path, options: &[&str]) -> String {
-    let mut create = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    create.args(["keys", "create", "test"]).args(options).args(["--json", "--data-dir"]).arg(data);
-    let made: Value = serde_json::from_slice(&create.output().unwrap().stdout).unwrap();
-    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
+    make_key(data, options, &[])
 }
 
 // === impl Events ===
@@ -134,7 +91,7 @@ impl Events {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_joins_addresses_wrongly_is_served() {
     let folder = DataFolder::new();
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     let key = gateway.first_key.as_ref().unwrap().expose();
     let initialize =
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{}}}"#;
@@ -157,7 +114,7 @@ async fn a_client_that_joins_addresses_wrongly_is_served() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_with_a_key_in_the_query_calls_a_tool_while_it_is_connected() {
     let folder = DataFolder::new();
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     let key = gateway.first_key.as_ref().unwrap().expose();
     let response = gateway.get(&format!("/sse?api_key={key}"), None).await;
     assert_eq!(response.status(), StatusCode::OK);
@@ -182,7 +139,7 @@ async fn a_client_with_a_key_in_the_query_calls_a_tool_while_it_is_connected() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_that_is_opened_in_a_browser_leads_to_the_start_page_and_clients_are_never_redirected() {
     let folder = DataFolder::new();
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     let visit = async |path: &str, accept: &str| {
         let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
         let answer = client.get(format!("{}{path}", gateway.url)).header("accept", accept).send().await.unwrap();
@@ -204,10 +161,10 @@ async fn an_endpoint_that_is_opened_in_a_browser_leads_to_the_start_page_and_cli
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_key_is_shown_once_and_stays_valid_after_a_restart() {
     let folder = DataFolder::new();
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     let key = gateway.first_key.clone().unwrap();
     gateway.stop().await;
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     assert!(gateway.first_key.is_none());
     assert_eq!(gateway.get("/sse", Some(key.expose())).await.status(), StatusCode::OK);
     gateway.stop().await;
@@ -218,8 +175,9 @@ async fn the_first_key_is_shown_once_and_stays_valid_after_a_restart() {
 async fn oa_138_metrics_are_not_for_strangers_who_name_the_public_host() {
     let folder = DataFolder::new();
     let config = folder.path().join("lockkeeper.toml");
-    std::fs::write(config, "public_url = \"https://mcp.example.com\"\n[servers.secret]\nbuiltin = \"demo\"\n").unwrap();
-    let gateway = Running::start(folder.path()).await;
+    std::fs::write(config, "public_url = \"https://mcp.example.com\"\n[servers.secret]\nbuiltin = \"demo\"\n")
+        .unwrap();
+    let gateway = Gateway::start(folder.path()).await;
     let here = ControlFile::read(folder.path()).unwrap().unwrap();
     let key = made_key(folder.path(), &["--direct", "--admin"]);
     let ask = async |host: &str, key: &str| {
@@ -243,7 +201,7 @@ async fn oa_138_metrics_are_not_for_strangers_who_name_the_public_host() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_is_for_administrators_and_for_readers_of_the_data_folder() {
     let folder = DataFolder::new();
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     assert_eq!(gateway.get("/api/status", None).await.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(gateway.get("/api/status", Some("wrong")).await.status(), StatusCode::UNAUTHORIZED);
     // the first key is for the login page; a bearer key has to be created

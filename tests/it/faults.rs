@@ -8,6 +8,7 @@ mod half_open;
 mod http;
 mod lists;
 mod raw_http;
+mod sick;
 
 use std::{fs, path::Path};
 

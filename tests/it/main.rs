@@ -11,6 +11,7 @@ mod fetch;
 mod frontend;
 mod fuzz;
 mod gateway;
+mod kit;
 mod matrix;
 mod oauth;
 mod oauth_client;

@@ -1,5 +1,5 @@
 //! The matrix: every client binding × every server binding, in every version × every common feature, by loops. The
-//! gateway is the whole application on real sockets; the servers are scripted processes.
+//! gateway is the whole application on real sockets; the servers are those of the kit.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod asking;
@@ -14,8 +14,7 @@ mod questions;
 mod sessions;
 mod sharing;
 mod stateless;
-pub(crate) mod tap;
-pub(crate) mod world;
+mod world;
 
 use futures_util::{StreamExt as _, stream};
 use lockkeeper::mcp::{Era, Revision};
@@ -93,7 +92,7 @@ impl Pair {
         gateways::replicas() > 1 && self.client.era() == Era::Modern && self.served_on() == ServedOn::Network
     }
 
-    /// True if the server answers on one channel for each connection, from a process of its own.
+    /// True if the server answers on one channel for each connection, and knows nothing of the others.
     fn has_channel(self) -> bool {
         self.transport != "http"
     }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Running, client, direct_key};
+use super::{Gateway, client, direct_key};
 use crate::support::data_folder::DataFolder;
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The result of a request of 2026-07-28 on the merged endpoint.
-async fn result((gateway, key): (&Running, &str), method: &str, mut params: Value) -> Value {
+async fn result((gateway, key): (&Gateway, &str), method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} } });
     let name = params["name"].as_str().or_else(|| params["uri"].as_str()).map(str::to_owned);
@@ -36,7 +36,7 @@ async fn result((gateway, key): (&Running, &str), method: &str, mut params: Valu
 #[tokio::test]
 async fn a_result_names_its_server_and_a_merged_result_names_the_gateway() {
     let folder = DataFolder::new();
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     let key = direct_key(folder.path());
     let echo = |name: &str| json!({ "name": name, "arguments": { "message": "hi" } });
     let prompt = |name: &str| json!({ "ref": { "type": "ref/prompt", "name": name }, "argument": { "name": "name", "value": "" } });

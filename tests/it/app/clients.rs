@@ -13,12 +13,12 @@ use reqwest::{Client, Response, StatusCode, redirect::Policy};
 use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
-use super::Running;
+use super::Gateway;
 use crate::support::data_folder::DataFolder;
 
 /// A gateway, and a person with a key and a browser.
 struct World {
-    gateway: Running,
+    gateway: Gateway,
     browser: Client,
     _folder: DataFolder,
 }
@@ -40,7 +40,7 @@ impl World {
         // no document of a client can be read here, so those who have one register (`oauth::client_documents` has the others)
         let config = "[auth]\nclient_documents = \"off\"\n[servers.demo]\nbuiltin = \"demo\"\n";
         std::fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
-        let gateway = Running::start(folder.path()).await;
+        let gateway = Gateway::start(folder.path()).await;
         let browser = Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
         Self { gateway, browser, _folder: folder }
     }

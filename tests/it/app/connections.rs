@@ -12,7 +12,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::Running;
+use super::Gateway;
 use crate::support::data_folder::DataFolder;
 
 /// A gateway in a separate process, with few file descriptors.
@@ -55,7 +55,7 @@ async fn answer(stream: &mut TcpStream) -> (String, Vec<u8>) {
     (head, body)
 }
 
-fn address(gateway: &Running) -> &str {
+fn address(gateway: &Gateway) -> &str {
     gateway.url.trim_start_matches("http://")
 }
 
@@ -83,7 +83,7 @@ async fn connections_with_slow_request_heads_block_nobody() {
 #[tokio::test]
 async fn a_connection_stays_usable_after_an_answer_before_its_body() {
     let folder = DataFolder::new();
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     let mut client = TcpStream::connect(address(&gateway)).await.unwrap();
     for _ in 0..20 {
         client.write_all(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 40\r\n\r\n").await.unwrap();
@@ -105,7 +105,7 @@ async fn the_refusal_of_a_large_body_reaches_a_client_that_writes_first() {
     for (limit, status) in [("64MiB", "401"), ("1MiB", "413")] {
         let config = format!("[limits]\nrequest_body = \"{limit}\"\n");
         std::fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
-        let gateway = Running::start(folder.path()).await;
+        let gateway = Gateway::start(folder.path()).await;
         for authorization in ["", "authorization: Bearer wrong\r\n"] {
             let mut client = TcpStream::connect(address(&gateway)).await.unwrap();
             let head =

@@ -8,7 +8,7 @@ use lockkeeper::{
 };
 use reqwest::StatusCode;
 
-use super::Running;
+use super::Gateway;
 use crate::support::{data_folder::DataFolder, python};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.py");
@@ -27,7 +27,7 @@ fn asked(folder: &Path, name: &str) -> usize {
 }
 
 /// The status of the two servers, after their starts.
-async fn settled(gateway: &Running, folder: &Path) -> Vec<EraStatus> {
+async fn settled(gateway: &Gateway, folder: &Path) -> Vec<EraStatus> {
     while gateway.get("/readyz", None).await.status() != StatusCode::OK {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -50,7 +50,7 @@ async fn a_restarted_gateway_knows_the_eras_of_its_servers() {
     let folder = DataFolder::new();
     let folder = folder.path();
     configure(folder, "modern", "code-32601");
-    let gateway = Running::start(folder).await;
+    let gateway = Gateway::start(folder).await;
     let first = settled(&gateway, folder).await;
     gateway.stop().await;
     let told = |eras: &[EraStatus]| eras.iter().map(|era| (era.era.clone(), era.found)).collect::<Vec<_>>();
@@ -59,7 +59,7 @@ async fn a_restarted_gateway_knows_the_eras_of_its_servers() {
     assert_eq!(told(&first), expected([EraSource::Probed; 2]));
     assert_eq!((asked(folder, "modern"), asked(folder, "older")), (1, 0));
 
-    let gateway = Running::start(folder).await;
+    let gateway = Gateway::start(folder).await;
     let again = settled(&gateway, folder).await;
     assert_eq!(told(&again), expected([EraSource::Cached; 2]));
     let since = |eras: &[EraStatus]| eras.iter().map(|era| era.since.clone()).collect::<Vec<_>>();
@@ -72,11 +72,11 @@ async fn a_restarted_gateway_knows_the_eras_of_its_servers() {
 
     // other servers under the same names
     configure(folder, "only", "exit");
-    let gateway = Running::start(folder).await;
+    let gateway = Gateway::start(folder).await;
     assert_eq!(told(&settled(&gateway, folder).await), expected([EraSource::Probed; 2]));
     gateway.stop().await;
     configure(folder, "modern", "code-32601");
-    let gateway = Running::start(folder).await;
+    let gateway = Gateway::start(folder).await;
     assert_eq!(
         told(&settled(&gateway, folder).await),
         expected([EraSource::Probed; 2]),

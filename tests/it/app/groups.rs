@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message as Frame, client::IntoClientRequest as _};
 
-use super::{Events, Running, client, made_key};
+use super::{Events, Gateway, client, made_key};
 use crate::support::{data_folder::DataFolder, python};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
@@ -21,7 +21,7 @@ enum Era {
 }
 
 /// A gateway with the servers `one`, `two` and `three`, and a group of the first two without a tool of the second.
-async fn gateway(folder: &Path) -> Running {
+async fn gateway(folder: &Path) -> Gateway {
     let server = |name: &str| {
         let lists = if name == "two" { "lists=about" } else { "lists=" };
         let program = python::lines(&[SCRIPT, folder.join(name).to_str().unwrap(), lists]);
@@ -30,12 +30,12 @@ async fn gateway(folder: &Path) -> Running {
     let servers = ["one", "two", "three"].map(server).concat();
     let group = "[groups.work]\nservers = [\"two\", \"one\"]\ntools.deny = [\"two__echo\"]\n";
     std::fs::write(folder.join("lockkeeper.toml"), servers + group).unwrap();
-    Running::start(folder).await
+    Gateway::start(folder).await
 }
 
 /// The answer to a request without a session, or the status of its refusal.
 async fn ask_modern(
-    (gateway, path, key): (&Running, &str, &str),
+    (gateway, path, key): (&Gateway, &str, &str),
     method: &str,
     mut params: Value,
 ) -> Result<Value, u16> {
@@ -49,7 +49,7 @@ async fn ask_modern(
 }
 
 /// The same in a session of its own.
-async fn ask_legacy(at: (&Running, &str, &str), method: &str, params: Value) -> Result<Value, u16> {
+async fn ask_legacy(at: (&Gateway, &str, &str), method: &str, params: Value) -> Result<Value, u16> {
     let about = json!({ "name": "t", "version": "1" });
     let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about });
     let (_, session) =
@@ -62,7 +62,7 @@ async fn ask_legacy(at: (&Running, &str, &str), method: &str, params: Value) -> 
 
 /// The answer, and the session that it opens.
 async fn post(
-    (gateway, path, key): (&Running, &str, &str),
+    (gateway, path, key): (&Gateway, &str, &str),
     headers: &[(&str, &str)],
     message: &Value,
 ) -> Result<(Value, String), u16> {
@@ -81,7 +81,7 @@ async fn post(
     Ok((serde_json::from_str(answer).unwrap_or_default(), session.unwrap_or_default()))
 }
 
-async fn ask(era: Era, at: (&Running, &str, &str), method: &str, params: Value) -> Result<Value, u16> {
+async fn ask(era: Era, at: (&Gateway, &str, &str), method: &str, params: Value) -> Result<Value, u16> {
     match era {
         Era::Legacy => ask_legacy(at, method, params).await,
         Era::Modern => ask_modern(at, method, params).await,

@@ -12,7 +12,7 @@ use axum::{
 use http::StatusCode;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::{Events, Running, client};
+use super::{Events, Gateway, client};
 use crate::support::data_folder::DataFolder;
 
 /// The `tools/call` messages that the server got, and its structured content.
@@ -27,7 +27,7 @@ struct Server {
 
 /// A session of a client over HTTP+SSE.
 struct Session {
-    gateway: Running,
+    gateway: Gateway,
     address: String,
     events: Events,
 }
@@ -78,7 +78,7 @@ impl Session {
     async fn open(folder: &std::path::Path, server: &Server, version: &str) -> Self {
         let config = format!("[servers.text]\nera = \"legacy\"\nurl = \"http://{}/mcp\"\n", server.address);
         std::fs::write(folder.join("lockkeeper.toml"), config).unwrap();
-        let gateway = Running::start(folder).await;
+        let gateway = Gateway::start(folder).await;
         let key = gateway.first_key.clone().unwrap();
         let mut events = Events { response: gateway.get("/sse/text", Some(key.expose())).await, text: String::new() };
         let address = format!("{}{}&api_key={}", gateway.url, events.next("endpoint").await, key.expose());

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs};
 use lockkeeper::mcp::Revision;
 use serde_json::{Value, json};
 
-use super::{Running, client, direct_key};
+use super::{Gateway, client, direct_key};
 use crate::{support::data_folder::DataFolder, translate::schemas};
 
 /// The requests, the place of the entries in the answer, and their definition in the schemas.
@@ -19,14 +19,14 @@ const ANSWERS: [(&str, &str, &str); 5] = [
 
 /// One session of a client.
 struct Session<'a> {
-    gateway: &'a Running,
+    gateway: &'a Gateway,
     key: &'a str,
     id: Option<String>,
     greeting: Value,
 }
 
 impl<'a> Session<'a> {
-    async fn open((gateway, key): (&'a Running, &'a str), name: &str, revision: Revision) -> Self {
+    async fn open((gateway, key): (&'a Gateway, &'a str), name: &str, revision: Revision) -> Self {
         let mut session = Self { gateway, key, id: None, greeting: Value::Null };
         let client = json!({ "name": name, "version": "1" });
         let params = json!({ "protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": client });
@@ -78,7 +78,7 @@ impl<'a> Session<'a> {
 async fn a_client_with_the_strict_profile_gets_only_members_of_its_version() {
     let folder = DataFolder::new();
     fs::write(folder.path().join("lockkeeper.toml"), "[clients.picky]\nprofile = \"strict\"\n").unwrap();
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     let key = direct_key(folder.path());
     for revision in [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18] {
         let mut picky = Session::open((&gateway, &key), "picky", revision).await;

@@ -7,14 +7,14 @@ use reqwest::StatusCode;
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::{Message as Frame, protocol::frame::coding::CloseCode};
 
-use super::{Running, made_key, revocations::socket};
+use super::{Gateway, made_key, revocations::socket};
 use crate::{
     storage::postgres::schema,
     support::{data_folder::DataFolder, link::Link},
 };
 
 /// Asks until the answer has this status; returns its text.
-async fn answered(gateway: &Running, status: StatusCode) -> String {
+async fn answered(gateway: &Gateway, status: StatusCode) -> String {
     loop {
         let answer = gateway.get("/readyz", None).await;
         if answer.status() == status {
@@ -27,11 +27,10 @@ async fn answered(gateway: &Running, status: StatusCode) -> String {
 async fn from_the_signal_to_stop_on_it_is_not_ready_and_serves_on_for_a_while() {
     let folder = DataFolder::new();
     fs::write(folder.path().join("lockkeeper.toml"), "[limits]\nshutdown_delay = \"10m\"\n").unwrap();
-    let mut gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     let key = made_key(folder.path(), &["--direct"]);
     assert_eq!(answered(&gateway, StatusCode::OK).await, "ready\n");
-    let (stop, _) = tokio::sync::oneshot::channel();
-    std::mem::replace(&mut gateway.stop, stop).send(()).unwrap();
+    gateway.signal();
     assert_eq!(answered(&gateway, StatusCode::SERVICE_UNAVAILABLE).await, "stopping\n");
     assert_eq!(gateway.get("/healthz", None).await.status(), StatusCode::OK);
     assert_eq!(gateway.get("/sse", Some(&key)).await.status(), StatusCode::OK, "new streams open");
@@ -43,7 +42,7 @@ async fn cut_off_from_its_database_it_is_not_ready_and_serves_no_message_on_a_ch
     let folder = DataFolder::new();
     let (link, linked) = Link::to(&schema("not_ready").await.0).await;
     fs::write(folder.path().join("lockkeeper.toml"), format!("database = \"{linked}\"\n")).unwrap();
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     let mut socket = socket(&gateway, &key_in_database(folder.path())).await;
     assert_eq!(answered(&gateway, StatusCode::OK).await, "ready\n");
     link.cut();

@@ -8,12 +8,14 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{
-    client, made_key,
-    person::{App, Person, run},
-    program::Program,
+use super::{client, made_key, program::Program};
+use crate::{
+    kit::{
+        gateway::run,
+        person::{ConnectedApp, Person},
+    },
+    support::{data_folder::DataFolder, python},
 };
-use crate::support::{data_folder::DataFolder, python};
 
 /// A program that shares the token: it asks when it is told to, and prints status and answer.
 const PROCESS: &str = r#"
@@ -30,7 +32,7 @@ print(answer.status, answer.read().decode())
 "#;
 
 /// Has this many processes refresh the token at once; returns the statuses and answers.
-fn refresh(count: usize, gateway: &Program, app: &App, token: &str) -> Vec<(u16, Value)> {
+fn refresh(count: usize, gateway: &Program, app: &ConnectedApp, token: &str) -> Vec<(u16, Value)> {
     let process = |_| {
         let mut command = python::command(&["-c", PROCESS, &gateway.url, &app.client, token]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
@@ -49,7 +51,7 @@ fn refresh(count: usize, gateway: &Program, app: &App, token: &str) -> Vec<(u16,
 }
 
 /// The answer to a single process.
-fn refresh_one(gateway: &Program, app: &App, token: &str) -> (u16, Value) {
+fn refresh_one(gateway: &Program, app: &ConnectedApp, token: &str) -> (u16, Value) {
     refresh(1, gateway, app, token).remove(0)
 }
 
@@ -76,9 +78,11 @@ fn start(folder: &Path, grace: &str) -> Program {
     Program::start(folder)
 }
 
-async fn connected(folder: &Path, gateway: &Program) -> App {
+async fn connected(folder: &Path, gateway: &Program) -> ConnectedApp {
     let key = made_key(&folder.join("data"), &[]);
-    Person::log_in(&gateway.url, &key).await.connect("app", "/mcp").await
+    let mut person = Person::new(&gateway.url, &key);
+    person.log_in().await;
+    person.connect_app("app", "/mcp").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

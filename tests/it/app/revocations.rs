@@ -11,11 +11,14 @@ use tokio_tungstenite::{
     tungstenite::{Message as Frame, client::IntoClientRequest as _},
 };
 
-use super::{
-    Response, Running, client, made_key,
-    person::{App, Person, hidden, run},
+use super::{Gateway, Response, client, made_key};
+use crate::{
+    kit::{
+        gateway::run,
+        person::{ConnectedApp, Person},
+    },
+    support::{data_folder::DataFolder, python},
 };
-use crate::support::{data_folder::DataFolder, python};
 
 /// The endpoints; each has tokens of its own.
 const ENDPOINTS: [&str; 3] = ["/mcp", "/sse", "/ws"];
@@ -42,7 +45,7 @@ fn hello() -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })
 }
 
-async fn post(gateway: &Running, access: &str, message: &Value, headers: &[(&str, &str)]) -> Response {
+async fn post(gateway: &Gateway, access: &str, message: &Value, headers: &[(&str, &str)]) -> Response {
     let request = client().post(format!("{}/mcp", gateway.url)).bearer_auth(access);
     let request = request.header("accept", "application/json, text/event-stream");
     let mut request = request.header("content-type", "application/json").body(message.to_string());
@@ -53,7 +56,7 @@ async fn post(gateway: &Running, access: &str, message: &Value, headers: &[(&str
 }
 
 /// The streams that a client can open at this endpoint.
-async fn streams(gateway: &Running, path: &str, access: &str) -> Vec<Stream> {
+async fn streams(gateway: &Gateway, path: &str, access: &str) -> Vec<Stream> {
     let responses = match path {
         "/mcp" => vec![standalone(gateway, access).await, listen(gateway, access).await],
         "/sse" => vec![gateway.get("/sse", Some(access)).await],
@@ -66,7 +69,7 @@ async fn streams(gateway: &Running, path: &str, access: &str) -> Vec<Stream> {
 }
 
 /// The GET stream of a session.
-async fn standalone(gateway: &Running, access: &str) -> Response {
+async fn standalone(gateway: &Gateway, access: &str) -> Response {
     let opened = post(gateway, access, &hello(), &[]).await;
     let session = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
     let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
@@ -76,7 +79,7 @@ async fn standalone(gateway: &Running, access: &str) -> Response {
 }
 
 /// A listen of 2026-07-28.
-async fn listen(gateway: &Running, access: &str) -> Response {
+async fn listen(gateway: &Gateway, access: &str) -> Response {
     let params = json!({ "_meta": meta(&json!({})), "notifications": { "toolsListChanged": true } });
     let message = json!({ "jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": params });
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
@@ -91,7 +94,7 @@ fn meta(capabilities: &Value) -> Value {
     })
 }
 
-pub(super) async fn socket(gateway: &Running, access: &str) -> WebSocketStream<TcpStream> {
+pub(super) async fn socket(gateway: &Gateway, access: &str) -> WebSocketStream<TcpStream> {
     let address = gateway.url.trim_start_matches("http://");
     let mut request = format!("ws://{address}/ws").into_client_request().unwrap();
     request.headers_mut().insert("authorization", format!("Bearer {access}").parse().unwrap());
@@ -103,7 +106,7 @@ pub(super) async fn socket(gateway: &Running, access: &str) -> WebSocketStream<T
 }
 
 /// Asserts that the app gets nothing any more, at its endpoint and by a refresh.
-async fn assert_shut_out(gateway: &Running, path: &str, app: &App, refreshed: (StatusCode, &str)) {
+async fn assert_shut_out(gateway: &Gateway, path: &str, app: &ConnectedApp, refreshed: (StatusCode, &str)) {
     let answer = gateway.get(path, Some(&app.access)).await;
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{path}");
     let challenge = answer.headers()["www-authenticate"].to_str().unwrap().to_owned();
@@ -128,16 +131,14 @@ enum Revocation {
 }
 
 impl Revocation {
-    async fn happen(self, data: &Path, person: &mut Person, app: &App) {
+    async fn happen(self, data: &Path, person: &mut Person, app: &ConnectedApp) {
         match self {
             Self::AccountPage => {
                 let page = person.get("/account").await;
-                let button = format!("aria-label=\"Disconnect {},", app.name);
-                let (before, _) = page.split_once(&button).unwrap_or_else(|| panic!("{page}"));
-                let form = before.rsplit_once("<form").unwrap().1;
-                let (token, grant) = (hidden(form, "token"), hidden(form, "grant"));
+                let form = page.form_with(&format!("aria-label=\"Disconnect {},", app.name));
+                let (token, grant) = (form.hidden("token").unwrap(), form.hidden("grant").unwrap());
                 let answer = person.post("/account/revoke", &[("token", &token), ("grant", &grant)]).await;
-                assert_eq!(answer.headers()["location"], "/account?done=revoked");
+                assert_eq!(answer.location.as_deref(), Some("/account?done=revoked"));
             }
             Self::GrantOnTheCommandLine => {
                 let grants: Value = serde_json::from_str(&run(data, &["grants", "list", "--json"])).unwrap();
@@ -155,11 +156,12 @@ impl Revocation {
 async fn oa_116_a_revoked_grant_or_client_ends_its_streams_on_every_transport_and_no_others() {
     let folder = DataFolder::new();
     let data = folder.path();
-    let gateway = Running::start(data).await;
+    let gateway = Gateway::start(data).await;
     let key = gateway.first_key.as_ref().unwrap().expose().to_owned();
-    let mut person = Person::log_in(&gateway.url, &key).await;
+    let mut person = Person::new(&gateway.url, &key);
+    person.log_in().await;
     for path in ENDPOINTS {
-        let other = person.connect("another app", path).await;
+        let other = person.connect_app("another app", path).await;
         let mut others = streams(&gateway, path, &other.access).await;
         for way in [
             Revocation::AccountPage,
@@ -167,7 +169,7 @@ async fn oa_116_a_revoked_grant_or_client_ends_its_streams_on_every_transport_an
             Revocation::GrantsOfItsClient,
             Revocation::ClientOnTheCommandLine,
         ] {
-            let app = person.connect(&format!("{way:?} at {path}"), path).await;
+            let app = person.connect_app(&format!("{way:?} at {path}"), path).await;
             let open = streams(&gateway, path, &app.access).await;
             way.happen(data, &mut person, &app).await;
             for stream in open {
@@ -199,7 +201,7 @@ async fn oa_116_a_call_that_waits_for_its_user_ends_with_the_user() {
     let log = data.join("server.log");
     let server = python::lines(&[SCRIPT, log.to_str().unwrap()]) + "spares = 0\n";
     std::fs::write(data.join("lockkeeper.toml"), format!("[servers.s]\n{server}")).unwrap();
-    let gateway = Running::start(data).await;
+    let gateway = Gateway::start(data).await;
     let ann = made_key(data, &["--direct", "--user", "ann"]);
     let asked = ask(&gateway, &ann, Value::Null).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
@@ -229,7 +231,7 @@ async fn oa_116_a_call_that_waits_for_its_user_ends_with_the_user() {
 }
 
 /// A call whose tool asks, with these members more.
-async fn ask(gateway: &Running, key: &str, more: Value) -> Value {
+async fn ask(gateway: &Gateway, key: &str, more: Value) -> Value {
     let arguments = json!({ "method": "elicitation/create" });
     let mut params =
         json!({ "_meta": meta(&json!({ "elicitation": { "form": {} } })), "name": "s__ask", "arguments": arguments });

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use lockkeeper::mcp::{Method, methods::MethodAccess};
 use serde_json::{Value, json};
 
-use super::{Running, client, made_key};
+use super::{Gateway, client, made_key};
 use crate::support::{data_folder::DataFolder, python};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
@@ -27,7 +27,7 @@ const DISGUISED: [&str; 8] = [
 ];
 
 /// The server `plain`; `ruled`, with rules for its tools; and `open`, where everybody may send `skills/…`.
-async fn gateway(folder: &Path) -> Running {
+async fn gateway(folder: &Path) -> Gateway {
     let server = |name: &str, more: &str| {
         let program = python::lines(&[SCRIPT, folder.join(name).to_str().unwrap()]);
         format!("[servers.{name}]\n{program}era = \"legacy\"\nread_only_tools = [\"echo\"]\n{more}\n")
@@ -38,12 +38,12 @@ async fn gateway(folder: &Path) -> Running {
         server("open", "allow_methods = [\"skills/*\", \"tools/*\", \"tasks/*\"]\ntools.deny = [\"die\"]"),
     ];
     fs::write(folder.join("lockkeeper.toml"), servers.concat()).unwrap();
-    Running::start(folder).await
+    Gateway::start(folder).await
 }
 
 /// A client of one endpoint, in a session or without one.
 struct Endpoint<'a> {
-    gateway: &'a Running,
+    gateway: &'a Gateway,
     path: &'a str,
     key: &'a str,
     /// The id of its session and its version.
@@ -51,11 +51,11 @@ struct Endpoint<'a> {
 }
 
 impl<'a> Endpoint<'a> {
-    fn modern(gateway: &'a Running, path: &'a str, key: &'a str) -> Self {
+    fn modern(gateway: &'a Gateway, path: &'a str, key: &'a str) -> Self {
         Self { gateway, path, key, session: None }
     }
 
-    async fn legacy(gateway: &'a Running, path: &'a str, key: &'a str, version: &'static str) -> Self {
+    async fn legacy(gateway: &'a Gateway, path: &'a str, key: &'a str, version: &'static str) -> Self {
         let mut client = Self::modern(gateway, path, key);
         let params =
             json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "c", "version": "1" } });

@@ -5,24 +5,24 @@ use std::fs;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Running, client};
+use super::{Gateway, client};
 use crate::support::data_folder::DataFolder;
 
 /// The schema of the extension.
 const SCHEMA: &str = include_str!("../../schema/server-card/schema.json");
 
-async fn started(conceal: &str) -> (DataFolder, Running) {
+async fn started(conceal: &str) -> (DataFolder, Gateway) {
     let folder = DataFolder::new();
     let servers =
         "[servers.git]\nbuiltin = \"demo\"\n[servers.notes]\nbuiltin = \"demo\"\n[groups.work]\nservers = [\"git\"]\n";
     let config = format!("[auth]\nconceal_servers = {conceal}\n{servers}");
     fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     (folder, gateway)
 }
 
 /// A card that fits the schema.
-async fn card(gateway: &Running, url: &str) -> Value {
+async fn card(gateway: &Gateway, url: &str) -> Value {
     let response = client().get(url).header("origin", "https://app.example").send().await.unwrap();
     assert_eq!(response.status(), StatusCode::OK, "{url}");
     for (name, value) in [
@@ -45,7 +45,7 @@ async fn card(gateway: &Running, url: &str) -> Value {
     card
 }
 
-async fn catalog(gateway: &Running) -> Vec<(String, String)> {
+async fn catalog(gateway: &Gateway) -> Vec<(String, String)> {
     let [first, second] = ["/.well-known/ai-catalog.json", "/.well-known/mcp/catalog.json"];
     let response = gateway.get(first, None).await;
     assert_eq!(response.headers()["content-type"], "application/ai-catalog+json");

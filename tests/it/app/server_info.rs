@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::{Running, client, direct_key};
+use super::{Gateway, client, direct_key};
 use crate::support::{data_folder::DataFolder, mkfifo, python};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
@@ -17,7 +17,7 @@ fn configure(folder: &Path, option: &str) {
 }
 
 /// The server information that a client of the slow server gets.
-async fn greeted(gateway: &Running, key: &str) -> String {
+async fn greeted(gateway: &Gateway, key: &str) -> String {
     let request = client().post(format!("{}/mcp/slow", gateway.url)).bearer_auth(key);
     let request = request.header("accept", "application/json, text/event-stream");
     let response = request.header("content-type", "application/json").body(INITIALIZE).send().await.unwrap();
@@ -34,7 +34,7 @@ async fn after_a_restart_a_session_opens_at_once_despite_a_slow_server() {
     let gate = folder.join("gate");
     fs::write(&gate, "").unwrap();
     configure(folder, "x=1");
-    let gateway = Running::start(folder).await;
+    let gateway = Gateway::start(folder).await;
     let key = direct_key(folder);
     let first = greeted(&gateway, &key).await;
     assert!(first.contains("Be kind."), "{first}");
@@ -42,7 +42,7 @@ async fn after_a_restart_a_session_opens_at_once_despite_a_slow_server() {
 
     fs::remove_file(&gate).unwrap();
     mkfifo(&gate);
-    let gateway = Running::start(folder).await;
+    let gateway = Gateway::start(folder).await;
     assert_eq!(greeted(&gateway, &key).await, first);
     gateway.stop().await;
 
@@ -50,7 +50,7 @@ async fn after_a_restart_a_session_opens_at_once_despite_a_slow_server() {
     fs::remove_file(&gate).unwrap();
     fs::write(&gate, "").unwrap();
     configure(folder, "without=instructions");
-    let gateway = Running::start(folder).await;
+    let gateway = Gateway::start(folder).await;
     let other = greeted(&gateway, &key).await;
     assert!(other.contains(r#""serverInfo""#) && !other.contains("Be kind."), "{other}");
     gateway.stop().await;

@@ -3,13 +3,17 @@
 
 use std::sync::{Arc, Mutex};
 
-use axum::{Router, body::Bytes, extract::State, response::IntoResponse as _};
-use http::StatusCode;
+use lockkeeper::mcp::Revision;
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, task::JoinSet};
 
-use super::{Running, client, made_key};
-use crate::support::data_folder::DataFolder;
+use super::{Gateway, client, made_key};
+use crate::{
+    kit::{
+        answering::AnsweringServer,
+        carriers::{Carrier, Hosted},
+    },
+    support::data_folder::DataFolder,
+};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const OLD: &str = "2025-11-25";
@@ -27,7 +31,7 @@ struct Server {
 
 /// A client with a key: one session in its version, if that has sessions.
 struct Peer<'a> {
-    gateway: &'a Running,
+    gateway: &'a Gateway,
     key: &'a str,
     version: &'static str,
     path: &'static str,
@@ -37,13 +41,16 @@ struct Peer<'a> {
 // === impl Server ===
 
 impl Server {
-    async fn start(version: &'static str, running: &mut JoinSet<()>) -> (Self, String) {
+    fn start(version: &'static str) -> (Self, Hosted) {
         let server = Self { version, heard: Arc::default(), made: Arc::default() };
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let app = Router::new().fallback(answer).with_state(server.clone());
-        running.spawn(async move { axum::serve(listener, app).await.unwrap() });
-        (server, address)
+        let asked = server.clone();
+        let actor = AnsweringServer::new(Revision::parse(version).unwrap(), move |method, params| {
+            if method.starts_with("tasks/") {
+                asked.heard.lock().unwrap().push(method.to_owned());
+            }
+            asked.result(method, params)
+        });
+        (server, Hosted::start(Carrier::Http, Arc::new(actor)))
     }
 
     fn result(&self, method: &str, params: &Value) -> Option<Value> {
@@ -86,26 +93,10 @@ impl Server {
     }
 }
 
-async fn answer(State(server): State<Server>, body: Bytes) -> axum::response::Response {
-    let Ok(message) = serde_json::from_slice::<Value>(&body) else {
-        return StatusCode::METHOD_NOT_ALLOWED.into_response();
-    };
-    let method = message["method"].as_str().unwrap_or_default();
-    if method.starts_with("tasks/") {
-        server.heard.lock().unwrap().push(method.to_owned());
-    }
-    let Some(id) = message.get("id") else { return StatusCode::ACCEPTED.into_response() };
-    let answer = match server.result(method, &message["params"]) {
-        Some(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        None => json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "no" } }),
-    };
-    ([("content-type", "application/json")], answer.to_string()).into_response()
-}
-
 // === impl Peer ===
 
 impl<'a> Peer<'a> {
-    async fn open(gateway: &'a Running, key: &'a str, version: &'static str, path: &'static str) -> Self {
+    async fn open(gateway: &'a Gateway, key: &'a str, version: &'static str, path: &'static str) -> Self {
         let mut peer = Self { gateway, key, version, path, session: None };
         if version == OLD {
             let (about, capabilities) = (json!({ "name": "t", "version": "1" }), json!({}));
@@ -171,17 +162,16 @@ impl<'a> Peer<'a> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oa_115_another_users_task_is_unknown_and_the_own_one_is_found_from_a_new_session_and_after_a_restart() {
-    let mut running = JoinSet::new();
     for server_version in [OLD, NEW] {
-        let (server, address) = Server::start(server_version, &mut running).await;
+        let (server, hosted) = Server::start(server_version);
         let folder = DataFolder::new();
         let era = if server_version == NEW { "modern" } else { "legacy" };
         let config = format!(
-            "[servers.m]\nera = \"{era}\"\nurl = \"http://{address}/mcp\"\nread_only_tools = [\"pay\"]\n\
-             [groups.g]\nservers = [\"m\"]\n"
+            "[servers.m]\nera = \"{era}\"\n{}read_only_tools = [\"pay\"]\n[groups.g]\nservers = [\"m\"]\n",
+            hosted.lines()
         );
         std::fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
-        let mut gateway = Running::start(folder.path()).await;
+        let mut gateway = Gateway::start(folder.path()).await;
         let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
         let second = made_key(folder.path(), &["--direct", "--user", "ann"]);
         let config = folder.path().join("lockkeeper.toml");
@@ -218,7 +208,7 @@ async fn oa_115_another_users_task_is_unknown_and_the_own_one_is_found_from_a_ne
             assert_eq!(listed.as_array().map(Vec::len), Some(tasks.len()), "{listed}");
         }
         gateway.stop().await;
-        gateway = Running::start(folder.path()).await;
+        gateway = Gateway::start(folder.path()).await;
         for (version, path, task) in &tasks {
             let heard = server.heard();
             let stranger = Peer::open(&gateway, &bob, version, path).await;

@@ -1,6 +1,6 @@
 //! The end of everything that a user has, while it is used.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use reqwest::StatusCode;
@@ -11,8 +11,8 @@ use tokio_tungstenite::{
     tungstenite::{Message as Frame, client::IntoClientRequest as _},
 };
 
-use super::{Response, Running, client, made_key};
-use crate::support::data_folder::DataFolder;
+use super::{Gateway, Response, client, made_key};
+use crate::{kit::gateway::run, support::data_folder::DataFolder};
 
 /// Streams of one client: HTTP+SSE, the standalone stream of a session, a listen of 2026-07-28, a WebSocket.
 struct Streams {
@@ -20,7 +20,7 @@ struct Streams {
     socket: WebSocketStream<TcpStream>,
 }
 
-async fn post(gateway: &Running, key: &str, message: &serde_json::Value, session: Option<&str>) -> Response {
+async fn post(gateway: &Gateway, key: &str, message: &serde_json::Value, session: Option<&str>) -> Response {
     let request = client()
         .post(format!("{}/mcp", gateway.url))
         .bearer_auth(key)
@@ -30,7 +30,7 @@ async fn post(gateway: &Running, key: &str, message: &serde_json::Value, session
 }
 
 impl Streams {
-    async fn open(gateway: &Running, key: &str) -> Self {
+    async fn open(gateway: &Gateway, key: &str) -> Self {
         let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" } });
         let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
         let opened = post(gateway, key, &hello, None).await;
@@ -74,13 +74,6 @@ impl Streams {
     }
 }
 
-fn run(data: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    let output = command.args(arguments).arg("--data-dir").arg(data).output().unwrap();
-    assert!(output.status.success(), "{arguments:?} {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// The id of the only key of this user.
 fn key_of(data: &Path, user: &str) -> String {
     let keys: serde_json::Value = serde_json::from_str(&run(data, &["keys", "list", "--json"])).unwrap();
@@ -92,7 +85,7 @@ fn key_of(data: &Path, user: &str) -> String {
 async fn oa_116_what_a_user_or_a_key_has_open_ends_on_every_transport_and_nobody_else_is_touched() {
     let folder = DataFolder::new();
     let data = folder.path();
-    let gateway = Running::start(data).await;
+    let gateway = Gateway::start(data).await;
     let bob = made_key(data, &["--direct", "--user", "bob"]);
     let ann = made_key(data, &["--direct", "--user", "ann"]);
     let others = Streams::open(&gateway, &bob).await;

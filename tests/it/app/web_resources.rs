@@ -2,13 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
-use axum::{Router, body::Bytes, extract::State, response::IntoResponse as _};
-use http::StatusCode;
+use lockkeeper::mcp::Revision;
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, task::JoinSet};
 
-use super::{Running, client, made_key};
-use crate::support::data_folder::DataFolder;
+use super::{Gateway, client, made_key};
+use crate::{
+    kit::{
+        answering::AnsweringServer,
+        carriers::{Carrier, Hosted},
+    },
+    support::data_folder::DataFolder,
+};
 
 /// A server that lists these resources, and the URIs that it was asked to read.
 #[derive(Clone, Default)]
@@ -18,43 +22,35 @@ struct Server {
 }
 
 impl Server {
-    /// Starts it; returns its origin.
-    async fn start(&self, tasks: &mut JoinSet<()>) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let app = Router::new().fallback(answer).with_state(self.clone());
-        tasks.spawn(async move { axum::serve(listener, app).await.unwrap() });
-        format!("http://{address}")
+    fn start(&self) -> Hosted {
+        let asked = self.clone();
+        let actor = AnsweringServer::new(Revision::V2025_11_25, move |method, params| asked.result(method, params));
+        Hosted::start(Carrier::Http, Arc::new(actor))
+    }
+
+    fn result(&self, method: &str, params: &Value) -> Option<Value> {
+        Some(match method {
+            "initialize" => json!({ "protocolVersion": "2025-11-25", "capabilities": { "resources": {} },
+                "serverInfo": { "name": "web", "version": "1" } }),
+            "resources/list" => {
+                let resources = self.resources.lock().unwrap();
+                json!({ "resources": resources.iter().map(|uri| json!({ "uri": uri, "name": "r" })).collect::<Vec<_>>() })
+            }
+            "resources/templates/list" => {
+                json!({ "resourceTemplates": [{ "uriTemplate": "http://{+rest}", "name": "t" }] })
+            }
+            "resources/read" => {
+                let uri = params["uri"].as_str().unwrap().to_owned();
+                self.read.lock().unwrap().push(uri.clone());
+                json!({ "contents": [{ "uri": uri, "text": "x" }] })
+            }
+            _ => return None,
+        })
     }
 }
 
-async fn answer(State(server): State<Server>, body: Bytes) -> axum::response::Response {
-    let Ok(request) = serde_json::from_slice::<Value>(&body) else {
-        return StatusCode::METHOD_NOT_ALLOWED.into_response();
-    };
-    let result = match request["method"].as_str().unwrap_or_default() {
-        "initialize" => json!({ "protocolVersion": "2025-11-25", "capabilities": { "resources": {} },
-            "serverInfo": { "name": "web", "version": "1" } }),
-        "resources/list" => {
-            let resources = server.resources.lock().unwrap();
-            json!({ "resources": resources.iter().map(|uri| json!({ "uri": uri, "name": "r" })).collect::<Vec<_>>() })
-        }
-        "resources/templates/list" => {
-            json!({ "resourceTemplates": [{ "uriTemplate": "http://{+rest}", "name": "t" }] })
-        }
-        "resources/read" => {
-            let uri = request["params"]["uri"].as_str().unwrap().to_owned();
-            server.read.lock().unwrap().push(uri.clone());
-            json!({ "contents": [{ "uri": uri, "text": "x" }] })
-        }
-        _ => return StatusCode::ACCEPTED.into_response(),
-    };
-    let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
-    ([("content-type", "application/json")], answer.to_string()).into_response()
-}
-
 /// The result of a request without a session.
-async fn ask(gateway: &Running, key: &str, method: &str, mut params: Value) -> Value {
+async fn ask(gateway: &Gateway, key: &str, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {} });
     let uri = params["uri"].as_str().map(str::to_owned);
@@ -74,15 +70,15 @@ async fn ask(gateway: &Running, key: &str, method: &str, mut params: Value) -> V
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_takes_no_web_resource_of_another_by_listing_it_or_by_a_template() {
     let folder = DataFolder::new();
-    let (greedy, docs, mut tasks) = (Server::default(), Server::default(), JoinSet::new());
-    let (of_greedy, of_docs) = (greedy.start(&mut tasks).await, docs.start(&mut tasks).await);
-    let (secret, other) = (format!("{of_docs}/secret"), format!("{of_docs}/unlisted"));
+    let (greedy, docs) = (Server::default(), Server::default());
+    let (of_greedy, of_docs) = (greedy.start(), docs.start());
+    let (secret, other) = (format!("{}/secret", of_docs.origin()), format!("{}/unlisted", of_docs.origin()));
     greedy.resources.lock().unwrap().extend([secret.clone(), "http://elsewhere.example/a".to_owned()]);
     docs.resources.lock().unwrap().extend([secret.clone(), "http://elsewhere.example/a".to_owned()]);
-    let server = |name: &str, url: &str| format!("[servers.{name}]\nera = \"legacy\"\nurl = \"{url}/mcp\"\n");
+    let server = |name: &str, of: &Hosted| format!("[servers.{name}]\nera = \"legacy\"\n{}", of.lines());
     let file = server("greedy", &of_greedy) + &server("docs", &of_docs);
     std::fs::write(folder.path().join("lockkeeper.toml"), file).unwrap();
-    let gateway = Running::start(folder.path()).await;
+    let gateway = Gateway::start(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
     let bob =
         made_key(folder.path(), &["--direct", "--user", "bob", "--server", "greedy:read", "--server", "docs:read"]);

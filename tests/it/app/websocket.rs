@@ -8,12 +8,12 @@ use tokio_tungstenite::{
     tungstenite::{self, Message as Frame, client::IntoClientRequest as _},
 };
 
-use super::{Running, direct_key};
+use super::{Gateway, direct_key};
 use crate::support::data_folder::DataFolder;
 
 /// Opens a connection with these headers, and returns the status of a refusal, or the subprotocol and the answer to a
 /// first request.
-async fn open(gateway: &Running, path: &str, headers: &[(&'static str, &str)]) -> Result<(String, Value), u16> {
+async fn open(gateway: &Gateway, path: &str, headers: &[(&'static str, &str)]) -> Result<(String, Value), u16> {
     let address = gateway.url.trim_start_matches("http://");
     let mut request = format!("ws://{address}{path}").into_client_request().unwrap();
     for (name, value) in headers {
@@ -36,7 +36,7 @@ async fn open(gateway: &Running, path: &str, headers: &[(&'static str, &str)]) -
 #[tokio::test]
 async fn the_upgrade_needs_a_credential_outside_of_the_url_and_a_known_origin() {
     let data = DataFolder::new();
-    let gateway = Running::start(data.path()).await;
+    let gateway = Gateway::start(data.path()).await;
     let key = direct_key(data.path());
     let (bearer, page) = (format!("Bearer {key}"), format!("mcp, bearer.{key}"));
     let (mcp, authorization, origin) = ("sec-websocket-protocol", "authorization", "origin");

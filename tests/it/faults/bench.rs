@@ -1,14 +1,7 @@
 //! A sick server and a fine one behind a gateway, with what a client and an operator see of them. Knows nothing of
 //! faults.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader},
-    path::PathBuf,
-    process::{Child, Stdio},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fs, sync::Arc, time::Duration};
 
 use lockkeeper::{
     app::stack::Stacks,
@@ -17,7 +10,7 @@ use lockkeeper::{
     layers::TaskOwnerDeps,
     mcp::{Method, Outcome},
     model::{
-        BackendId, BackendSpec, EraChoice, HttpSpec, Requester, SessionId, SocketAddress, TransportSpec,
+        BackendId, BackendSpec, EraChoice, Requester, SessionId, TransportSpec,
         status::BackendStatus,
     },
     support::SystemClock,
@@ -27,19 +20,15 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::sick::Sick;
 use crate::{
     backend::scripted_servers::{SOON, hold_time, pass, start, until},
     gateway::script::{Client, gateway},
-    support::python,
+    kit::carriers::{Carrier, Hosted},
 };
 
 /// Silence in a call after which it fails.
 pub(super) const SILENCE: Duration = Duration::from_secs(50);
-const SICK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults/sick.py");
-/// Puts a server on stdio behind another transport.
-const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge.py");
-/// The same for Streamable HTTP.
-const HTTP_BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults/http_bridge.py");
 
 /// The way to the sick server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,17 +51,9 @@ pub(super) struct Bench {
     pub(super) gateway: Arc<Gateway>,
     pub(super) folder: TempDir,
     metrics: PrometheusHandle,
-    _bridge: Option<Bridge>,
-}
-
-/// A process that ends with the test.
-struct Bridge(Child);
-
-impl Drop for Bridge {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    /// Lets the sick server answer a call that is late.
+    pub(super) late: CancellationToken,
+    servers: Vec<Hosted>,
 }
 
 // === impl Way ===
@@ -93,40 +74,23 @@ impl Way {
         }
     }
 
-    /// A server with this mode that is reached this way, and the process that has to live for it.
-    fn to_script(self, folder: &TempDir, mode: &str) -> (TransportSpec, Option<Bridge>) {
-        let mut args = vec![SICK, folder.path().to_str().unwrap(), mode];
-        if self.era() == EraChoice::Modern {
-            args.push("modern");
+    const fn carrier(self) -> Carrier {
+        match self {
+            Self::Stdio | Self::ModernStdio => Carrier::Stdio,
+            Self::Sse => Carrier::Sse,
+            Self::WebSocket | Self::ModernWebSocket => Carrier::WebSocket,
+            Self::Unix | Self::ModernUnix => Carrier::Unix,
+            Self::Http | Self::ModernHttp => Carrier::Http,
         }
-        if matches!(self, Self::Stdio | Self::ModernStdio) {
-            return (TransportSpec::Stdio(python::stdio(&args)), None);
-        }
-        let socket = folder.path().join("socket").display().to_string();
-        let behind: &[&str] = match self {
-            Self::Unix | Self::ModernUnix => &[BRIDGE, "unix", &socket],
-            Self::WebSocket | Self::ModernWebSocket => &[BRIDGE, "ws", "0"],
-            Self::Http | Self::ModernHttp => &[HTTP_BRIDGE],
-            Self::Stdio | Self::ModernStdio | Self::Sse => &[BRIDGE, "sse", "0"],
-        };
-        let mut bridge = python::command(&[behind, &python::words(&args)].concat());
-        bridge.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = bridge.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let at = |url: String| HttpSpec::new(url.parse().unwrap());
-        let port = line.trim();
-        let transport = match self {
-            Self::Unix | Self::ModernUnix => TransportSpec::Socket(SocketAddress::Unix(PathBuf::from(port))),
-            Self::WebSocket | Self::ModernWebSocket => {
-                TransportSpec::WebSocket(at(format!("ws://127.0.0.1:{port}/mcp")))
-            }
-            Self::Http | Self::ModernHttp => TransportSpec::Http(at(format!("http://127.0.0.1:{port}/mcp"))),
-            Self::Stdio | Self::ModernStdio | Self::Sse => {
-                TransportSpec::Sse(at(format!("http://127.0.0.1:{port}/sse")))
-            }
-        };
-        (transport, Some(Bridge(child)))
+    }
+
+    /// A server with this mode that is reached this way.
+    fn to_script(self, mode: &str, (folder, late): (&TempDir, &CancellationToken)) -> Hosted {
+        let file = folder.path().join("grandchild").display().to_string();
+        let at_end =
+            if mode == "leaves grandchildren" { format!("sleep 1000 & echo $! >{file}") } else { String::new() };
+        let sick = Sick::new(mode, self.era() == EraChoice::Modern, (at_end, late.clone()));
+        Hosted::start(self.carrier(), Arc::new(sick))
     }
 }
 
@@ -136,12 +100,14 @@ impl Bench {
     /// Starts both servers.
     pub(super) async fn start(way: Way, mode: &str, metrics: PrometheusHandle) -> Self {
         let folder = TempDir::new().unwrap();
-        let (transport, bridge) = way.to_script(&folder, mode);
+        let late = CancellationToken::new();
+        let server = way.to_script(mode, (&folder, &late));
         // in this mode alone it passes
         let start_timeout = if mode == "never answers the handshake" { Duration::from_secs(1) } else { SOON };
-        let sick = BackendSpec { start_timeout, call_timeout: SILENCE, era: way.era(), ..legacy("sick", transport) };
-        let bench = Self::beside(sick, (folder, metrics));
-        let bench = Self { _bridge: bridge, ..bench };
+        let sick =
+            BackendSpec { start_timeout, call_timeout: SILENCE, era: way.era(), ..legacy("sick", server.transport()) };
+        let mut bench = Self { late, ..Self::beside(sick, (folder, metrics)) };
+        bench.servers.push(server);
         bench.settle().await;
         bench
     }
@@ -165,8 +131,9 @@ impl Bench {
     }
 
     fn beside(sick: BackendSpec, (folder, metrics): (TempDir, PrometheusHandle)) -> Self {
-        let (fine, _) = Way::Stdio.to_script(&folder, "none");
-        let fine = legacy("fine", fine);
+        let late = CancellationToken::new();
+        let server = Way::Stdio.to_script("none", (&folder, &late));
+        let fine = legacy("fine", server.transport());
         let specs = vec![sick, fine];
         let supervisor = start(specs.clone());
         let quiet = |spec: BackendSpec| BackendSpec { heartbeat: None, ..spec };
@@ -174,7 +141,7 @@ impl Bench {
         let stacks = Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new()));
         let mounts = supervisor.servers().into_iter().zip(specs);
         let mounts = mounts.map(|(server, spec)| stacks.around_server(&quiet(spec), server, None)).collect();
-        Self { gateway: gateway(mounts), supervisor, folder, metrics, _bridge: None }
+        Self { gateway: gateway(mounts), supervisor, folder, metrics, late, servers: vec![server] }
     }
 
     /// Waits until both servers have started and been listed, or failed.

@@ -9,16 +9,14 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use lockkeeper::{
-    app::App,
-    config::{self, CommandLineOptions, Config, Environment},
-    telemetry::Telemetry,
-};
+use futures_util::future::join_all;
+use lockkeeper::config::{CommandLineOptions, Config, Environment};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
-use crate::support::{in_time, postgres};
+use crate::{
+    kit::gateway::{self, Gateway, configuration},
+    support::postgres,
+};
 
 /// The configuration of nginx, without places and ports.
 const NGINX: &str = include_str!("../../replicas/nginx.conf");
@@ -26,8 +24,7 @@ const NGINX: &str = include_str!("../../replicas/nginx.conf");
 /// What runs in this process until it is stopped.
 pub(super) struct Gateways {
     pub(super) url: String,
-    stop: CancellationToken,
-    served: JoinSet<anyhow::Result<()>>,
+    running: Vec<Gateway>,
     nginx: Option<Nginx>,
 }
 
@@ -74,11 +71,9 @@ impl Place {
     }
 
     /// The variables of a gateway and of a command for it.
-    #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
     pub(super) fn environment(&self) -> Vec<(&'static str, String)> {
-        let path = std::env::var("PATH").unwrap_or_default();
         let database = self.database.clone().map(|url| ("LOCKKEEPER_DATABASE", url));
-        [("PATH", path), ("HOME", "/tmp".to_owned())].into_iter().chain(database).collect()
+        gateway::environment().into_iter().chain(database).collect()
     }
 
     /// The configuration of a gateway; `own` is added to the file.
@@ -86,14 +81,11 @@ impl Place {
         let text = fs::read_to_string(self.folder.join("lockkeeper.toml")).unwrap();
         let given = CommandLineOptions {
             listen: Some(listen),
-            data_dir: Some(self.data(number)),
             public_url,
             draft: Some(format!("{text}\n{own}")),
             ..CommandLineOptions::default()
         };
-        let variables = self.environment();
-        let environment: Environment = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        config::load(&given, &environment, &self.folder).unwrap()
+        configuration((&self.folder, &self.data(number)), &self.environment(), given)
     }
 }
 
@@ -102,8 +94,7 @@ impl Place {
 impl Gateways {
     /// Starts them, each with the servers that `only` leaves in its configuration.
     pub(super) async fn start(place: &Place, only: impl Fn(&mut Config)) -> Self {
-        let stop = CancellationToken::new();
-        let mut gateways = Self { url: String::new(), stop, served: JoinSet::new(), nginx: None };
+        let mut gateways = Self { url: String::new(), running: Vec::new(), nginx: None };
         if place.database.is_none() {
             let mut config = place.config(0, "127.0.0.1:0".to_owned(), None, "");
             only(&mut config);
@@ -131,18 +122,14 @@ impl Gateways {
 
     /// Serves until the end; returns the public URL.
     async fn serve(&mut self, config: Config) -> String {
-        let built = Box::pin(App::build(config, Telemetry::detached().unwrap()));
-        let app = in_time("the start of a gateway", built).await.unwrap();
-        let url = app.public_url().to_string();
-        self.served.spawn(app.serve(self.stop.clone().cancelled_owned()));
+        let gateway = Gateway::of(config).await;
+        let url = gateway.url.clone();
+        self.running.push(gateway);
         url
     }
 
-    pub(super) async fn stop(mut self) {
-        self.stop.cancel();
-        while let Some(served) = in_time("the end of a gateway", self.served.join_next()).await {
-            served.unwrap().unwrap();
-        }
+    pub(super) async fn stop(self) {
+        join_all(self.running.into_iter().map(Gateway::stop)).await;
         drop(self.nginx);
     }
 }

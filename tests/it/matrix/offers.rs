@@ -1,4 +1,4 @@
-//! The server's lists in `offers.json`: server information, tools, prompts, resources and templates, with every member
+//! The server's lists in `kit/scripted/offers.json`: server information, tools, prompts, resources and templates, with every member
 //! of its version. All lists but that of tools have pages of two entries.
 
 use lockkeeper::mcp::{
@@ -8,8 +8,7 @@ use lockkeeper::mcp::{
 use serde_json::{Value, json};
 
 use super::{Pair, peer::Peer};
-
-const OFFERS: &str = include_str!("offers.json");
+use crate::kit::scripted::Offers;
 
 /// All of it, in one session.
 pub(super) async fn cross(peer: &mut Peer) {
@@ -18,25 +17,15 @@ pub(super) async fn cross(peer: &mut Peer) {
     cursors(peer).await;
 }
 
-/// The entries of one kind of a server of this version.
-fn offered(kind: &str, server: Revision) -> Vec<Value> {
-    let offers: Value = serde_json::from_str(OFFERS).unwrap();
-    let version = |name: &Value| name.as_str().map(|name| Revision::parse(name).unwrap());
-    let has = |offer: &&Value| {
-        version(&offer["since"]) <= Some(server) && version(&offer["until"]).is_none_or(|last| server <= last)
-    };
-    offers[kind].as_array().unwrap().iter().filter(has).map(|offer| offer["is"].clone()).collect()
-}
-
 /// The `Implementation` of a server of this version.
 pub(super) fn identity(server: Revision) -> Value {
-    offered("about", server).last().unwrap()["serverInfo"].clone()
+    Offers::of(server).identity()
 }
 
 fn handshake(peer: &mut Peer) {
     peer.begin("handshake");
     let Pair { client, server, .. } = peer.pair;
-    let about = offered("about", server);
+    let instructions = Offers::of(server).instructions();
     let mut capabilities = json!({ "tools": { "listChanged": true }, "prompts": { "listChanged": true },
         "resources": { "subscribe": true, "listChanged": true }, "logging": {}, "completions": {} });
     // TSK
@@ -46,7 +35,7 @@ fn handshake(peer: &mut Peer) {
     if peer.is_stateless() && server == V2025_11_25 {
         capabilities["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
     }
-    let mut expected = json!({ "capabilities": capabilities, "instructions": about[0]["instructions"] });
+    let mut expected = json!({ "capabilities": capabilities, "instructions": instructions });
     if peer.is_stateless() {
         expected["supportedVersions"] = json!([client.as_str()]);
     } else {
@@ -66,7 +55,7 @@ async fn lists(peer: &mut Peer) {
         ("resources/templates/list", "resourceTemplates", vec![]),
     ];
     for (method, kind, mut entries) in lists {
-        entries.extend(offered(kind, pair.server));
+        entries.extend(Offers::of(pair.server).entries(kind));
         let mut expected = json!({ kind: entries.into_iter().map(|entry| shown(entry, pair)).collect::<Vec<Value>>() });
         if kind == "tools" {
             // a list in one page passes unchanged

@@ -20,8 +20,11 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use self::{channel::Channel, stateless::Legs};
-use super::{Pair, tap::Tap};
-use crate::support::{depends_on_speed, in_time, strict};
+use super::Pair;
+use crate::{
+    kit::tap::Tap,
+    support::{depends_on_speed, in_time, strict},
+};
 
 /// Time limit for an expected message.
 pub(super) const SOON: Duration = Duration::from_mins(1);

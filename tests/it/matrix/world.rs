@@ -1,12 +1,6 @@
 //! The gateway and its servers.
 
-use std::{
-    fmt::Write as _,
-    fs,
-    io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use std::{fmt::Write as _, fs, sync::Arc};
 
 use lockkeeper::{
     config::Config,
@@ -17,17 +11,21 @@ use serde_json::Value;
 
 use super::{
     Pair,
-    gateways::{Gateways, Place},
+    gateways::{Gateways, Place, replicas},
     peer::Door,
 };
-use crate::support::{data_folder::DataFolder, python, strict};
+use crate::{
+    kit::{
+        carriers::{Carrier, Hosted},
+        gateway::make_key,
+        record::{Entry, Page, Record},
+        scripted::ScriptedServer,
+    },
+    support::{data_folder::DataFolder, strict},
+};
 
-const LEGACY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/server.py");
-/// Puts a server on stdio behind another transport.
-const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge.py");
 /// The line of a server that one of several gateways runs for all.
 pub(super) const HOME: &str = "home = \"one\"\n";
-const MODERN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/matrix/modern.py");
 
 /// A server of the gateway.
 #[derive(Debug, Clone)]
@@ -53,12 +51,14 @@ pub(super) enum ServedOn {
 
 /// Servers, configuration and data of a gateway, running or not.
 pub(super) struct Site {
-    folder: DataFolder,
+    _folder: DataFolder,
     place: Place,
     /// True if servers may get messages that only those of the other era understand.
     probes: bool,
+    /// What the servers received.
+    record: Arc<Record>,
     /// Ended with the test.
-    _servers: Vec<Server>,
+    _servers: Vec<Hosted>,
 }
 
 /// A gateway in this process, or several that are as one.
@@ -70,9 +70,6 @@ pub(super) struct World {
     config: Config,
     gateways: Gateways,
 }
-
-/// A process that ends with the test.
-struct Server(Child);
 
 // === impl Behind ===
 
@@ -95,138 +92,71 @@ impl Behind {
         Self { era: "auto", ..self }
     }
 
-    fn script(version: Revision) -> &'static str {
-        if version.era() == Era::Modern { MODERN } else { LEGACY }
-    }
-
     /// The same server with a suffix to its name and another line in its section.
     pub(super) fn with(self, end: &str, option: &str) -> Self {
         Self { name: format!("{}-{end}", self.name), options: format!("{}{option}\n", self.options), ..self }
     }
 }
 
-// === impl Server ===
-
-impl Server {
-    /// Starts a server over HTTP; returns it with its URL.
-    fn over_http(version: Revision, received: &Path) -> (Self, String) {
-        let arguments = [Behind::script(version), "http", "0", received.to_str().unwrap(), version.as_str()];
-        let (server, port) = Self::start(&arguments);
-        (server, format!("http://127.0.0.1:{port}/mcp"))
-    }
-
-    /// Starts servers on stdio behind another transport; returns their URL.
-    fn bridged(transport: &str, stdio: &[&str], socket: &Path) -> (Self, String) {
-        let address = if transport == "unix" { socket.to_str().unwrap() } else { "0" };
-        let (server, name) = Self::start(&[&[BRIDGE, transport, address], &*python::words(stdio)].concat());
-        let url = match transport {
-            "unix" => format!("unix:{name}"),
-            "sse" => format!("http://127.0.0.1:{name}/sse"),
-            _ => format!("ws://127.0.0.1:{name}/mcp"),
-        };
-        (server, url)
-    }
-
-    /// Starts a script; returns it with the first line that it prints.
-    fn start(arguments: &[&str]) -> (Self, String) {
-        let mut child = python::command(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        (Self(child), line.trim().to_owned())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 // === impl Site ===
 
 impl Site {
-    /// Starts the servers over HTTP, and writes the configuration; `limits` are lines of that section.
+    /// Starts the servers, and writes the configuration; `limits` are lines of that section.
     pub(super) fn new(limits: &str, behind: &[Behind]) -> Self {
         let folder = DataFolder::new();
-        let received = folder.path().join("received");
-        fs::create_dir(&received).unwrap();
+        let record = Arc::<Record>::default();
         let mut text = format!("[limits]\n{limits}\n");
         let mut servers = Vec::new();
         for Behind { name, transport, version, era, options, .. } in behind {
-            writeln!(text, "[servers.{name}]\nera = \"{era}\"\n{options}").unwrap();
-            let stdio = [Behind::script(*version), "stdio", received.to_str().unwrap(), version.as_str()];
-            let (server, url) = match *transport {
-                "stdio" => {
-                    // a client has one process, and another would be started for one to come
-                    text += &(python::lines(&stdio) + "spares = 0\n");
-                    continue;
-                }
-                "http" => Server::over_http(*version, &received),
-                channel => Server::bridged(channel, &stdio, &folder.path().join(format!("{name}.sock"))),
-            };
+            let scripted = ScriptedServer::new(*version, Arc::clone(&record), replicas());
+            let server = Hosted::start(Carrier::named(transport), Arc::new(scripted));
+            writeln!(text, "[servers.{name}]\nera = \"{era}\"\n{options}{}", server.lines()).unwrap();
+            if *transport == "stdio" {
+                // a client has one process, and another would be started for one to come
+                text += "spares = 0\n";
+            }
             servers.push(server);
-            writeln!(text, "url = {url:?}").unwrap();
         }
         fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
         let probes = behind.iter().any(|one| one.era == "auto");
         let place = Place::new(folder.path());
-        Self { folder, place, probes, _servers: servers }
-    }
-
-    pub(super) fn folder(&self) -> &Path {
-        self.folder.path()
+        Self { _folder: folder, place, probes, record, _servers: servers }
     }
 
     /// Validates every message that a server got against the schema of its version.
     pub(super) fn servers_got_what_their_schema_takes(&self) {
         let mut count = 0;
-        for file in fs::read_dir(self.folder().join("received")).unwrap() {
-            let path = file.unwrap().path();
-            let (version, _) = path.file_name().unwrap().to_str().unwrap().split_once(' ').unwrap();
-            let version = Revision::parse(version).unwrap();
-            for line in fs::read_to_string(&path).unwrap().lines() {
-                let received: Value = serde_json::from_str(line).unwrap();
-                if self.probes && received["fault"] == "there is no handshake" {
+        for Page { version, entries } in self.record.pages() {
+            for entry in entries {
+                match entry {
                     // it comes first, to a server of unknown era
-                    continue;
+                    Entry::Fault(fault) if self.probes && fault == "there is no handshake" => {}
+                    Entry::Fault(fault) => panic!("a server of {version}: {fault}"),
+                    Entry::Received { question, message } => {
+                        self.is_valid(version, question.as_deref(), &message);
+                        count += 1;
+                    }
+                    Entry::Closed(_) | Entry::Noted { .. } => {}
                 }
-                assert_eq!(received.get("fault"), None, "{}", path.display());
-                if received.get("message").is_none() {
-                    continue;
-                }
-                let (question, message) = (received["question"].as_str(), &received["message"]);
-                assert!(question.is_some() || message.get("method").is_some(), "nobody asked for {message}");
-                let version = match message["method"].as_str() {
-                    Some("server/discover") if self.probes => Revision::V2026_07_28,
-                    Some("initialize") if self.probes && version.era() == Era::Modern => Revision::NEWEST_LEGACY,
-                    _ => version,
-                };
-                strict::to_server(version, question, message)
-                    .unwrap_or_else(|fault| panic!("{}: {fault}", path.display()));
-                count += 1;
             }
         }
         assert!(count > 0, "nothing was received");
     }
 
+    fn is_valid(&self, version: Revision, question: Option<&str>, message: &Value) {
+        assert!(question.is_some() || message.get("method").is_some(), "nobody asked for {message}");
+        let version = match message["method"].as_str() {
+            Some("server/discover") if self.probes => Revision::V2026_07_28,
+            Some("initialize") if self.probes && version.era() == Era::Modern => Revision::NEWEST_LEGACY,
+            _ => version,
+        };
+        strict::to_server(version, question, message).unwrap_or_else(|fault| panic!("a server of {version}: {fault}"));
+    }
+
     /// A key of `user`. The gateways must run.
     pub(super) fn key(&self, user: &str) -> String {
-        key(&self.place.data(0), self.place.environment(), user)
+        make_key(&self.place.data(0), &["--user", user, "--direct"], &self.place.environment())
     }
-}
-
-/// A direct key of `user`, created as an operator does. The gateway on `data` must have run once.
-pub(crate) fn key(data: &Path, variables: Vec<(&'static str, String)>, user: &str) -> String {
-    let made = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
-        .args(["keys", "create", "matrix", "--user", user, "--direct", "--json", "--data-dir"])
-        .arg(data)
-        .envs(variables)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&made.stdout);
-    let made: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{made:?}"));
-    made["secret"].as_str().or_else(|| made["key"].as_str()).unwrap().to_owned()
 }
 
 // === impl World ===

@@ -20,7 +20,7 @@ static INTERPRETER: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The interpreter and the arguments that run a script with `arguments`: its path first, or `-c` and its text.
-pub(crate) fn words<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+fn words<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&[INTERPRETER.as_str(), WITHOUT_PACKAGES], arguments].concat()
 }
 

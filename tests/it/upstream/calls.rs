@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{person::page_in, world::World};
+use super::world::{World, page_in};
 
 /// What clients that show pages declare.
 fn shows_pages() -> Value {
@@ -35,7 +35,7 @@ async fn up_007_a_client_of_2025_11_25_gets_the_page_as_an_error_and_calls_again
     assert_eq!(elicitation["mode"], "url", "{error}");
     assert!(elicitation["elicitationId"].is_string() && elicitation["message"].is_string(), "{error}");
     let url = elicitation["url"].as_str().unwrap();
-    assert!(url.starts_with(&format!("{}/connect/github?t=", world.url)) && !url.contains("ada"), "{url}");
+    assert!(url.starts_with(&format!("{}/connect/github?t=", world.gateway.url)) && !url.contains("ada"), "{url}");
 
     world.server.account("ada");
     ada.log_in().await;
@@ -106,7 +106,7 @@ async fn up_007_other_clients_get_the_address_in_words() {
         let result = ada.client(version, capabilities).ask("tools/call", params).await;
         assert_eq!(result["isError"], true, "{version} {result}");
         let text = result["content"][0]["text"].as_str().unwrap();
-        assert!(text.contains(&format!("Open {}/connect/github?t=", world.url)), "{text}");
+        assert!(text.contains(&format!("Open {}/connect/github?t=", world.gateway.url)), "{text}");
     }
 }
 
@@ -253,7 +253,7 @@ async fn n_111_a_token_of_the_server_opens_nothing_at_the_gateway() {
     let _ada = world.connected("ada").await;
     let token = world.server.token_of("ada").unwrap();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let answer = client.post(format!("{}/mcp", world.url)).bearer_auth(token).body("{}").send().await.unwrap();
+    let answer = client.post(format!("{}/mcp", world.gateway.url)).bearer_auth(token).body("{}").send().await.unwrap();
     assert_eq!(answer.status(), 401);
     assert!(answer.headers()["www-authenticate"].to_str().unwrap().contains("error=\"invalid_token\""));
 }

@@ -53,7 +53,7 @@ async fn up_018_a_secret_without_an_issuer_fails_its_server_and_costs_no_login()
     let section = format!("[servers.github]\nurl = \"{}\"\nauth = \"oauth\"\n{CLIENT}", world.server.url);
     let bound = format!("{section}issuer = \"{}/\"\n", world.server.issuer());
     let world = world.restart(&format!("{section}[servers.demo]\nbuiltin = \"demo\"\n")).await;
-    let mut ada = ada.at(&world.url);
+    let mut ada = ada.at(&world.gateway.url);
     let words = ada.client("2025-06-18", json!({})).call("github__whoami").await;
     assert!(words.contains("add `issuer = "), "{words}");
     assert!(!ada.client("2025-06-18", json!({})).tools_of("demo").await.is_empty(), "the others run");
@@ -63,13 +63,13 @@ async fn up_018_a_secret_without_an_issuer_fails_its_server_and_costs_no_login()
     assert_eq!((world.server.take_log(), world.logins("ada").await), (Vec::new(), 1));
 
     let world = world.restart(&bound).await;
-    let ada = ada.at(&world.url);
+    let ada = ada.at(&world.gateway.url);
     assert_eq!(ada.client("2025-11-25", json!({})).call("github__whoami").await, "ada");
 
     // another issuer: the tokens are not for it
     let other = bound.replace(&world.server.issuer(), "https://other.example");
     let world = world.restart(&other).await;
-    let ada = ada.at(&world.url);
+    let ada = ada.at(&world.gateway.url);
     let words = ada.client("2025-06-18", json!({})).call("github__whoami").await;
     assert!(words.contains("/connect/github?t="), "{words}");
     assert_eq!(world.server.take_log(), ["call ada"], "only the call before");

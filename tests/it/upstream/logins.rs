@@ -3,7 +3,7 @@
 use reqwest::StatusCode;
 use serde_json::json;
 
-use super::{person::page_in, world::World};
+use super::world::{World, page_in};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_003_a_login_follows_the_rules_for_clients() {
@@ -12,7 +12,7 @@ async fn up_003_a_login_follows_the_rules_for_clients() {
     world.server.account("ada");
     ada.log_in().await;
     ada.connect("/connect/github").await;
-    let registered = format!("register {}/oauth/upstream/callback/github \"web\"", world.url);
+    let registered = format!("register {}/oauth/upstream/callback/github \"web\"", world.gateway.url);
     assert_eq!(
         world.server.take_log(),
         [registered.as_str(), "authorize scope=read resource=mcp", "token authorization_code resource=mcp"]
@@ -84,7 +84,7 @@ async fn up_008_the_consent_page_offers_to_connect_and_goes_on_without_it() {
     let mut ada = world.person("ada");
     let metadata = json!({ "client_name": "App", "redirect_uris": ["http://127.0.0.1:7777/callback"] });
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let registered = http.post(format!("{}/oauth/register", world.url)).body(metadata.to_string());
+    let registered = http.post(format!("{}/oauth/register", world.gateway.url)).body(metadata.to_string());
     let registered = registered.header("content-type", "application/json").send().await.unwrap().text().await.unwrap();
     let client =
         serde_json::from_str::<serde_json::Value>(&registered).unwrap()["client_id"].as_str().unwrap().to_owned();
@@ -93,7 +93,7 @@ async fn up_008_the_consent_page_offers_to_connect_and_goes_on_without_it() {
         "/oauth/authorize?response_type=code&client_id={client}&redirect_uri=http%3A%2F%2F127.0.0.1%3A7777%2Fcallback\
          &code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256&state=xyz\
          &resource={}/mcp",
-        world.url
+        world.gateway.url
     );
     let consent = ada.get(&query).await;
     let link =
@@ -191,12 +191,14 @@ async fn up_006_a_login_that_the_user_denies_stores_nothing() {
 async fn up_004_the_gateway_publishes_its_metadata_documents() {
     let world = World::new().await;
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let get = async |name: &str| http.get(format!("{}/oauth/client-metadata/{name}", world.url)).send().await.unwrap();
+    let get = async |name: &str| {
+        http.get(format!("{}/oauth/client-metadata/{name}", world.gateway.url)).send().await.unwrap()
+    };
     let document: serde_json::Value = serde_json::from_str(&get("github.json").await.text().await.unwrap()).unwrap();
-    assert_eq!(document["client_id"], format!("{}/oauth/client-metadata/github.json", world.url));
-    assert_eq!(document["redirect_uris"], json!([format!("{}/oauth/upstream/callback/github", world.url)]));
+    assert_eq!(document["client_id"], format!("{}/oauth/client-metadata/github.json", world.gateway.url));
+    assert_eq!(document["redirect_uris"], json!([format!("{}/oauth/upstream/callback/github", world.gateway.url)]));
     assert_eq!(document["token_endpoint_auth_method"], "private_key_jwt");
-    assert_eq!(document["jwks_uri"], format!("{}/oauth/jwks", world.url));
+    assert_eq!(document["jwks_uri"], format!("{}/oauth/jwks", world.gateway.url));
     let public: serde_json::Value =
         serde_json::from_str(&get("github.public.json").await.text().await.unwrap()).unwrap();
     assert_eq!(public["token_endpoint_auth_method"], "none");

@@ -46,7 +46,7 @@ async fn up_019_the_operator_names_another_resource_and_the_page_shows_it() {
     assert!(log.contains(&"token authorization_code resource=other".to_owned()), "{log:?}");
     assert_eq!(ada.client("2025-11-25", json!({})).call("github__whoami").await, "ada");
     // bob's token is for another resource: it is not used for this one
-    let bob = bob.at(&world.url);
+    let bob = bob.at(&world.gateway.url);
     let words = bob.client("2025-06-18", json!({})).call("github__whoami").await;
     assert!(words.contains("/connect/github?t="), "{words}");
 }

@@ -10,10 +10,8 @@ use reqwest::StatusCode as Status;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::{
-    person::{Person, page_in},
-    world::World,
-};
+use super::world::{World, page_in};
+use crate::kit::person::Person;
 
 /// A program with one tool, which says what it was started with. It prints it too, as careless programs do.
 const PROGRAM: &str = r#"

@@ -1,26 +1,22 @@
 //! The gateway in front of a protected server, with two users.
 
-use std::path::Path;
+use lockkeeper::{model::UserId, storage::Storage};
+use url::Url;
 
-use lockkeeper::{
-    app::App,
-    config::{self, CommandLineOptions, Environment},
-    model::UserId,
-    storage::Storage,
-    telemetry::Telemetry,
+use super::protected_server::ProtectedServer;
+use crate::{
+    kit::{
+        gateway::{Gateway, make_key},
+        person::Person,
+    },
+    support::data_folder::DataFolder,
 };
-use tokio::{sync::oneshot, task::JoinSet};
-
-use super::{person::Person, protected_server::ProtectedServer};
-use crate::support::data_folder::DataFolder;
 
 /// Gateway and server.
 pub(super) struct World {
     pub(super) server: ProtectedServer,
-    pub(super) url: String,
+    pub(super) gateway: Gateway,
     pub(super) folder: DataFolder,
-    stop: oneshot::Sender<()>,
-    running: JoinSet<anyhow::Result<()>>,
 }
 
 // === impl World ===
@@ -41,13 +37,14 @@ impl World {
         let folder = DataFolder::new();
         let text = format!("[servers.github]\nurl = \"{}\"\nauth = \"{auth}\"\n{options}\n", server.url);
         std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
-        let (url, stop, running) = start(folder.path()).await;
-        Self { server, url, folder, stop, running }
+        let gateway = Gateway::start(folder.path()).await;
+        Self { server, gateway, folder }
     }
 
     /// A user with a key.
     pub(super) fn person(&self, user: &str) -> Person {
-        Person::new(&self.url, self.folder.path(), user)
+        let key = make_key(self.folder.path(), &["--user", user, "--direct"], &[]);
+        Person::new(&self.gateway.url, &key)
     }
 
     /// A user who has connected the account of the same name.
@@ -75,12 +72,11 @@ impl World {
 
     /// Ends the gateway and starts it again, with another configuration.
     pub(super) async fn restart(self, configuration: &str) -> Self {
-        let Self { server, folder, stop, running: mut before, .. } = self;
-        stop.send(()).unwrap();
-        before.join_next().await.unwrap().unwrap().unwrap();
+        let Self { server, folder, gateway } = self;
+        gateway.stop().await;
         std::fs::write(folder.path().join("lockkeeper.toml"), configuration).unwrap();
-        let (url, stop, running) = start(folder.path()).await;
-        Self { server, url, folder, stop, running }
+        let gateway = Gateway::start(folder.path()).await;
+        Self { server, gateway, folder }
     }
 
     /// Waits until the authorization server has logged this.
@@ -94,20 +90,8 @@ impl World {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
-async fn start(folder: &Path) -> (String, oneshot::Sender<()>, JoinSet<anyhow::Result<()>>) {
-    let given = CommandLineOptions {
-        listen: Some("127.0.0.1:0".to_owned()),
-        data_dir: Some(folder.to_owned()),
-        ..CommandLineOptions::default()
-    };
-    let path = std::env::var("PATH").unwrap_or_default();
-    let environment: Environment = [("PATH", path.as_str())].into_iter().collect();
-    let config = config::load(&given, &environment, folder).unwrap();
-    let app = Box::pin(App::build(config, Telemetry::detached().unwrap())).await.unwrap();
-    let url = app.public_url().to_string();
-    let (stop, stopped) = oneshot::channel();
-    let mut served = JoinSet::new();
-    served.spawn(app.serve(async { drop(stopped.await) }));
-    (url, stop, served)
+/// The path and query of an address of the gateway in an elicitation.
+pub(super) fn page_in(url: &str) -> String {
+    let url = Url::parse(url).unwrap();
+    format!("{}?{}", url.path(), url.query().unwrap())
 }

@@ -8,7 +8,7 @@ use super::{
     compare::{At, same},
     scene::Scene,
 };
-use crate::matrix::tap::{Event, Tap};
+use crate::kit::tap::{Event, Tap};
 
 /// The client's message, and the gateway's answer.
 pub(super) async fn answers(scene: Scene<'_>) -> Result<(), String> {

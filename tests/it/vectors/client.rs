@@ -13,7 +13,7 @@ use tokio::{
 
 use super::plan::MODERN;
 use crate::{
-    matrix::tap::{Event, Tap},
+    kit::tap::{Event, Tap},
     support::depends_on_speed,
 };
 

@@ -134,7 +134,7 @@ async fn ends_on_pipes(scene: &Scene<'_>, stage: &Stage) -> Result<(), String> {
 
 /// The gateway of a client on WebSocket stops during its listen.
 async fn ends_on_a_socket(scene: &Scene<'_>, stage: Stage) -> Result<(), String> {
-    let authority = stage.url.trim_start_matches("http://");
+    let authority = stage.gateway.url.trim_start_matches("http://");
     let mut request = format!("ws://{authority}/ws").into_client_request().unwrap();
     for (name, value) in
         [("authorization", format!("Bearer {}", stage.key)), ("sec-websocket-protocol", "mcp".to_owned())]

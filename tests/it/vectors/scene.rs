@@ -49,7 +49,7 @@ impl<'a> Scene<'a> {
         let version = if from_client { &vector.from } else { &vector.to };
         let version = if vector.ctx["park"].is_object() { MODERN.to_owned() } else { version.clone() };
         let card = Card {
-            url: stage.url.clone(),
+            url: stage.gateway.url.clone(),
             key: stage.key.clone(),
             path,
             capabilities: capabilities(vector, &version),
@@ -193,13 +193,13 @@ impl Heard {
 
     /// Says something on the exchange.
     pub(super) fn say(&self, message: &Value) {
-        let _ = self.here.send(message.to_string());
+        self.here.lines_now(message.to_string());
     }
 
     /// Says several things on the exchange, so that nothing can come between them.
     pub(super) fn say_at_once(&self, messages: impl Iterator<Item = Value>) {
         let lines: Vec<String> = messages.map(|message| message.to_string()).collect();
-        let _ = self.here.send(lines.join("\n"));
+        self.here.lines_now(lines.join("\n"));
     }
 
     /// Says something outside of any exchange.

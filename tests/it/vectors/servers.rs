@@ -1,56 +1,21 @@
-//! Scripted servers in this process, on HTTP and, through a program that does nothing but carry bytes, on stdio. What a
-//! [`Plan`] does not answer, and everything that is no request, is the test's to see and to answer.
+//! The servers of vectors. What a [`Plan`] does not answer, and everything that is no request, is the test's to see and to
+//! answer.
 
-use std::{
-    collections::HashMap,
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::sync::Arc;
 
-use axum::{
-    Router,
-    body::{Body, Bytes},
-    extract::{Path, State},
-    http::{HeaderMap, StatusCode},
-    response::{IntoResponse as _, Response},
-    routing::post,
-};
-use futures_util::{Stream, StreamExt as _, stream};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{TcpListener, TcpStream},
-    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
-    task::JoinSet,
-};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio_util::sync::CancellationToken;
 
 use super::plan::{Plan, Said};
-
-/// Carries the bytes of its standard input and output to and from a server in this process.
-pub(super) const BRIDGE: &str = r#"
-import os, socket, sys, threading
-link = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-link.sendall(sys.argv[2].encode() + b"\n")
-def up():
-    while data := os.read(0, 65536):
-        link.sendall(data)
-    link.shutdown(socket.SHUT_WR)
-threading.Thread(target=up, daemon=True).start()
-while data := link.recv(65536):
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
-"#;
-
-/// The servers, each under its name. They end with it.
-pub(super) struct Servers {
-    pub(super) http: u16,
-    pub(super) lines: u16,
-    _tasks: JoinSet<()>,
-}
+use crate::kit::{
+    carriers::{Actor, Received, Session},
+    outlet::{Outlet, Piece},
+};
 
 /// Something that a server got.
 #[derive(Debug)]
@@ -67,7 +32,7 @@ pub(super) struct Heard {
     /// None on stdio.
     pub(super) headers: Option<HeaderMap>,
     /// To the exchange on which it came: a line for each message, written at once.
-    pub(super) here: UnboundedSender<String>,
+    pub(super) here: Outlet,
     /// Outside of any exchange.
     pub(super) aside: Aside,
 }
@@ -75,8 +40,8 @@ pub(super) struct Heard {
 /// Where a server says what belongs to no exchange.
 #[derive(Debug, Clone)]
 pub(super) enum Aside {
-    /// The standalone stream of a session.
-    Session(UnboundedSender<String>),
+    /// The standalone stream of a session, or the channel.
+    Session(Outlet),
     /// The listens that are open (2026-07-28).
     Listens(Listens),
     /// A server without sessions has no stream that is nobody's.
@@ -84,59 +49,33 @@ pub(super) enum Aside {
 }
 
 /// The listens at one server: the id of each, and its stream.
-pub(super) type Listens = Arc<Mutex<Vec<(Value, UnboundedSender<String>)>>>;
+pub(super) type Listens = Arc<Mutex<Vec<(Value, Outlet)>>>;
 
-struct Scripted {
-    plan: Plan,
+/// A server of a vector.
+#[derive(Clone)]
+pub(super) struct PlannedServer {
+    plan: Arc<Plan>,
+    is_channel: bool,
     came: UnboundedSender<Came>,
     listens: Listens,
 }
 
-/// What all servers share.
-#[derive(Clone)]
-struct Site {
-    servers: Arc<HashMap<String, Scripted>>,
-    sessions: Arc<Mutex<HashMap<String, Session>>>,
-    last: Arc<AtomicU64>,
+/// One of its sessions, or connections.
+struct Conversed {
+    server: PlannedServer,
+    aside: Aside,
+    end: CancellationToken,
 }
 
-/// A session of HTTP: its standalone stream, until somebody reads it.
-struct Session {
-    aside: UnboundedSender<String>,
-    unread: Option<UnboundedReceiver<String>>,
-}
+// === impl PlannedServer ===
 
-// === impl Servers ===
-
-impl Servers {
-    /// Begins to serve; what comes is told per name.
-    pub(super) async fn start(plans: Vec<(String, Plan)>) -> (Self, HashMap<String, UnboundedReceiver<Came>>) {
-        let (mut servers, mut came) = (HashMap::new(), HashMap::new());
-        for (name, plan) in plans {
-            let (sender, receiver) = mpsc::unbounded_channel();
-            came.insert(name.clone(), receiver);
-            servers.insert(name, Scripted { plan, came: sender, listens: Listens::default() });
-        }
-        let site = Site { servers: Arc::new(servers), sessions: Arc::default(), last: Arc::default() };
-        let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let lines = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let ports = (http.local_addr().unwrap().port(), lines.local_addr().unwrap().port());
-        let mut tasks = JoinSet::new();
-        let router = Router::new().route("/{name}", post(posted).get(opened).delete(ended)).with_state(site.clone());
-        tasks.spawn(async move { axum::serve(http, router).await.unwrap() });
-        tasks.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((link, _)) = lines.accept().await {
-                connections.spawn(connected(site.clone(), link));
-            }
-        });
-        (Self { http: ports.0, lines: ports.1, _tasks: tasks }, came)
+impl PlannedServer {
+    /// The server, on a channel or over HTTP, and what comes to it.
+    pub(super) fn new(plan: Plan, is_channel: bool) -> (Self, UnboundedReceiver<Came>) {
+        let (sender, came) = mpsc::unbounded_channel();
+        (Self { plan: Arc::new(plan), is_channel, came: sender, listens: Listens::default() }, came)
     }
-}
 
-// === impl Scripted ===
-
-impl Scripted {
     /// Tells the test, and gives what is planned to be said.
     fn hear(&self, heard: Heard) -> Said {
         let Heard { message, here, .. } = &heard;
@@ -147,7 +86,7 @@ impl Scripted {
         }
         let said = self.plan.respond(message);
         if let Said::Opens(first) = &said {
-            let _ = here.send(first.clone());
+            here.lines_now(first.clone());
             let mut listens = self.listens.lock();
             listens.retain(|(_, stream)| !stream.is_closed());
             listens.push((message["id"].clone(), here.clone()));
@@ -157,98 +96,69 @@ impl Scripted {
     }
 }
 
-/// A process of stdio, which says first whose it is.
-async fn connected(site: Site, link: TcpStream) {
-    let (read, mut write) = link.into_split();
-    let mut lines = BufReader::new(read).lines();
-    let Ok(Some(name)) = lines.next_line().await else { return };
-    let server = &site.servers[&name];
-    let (say, mut said) = mpsc::unbounded_channel::<String>();
-    let aside =
-        if server.plan.is_modern() { Aside::Listens(Arc::clone(&server.listens)) } else { Aside::Session(say.clone()) };
-    let listen = async {
-        while let Ok(Some(line)) = lines.next_line().await {
-            let message = serde_json::from_str(&line).unwrap();
-            let heard = Heard { message, headers: None, here: say.clone(), aside: aside.clone() };
-            match server.hear(heard) {
-                Said::Answer(_, answer) => drop(say.send(answer)),
-                Said::Ends => return,
-                Said::Opens(_) | Said::Nothing => {}
+impl Actor for PlannedServer {
+    fn open(&self, aside: Outlet) -> Arc<dyn Session> {
+        let aside = if self.plan.is_modern() {
+            Aside::Listens(Arc::clone(&self.listens))
+        } else if self.is_channel || self.plan.has_session_id() {
+            Aside::Session(aside)
+        } else {
+            Aside::Nowhere
+        };
+        Arc::new(Conversed { server: self.clone(), aside, end: CancellationToken::new() })
+    }
+
+    fn has_sessions(&self) -> bool {
+        self.plan.has_session_id()
+    }
+
+    fn streams_always(&self) -> bool {
+        false
+    }
+}
+
+// === impl Conversed ===
+
+impl Session for Conversed {
+    fn take(self: Arc<Self>, received: Received, outlet: Outlet) -> BoxFuture<'static, ()> {
+        let Received { message, headers, .. } = received;
+        let status = |code: u16| Piece::Answer(Bytes::new(), StatusCode::from_u16(code).unwrap());
+        let is_http = headers.is_some();
+        let has_id = headers.as_ref().is_some_and(|headers| headers.contains_key("mcp-session-id"));
+        let is_stray = has_id && !self.server.plan.has_session_id();
+        let said = if is_stray {
+            Some(status(400))
+        } else {
+            match self.server.hear(Heard { message, headers, here: outlet.clone(), aside: self.aside.clone() }) {
+                Said::Answer(code, answer) => Some(Piece::Answer(answer.into(), StatusCode::from_u16(code).unwrap())),
+                Said::Ends if is_http => Some(status(502)),
+                Said::Ends => {
+                    self.end.cancel();
+                    None
+                }
+                Said::Opens(_) | Said::Nothing => None,
             }
-        }
-    };
-    let speak = async {
-        while let Some(message) = said.recv().await {
-            let _ = write.write_all(format!("{message}\n").as_bytes()).await;
-        }
-    };
-    tokio::select! {
-        () = listen => {}
-        () = speak => {}
+        };
+        Box::pin(async move {
+            if let Some(piece) = said {
+                outlet.write(piece).await;
+            }
+        })
     }
-    let _ = site.servers[&name].came.send(Came::Closed);
-}
 
-async fn posted(State(site): State<Site>, Path(name): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
-    let Some(server) = site.servers.get(&name) else { return StatusCode::NOT_FOUND.into_response() };
-    let message: Value = serde_json::from_slice(&body).unwrap();
-    let opens = message["method"] == "initialize" && server.plan.has_session_id();
-    let session = if opens { Some(site.open()) } else { id(&headers) };
-    let aside = match &session {
-        Some(_) if !opens && !server.plan.has_session_id() => return StatusCode::BAD_REQUEST.into_response(),
-        None if !server.plan.is_modern() && !server.plan.has_session_id() => Some(Aside::Nowhere),
-        _ if server.plan.is_modern() || message["method"] == "server/discover" => {
-            Some(Aside::Listens(Arc::clone(&server.listens)))
+    fn misused(&self, verb: &str) {
+        if verb == "DELETE" {
+            self.closed();
         }
-        Some(id) => site.sessions.lock().get(id).map(|session| Aside::Session(session.aside.clone())),
-        None => None,
-    };
-    let Some(aside) = aside else { return StatusCode::NOT_FOUND.into_response() };
-    let is_request = message.get("method").is_some() && message.get("id").is_some();
-    let (here, said) = mpsc::unbounded_channel();
-    let mut response = match server.hear(Heard { message, headers: Some(headers), here, aside }) {
-        Said::Answer(status, answer) => {
-            let status = StatusCode::from_u16(status).unwrap();
-            (status, [("content-type", "application/json")], answer).into_response()
-        }
-        Said::Ends => StatusCode::BAD_GATEWAY.into_response(),
-        Said::Opens(_) | Said::Nothing if is_request => events(said),
-        Said::Opens(_) | Said::Nothing => StatusCode::ACCEPTED.into_response(),
-    };
-    if opens && let Some(id) = session {
-        response.headers_mut().insert("mcp-session-id", id.parse().unwrap());
     }
-    response
-}
 
-async fn opened(State(site): State<Site>, headers: HeaderMap) -> Response {
-    let mut sessions = site.sessions.lock();
-    match id(&headers).and_then(|id| sessions.get_mut(&id)?.unread.take()) {
-        Some(said) => events(said),
-        None => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    fn closed(&self) {
+        let _ = self.server.came.send(Came::Closed);
     }
-}
 
-async fn ended(State(site): State<Site>, Path(name): Path<String>, headers: HeaderMap) -> StatusCode {
-    let _ = site.servers[&name].came.send(Came::Closed);
-    id(&headers).map(|id| site.sessions.lock().remove(&id));
-    StatusCode::NO_CONTENT
-}
-
-fn id(headers: &HeaderMap) -> Option<String> {
-    Some(headers.get("mcp-session-id")?.to_str().unwrap().to_owned())
-}
-
-fn events(said: UnboundedReceiver<String>) -> Response {
-    ([("content-type", "text/event-stream")], Body::from_stream(written(said))).into_response()
-}
-
-fn written(said: UnboundedReceiver<String>) -> impl Stream<Item = Result<String, Infallible>> {
-    let messages = stream::unfold(said, async |mut said| said.recv().await.map(|messages| (messages, said)));
-    messages.map(|messages| {
-        let events = messages.lines().map(|message| format!("event: message\ndata: {message}\n\n"));
-        Ok(events.collect::<String>())
-    })
+    fn end(&self) -> &CancellationToken {
+        &self.end
+    }
 }
 
 // === impl Aside ===
@@ -258,28 +168,16 @@ impl Aside {
     pub(super) fn say(&self, message: &Value) -> usize {
         match self {
             Self::Nowhere => 0,
-            Self::Session(stream) => usize::from(stream.send(message.to_string()).is_ok()),
+            Self::Session(stream) => usize::from(stream.lines_now(message.to_string())),
             Self::Listens(listens) => {
                 let listens = listens.lock();
                 let heard = listens.iter().filter(|(id, stream)| {
                     let mut message = message.clone();
                     message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] = id.clone();
-                    stream.send(message.to_string()).is_ok()
+                    stream.lines_now(message.to_string())
                 });
                 heard.count()
             }
         }
-    }
-}
-
-// === impl Site ===
-
-impl Site {
-    /// A fresh session, and its id.
-    fn open(&self) -> String {
-        let id = format!("S{}", self.last.fetch_add(1, Ordering::Relaxed));
-        let (aside, unread) = mpsc::unbounded_channel();
-        self.sessions.lock().insert(id.clone(), Session { aside, unread: Some(unread) });
-        id
     }
 }

@@ -1,24 +1,20 @@
 //! The whole gateway on real sockets, with the scripted servers of some vectors.
 
-use std::{collections::HashMap, fmt::Write as _, fs};
+use std::{collections::HashMap, fmt::Write as _, fs, sync::Arc};
 
-use lockkeeper::{
-    app::App,
-    config::{self, CommandLineOptions, Config, Environment},
-    telemetry::Telemetry,
-};
-use tokio::{
-    sync::{mpsc::UnboundedReceiver, oneshot},
-    task::JoinSet,
-};
+use lockkeeper::config::{CommandLineOptions, Config};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{
     plan::Plan,
-    servers::{BRIDGE, Came, Servers},
+    servers::{Came, PlannedServer},
 };
 use crate::{
-    matrix::world,
-    support::{data_folder::DataFolder, python},
+    kit::{
+        carriers::{Carrier, Hosted},
+        gateway::{Gateway, configuration, environment, make_key},
+    },
+    support::data_folder::DataFolder,
 };
 
 /// The name of the client with the strict profile.
@@ -42,15 +38,13 @@ pub(super) struct Behind {
 
 /// A running gateway.
 pub(super) struct Stage {
-    pub(super) url: String,
+    pub(super) gateway: Gateway,
     pub(super) key: String,
     pub(super) config: Config,
     /// The messages that each server got.
     pub(super) came: HashMap<String, UnboundedReceiver<Came>>,
-    _servers: Servers,
+    _servers: Vec<Hosted>,
     _folder: DataFolder,
-    stop: oneshot::Sender<()>,
-    served: JoinSet<anyhow::Result<()>>,
 }
 
 impl Stage {
@@ -59,46 +53,36 @@ impl Stage {
     }
 
     /// Starts the gateway with further limits and this section of HTTP.
-    #[expect(clippy::disallowed_methods, reason = "the test stands for `main` here")]
     pub(super) async fn set(behind: Vec<Behind>, limits: &str, http: &str) -> Self {
-        let places: Vec<(String, Transport)> = behind.iter().map(|one| (one.name.clone(), one.transport)).collect();
-        let plans = behind.into_iter().map(|one| (one.name, one.plan)).collect();
-        let (servers, came) = Servers::start(plans).await;
+        let (mut came, mut servers) = (HashMap::new(), Vec::new());
         let folder = DataFolder::new();
-        fs::write(folder.path().join("lockkeeper.toml"), configuration(&servers, &places, limits) + http).unwrap();
-        let data_dir = Some(folder.path().join("data"));
-        let given =
-            CommandLineOptions { listen: Some("127.0.0.1:0".to_owned()), data_dir, ..CommandLineOptions::default() };
-        let path = std::env::var("PATH").unwrap_or_default();
-        let environment: Environment = [("PATH", path.as_str()), ("HOME", "/tmp")].into_iter().collect();
-        let config = config::load(&given, &environment, folder.path()).unwrap();
-        let app = Box::pin(App::build(config.clone(), Telemetry::detached().unwrap())).await.unwrap();
-        let (url, key) = (app.public_url().to_string(), world::key(&folder.path().join("data"), Vec::new(), "ann"));
-        let (stop, stopped) = oneshot::channel();
-        let mut served = JoinSet::new();
-        served.spawn(app.serve(async {
-            let _ = stopped.await;
-        }));
-        Self { url, key, config, came, _servers: servers, _folder: folder, stop, served }
+        let mut text = format!(
+            "limits = {{ shutdown = \"0s\", sessions_per_caller = 1000{limits} }}\nclients.{STRICT}.profile = \"strict\"\n"
+        );
+        for Behind { name, transport, plan } in behind {
+            let (server, received) = PlannedServer::new(plan, transport == Transport::Stdio);
+            let way = match transport {
+                Transport::Nowhere => "url = \"http://127.0.0.1:1/\"".to_owned(),
+                Transport::Http | Transport::Stdio => {
+                    let carrier = if transport == Transport::Stdio { Carrier::Stdio } else { Carrier::Http };
+                    let hosted = Hosted::start(carrier, Arc::new(server));
+                    let lines = hosted.lines();
+                    servers.push(hosted);
+                    lines
+                }
+            };
+            writeln!(text, "[servers.{name}]\n{way}").unwrap();
+            came.insert(name, received);
+        }
+        fs::write(folder.path().join("lockkeeper.toml"), text + http).unwrap();
+        let data = folder.path().join("data");
+        let config = configuration((folder.path(), &data), &environment(), CommandLineOptions::default());
+        let gateway = Gateway::of(config.clone()).await;
+        let key = make_key(&data, &["--user", "ann", "--direct"], &[]);
+        Self { gateway, key, config, came, _servers: servers, _folder: folder }
     }
 
-    pub(super) async fn stop(mut self) {
-        self.stop.send(()).unwrap();
-        self.served.join_next().await.unwrap().unwrap().unwrap();
+    pub(super) async fn stop(self) {
+        self.gateway.stop().await;
     }
-}
-
-fn configuration(servers: &Servers, places: &[(String, Transport)], limits: &str) -> String {
-    let mut text = format!(
-        "limits = {{ shutdown = \"0s\", sessions_per_caller = 1000{limits} }}\nclients.{STRICT}.profile = \"strict\"\n"
-    );
-    for (name, transport) in places {
-        let way = match transport {
-            Transport::Http => format!("url = \"http://127.0.0.1:{}/{name}\"", servers.http),
-            Transport::Nowhere => "url = \"http://127.0.0.1:1/\"".to_owned(),
-            Transport::Stdio => python::lines(&["-c", BRIDGE, &servers.lines.to_string(), name]),
-        };
-        writeln!(text, "[servers.{name}]\n{way}").unwrap();
-    }
-    text
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Arrived, Origin, Peer};
 use crate::{
-    matrix::tap::{Event, Tap},
+    kit::tap::{Event, Tap},
     support::in_time,
 };
 

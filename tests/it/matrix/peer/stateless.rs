@@ -14,10 +14,8 @@ use tokio::task::AbortHandle;
 
 use super::{Arrived, Origin, Peer, http::status_of};
 use crate::{
-    matrix::{
-        Pair, offers,
-        tap::{Event, Tap},
-    },
+    kit::tap::{Event, Tap},
+    matrix::{Pair, offers},
     support::strict,
 };
 

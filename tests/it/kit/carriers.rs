@@ -1,0 +1,220 @@
+//! The transports of scripted servers: each carries messages between a client and what acts on them. Knows nothing of what the
+//! messages mean.
+
+mod events;
+mod lines;
+mod streamable;
+mod websocket;
+
+use std::{fmt::Write as _, net::SocketAddr, path::PathBuf, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use http::HeaderMap;
+use lockkeeper::model::{HttpSpec, SocketAddress, StdioSpec, TransportSpec};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{
+    net::{TcpListener, UnixListener},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{outlet::Outlet, relay};
+
+pub(crate) use super::relay::Program;
+
+/// A server, whatever carries its messages.
+pub(crate) trait Actor: Send + Sync + 'static {
+    /// Meets a client; `aside` takes what belongs to no request.
+    fn open(&self, aside: Outlet) -> Arc<dyn Session>;
+
+    /// True if clients over Streamable HTTP have sessions: else all of them meet the same one.
+    fn has_sessions(&self) -> bool;
+
+    /// True if an answer over Streamable HTTP is a stream even if it is alone.
+    fn streams_always(&self) -> bool {
+        self.has_sessions()
+    }
+
+    /// How its program behaves on stdio.
+    fn program(&self) -> Program {
+        Program::default()
+    }
+}
+
+/// A server toward one client.
+pub(crate) trait Session: Send + Sync + 'static {
+    /// Takes a message; what is to happen before the next one happens at once. The future ends with the last of what follows.
+    fn take(self: Arc<Self>, received: Received, outlet: Outlet) -> BoxFuture<'static, ()>;
+
+    /// Says that a request over HTTP has a verb that this server lacks.
+    fn misused(&self, verb: &str);
+
+    /// Says that the client has ended it, or its connection.
+    fn closed(&self) {}
+
+    /// True if it reads nothing more.
+    fn is_deaf(&self) -> bool {
+        false
+    }
+
+    /// Cancelled with the session, by either side.
+    fn end(&self) -> &CancellationToken;
+}
+
+/// A message to a server.
+pub(crate) struct Received {
+    pub(crate) message: Value,
+    /// The headers of its request over HTTP.
+    pub(crate) headers: Option<HeaderMap>,
+    /// Cancelled if the client closes that request before its end.
+    pub(crate) gone: CancellationToken,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    Stdio,
+    Http,
+    Sse,
+    WebSocket,
+    Unix,
+}
+
+/// A server that listens until it is dropped.
+pub(crate) struct Hosted {
+    place: Place,
+    tasks: Tasks,
+}
+
+/// The way to a server.
+enum Place {
+    Program { program: StdioSpec, _folder: TempDir },
+    Socket { path: PathBuf, _folder: TempDir },
+    Url(Carrier, String),
+}
+
+/// The tasks of a server.
+#[derive(Clone, Default)]
+struct Tasks(Arc<Mutex<JoinSet<()>>>);
+
+// === impl Carrier ===
+
+impl Carrier {
+    /// The carrier that the matrix and its configuration call so.
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "stdio" => Self::Stdio,
+            "http" => Self::Http,
+            "sse" => Self::Sse,
+            "ws" => Self::WebSocket,
+            "unix" => Self::Unix,
+            _ => panic!("no carrier {name}"),
+        }
+    }
+}
+
+// === impl Hosted ===
+
+impl Hosted {
+    /// Listens. Needs the runtime of the test.
+    pub(crate) fn start(carrier: Carrier, actor: Arc<dyn Actor>) -> Self {
+        let tasks = Tasks::default();
+        let place = match carrier {
+            Carrier::Stdio | Carrier::Unix => {
+                let folder = TempDir::new().unwrap();
+                let path = folder.path().join("socket");
+                let program = relay::program(&path, &actor.program());
+                tasks.spawn(lines::serve(UnixListener::bind(&path).unwrap(), actor, tasks.clone()));
+                match carrier {
+                    Carrier::Stdio => Place::Program { program, _folder: folder },
+                    _ => Place::Socket { path, _folder: folder },
+                }
+            }
+            Carrier::Http => {
+                let (listener, address) = listener();
+                tasks.spawn(streamable::serve(listener, actor, tasks.clone()));
+                Place::Url(carrier, format!("http://{address}/mcp"))
+            }
+            Carrier::Sse => {
+                let (listener, address) = listener();
+                tasks.spawn(events::serve(listener, actor, tasks.clone()));
+                Place::Url(carrier, format!("http://{address}/sse"))
+            }
+            Carrier::WebSocket => {
+                let (listener, address) = listener();
+                tasks.spawn(websocket::serve(listener, actor, tasks.clone()));
+                Place::Url(carrier, format!("ws://{address}/mcp"))
+            }
+        };
+        Self { place, tasks }
+    }
+
+    /// The transport toward it.
+    pub(crate) fn transport(&self) -> TransportSpec {
+        match &self.place {
+            Place::Program { program, .. } => TransportSpec::Stdio(program.clone()),
+            Place::Socket { path, .. } => TransportSpec::Socket(SocketAddress::Unix(path.clone())),
+            Place::Url(carrier, url) => {
+                let http = HttpSpec::new(url.parse().unwrap());
+                match carrier {
+                    Carrier::Sse => TransportSpec::Sse(http),
+                    Carrier::WebSocket => TransportSpec::WebSocket(http),
+                    Carrier::Stdio | Carrier::Http | Carrier::Unix => TransportSpec::Http(http),
+                }
+            }
+        }
+    }
+
+    /// The origin of a server over HTTP.
+    pub(crate) fn origin(&self) -> &str {
+        let Place::Url(_, url) = &self.place else { panic!("no server over HTTP") };
+        url.rsplit_once('/').unwrap().0
+    }
+
+    /// The same as lines of the server's section.
+    pub(crate) fn lines(&self) -> String {
+        let mut lines = String::new();
+        match &self.place {
+            Place::Program { program: StdioSpec { command, args, .. }, .. } => {
+                writeln!(lines, "command = {command:?}\nargs = {args:?}").unwrap();
+            }
+            Place::Socket { path, .. } => writeln!(lines, "url = \"unix:{}\"", path.display()).unwrap(),
+            Place::Url(_, url) => writeln!(lines, "url = {url:?}").unwrap(),
+        }
+        lines
+    }
+}
+
+impl Drop for Hosted {
+    fn drop(&mut self) {
+        self.tasks.0.lock().abort_all();
+    }
+}
+
+// === impl Tasks ===
+
+impl Tasks {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.0.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+}
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    (TcpListener::from_std(listener).unwrap(), address)
+}
+
+/// Gives a line of a channel to the session; waits for ever if it reads nothing more.
+async fn deliver(session: &Arc<dyn Session>, line: &[u8], (outlet, tasks): (&Outlet, &Tasks)) {
+    let message = serde_json::from_slice(line).unwrap();
+    let received = Received { message, headers: None, gone: CancellationToken::new() };
+    tasks.spawn(Arc::clone(session).take(received, outlet.clone()));
+    if session.is_deaf() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,66 @@
+//! WebSocket: each text is a message; one that has no end yet goes out in fragments.
+
+use std::sync::Arc;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::HeaderValue;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::{
+    accept_hdr_async,
+    tungstenite::{
+        Message,
+        handshake::server::{ErrorResponse, Request, Response},
+        protocol::frame::{
+            Frame,
+            coding::{Data, OpCode},
+        },
+    },
+};
+
+use super::{Actor, Tasks, deliver};
+use crate::kit::outlet::Outlet;
+
+pub(super) async fn serve(listener: TcpListener, actor: Arc<dyn Actor>, tasks: Tasks) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tasks.spawn(connection(stream, Arc::clone(&actor), tasks.clone()));
+    }
+}
+
+#[expect(clippy::result_large_err, reason = "the callback of the library")]
+fn accepted(_: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
+    response.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static("mcp"));
+    Ok(response)
+}
+
+async fn connection(stream: TcpStream, actor: Arc<dyn Actor>, tasks: Tasks) {
+    let Ok(socket) = accept_hdr_async(stream, accepted).await else { return };
+    let (outlet, mut pieces) = Outlet::new();
+    let session = actor.open(outlet.clone());
+    let (mut output, mut input) = socket.split();
+    let hear = async {
+        while let Some(Ok(message)) = input.next().await {
+            if let Message::Text(text) = message {
+                deliver(&session, text.as_bytes(), (&outlet, &tasks)).await;
+            }
+        }
+    };
+    let say = async {
+        let mut has_begun = false;
+        while let Some(piece) = pieces.recv().await {
+            let (bytes, ends) = piece.into_bytes();
+            let kind = if has_begun { Data::Continue } else { Data::Text };
+            has_begun = !ends;
+            let frame = Frame::message(bytes, OpCode::Data(kind), ends);
+            if output.send(Message::Frame(frame)).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = hear => {}
+        () = say => {}
+        () = session.end().cancelled() => {}
+    }
+    session.end().cancel();
+    session.closed();
+}

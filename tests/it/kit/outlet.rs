@@ -1,0 +1,126 @@
+//! What a server writes: to a channel, or as the answer to one request over HTTP.
+
+use std::io;
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde::Serialize as _;
+use serde_json::{Serializer, Value, ser::Formatter};
+use tokio::sync::mpsc;
+
+/// Pieces that may wait for their reader.
+const CAPACITY: usize = 256;
+
+/// Where a server writes.
+#[derive(Debug, Clone)]
+pub(crate) struct Outlet(mpsc::Sender<Piece>);
+
+/// What was written there.
+pub(crate) type Pieces = mpsc::Receiver<Piece>;
+
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// A whole line, or several that belong together.
+    Line(Bytes),
+    /// The last line for a request, with the status that it has if it is alone.
+    Answer(Bytes, StatusCode),
+    /// Bytes of a line that has no end yet.
+    Part(Bytes),
+}
+
+/// The form in which many servers write: with blanks, and nothing but ASCII.
+struct Spaced;
+
+// === impl Outlet ===
+
+impl Outlet {
+    pub(crate) fn new() -> (Self, Pieces) {
+        let (sender, pieces) = mpsc::channel(CAPACITY);
+        (Self(sender), pieces)
+    }
+
+    /// Writes a message without its `jsonrpc`.
+    pub(crate) async fn message(&self, message: Value) {
+        self.write(Piece::Line(text(message))).await;
+    }
+
+    /// Writes a message unless others wait already.
+    pub(crate) fn message_now(&self, message: Value) {
+        let _ = self.0.try_send(Piece::Line(text(message)));
+    }
+
+    /// Writes lines at once, unless too many wait already; false if the client is gone.
+    pub(crate) fn lines_now(&self, lines: String) -> bool {
+        self.0.try_send(Piece::Line(lines.into())).is_ok()
+    }
+
+    /// True if the client is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// Waits until the client is gone.
+    pub(crate) async fn closed(&self) {
+        self.0.closed().await;
+    }
+
+    /// Writes the last message for a request.
+    pub(crate) async fn answer(&self, message: Value, status: StatusCode) {
+        self.write(Piece::Answer(text(message), status)).await;
+    }
+
+    /// A client that is gone gets nothing: false then.
+    pub(crate) async fn write(&self, piece: Piece) -> bool {
+        self.0.send(piece).await.is_ok()
+    }
+}
+
+// === impl Piece ===
+
+impl Piece {
+    /// The bytes, and whether a line ends with them.
+    pub(crate) fn into_bytes(self) -> (Bytes, bool) {
+        match self {
+            Self::Line(bytes) | Self::Answer(bytes, _) => (bytes, true),
+            Self::Part(bytes) => (bytes, false),
+        }
+    }
+}
+
+// === impl Spaced ===
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let mut units = [0; 2];
+        fragment.chars().try_for_each(|letter| {
+            if letter.is_ascii() {
+                return write!(writer, "{letter}");
+            }
+            letter.encode_utf16(&mut units).iter().try_for_each(|unit| write!(writer, "\\u{unit:04x}"))
+        })
+    }
+}
+
+/// A value with blanks, and nothing but ASCII.
+pub(crate) fn spaced(value: &Value) -> String {
+    let mut bytes = Vec::new();
+    value.serialize(&mut Serializer::with_formatter(&mut bytes, Spaced)).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+fn text(mut message: Value) -> Bytes {
+    message["jsonrpc"] = "2.0".into();
+    spaced(&message).into()
+}

@@ -1,0 +1,173 @@
+//! A person in a browser with a cookie: logs in with a key, visits pages, presses buttons, connects accounts and apps.
+
+use reqwest::{Response, StatusCode, header, redirect::Policy};
+use serde_json::{Value, json};
+use url::{Url, form_urlencoded};
+
+use crate::support::oauth::{CALLBACK, CHALLENGE, VERIFIER};
+
+/// A person at a gateway.
+pub(crate) struct Person {
+    pub(crate) gateway: String,
+    pub(crate) key: String,
+    http: reqwest::Client,
+    cookie: Option<String>,
+}
+
+/// A page in the browser.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) status: StatusCode,
+    pub(crate) location: Option<String>,
+    pub(crate) body: String,
+}
+
+/// A grant of a person to an app, as the app has it.
+pub(crate) struct ConnectedApp {
+    pub(crate) name: String,
+    pub(crate) client: String,
+    pub(crate) access: String,
+    pub(crate) refresh: String,
+}
+
+// === impl Person ===
+
+impl Person {
+    /// A person with this key who is not logged in.
+    pub(crate) fn new(gateway: &str, key: &str) -> Self {
+        let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
+        Self { gateway: gateway.to_owned(), key: key.to_owned(), http, cookie: None }
+    }
+
+    /// The same person at a gateway that was started again.
+    pub(crate) fn at(self, gateway: &str) -> Self {
+        Self { gateway: gateway.to_owned(), ..self }
+    }
+
+    pub(crate) async fn log_in(&mut self) {
+        let page = self.get("/login").await;
+        let key = self.key.clone();
+        let seen = self.submit(&page, "/login", &[("key", &key)]).await;
+        assert_eq!(seen.status, StatusCode::SEE_OTHER, "{}", seen.body);
+    }
+
+    /// Requests a page of the gateway, or another one without the cookie.
+    pub(crate) async fn get(&mut self, address: &str) -> Shown {
+        let url = self.absolute(address);
+        let mut request = self.http.get(&url);
+        if let Some(cookie) = self.cookie.as_ref().filter(|_| url.starts_with(&self.gateway)) {
+            request = request.header(header::COOKIE, cookie);
+        }
+        self.show(request.send().await.unwrap()).await
+    }
+
+    /// Submits the form of a page, with this button.
+    pub(crate) async fn submit(&mut self, page: &Shown, action: &str, fields: &[(&str, &str)]) -> Shown {
+        let hidden = ["token", "address", "connect", "transaction"].map(|name| (name, page.hidden(name)));
+        let is_given = |name: &str| fields.iter().any(|(field, _)| *field == name);
+        let carried = hidden.iter().filter(|(name, _)| !is_given(name));
+        let carried = carried.filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+        let fields: Vec<(&str, &str)> = carried.chain(fields.iter().copied()).collect();
+        self.post(action, &fields).await
+    }
+
+    /// Sends a form.
+    pub(crate) async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Shown {
+        let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let mut request = self.http.post(self.absolute(path)).body(form);
+        request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        if let Some(cookie) = &self.cookie {
+            request = request.header(header::COOKIE, cookie);
+        }
+        self.show(request.send().await.unwrap()).await
+    }
+
+    /// Submits a secret on the page of a server or on the account page.
+    pub(crate) async fn submit_account(&mut self, page: &Shown, fields: &[(&str, &str)]) -> Shown {
+        self.submit(page, "/account/secret", fields).await
+    }
+
+    /// Goes from the connect page at this address to the end; returns the last page.
+    pub(crate) async fn connect(&mut self, address: &str) -> Shown {
+        let callback = self.approve(address).await;
+        let end = self.get(&callback).await;
+        assert_eq!(end.status, StatusCode::SEE_OTHER, "{}", end.body);
+        self.get(&end.location.unwrap()).await
+    }
+
+    /// Consents on the connect page and at the authorization server; returns the address of the callback.
+    pub(crate) async fn approve(&mut self, address: &str) -> String {
+        let page = self.get(address).await;
+        assert_eq!(page.status, StatusCode::OK, "{}", page.body);
+        let away = self.submit(&page, "/connect/github", &[("decision", "connect")]).await;
+        assert_eq!(away.status, StatusCode::SEE_OTHER, "{}", away.body);
+        self.get(&away.location.unwrap()).await.location.unwrap()
+    }
+
+    /// Connects a new app to the endpoint at this path.
+    pub(crate) async fn connect_app(&mut self, name: &str, path: &str) -> ConnectedApp {
+        let metadata = json!({ "client_name": name, "redirect_uris": [CALLBACK] });
+        let request = self.http.post(self.absolute("/oauth/register")).header("content-type", "application/json");
+        let registered = request.body(metadata.to_string()).send().await.unwrap().text().await.unwrap();
+        let registered: Value = serde_json::from_str(&registered).unwrap();
+        let client = registered["client_id"].as_str().unwrap().to_owned();
+        let resource = self.absolute(path);
+        let query = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs([
+                ("response_type", "code"),
+                ("client_id", &client),
+                ("redirect_uri", CALLBACK),
+                ("code_challenge", CHALLENGE),
+                ("code_challenge_method", "S256"),
+                ("resource", &resource),
+            ])
+            .finish();
+        let mut page = self.get(&format!("/oauth/authorize?{query}")).await;
+        while let Some(next) = page.location {
+            page = self.get(&next).await;
+        }
+        let answer = self.submit(&page, "/oauth/authorize", &[("decision", "approve")]).await;
+        let back = Url::parse(&answer.location.unwrap_or_else(|| panic!("{}", answer.body))).unwrap();
+        let code = back.query_pairs().find(|(key, _)| key == "code").unwrap().1.into_owned();
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("client_id", &*client),
+            ("code", &*code),
+            ("redirect_uri", CALLBACK),
+            ("code_verifier", VERIFIER),
+        ];
+        let tokens = self.post("/oauth/token", &fields).await.body;
+        let tokens: Value = serde_json::from_str(&tokens).unwrap();
+        let text = |member: &str| tokens[member].as_str().unwrap_or_else(|| panic!("{tokens}")).to_owned();
+        ConnectedApp { name: name.to_owned(), access: text("access_token"), refresh: text("refresh_token"), client }
+    }
+
+    fn absolute(&self, address: &str) -> String {
+        if address.starts_with("http") { address.to_owned() } else { format!("{}{address}", self.gateway) }
+    }
+
+    async fn show(&mut self, response: Response) -> Shown {
+        if let Some(set) = response.headers().get(header::SET_COOKIE) {
+            self.cookie = Some(set.to_str().unwrap().split(';').next().unwrap().to_owned());
+        }
+        let location = response.headers().get(header::LOCATION).map(|to| to.to_str().unwrap().to_owned());
+        Shown { status: response.status(), location, body: response.text().await.unwrap() }
+    }
+}
+
+// === impl Shown ===
+
+impl Shown {
+    /// The value of the first hidden field of this name.
+    pub(crate) fn hidden(&self, name: &str) -> Option<String> {
+        let (_, rest) = self.body.split_once(&format!("name=\"{name}\" value=\""))?;
+        Some(rest.split_once('"')?.0.replace("&#38;", "&").replace("&amp;", "&"))
+    }
+
+    /// The part of the page that is the form with this text in it.
+    pub(crate) fn form_with(&self, text: &str) -> Self {
+        let (before, _) = self.body.split_once(text).unwrap_or_else(|| panic!("{}", self.body));
+        let form = before.rsplit_once("<form").unwrap().1.to_owned();
+        Self { status: self.status, location: None, body: form }
+    }
+}

@@ -1,0 +1,99 @@
+//! The program of a server on stdio: this one once more, as a single test that carries lines between its pipes and the
+//! socket of a server in the process that wrote its command.
+
+use std::{
+    collections::BTreeMap, env, fs::File, io, net::Shutdown, os::unix::net::UnixStream, path::Path, process, thread,
+    time::Duration,
+};
+
+use lockkeeper::model::StdioSpec;
+
+/// Runs the program with the pipe in place of its output, where the names of tests would be written.
+const COMMAND: &str = r#"exec "$0" "$@" 3>&1 >/dev/null"#;
+/// Stands before the path of the socket.
+const SOCKET: &str = "relay=";
+/// Stands before what it writes to its standard error at its end.
+const LAST_WORDS: &str = "last-words=";
+/// Stands before the commands that it runs then.
+const AT_END: &str = "at-end=";
+const OUTLIVES: &str = "outlives-its-output";
+const STUBBORN: &str = "stubborn";
+/// The descriptor of the pipe.
+const OUTPUT: i32 = 3;
+
+/// How a program on stdio behaves.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Program {
+    /// Commands of the shell that it runs if the server goes away.
+    pub(crate) at_end: String,
+    /// What it writes to its standard error if the server goes away.
+    pub(crate) last_words: String,
+    /// It only closes its output if the server goes away.
+    pub(crate) outlives: bool,
+    /// It ends neither at a SIGTERM nor with its input.
+    pub(crate) stubborn: bool,
+}
+
+/// The program for a server at this socket.
+pub(super) fn program(socket: &Path, of: &Program) -> StdioSpec {
+    let this = env::current_exe().unwrap().display().to_string();
+    let trap = if of.stubborn { "trap '' TERM\n" } else { "" };
+    let mut args = vec!["-c".to_owned(), format!("{trap}{COMMAND}"), this];
+    args.extend(["kit::relay::relay", "--exact", "--nocapture"].map(str::to_owned));
+    args.push(format!("{SOCKET}{}", socket.display()));
+    args.push(format!("{LAST_WORDS}{}", of.last_words));
+    args.push(format!("{AT_END}{}", of.at_end));
+    args.extend(of.outlives.then(|| OUTLIVES.to_owned()));
+    args.extend(of.stubborn.then(|| STUBBORN.to_owned()));
+    StdioSpec { command: "/bin/sh".to_owned(), args, env: BTreeMap::new(), cwd: None }
+}
+
+/// Ends with the status 0 once its input has ended, and with 3 if the server goes away before.
+#[test]
+#[expect(clippy::exit, clippy::print_stderr, reason = "it stands for a program")]
+fn relay() {
+    let word = |start: &str| env::args().find_map(|word| word.strip_prefix(start).map(str::to_owned));
+    let Some(socket) = word(SOCKET) else { return };
+    let (is_stubborn, outlives) = (word(STUBBORN).is_some(), word(OUTLIVES).is_some());
+    let socket = UnixStream::connect(socket).unwrap();
+    let mut to = socket.try_clone().unwrap();
+    thread::spawn(move || {
+        carry(&mut io::stdin().lock(), &mut to);
+        if is_stubborn {
+            outlive_nobody();
+        }
+        let _ = to.shutdown(Shutdown::Write);
+        process::exit(0);
+    });
+    let mut output = File::options().write(true).open(format!("/dev/fd/{OUTPUT}")).unwrap();
+    carry(&mut &socket, &mut output);
+    drop(output);
+    if outlives {
+        nix::unistd::close(OUTPUT).unwrap();
+        outlive_nobody();
+    }
+    if let Some(words) = word(LAST_WORDS).filter(|words| !words.is_empty()) {
+        eprintln!("{words}");
+    }
+    if let Some(commands) = word(AT_END).filter(|commands| !commands.is_empty()) {
+        let _ = process::Command::new("/bin/sh").args(["-c", &commands]).status();
+    }
+    process::exit(3);
+}
+
+/// Carries bytes until one side ends. [`io::copy`] would splice: Linux holds the lock of the pipe then while it waits for bytes,
+/// and a read at its other end waits too, though it must not.
+fn carry(from: &mut impl io::Read, to: &mut impl io::Write) {
+    let mut bytes = vec![0; 1 << 16];
+    while let Ok(count @ 1..) = from.read(&mut bytes)
+        && to.write_all(&bytes[..count]).is_ok()
+    {}
+}
+
+/// Waits for a signal that nothing withstands; whoever started it may be gone before that.
+fn outlive_nobody() {
+    let parent = nix::unistd::getppid();
+    while nix::unistd::getppid() == parent {
+        thread::sleep(Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,106 @@
+//! What a server knows of its clients.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+};
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{listens::Listen, offers::Offers};
+use crate::kit::{outlet::Outlet, record::Notes};
+
+/// A server toward one client; one of 2026-07-28 over HTTP toward all.
+pub(super) struct Core {
+    /// Unlike that of every other.
+    pub(super) name: String,
+    pub(super) aside: Outlet,
+    pub(super) notes: Notes,
+    pub(super) offers: Arc<Offers>,
+    pub(super) gateways: usize,
+    pub(super) state: watch::Sender<State>,
+    pub(super) end: CancellationToken,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) tools: Vec<String>,
+    pub(super) prompts: Vec<String>,
+    pub(super) resources: Vec<String>,
+    /// What was heard, in order, and what nobody waited for yet.
+    pub(super) received: Vec<(String, Value)>,
+    pub(super) heard: HashMap<String, VecDeque<Value>>,
+    /// The methods of the server's own requests by their ids, and the answers.
+    pub(super) methods: HashMap<String, String>,
+    pub(super) asked: HashMap<String, Option<Value>>,
+    /// The last parameters of each method, and what its next requests are answered with.
+    pub(super) requests: HashMap<String, Value>,
+    pub(super) outcomes: HashMap<String, VecDeque<Value>>,
+    /// Running requests by their ids.
+    pub(super) running: HashMap<String, CancellationToken>,
+    pub(super) tasks: Vec<Value>,
+    /// The parameters of the calls that made a task, by its id.
+    pub(super) chores: HashMap<String, Value>,
+    /// The last envelope, without the prefix of its names (2026-07-28).
+    pub(super) envelope: Value,
+    pub(super) listens: BTreeMap<u64, Listen>,
+    /// How often each id and each token was used (2026-07-28).
+    pub(super) used: HashMap<String, usize>,
+}
+
+// === impl State ===
+
+impl State {
+    pub(super) fn new() -> watch::Sender<Self> {
+        let names = |name: &str| vec![name.to_owned()];
+        watch::Sender::new(Self {
+            tools: names("script"),
+            prompts: names("p"),
+            resources: names("r"),
+            ..Self::default()
+        })
+    }
+
+    pub(super) fn count(&self, method: &str) -> usize {
+        self.received.iter().filter(|(name, _)| name == method).count()
+    }
+
+    pub(super) fn task(&self, id: &Value) -> Option<&Value> {
+        self.tasks.iter().find(|task| task["taskId"] == *id)
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    pub(super) fn hear(&self, method: &str, params: Value) {
+        self.change(|state| {
+            state.received.push((method.to_owned(), params.clone()));
+            state.heard.entry(method.to_owned()).or_default().push_back(params);
+        });
+    }
+
+    /// The parameters of the next one of this method that nobody waited for yet.
+    pub(super) async fn heard(&self, method: &str) -> Value {
+        loop {
+            let next = |state: &mut State| state.heard.get_mut(method).and_then(VecDeque::pop_front);
+            if let Some(params) = self.change(next) {
+                return params;
+            }
+            self.until(|state| state.heard.get(method).is_some_and(|all| !all.is_empty())).await;
+        }
+    }
+
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut result = None;
+        self.state.send_modify(|state| result = Some(change(state)));
+        result.unwrap()
+    }
+
+    pub(super) async fn until(&self, is_so: impl FnMut(&State) -> bool) {
+        // the sender is here
+        let _ = self.state.subscribe().wait_for(is_so).await;
+    }
+}

@@ -1,0 +1,290 @@
+//! The steps of a call; what they find out is the text of its result.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{rounds::Rounds, state::Core, stateless::Refusal};
+use crate::kit::{
+    outlet::{Outlet, spaced},
+    record::Entry,
+};
+
+/// Where a call says something.
+pub(super) struct Exit {
+    pub(super) outlet: Outlet,
+    /// The metadata of all that is said, if it is of a task.
+    pub(super) related: Option<Value>,
+}
+
+/// A running call.
+pub(super) struct Call {
+    pub(super) core: Arc<Core>,
+    exit: Exit,
+    arguments: Value,
+    token: Value,
+    pub(super) told: Map<String, Value>,
+    /// What it ends with in place of `told`.
+    outcome: Option<Value>,
+    /// Without sessions.
+    pub(super) rounds: Option<Rounds>,
+}
+
+/// Why a call goes no further.
+pub(super) enum Halt {
+    /// With a result that asks.
+    Asked,
+    Refused(Refusal),
+}
+
+/// The arguments of a step.
+struct Arguments<'a>(&'a [Value]);
+
+// === impl Exit ===
+
+impl Exit {
+    pub(super) fn of(outlet: Outlet) -> Self {
+        Self { outlet, related: None }
+    }
+
+    async fn message(&self, mut message: Value) {
+        if let (Some(related), Some(params)) = (&self.related, message.get_mut("params")) {
+            params["_meta"] = related.clone();
+        }
+        self.outlet.message(message).await;
+    }
+}
+
+// === impl Arguments ===
+
+impl Arguments<'_> {
+    fn text(&self, at: usize) -> &str {
+        self.0[at].as_str().unwrap()
+    }
+
+    fn value(&self, at: usize) -> Value {
+        self.0.get(at).cloned().unwrap_or_else(|| json!({}))
+    }
+}
+
+// === impl Call ===
+
+impl Call {
+    pub(super) fn new(core: Arc<Core>, params: &Value, exit: Exit) -> Self {
+        let (arguments, token) = (params["arguments"].clone(), params["_meta"]["progressToken"].clone());
+        Self { core, exit, arguments, token, told: Map::new(), outcome: None, rounds: None }
+    }
+
+    pub(super) fn steps(&self) -> Vec<Value> {
+        self.arguments["steps"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// The outcome after all steps, as a member of the response.
+    pub(super) fn outcome(self) -> Value {
+        let Self { told, outcome, .. } = self;
+        outcome
+            .unwrap_or_else(|| json!({ "result": { "content": [{ "type": "text", "text": spaced(&told.into()) }] } }))
+    }
+
+    pub(super) async fn step(&mut self, step: &Value) -> Result<(), Halt> {
+        let [name, arguments @ ..] = step.as_array().unwrap().as_slice() else { panic!("no step: {step}") };
+        let arguments = Arguments(arguments);
+        let name = name.as_str().unwrap();
+        match name {
+            "ask" | "ask_aside" | "answer" | "withdraw" => self.question(name, &arguments).await,
+            "progress" | "tell" | "aside" | "grow" | "finish" => {
+                self.say(name, &arguments).await;
+                Ok(())
+            }
+            "give" => {
+                self.outcome = Some(arguments.value(0));
+                Ok(())
+            }
+            "again" => Err(self.rounds.as_mut().unwrap().again()),
+            // it asks what the client did not declare
+            "insist" => {
+                self.rounds.as_mut().unwrap().insists = true;
+                Ok(())
+            }
+            // it knows nothing of a call between two requests: each begins at the first step
+            "forget" => {
+                let rounds = self.rounds.as_mut().unwrap();
+                rounds.keeps_state = false;
+                if rounds.has_state() {
+                    self.core.notes.fault("a state was invented");
+                }
+                Ok(())
+            }
+            "hold" => std::future::pending().await,
+            "die" => {
+                self.core.end.cancel();
+                std::future::pending().await
+            }
+            _ => {
+                self.look(name, &arguments).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Steps about requests of the server's own.
+    async fn question(&mut self, step: &str, arguments: &Arguments<'_>) -> Result<(), Halt> {
+        let name = arguments.text(0);
+        match (step, &mut self.rounds) {
+            ("ask", Some(rounds)) => rounds.ask(name, arguments.text(1), arguments.value(2))?,
+            ("answer", Some(rounds)) => {
+                let answer = rounds.answer(name)?;
+                self.told.insert(name.to_owned(), answer);
+            }
+            ("ask" | "ask_aside", _) => {
+                let (method, params) = (arguments.text(1), arguments.value(2));
+                self.core.change(|state| {
+                    state.asked.insert(name.to_owned(), None);
+                    state.methods.insert(name.to_owned(), method.to_owned());
+                });
+                let request = json!({ "id": name, "method": method, "params": params });
+                if step == "ask" {
+                    self.exit.message(request).await;
+                } else {
+                    self.core.say_aside(request).await;
+                }
+            }
+            ("answer", None) => {
+                self.core.until(|state| state.asked.get(name).is_some_and(Option::is_some)).await;
+                let answer = self.core.change(|state| state.asked.remove(name)).flatten().unwrap();
+                let answer = answer.get("result").or_else(|| answer.get("error")).cloned();
+                self.told.insert(name.to_owned(), answer.unwrap_or_default());
+            }
+            _ => {
+                self.core.change(|state| state.asked.remove(name));
+                let params = json!({ "requestId": name });
+                self.exit.message(json!({ "method": "notifications/cancelled", "params": params })).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps that say something.
+    async fn say(&mut self, step: &str, arguments: &Arguments<'_>) {
+        match step {
+            "progress" => {
+                let mut params = json!({ "progressToken": self.token, "progress": arguments.value(0) });
+                for (name, value) in arguments.value(1).as_object().unwrap() {
+                    params[name] = value.clone();
+                }
+                self.exit.message(json!({ "method": "notifications/progress", "params": params })).await;
+            }
+            "tell" => {
+                let (method, params) = (arguments.text(0), arguments.value(1));
+                let level = params["level"].as_str().filter(|_| method == "notifications/message");
+                if let (Some(rounds), Some(level)) = (&self.rounds, level)
+                    && !rounds.wants(level)
+                {
+                    return;
+                }
+                self.exit.message(json!({ "method": method, "params": params })).await;
+            }
+            "aside" => {
+                self.core.say_aside(json!({ "method": arguments.text(0), "params": arguments.value(1) })).await;
+            }
+            "finish" => self.core.finish(&arguments.value(0)).await,
+            _ => {
+                let kind = arguments.text(0);
+                self.core.change(|state| {
+                    let names = match kind {
+                        "tools" => &mut state.tools,
+                        "prompts" => &mut state.prompts,
+                        _ => &mut state.resources,
+                    };
+                    names.push(format!("another-{}", names.len()));
+                });
+                self.core.say_aside(json!({ "method": format!("notifications/{kind}/list_changed") })).await;
+            }
+        }
+    }
+
+    /// Steps that wait for what is known, or find it out.
+    async fn look(&mut self, step: &str, arguments: &Arguments<'_>) {
+        let core = Arc::clone(&self.core);
+        match step {
+            "hear" => drop(self.told.insert(arguments.text(0).to_owned(), core.heard(arguments.text(0)).await)),
+            // how often a method was heard in this session, and its last parameters
+            "count" => {
+                let method = arguments.text(0);
+                let state = core.state.borrow();
+                let last = state.received.iter().rfind(|(name, _)| name == method);
+                self.told.insert("count".to_owned(), state.count(method).into());
+                self.told.insert("last".to_owned(), last.map(|(_, params)| params.clone()).unwrap_or_default());
+            }
+            // the next request of this method ends so
+            "prepare" => core.change(|state| {
+                let outcomes = state.outcomes.entry(arguments.text(0).to_owned()).or_default();
+                if self.rounds.is_none() {
+                    outcomes.clear();
+                }
+                outcomes.push_back(arguments.value(1));
+            }),
+            // the parameters of the last request of this method
+            "request" => {
+                let params = core.state.borrow().requests.get(arguments.text(0)).cloned();
+                self.told.insert(arguments.text(0).to_owned(), params.unwrap_or_default());
+            }
+            "hear_of" => {
+                let wanted = (arguments.text(0).to_owned(), arguments.value(1));
+                core.until(|state| state.received.contains(&wanted)).await;
+            }
+            "until" => {
+                let times = usize::try_from(arguments.value(1).as_u64().unwrap()).unwrap();
+                core.until(|state| state.count(arguments.text(0)) >= times).await;
+            }
+            // waits until somebody listens to this resource, or nobody
+            "listening" => {
+                let (uri, wanted) = (arguments.value(0), arguments.value(1));
+                let listens = |listens: bool| wanted == listens;
+                core.until(|state| listens(state.listens.values().any(|listen| listen.has_chosen(&uri)))).await;
+            }
+            "end_listens" => core.end_listens(),
+            // which session at this server it is
+            "who" => drop(self.told.insert("who".to_owned(), core.name.clone().into())),
+            // who asks, and what can be asked of them
+            "envelope" => drop(self.told.insert("envelope".to_owned(), core.state.borrow().envelope.clone())),
+            // writes down what was found out, for who asks later
+            "note" => {
+                let mark = self.arguments["mark"].clone();
+                core.notes.write(Entry::Noted { mark, told: self.told.clone().into() });
+            }
+            "noted" | "left" => self.elsewhere(step, &arguments.value(0)).await,
+            _ => panic!("no step {step}"),
+        }
+    }
+
+    /// Steps about the call of a mark, at whichever server of this record.
+    async fn elsewhere(&mut self, step: &str, mark: &Value) {
+        let record = &self.core.notes.record;
+        if step == "noted" {
+            let noted = |entries: &[Entry]| {
+                entries.iter().find_map(|entry| match entry {
+                    Entry::Noted { mark: of, told } if of == mark => Some(told.clone()),
+                    _ => None,
+                })
+            };
+            let noted = record.found(noted).await;
+            self.told.insert("noted".to_owned(), noted);
+            return;
+        }
+        // cancelled
+        let is_left = |entries: &[Entry]| {
+            let messages = || entries.iter().filter_map(Entry::message);
+            let called =
+                messages().filter(|one| one["method"] == "tools/call" && one["params"]["arguments"]["mark"] == *mark);
+            let mut ids = called.map(|one| &one["id"]);
+            let is_cancelled = |id: &Value| {
+                messages().any(|one| one["method"] == "notifications/cancelled" && one["params"]["requestId"] == *id)
+            };
+            let is_closed =
+                |id: &Value| entries.iter().any(|entry| matches!(entry, Entry::Closed(closed) if closed == id));
+            ids.any(|id| is_cancelled(id) || is_closed(id)).then_some(())
+        };
+        record.found(is_left).await;
+    }
+}
