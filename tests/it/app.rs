@@ -175,8 +175,7 @@ async fn the_first_key_is_shown_once_and_stays_valid_after_a_restart() {
 async fn oa_138_metrics_are_not_for_strangers_who_name_the_public_host() {
     let folder = DataFolder::new();
     let config = folder.path().join("lockkeeper.toml");
-    std::fs::write(config, "public_url = \"https://mcp.example.com\"\n[servers.secret]\nbuiltin = \"demo\"\n")
-        .unwrap();
+    std::fs::write(config, "public_url = \"https://mcp.example.com\"\n[servers.secret]\nbuiltin = \"demo\"\n").unwrap();
     let gateway = Gateway::start(folder.path()).await;
     let here = ControlFile::read(folder.path()).unwrap().unwrap();
     let key = made_key(folder.path(), &["--direct", "--admin"]);

@@ -9,10 +9,7 @@ use lockkeeper::{
     gateway::Gateway,
     layers::TaskOwnerDeps,
     mcp::{Method, Outcome},
-    model::{
-        BackendId, BackendSpec, EraChoice, Requester, SessionId, TransportSpec,
-        status::BackendStatus,
-    },
+    model::{BackendId, BackendSpec, EraChoice, Requester, SessionId, TransportSpec, status::BackendStatus},
     support::SystemClock,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
