@@ -195,7 +195,7 @@ impl Patient {
         if self.is("changes its tools") {
             self.change_always(json!({ "_meta": about }), outlet).await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn list(&self, id: &Value, params: &Value, outlet: &Outlet) {

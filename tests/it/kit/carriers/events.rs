@@ -27,8 +27,11 @@ struct Site {
     actor: Arc<dyn Actor>,
     tasks: Tasks,
     last: AtomicU64,
-    open: Mutex<HashMap<String, (Arc<dyn Session>, Outlet)>>,
+    open: Mutex<HashMap<String, Open>>,
 }
+
+/// A session, and its stream.
+type Open = (Arc<dyn Session>, Outlet);
 
 /// The stream of a client, and the end of its session.
 struct Events {

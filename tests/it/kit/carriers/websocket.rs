@@ -26,7 +26,7 @@ pub(super) async fn serve(listener: TcpListener, actor: Arc<dyn Actor>, tasks: T
     }
 }
 
-#[expect(clippy::result_large_err, reason = "the callback of the library")]
+#[expect(clippy::unnecessary_wraps, reason = "the callback of the library")]
 fn accepted(_: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
     response.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static("mcp"));
     Ok(response)

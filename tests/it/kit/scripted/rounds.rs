@@ -86,7 +86,7 @@ impl Rounds {
         self.level.as_deref().is_some_and(|wanted| rank(level) >= rank(wanted))
     }
 
-    pub(super) fn ask(&mut self, name: &str, method: &str, params: Value) -> Result<(), Halt> {
+    pub(super) fn ask(&mut self, name: &str, method: &str, params: &Value) -> Result<(), Halt> {
         let needs = match method {
             "sampling/createMessage" => "sampling",
             "elicitation/create" => "elicitation",

@@ -174,12 +174,12 @@ impl LegacySession {
         let core = &self.0;
         let task = &params["taskId"];
         let related = json!({ RELATED_TASK: { "taskId": task } });
-        let (known, chore) = {
+        let (known, call) = {
             let state = core.state.borrow();
             (state.task(task).cloned(), state.chores.get(task.as_str().unwrap_or_default()).cloned())
         };
         let Some(known) = known else { return not_there(params) };
-        let Some(chore) = chore else {
+        let Some(call) = call else {
             let text = json!({ "type": "text", "text": core.name });
             return json!({ "result": { "content": [text], "_meta": related } });
         };
@@ -191,7 +191,7 @@ impl LegacySession {
             core.aside.message(told.clone()).await;
             outlet.message(told).await;
         }
-        let mut outcome = self.run(&chore, Exit { outlet: outlet.clone(), related: Some(related.clone()) }).await;
+        let mut outcome = self.run(&call, Exit { outlet: outlet.clone(), related: Some(related.clone()) }).await;
         outcome["result"]["_meta"] = related;
         json!({ "result": outcome["result"] })
     }

@@ -131,7 +131,7 @@ impl Call {
     async fn question(&mut self, step: &str, arguments: &Arguments<'_>) -> Result<(), Halt> {
         let name = arguments.text(0);
         match (step, &mut self.rounds) {
-            ("ask", Some(rounds)) => rounds.ask(name, arguments.text(1), arguments.value(2))?,
+            ("ask", Some(rounds)) => rounds.ask(name, arguments.text(1), &arguments.value(2))?,
             ("answer", Some(rounds)) => {
                 let answer = rounds.answer(name)?;
                 self.told.insert(name.to_owned(), answer);
