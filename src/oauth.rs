@@ -68,6 +68,7 @@ pub use self::{
     grants::{GrantView, Grants},
     initial_access_tokens::{InitialAccessTokens, NewInitialAccessToken},
     oauth_settings::{MasterKeySource, OAuthSettings},
+    policy::StrangerVerdict,
     redirect_uri::RedirectTarget,
     verify::{CredentialAccess, VerifiedCredential},
 };

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::{
     mcp::Revision,
-    model::{Binding, ConcealBackends, Endpoint, Target},
-    oauth::{OAuth, OAuthSettings, cors},
+    model::{Binding, Endpoint, Target},
+    oauth::{OAuth, OAuthSettings, StrangerVerdict, cors},
     support::Digest,
 };
 
@@ -45,7 +45,7 @@ async fn merged(State(oauth): State<Arc<OAuth>>, headers: HeaderMap) -> Response
 async fn single(State(oauth): State<Arc<OAuth>>, Path(name): Path<String>, headers: HeaderMap) -> Response {
     let settings = oauth.settings();
     let endpoint = Endpoint::from_path(&format!("/mcp/{name}"));
-    match endpoint.filter(|endpoint| is_told(settings, endpoint)) {
+    match endpoint.filter(|endpoint| settings.verdict_for_strangers(endpoint) == StrangerVerdict::Exists) {
         Some(endpoint) => document((CARD, &headers), &card(settings, &endpoint)),
         None => StatusCode::NOT_FOUND.into_response(),
     }
@@ -53,18 +53,12 @@ async fn single(State(oauth): State<Arc<OAuth>>, Path(name): Path<String>, heade
 
 async fn catalog(State(oauth): State<Arc<OAuth>>, headers: HeaderMap) -> Response {
     let settings = oauth.settings();
-    let named = match settings.policy.get().conceal_servers {
-        ConcealBackends::Yes => Vec::new(),
-        ConcealBackends::No => settings.backends.all(),
-    };
-    let single = named.into_iter().map(|id| Endpoint { binding: Binding::Mcp, target: Target::Backend(id) });
-    let entries: Vec<Value> = [Endpoint::MERGED].into_iter().chain(single).map(|one| entry(settings, &one)).collect();
+    let named = settings.backends.all().into_iter();
+    let single = named.map(|id| Endpoint { binding: Binding::Mcp, target: Target::Backend(id) });
+    let told = [Endpoint::MERGED].into_iter().chain(single);
+    let told = told.filter(|endpoint| settings.verdict_for_strangers(endpoint) == StrangerVerdict::Exists);
+    let entries: Vec<Value> = told.map(|one| entry(settings, &one)).collect();
     document((CATALOG, &headers), &json!({ "specVersion": "1.0", "entries": entries }))
-}
-
-/// True if a stranger may know of this endpoint.
-fn is_told(settings: &OAuthSettings, endpoint: &Endpoint) -> bool {
-    settings.policy.get().conceal_servers == ConcealBackends::No && settings.backends.have(&endpoint.target)
 }
 
 /// The entry of the catalog (AI Catalog, discovery of Server Cards).

@@ -23,9 +23,7 @@ use super::{
 };
 use crate::{
     audit::{GrantEvent, KeyEvent},
-    model::{
-        Client, ClientIp, ConcealBackends, ConsentRule, Endpoint, Grant, GrantId, GrantType, Scopes, TokenDelivery,
-    },
+    model::{Client, ClientIp, ConsentRule, Endpoint, Grant, GrantId, GrantType, Scopes, TokenDelivery},
     storage::{DeviceApproval, DeviceRow, NewDeviceRow},
     support::{Digest, Secret},
 };
@@ -127,12 +125,7 @@ impl DeviceAuthorizations {
             return Err(ErrorResponse::UnauthorizedClient);
         }
         let settings = &self.deps.settings;
-        let named = settings.named_endpoint(form.all("resource")).map_err(|_| ErrorResponse::InvalidTarget)?;
-        // which backends exist is concealed before the login (OA-6)
-        let told = settings.policy.get().conceal_servers == ConcealBackends::No;
-        if told && named.as_ref().is_some_and(|named| !settings.knows(named)) {
-            return Err(ErrorResponse::InvalidTarget);
-        }
+        let named = settings.endpoint_for_strangers(form.all("resource")).map_err(|_| ErrorResponse::InvalidTarget)?;
         let asked = form.get("scope")?.or(client.scope.as_deref()).unwrap_or_default();
         let asked = Some(asked).filter(|asked| asked.len() <= LONGEST_SCOPE).map(Scopes::parse);
         let Some(Ok(scopes)) = asked else { return Err(ErrorResponse::InvalidScope) };

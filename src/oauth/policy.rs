@@ -3,12 +3,23 @@
 use url::Url;
 
 use super::oauth_settings::OAuthSettings;
-use crate::model::{BackendId, Binding, Endpoint, Scope, Scopes, Target};
+use crate::model::{BackendId, Binding, ConcealBackends, Endpoint, Scope, Scopes, Target};
 
 /// The resource is not an endpoint of this gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the resource is not an endpoint of this gateway; use the URL from the client's configuration")]
 pub struct UnknownResource;
+
+/// What strangers may learn of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StrangerVerdict {
+    /// Nothing: it is answered like every other one, whether it exists or not.
+    Concealed,
+    /// It exists.
+    Exists,
+    /// It does not exist.
+    Unknown,
+}
 
 impl OAuthSettings {
     /// The absolute URL of an endpoint: `R(x)`, the audience of its tokens (`OA-3`, `OA-114`).
@@ -35,8 +46,15 @@ impl OAuthSettings {
         if named.as_ref().is_none_or(|endpoint| self.knows(endpoint)) { Ok(named) } else { Err(UnknownResource) }
     }
 
-    /// The same, including backends that do not exist, which are concealed before the login (`OA-6`).
-    pub fn named_endpoint(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
+    /// The same before the login, when a backend that does not exist may look like one that does (`OA-6`).
+    pub fn endpoint_for_strangers(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
+        let named = self.named_endpoint(resources)?;
+        let is_unknown = |endpoint: &Endpoint| self.verdict_for_strangers(endpoint) == StrangerVerdict::Unknown;
+        if named.as_ref().is_some_and(is_unknown) { Err(UnknownResource) } else { Ok(named) }
+    }
+
+    /// The same, whether it exists or not.
+    fn named_endpoint(&self, resources: &[String]) -> Result<Option<Endpoint>, UnknownResource> {
         let resource = match resources {
             [] => return Ok(None),
             [resource] => resource,
@@ -52,6 +70,16 @@ impl OAuthSettings {
         match path {
             "" | "/" => Ok(Some(Endpoint::MERGED)),
             path => Endpoint::from_path(path).map(Some).ok_or(UnknownResource),
+        }
+    }
+
+    /// The verdict on an endpoint for those who have not logged in (`OA-6`).
+    pub fn verdict_for_strangers(&self, endpoint: &Endpoint) -> StrangerVerdict {
+        match self.policy.get().conceal_servers {
+            _ if endpoint.target == Target::Merged => StrangerVerdict::Exists,
+            ConcealBackends::Yes => StrangerVerdict::Concealed,
+            ConcealBackends::No if self.knows(endpoint) => StrangerVerdict::Exists,
+            ConcealBackends::No => StrangerVerdict::Unknown,
         }
     }
 

@@ -25,6 +25,7 @@ use super::{
     introspection_endpoint::IntrospectionEndpoint,
     metadata,
     oauth_settings::OAuthSettings,
+    policy::StrangerVerdict,
     pushed_request_endpoint::PushedRequestEndpoint,
     registration::Registrations,
     revocation_endpoint::RevocationEndpoint,
@@ -33,7 +34,7 @@ use super::{
 };
 use crate::{
     audit::Audit,
-    model::{ClientIp, ConcealBackends, Endpoint},
+    model::{ClientIp, Endpoint},
     support::Digest,
 };
 
@@ -225,8 +226,7 @@ fn resource(settings: &OAuthSettings, rest: &str, base: &str) -> Option<Endpoint
         return Some(Endpoint::MERGED);
     }
     let endpoint = Endpoint::from_path(path)?;
-    let told = settings.policy.get().conceal_servers == ConcealBackends::Yes || settings.knows(&endpoint);
-    told.then_some(endpoint)
+    Some(endpoint).filter(|endpoint| settings.verdict_for_strangers(endpoint) != StrangerVerdict::Unknown)
 }
 
 /// A public document, cached for five minutes (`OA-18`).

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     audit::{Audit, RefusalEvent},
-    model::{Client, ClientId, ClientIp, ConcealBackends, ConsentRule, Endpoint, Registrant, Scopes},
+    model::{Client, ClientId, ClientIp, ConsentRule, Endpoint, Registrant, Scopes},
     oauth::{
         client_lookup,
         dependencies::OAuthDeps,
@@ -167,10 +167,8 @@ fn read_rest(
     let (Some("S256"), Some(challenge)) = (method, challenge) else {
         return refuse("invalid_request", "PKCE with S256 is required: 43 to 128 unreserved characters");
     };
-    let named = settings.named_endpoint(params.all("resource")).ok();
     // which backends exist is concealed before the login: an unknown one is refused after it (OA-6)
-    let told = settings.policy.get().conceal_servers == ConcealBackends::No;
-    let Some(named) = named.filter(|named| !told || named.as_ref().is_none_or(|named| settings.knows(named))) else {
+    let Ok(named) = settings.endpoint_for_strangers(params.all("resource")) else {
         return refuse("invalid_target", UNKNOWN_RESOURCE);
     };
     let asked = params.get("scope").map_err(once)?.or(client.scope.as_deref()).unwrap_or_default();
