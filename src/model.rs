@@ -1,5 +1,6 @@
 //! The gateway's data model: plain values with their states and transitions. No input or output.
 
+pub mod access;
 pub mod allowed_networks;
 mod api_key;
 pub mod backend;
@@ -40,6 +41,7 @@ pub mod transport;
 pub mod user;
 pub mod user_secret;
 
+pub use access::{AccessPlace, AccessSubject, EndpointVerdict, ServerVerdict, StateVerdict};
 pub use allowed_networks::AllowedNetworks;
 pub use api_key::{ApiKey, Direct, KeyAccount, KeyKind, KeyRotation, NewAccount, NewKey, Rotated, RotatedUser};
 pub use backend::{BackendSpec, EraChoice, OnLoss, ServerHome, Share};

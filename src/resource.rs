@@ -29,7 +29,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     audit::RefusalEvent,
     model::{
-        Binding, Caller, ClientIp, Direct, Endpoint, ParentAudience, QueryKey, RequestPlace, Scope, Scopes, Target,
+        Binding, Caller, ClientIp, Direct, Endpoint, EndpointVerdict, ParentAudience, QueryKey, RequestPlace, Scope,
+        Scopes, Target,
     },
     oauth::{CredentialAccess, KeyRefusal, OAuth, VerifiedCredential, cors, policy},
     support::Timestamp,
@@ -227,18 +228,12 @@ impl Gate {
         if !fits {
             return Err(self.misplaced(verified));
         }
-        let existing = &self.oauth.settings().backends;
-        if messages == Messages::Yes || existing.are_opened(&verified.caller.rights.backends, &endpoint.target) {
+        if messages == Messages::Yes {
             return Ok(());
         }
-        match (&verified.opens, &endpoint.target) {
-            (CredentialAccess::Endpoint(_, scopes), Target::Backend(id))
-                if scopes.rights().backends.access(id).is_none() =>
-            {
-                Err(ResourceRefusal::InsufficientScope(policy::baseline(endpoint)))
-            }
-            _ => Err(ResourceRefusal::NotAllowed),
-        }
+        let existing = &self.oauth.settings().backends;
+        let verdict = existing.verdict(verified.caller.subject(), &endpoint.target, verified.opens.scopes());
+        admitted(verdict, || policy::baseline(endpoint))
     }
 
     fn parent_audience(&self) -> ParentAudience {
@@ -323,14 +318,11 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
         Ok(verified) => match &verified.opens {
             CredentialAccess::Endpoint(own, _) if *own != endpoint => Some(gate.misplaced(&verified)),
             CredentialAccess::Key(Direct::Refused) => Some(gate.misplaced(&verified)),
-            _ if verified.caller.rights.admin => {
-                request.extensions_mut().insert(Authorized::of(&verified));
-                None
+            opens => {
+                let verdict = verified.caller.subject().administration(opens.scopes());
+                let admitted = admitted(verdict, || needed.clone());
+                admitted.map(|()| request.extensions_mut().insert(Authorized::of(&verified))).err()
             }
-            CredentialAccess::Endpoint(_, scopes) if !scopes.contains(&Scope::Admin) => {
-                Some(ResourceRefusal::InsufficientScope(needed.clone()))
-            }
-            CredentialAccess::Endpoint(..) | CredentialAccess::Key(_) => Some(ResourceRefusal::NotAllowed),
         },
         Err(refusal) => Some(refusal),
     };
@@ -348,6 +340,15 @@ fn refused(refusal: KeyRefusal) -> ResourceRefusal {
             tracing::error!(%error, "a credential cannot be checked");
             ResourceRefusal::Unavailable
         }
+    }
+}
+
+/// Lets a credential in, or tells why not: `needed` are the scopes with which another login might help.
+fn admitted(verdict: EndpointVerdict, needed: impl FnOnce() -> Scopes) -> Result<(), ResourceRefusal> {
+    match verdict {
+        EndpointVerdict::Open => Ok(()),
+        EndpointVerdict::BeyondScopes => Err(ResourceRefusal::InsufficientScope(needed())),
+        EndpointVerdict::BeyondRights => Err(ResourceRefusal::NotAllowed),
     }
 }
 

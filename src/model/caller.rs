@@ -1,6 +1,6 @@
 //! The authenticated caller. Knows nothing of tokens.
 
-use super::{ClientId, GrantId, KeyId, Rights, UserId};
+use super::{AccessSubject, ClientId, GrantId, KeyId, Rights, UserId};
 use crate::support::Digest;
 
 /// The result of authentication. State of a caller (sessions, subscriptions, suspended calls) is keyed by
@@ -66,6 +66,11 @@ impl Caller {
     /// The program that started the gateway for itself, over stdio.
     pub fn local() -> Self {
         Self { user: UserId::new("(local)"), ..Self::gateway() }
+    }
+
+    /// The caller as the subject of verdicts on servers.
+    pub const fn subject(&self) -> AccessSubject<'_> {
+        AccessSubject { user: &self.user, rights: &self.rights }
     }
 
     /// Key under which state is kept for this caller.

@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::{ClientId, Endpoint, GrantId, Groups, KeyId, Rights, Scopes, Target, UserId};
+use super::{ClientId, Endpoint, GrantId, Groups, KeyId, Rights, Scopes, Target, UserId, access};
 use crate::support::Timestamp;
 
 /// How the tokens of a grant reach the client.
@@ -105,7 +105,7 @@ impl Grant {
 
     /// Rights of its tokens: its scopes at its endpoint, intersected with `key`, the rights of its API key (`OA-113`).
     pub fn rights(&self, key: &Rights, groups: &Groups) -> Rights {
-        let rights = groups.rights_at(&self.endpoint.target, self.scopes.rights()).intersect(key);
+        let rights = access::granted(&self.scopes, &self.endpoint.target, groups, key);
         match &self.endpoint.target {
             Target::Merged => rights,
             Target::Backend(id) => {

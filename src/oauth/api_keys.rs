@@ -10,8 +10,8 @@ use super::{
 use crate::{
     audit::{KeyEvent, RefusalEvent},
     model::{
-        AllowedNetworks, ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey, Rights, Scope,
-        Scopes, UserId,
+        AccessSubject, AllowedNetworks, ApiKey, ClientIp, Direct, KeyAccount, KeyId, KeyKind, NewAccount, NewKey,
+        Rights, UserId,
     },
     support::{Digest, Secret, Timestamp, limits::Backoff},
 };
@@ -291,10 +291,9 @@ impl KeyHolder {
         if self.user.is_of_key() { &self.name } else { self.user.as_str() }
     }
 
-    /// Those of the scopes that this holder may grant: administration only if the key has it (`OA-67`).
-    pub fn grantable(&self, scopes: &Scopes) -> Scopes {
-        let allowed = |scope: &&Scope| self.rights.admin || **scope != Scope::Admin;
-        scopes.iter().filter(allowed).cloned().collect()
+    /// The holder as the subject of verdicts on servers.
+    pub const fn subject(&self) -> AccessSubject<'_> {
+        AccessSubject { user: &self.user, rights: &self.rights }
     }
 }
 

@@ -262,9 +262,9 @@ impl Authorization {
         let Some(mut resolved) = request.resolve(&self.deps.settings) else {
             return Ok(request.unknown_target().redirect(&self.deps, Some(holder)).await);
         };
-        resolved.scopes = holder.grantable(&resolved.scopes);
+        resolved.scopes = holder.subject().grantable(&resolved.scopes);
         let target = &resolved.endpoint.target;
-        if !self.deps.settings.backends.are_opened(&holder.rights.backends, target) {
+        if !self.deps.settings.backends.verdict(holder.subject(), target, None).is_open() {
             let reason = match target {
                 Target::Merged => "the API key or account is for the endpoints of groups, and not for this one",
                 Target::Backend(_) => "the API key or account does not reach this server",
@@ -364,7 +364,7 @@ impl ClientOrigin {
 impl PendingAuthorization {
     /// Scopes that the holder of this key would grant: administration only if the key has it (`OA-67`, N-61).
     pub fn scopes_for(&self, holder: &KeyHolder) -> Scopes {
-        holder.grantable(&self.scopes)
+        holder.subject().grantable(&self.scopes)
     }
 
     /// True if this person is asked (`OA-71`): about administration always.

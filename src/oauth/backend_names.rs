@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::model::{AllowedBackends, BackendId, Groups, Target};
+use crate::model::{AccessSubject, BackendId, EndpointVerdict, Groups, Scopes, Target};
 
 /// The names of the existing backends, and their groups. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -47,9 +47,9 @@ impl BackendNames {
         self.0.load().groups.clone()
     }
 
-    /// True if `rights` open the endpoint.
-    pub fn are_opened(&self, rights: &AllowedBackends, target: &Target) -> bool {
-        *rights == AllowedBackends::All || self.0.load().groups.are_opened(rights, target)
+    /// The verdict on an endpoint, as [`AccessSubject::endpoint`] gives it with the groups of this moment.
+    pub fn verdict(&self, subject: AccessSubject<'_>, target: &Target, scopes: Option<&Scopes>) -> EndpointVerdict {
+        subject.endpoint(target, &self.0.load().groups, scopes)
     }
 
     /// Replaces the names.

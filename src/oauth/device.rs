@@ -175,7 +175,7 @@ impl DeviceAuthorizations {
         }
         let (endpoint, scopes) =
             settings.resolve(row.endpoint.as_ref(), &row.scopes).ok_or(DeviceRefusal::NotAllowed)?;
-        if !settings.backends.are_opened(&holder.rights.backends, &endpoint.target) {
+        if !settings.backends.verdict(holder.subject(), &endpoint.target, None).is_open() {
             return Err(DeviceRefusal::NotAllowed);
         }
         Ok(PendingDevice {
@@ -184,7 +184,7 @@ impl DeviceAuthorizations {
             client,
             resource: settings.resource(&endpoint),
             endpoint,
-            scopes: holder.grantable(&scopes),
+            scopes: holder.subject().grantable(&scopes),
             grant_lifetime: settings.policy.get().refresh_absolute,
         })
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     audit::{GrantEvent, Revoker},
-    model::{Grant, GrantId, Groups, Rights, UserId},
+    model::{AccessSubject, Grant, GrantId, Groups, Rights, UserId},
     storage::ListedGrant,
 };
 
@@ -56,7 +56,7 @@ impl Grants {
     /// Live grants of the holder's user that allow no more than the holder's key, newest first.
     pub async fn within(&self, holder: &KeyHolder) -> Result<Vec<GrantView>, OAuthError> {
         let mut grants = self.of(&holder.user).await?;
-        grants.retain(|view| view.rights.is_within(&holder.rights));
+        grants.retain(|view| holder.subject().covers(view.subject()));
         Ok(grants)
     }
 
@@ -75,12 +75,10 @@ impl Grants {
     /// Revokes a grant of the holder's user if it allows no more than the holder's key. Returns false if there is no
     /// such live grant.
     pub async fn revoke_within(&self, holder: &KeyHolder, grant: &GrantId) -> Result<bool, OAuthError> {
-        let found = self.deps.storage.grants().lookup(grant).await?.filter(|grant| grant.user == holder.user);
-        let Some(found) = found else { return Ok(false) };
-        let key = self.deps.storage.keys().lookup(&found.key).await?;
-        if !key.is_some_and(|(key, _)| {
-            found.rights(&key.rights, &self.deps.settings.backends.groups()).is_within(&holder.rights)
-        }) {
+        let Some(found) = self.deps.storage.grants().lookup(grant).await? else { return Ok(false) };
+        let Some((key, _)) = self.deps.storage.keys().lookup(&found.key).await? else { return Ok(false) };
+        let rights = found.rights(&key.rights, &self.deps.settings.backends.groups());
+        if !holder.subject().covers(AccessSubject { user: &found.user, rights: &rights }) {
             return Ok(false);
         }
         let (user, by) = (Some(holder.user.clone()), Revoker::Holder(holder.key.clone()));
@@ -100,7 +98,9 @@ impl Grants {
     /// Revokes every grant of the holder's user that allows no more than the holder's key, and returns their number.
     pub async fn revoke_all_within(&self, holder: &KeyHolder) -> Result<u64, OAuthError> {
         let groups = self.deps.settings.backends.groups();
-        let within = |grant: &Grant, key: &Rights| grant.rights(key, &groups).is_within(&holder.rights);
+        let within = |grant: &Grant, key: &Rights| {
+            holder.subject().covers(AccessSubject { user: &grant.user, rights: &grant.rights(key, &groups) })
+        };
         let count = self.deps.storage.grants().revoke_of(&holder.user, within, self.deps.now()).await?;
         let (user, by) = (Some(holder.user.clone()), Revoker::Holder(holder.key.clone()));
         self.deps.audit.record(GrantEvent::SeveralRevoked { user, count, by });
@@ -112,6 +112,11 @@ impl Grants {
 // === impl GrantView ===
 
 impl GrantView {
+    /// The holder of its tokens as a subject.
+    const fn subject(&self) -> AccessSubject<'_> {
+        AccessSubject { user: &self.grant.user, rights: &self.rights }
+    }
+
     fn new(listed: ListedGrant, groups: &Groups) -> Self {
         let ListedGrant { grant, client_name, key_name, key_rights } = listed;
         let redirect = grant.delivery.redirect_uri().map(|uri| RedirectUri::stored(uri).target().clone());

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     audit::RefusalEvent,
-    model::{AllowedNetworks, Caller, ClientId, Direct, Endpoint, GrantId, Scopes},
+    model::{AllowedNetworks, Caller, ClientId, Direct, Endpoint, GrantId, Scopes, access},
     storage::Revocation,
     support::{Digest, FastHash, Timestamp},
 };
@@ -203,11 +203,7 @@ impl Verifier {
             client: Some(ClientId::new(claims.client_id)),
             grant: Some(id),
             key: Some(grant.key),
-            rights: settings
-                .backends
-                .groups()
-                .rights_at(&grant.endpoint.target, scopes.rights())
-                .intersect(&holder.rights),
+            rights: access::granted(&scopes, &grant.endpoint.target, &settings.backends.groups(), &holder.rights),
         };
         let opens = CredentialAccess::Endpoint(grant.endpoint, scopes);
         let noted = AtomicI64::new(now.as_millis());
@@ -238,6 +234,16 @@ impl Verifier {
             (Some(grant), _) => self.uses.note_grant(grant),
             (None, Some(key)) => self.uses.note_key(key),
             (None, None) => {}
+        }
+    }
+}
+
+impl CredentialAccess {
+    /// The scopes of a token; a key has none.
+    pub const fn scopes(&self) -> Option<&Scopes> {
+        match self {
+            Self::Endpoint(_, scopes) => Some(scopes),
+            Self::Key(_) => None,
         }
     }
 }

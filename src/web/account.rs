@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     model::{
-        AllowedBackends, BackendId, GrantId, Groups, KeyAccount, KeyKind, Rights,
+        AccessPlace, AccessSubject, BackendId, GrantId, Groups, KeyAccount, KeyKind, StateVerdict, Target, UserId,
         status::{BackendState, BackendStatus, GroupStatus, SessionStatus, Status, summary},
     },
     oauth::{GrantView, KeyHolder},
@@ -43,15 +43,6 @@ enum AccountNotice {
     AccountDisconnected,
     SecretSaved,
     SecretDeleted,
-}
-
-/// The part of a backend's status that a visitor may see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Detail {
-    /// Everything.
-    Whole,
-    /// No reasons and no output.
-    StateAlone,
 }
 
 /// The query of the account page.
@@ -83,7 +74,7 @@ pub(super) async fn show(
     let mut grants = state.oauth.grants().within(&holder).await?;
     // the most recent first
     grants.sort_by_key(|view| Reverse(view.grant.last_used.unwrap_or(view.grant.created)));
-    let own = |client: &&SessionStatus| is_within(client, &holder);
+    let own = |client: &&SessionStatus| covers(&holder, client);
     let page = pages::AccountPage {
         layout: pages::Layout::new(&state.settings),
         token: visitor.token(Purpose::Account).await?,
@@ -92,10 +83,10 @@ pub(super) async fn show(
         provider: provider(&state, &holder),
         notice: shown.ok().and_then(|Query(shown)| shown.done).map(AccountNotice::sentence),
         grants: grants.iter().map(|grant| grant_row(grant, &state.oauth.settings().backends.groups(), now)).collect(),
-        accounts: accounts::of(&state, &holder, &holder.rights).await?,
+        accounts: accounts::of_holder(&state, &holder).await?,
         secrets: secrets::of(&state, &holder).await?,
         clients: status.sessions.iter().filter(own).map(client_row).collect(),
-        backends: backends(&status, &holder),
+        backends: backends(&state, &status, &holder),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
@@ -106,10 +97,10 @@ fn provider<'a>(state: &'a WebState, holder: &'a KeyHolder) -> Option<&'a str> {
     Some(state.providers.of_issuer(issuer).map_or(issuer, |spec| &spec.label))
 }
 
-/// True if the holder of a key may see a client: it belongs to the same user and may do no more than the key.
-fn is_within(client: &SessionStatus, holder: &KeyHolder) -> bool {
-    let rights = client.rights.as_ref();
-    client.user == holder.user.as_str() && rights.is_some_and(|rights| rights.is_within(&holder.rights))
+/// True if the holder of a key may see a client.
+fn covers(holder: &KeyHolder, client: &SessionStatus) -> bool {
+    let user = UserId::new(client.user.as_str());
+    client.rights.as_ref().is_some_and(|rights| holder.subject().covers(AccessSubject { user: &user, rights }))
 }
 
 /// `POST /account/revoke`: revokes one grant.
@@ -137,51 +128,48 @@ pub(super) async fn revoke_all(
     Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
 }
 
-/// Backends and groups that this key opens, with the states of the backends, and their number in each state. Only
-/// administrators see reasons and output, which may name files and hosts.
-pub(super) fn backends(status: &Status, holder: &KeyHolder) -> pages::BackendList {
-    let groups: Vec<pages::GroupItem> =
-        status.groups.iter().filter_map(|group| group_item(group, &holder.rights)).collect();
-    let reaches = |backend: &&BackendStatus| {
-        allows(&holder.rights, &backend.id) || groups.iter().any(|group| group.servers.contains(&backend.id))
-    };
-    let own: Vec<&BackendStatus> = status.backends.iter().filter(reaches).collect();
-    let detail = if holder.rights.admin { Detail::Whole } else { Detail::StateAlone };
+/// Backends and groups that this key opens, with the states of the backends, and their number in each state.
+pub(super) fn backends(state: &WebState, status: &Status, holder: &KeyHolder) -> pages::BackendList {
+    let (subject, groups) = (holder.subject(), state.oauth.settings().backends.groups());
+    let seen = |backend| verdict(subject, AccessPlace::Anywhere(&groups), backend);
+    let own = status.backends.iter().map(|backend| (backend, seen(&backend.id)));
+    let own: Vec<(&BackendStatus, StateVerdict)> = own.filter(|(_, seen)| *seen != StateVerdict::Hidden).collect();
+    let administers = subject.administration(None).is_open();
     pages::BackendList {
-        configuration: if holder.rights.admin { status.configuration.clone() } else { Vec::new() },
-        summary: summary(own.iter().map(|backend| &backend.state)),
-        items: own.into_iter().map(|backend| backend_row(backend, detail)).collect(),
-        groups,
-        groups_note: match only_group(status, holder) {
+        configuration: if administers { status.configuration.clone() } else { Vec::new() },
+        summary: summary(own.iter().map(|(backend, _)| &backend.state)),
+        items: own.into_iter().map(|(backend, seen)| backend_row(backend, seen)).collect(),
+        groups: status.groups.iter().filter_map(|group| group_item(group, subject)).collect(),
+        groups_note: match only_group(state, status, holder) {
             Some(_) => "Your key opens these addresses alone.",
             None => "Some of these servers, at addresses of their own.",
         },
     }
 }
 
-/// The first group of a key that is for groups alone.
-pub(super) fn only_group<'a>(status: &'a Status, holder: &KeyHolder) -> Option<&'a GroupStatus> {
-    let AllowedBackends::Only(allowed) = &holder.rights.backends else { return None };
-    let is_group = |name: &String| status.groups.iter().any(|group| group.id == *name);
-    let mut groups = status.groups.iter().filter(|group| allowed.contains_key(&group.id));
-    groups.next().filter(|_| allowed.keys().all(is_group))
+/// The first group that a key opens which does not open the merged endpoint.
+pub(super) fn only_group<'a>(state: &WebState, status: &'a Status, holder: &KeyHolder) -> Option<&'a GroupStatus> {
+    let opens = |target: &Target| state.oauth.settings().backends.verdict(holder.subject(), target, None).is_open();
+    let is_open = |group: &&GroupStatus| BackendId::parse(&group.id).is_ok_and(|id| opens(&Target::Backend(id)));
+    if opens(&Target::Merged) { None } else { status.groups.iter().find(is_open) }
 }
 
-fn allows(rights: &Rights, name: &str) -> bool {
-    rights.admin || BackendId::parse(name).is_ok_and(|id| rights.backends.access(&id).is_some())
+fn verdict(subject: AccessSubject<'_>, place: AccessPlace<'_>, server: &str) -> StateVerdict {
+    BackendId::parse(server).map_or(StateVerdict::Hidden, |server| subject.state(place, &server))
 }
 
-/// A group with those of its servers that these rights open there; `None` if they open none.
-fn group_item(group: &GroupStatus, rights: &Rights) -> Option<pages::GroupItem> {
-    let all = allows(rights, &group.id);
-    let servers: Vec<String> = group.servers.iter().filter(|server| all || allows(rights, server)).cloned().collect();
-    (all || !servers.is_empty()).then(|| pages::GroupItem { id: group.id.clone(), url: group.url.clone(), servers })
+/// A group with those of its servers that this subject sees there; `None` if it sees none.
+fn group_item(group: &GroupStatus, subject: AccessSubject<'_>) -> Option<pages::GroupItem> {
+    let id = BackendId::parse(&group.id).ok()?;
+    let is_seen = |server: &&String| verdict(subject, AccessPlace::Group(&id), server) != StateVerdict::Hidden;
+    let servers: Vec<String> = group.servers.iter().filter(is_seen).cloned().collect();
+    (!servers.is_empty()).then(|| pages::GroupItem { id: group.id.clone(), url: group.url.clone(), servers })
 }
 
-fn backend_row(backend: &BackendStatus, detail: Detail) -> pages::BackendItem {
+fn backend_row(backend: &BackendStatus, verdict: StateVerdict) -> pages::BackendItem {
     let mut said: Vec<String> = Vec::new();
     let mut output = Vec::new();
-    if detail == Detail::Whole {
+    if verdict == StateVerdict::Whole {
         said.extend(backend.state.reason().into_iter().chain(backend.advice.as_deref()).map(str::to_owned));
         let hidden = backend.output.len().saturating_sub(SHOWN_LINES);
         output.extend(backend.output.iter().skip(hidden).map(ToString::to_string));
@@ -200,7 +188,7 @@ fn backend_row(backend: &BackendStatus, detail: Detail) -> pages::BackendItem {
         BackendState::Failed { retry_in: Some(seconds), .. } => said.push(format!("next try in {seconds} s")),
         BackendState::Failed { retry_in: None, .. } => {}
     }
-    if detail == Detail::Whole {
+    if verdict == StateVerdict::Whole {
         said.extend(backend.warnings.iter().cloned());
     }
     pages::BackendItem { id: backend.id.clone(), state: backend.state.word(), detail: said.join("; "), output }

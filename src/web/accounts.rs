@@ -1,30 +1,37 @@
 //! What servers ask of each user, as pages show it: accounts there, and secrets. Knows nothing of logins and values.
 
-use super::{pages, problem::Problem, state::WebState, texts};
+use super::{opened_servers::OpenedServers, pages, problem::Problem, state::WebState, texts};
 use crate::{
-    model::{BackendId, Groups, Rights},
+    model::{AccessPlace, BackendId, Groups},
     oauth::KeyHolder,
     upstream::{ConnectionView, SecretView, UpstreamError},
 };
 
-/// True if these rights open the server, alone or in a group.
-pub(super) fn reaches(rights: &Rights, groups: &Groups, backend: &BackendId) -> bool {
-    let is_open = |id: &BackendId| rights.backends.access(id).is_some();
-    is_open(backend) || groups.iter().any(|group| group.servers.contains(backend) && is_open(&group.id))
+/// True if the holder sees the server, at its own endpoint or at that of a group. To anybody else the server is as unknown as one
+/// that does not exist.
+pub(super) fn sees(state: &WebState, holder: &KeyHolder, server: &BackendId) -> bool {
+    sees_among(&state.oauth.settings().backends.groups(), holder, server)
 }
 
-/// The servers at which the user logs in, as far as these rights open them.
-pub(super) async fn of(
+fn sees_among(groups: &Groups, holder: &KeyHolder, server: &BackendId) -> bool {
+    holder.subject().server(AccessPlace::Anywhere(groups), server).is_visible()
+}
+
+/// The servers at which the user logs in, of those that the holder sees.
+pub(super) async fn of_holder(state: &WebState, holder: &KeyHolder) -> Result<Vec<pages::AccountItem>, Problem> {
+    let groups = state.oauth.settings().backends.groups();
+    among(state, holder, |server| sees_among(&groups, holder, server)).await
+}
+
+/// The servers at which the user logs in, of those that are seen.
+async fn among(
     state: &WebState,
     holder: &KeyHolder,
-    rights: &Rights,
+    is_seen: impl Fn(&BackendId) -> bool,
 ) -> Result<Vec<pages::AccountItem>, Problem> {
-    let groups = state.oauth.settings().backends.groups();
     let now = state.clock.now();
     let all = state.upstream.connections().of(&holder.user).await?;
-    let own = all
-        .into_iter()
-        .filter(|one| reaches(rights, &groups, &one.backend) && reaches(&holder.rights, &groups, &one.backend));
+    let own = all.into_iter().filter(|one| is_seen(&one.backend));
     let item = |ConnectionView { backend, login }: ConnectionView| pages::AccountItem {
         backend: backend.to_string(),
         connected: login.as_ref().map(|login| texts::ago(now.since(login.connected))),
@@ -34,16 +41,16 @@ pub(super) async fn of(
     Ok(own.map(item).collect())
 }
 
-/// The same, with the servers that need secrets: one that lacks something counts as not connected.
-pub(super) async fn with_secrets(
+/// The servers that a grant would open and at which the user logs in or needs secrets: one that lacks something counts as not
+/// connected.
+pub(super) async fn of_grant(
     state: &WebState,
     holder: &KeyHolder,
-    rights: &Rights,
+    opened: &OpenedServers<'_>,
 ) -> Result<Vec<pages::AccountItem>, Problem> {
-    let groups = state.oauth.settings().backends.groups();
-    let mut items = of(state, holder, rights).await?;
+    let mut items = among(state, holder, |server| opened.have(server)).await?;
     for SecretView { servers, entered, .. } in secrets(state, holder).await? {
-        for server in servers.iter().filter(|server| reaches(rights, &groups, server)) {
+        for server in servers.iter().filter(|server| opened.have(server)) {
             let connected = entered.map(|entered| texts::ago(state.clock.now().since(entered)));
             match items.iter_mut().find(|item| item.backend == server.as_str()) {
                 Some(item) => item.connected = item.connected.take().filter(|_| connected.is_some()),
@@ -66,10 +73,10 @@ pub(super) async fn secrets(state: &WebState, holder: &KeyHolder) -> Result<Vec<
     Ok(all.into_iter().filter_map(|view| within(view, holder, &groups)).collect())
 }
 
-/// The secret with the servers that the holder's rights open; `None` if all its servers are beyond them.
+/// The secret with the servers that the holder sees; `None` if it sees none of its servers.
 fn within(view: SecretView, holder: &KeyHolder, groups: &Groups) -> Option<SecretView> {
     let is_unused = view.servers.is_empty();
-    let servers: Vec<_> = view.servers.into_iter().filter(|server| reaches(&holder.rights, groups, server)).collect();
+    let servers: Vec<_> = view.servers.into_iter().filter(|server| sees_among(groups, holder, server)).collect();
     (is_unused || !servers.is_empty()).then_some(SecretView { servers, ..view })
 }
 

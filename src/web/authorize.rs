@@ -13,7 +13,8 @@ use serde::Deserialize;
 use super::{
     accounts,
     forms::Purpose,
-    login, opened_servers,
+    login,
+    opened_servers::OpenedServers,
     pages::{self, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
@@ -196,6 +197,7 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
         return redirect_to_app(state, StatusCode::OK, &redirect);
     }
     let scopes = pending.scopes_for(&holder);
+    let opened = OpenedServers::new(state, &holder, &pending.endpoint.target, &scopes);
     let page = pages::ConsentPage {
         layout: pages::Layout::new(&state.settings),
         token: visitor.token(Purpose::Transaction(id.as_str())).await?,
@@ -205,9 +207,9 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
         },
         client: &pending.client_name,
         origin: &pending.client_origin,
-        accounts: accounts::with_secrets(state, &holder, &scopes.rights()).await?,
+        accounts: accounts::of_grant(state, &holder, &opened).await?,
         permissions: texts::permissions(&scopes, &state.oauth.settings().backends.groups()),
-        servers: opened_servers::of(state, &holder, (&pending.endpoint.target, &scopes)),
+        servers: opened.sentence(state),
         resource: &pending.resource,
         lifetime: texts::span(pending.grant_lifetime),
         user: holder.user_name(),

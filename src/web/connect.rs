@@ -177,7 +177,7 @@ pub(super) async fn disconnect(
     visitor.spend(Purpose::Account, &form.token).await?;
     let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
     let backend = BackendId::parse(&form.backend).map_err(|_| Problem::not_found())?;
-    if !accounts::reaches(&holder.rights, &state.oauth.settings().backends.groups(), &backend) {
+    if !accounts::sees(&state, &holder, &backend) {
         return Err(Problem::not_found());
     }
     let is_done = state.upstream.connections().disconnect(&holder.user, &backend).await?;
@@ -205,8 +205,7 @@ impl Connecting {
     /// The person who is logged in; `None` if nobody is.
     async fn of(state: &WebState, visitor: &mut Visitor, address: ConnectAddress) -> Result<Option<Self>, Problem> {
         let Some(holder) = visitor.holder().await? else { return Ok(None) };
-        // a server that is not for this person is as unknown as one that does not exist
-        if !accounts::reaches(&holder.rights, &state.oauth.settings().backends.groups(), &address.backend) {
+        if !accounts::sees(state, &holder, &address.backend) {
             return Err(Problem::not_found());
         }
         let browser = visitor.browser().await?.0;

@@ -13,7 +13,8 @@ use serde::Deserialize;
 use super::{
     accounts,
     forms::Purpose,
-    login, opened_servers,
+    login,
+    opened_servers::OpenedServers,
     pages::{self, ConsentSubject, DeviceOutcome, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
@@ -89,14 +90,15 @@ pub(super) async fn enter(
         Err(refusal) => return refused(&state, &mut visitor, (&holder, &form.user_code), refusal).await,
     };
     let code = code.to_string();
+    let opened = OpenedServers::new(&state, &holder, &pending.endpoint.target, &pending.scopes);
     let page = pages::ConsentPage {
         layout: pages::Layout::new(&state.settings),
         token: visitor.token(Purpose::Device(&code)).await?,
         client: &pending.client.name,
         origin: &pending.origin,
-        accounts: accounts::with_secrets(&state, &holder, &pending.scopes.rights()).await?,
+        accounts: accounts::of_grant(&state, &holder, &opened).await?,
         permissions: texts::permissions(&pending.scopes, &state.oauth.settings().backends.groups()),
-        servers: opened_servers::of(&state, &holder, (&pending.endpoint.target, &pending.scopes)),
+        servers: opened.sentence(&state),
         resource: &pending.resource,
         lifetime: texts::span(pending.grant_lifetime),
         user: holder.user_name(),

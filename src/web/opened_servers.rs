@@ -2,26 +2,44 @@
 
 use super::{state::WebState, texts};
 use crate::{
-    model::{BackendId, Scopes, Target},
+    model::{AccessPlace, AccessSubject, BackendId, Groups, Rights, Scopes, Target, access},
     oauth::KeyHolder,
 };
 
 /// The most servers that the consent page names.
 const SHOWN_SERVERS: usize = 12;
 
-/// The servers that these scopes open at an endpoint, as a sentence; `None` if there are none.
-pub(super) fn of(state: &WebState, holder: &KeyHolder, (target, scopes): (&Target, &Scopes)) -> Option<String> {
-    let groups = state.oauth.settings().backends.groups();
-    let rights = groups.rights_at(target, scopes.rights()).intersect(&holder.rights);
-    let is_there = |id: &BackendId| match target {
-        Target::Merged => true,
-        Target::Backend(name) => name == id || groups.find(name).is_some_and(|group| group.servers.contains(id)),
-    };
-    let status = (state.status)();
-    let all = status.backends.iter().filter_map(|backend| BackendId::parse(&backend.id).ok());
-    let opened = all.filter(|id| is_there(id) && rights.backends.access(id).is_some());
-    let mut names: Vec<String> = opened.map(|id| id.to_string()).collect();
-    // the status has those first that need attention
-    names.sort();
-    texts::list(&names, SHOWN_SERVERS)
+/// A grant before it is given: what its tokens would open.
+pub(super) struct OpenedServers<'a> {
+    holder: &'a KeyHolder,
+    target: &'a Target,
+    groups: Groups,
+    rights: Rights,
+}
+
+// === impl OpenedServers ===
+
+impl<'a> OpenedServers<'a> {
+    /// A grant by this holder of these scopes at an endpoint.
+    pub(super) fn new(state: &WebState, holder: &'a KeyHolder, target: &'a Target, scopes: &Scopes) -> Self {
+        let groups = state.oauth.settings().backends.groups();
+        let rights = access::granted(scopes, target, &groups, &holder.rights);
+        Self { holder, target, groups, rights }
+    }
+
+    /// True if the server is one of them.
+    pub(super) fn have(&self, server: &BackendId) -> bool {
+        let subject = AccessSubject { user: &self.holder.user, rights: &self.rights };
+        subject.server(AccessPlace::At(self.target, &self.groups), server).is_visible()
+    }
+
+    /// All of them as a sentence; `None` if there are none.
+    pub(super) fn sentence(&self, state: &WebState) -> Option<String> {
+        let status = (state.status)();
+        let all = status.backends.iter().filter_map(|backend| BackendId::parse(&backend.id).ok());
+        let mut names: Vec<String> = all.filter(|id| self.have(id)).map(|id| id.to_string()).collect();
+        // the status has those first that need attention
+        names.sort();
+        texts::list(&names, SHOWN_SERVERS)
+    }
 }

@@ -25,7 +25,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let (holder, status) = (visitor.holder().await?, (state.status)());
     // whose key does not open the merged endpoint is shown one that it opens
-    let group = holder.as_ref().and_then(|holder| account::only_group(&status, holder));
+    let group = holder.as_ref().and_then(|holder| account::only_group(&state, &status, holder));
     let path = group.map(|group| format!("/{}", group.id)).unwrap_or_default();
     let endpoint = format!("{}/mcp{path}", state.settings.root());
     let page = StartPage {
@@ -34,7 +34,7 @@ pub(super) async fn show(
         path,
         cursor: cursor_link(&endpoint),
         vs_code: vs_code_link(&endpoint),
-        backends: holder.map(|holder| account::backends(&status, &holder)),
+        backends: holder.map(|holder| account::backends(&state, &status, &holder)),
         version: env!("CARGO_PKG_VERSION"),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())

@@ -1,5 +1,6 @@
 //! Pages and HTTP layers, tested through their routes.
 
+mod access;
 mod account;
 mod addresses;
 mod authorize;

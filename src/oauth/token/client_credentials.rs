@@ -52,14 +52,14 @@ impl ClientCredentialsGrant {
         let asked = form.get("scope")?.or(client.scope.as_deref()).unwrap_or_default();
         let asked = Scopes::parse(asked).map_err(|_| ErrorResponse::InvalidScope)?;
         let (endpoint, scopes) = settings.resolve(named.as_ref(), &asked).ok_or(ErrorResponse::InvalidTarget)?;
-        if !settings.backends.are_opened(&holder.rights.backends, &endpoint.target) {
+        if !settings.backends.verdict(holder.subject(), &endpoint.target, None).is_open() {
             return Err(ErrorResponse::InvalidTarget);
         }
         let end = now + settings.policy.get().refresh_absolute;
         let end = self.keys.ends(&holder.key).await?.map_or(end, |key_end| key_end.min(end));
         let grant = Grant {
             id: GrantId::new(opaque::base62(&*deps.random, 22)),
-            scopes: holder.grantable(&scopes),
+            scopes: holder.subject().grantable(&scopes),
             user: holder.user,
             key: holder.key,
             client: client.id.clone(),

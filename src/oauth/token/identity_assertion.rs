@@ -63,14 +63,14 @@ impl IdentityAssertionGrant {
             return Err(refused(client, "the account may not be used from this address"));
         }
         let settings = &deps.settings;
-        if !settings.backends.are_opened(&holder.rights.backends, &endpoint.target) {
+        if !settings.backends.verdict(holder.subject(), &endpoint.target, None).is_open() {
             return Err(ErrorResponse::InvalidTarget);
         }
         let end = now + settings.policy.get().refresh_idle;
         let end = self.issuer.keys.ends(&holder.key).await?.map_or(end, |key_end| key_end.min(end));
         let grant = Grant {
             id: GrantId::new(opaque::base62(&*deps.random, 22)),
-            scopes: holder.grantable(&asked),
+            scopes: holder.subject().grantable(&asked),
             user: holder.user,
             key: holder.key,
             client: client.id.clone(),
