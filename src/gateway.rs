@@ -7,6 +7,7 @@
 //! The current backends are one immutable set behind an atomic pointer: a call takes no lock, and [`Gateway::replace`]
 //! installs another set while calls run.
 
+mod access;
 mod backend_call;
 mod backends;
 mod catalog;

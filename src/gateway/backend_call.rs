@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use memchr::memmem::Finder;
 use serde_json::Value;
 
-use super::{backends::VisibleBackend, catalog::List};
+use super::{access::VisibleBackend, catalog::List};
 use crate::{
     mcp::{
         Call, ErrorObject, Event, Feature, ListKind, Method, Outcome, Payload, Reply, Revision, json,
@@ -98,7 +98,7 @@ impl MirroredTool {
         let name = list.unshorten(&self.shown).unwrap_or(&self.own);
         match list.mirrored(name) {
             // the refusal of the call itself tells nothing of it
-            Some(_) if !self.seen.allows_tool(name) => Ok(()),
+            Some(_) if !self.seen.shows_tool(name) => Ok(()),
             Some(mirrored) => mirrored.check(&arguments(&call.params), &self.mirror),
             None => Ok(()),
         }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::{
-    backends::VisibleBackend,
+    access::VisibleBackend,
     catalog::DiscoverInfo,
     gateway_settings::GatewaySettings,
     gather::{Gathered, WaitPolicy, gather},

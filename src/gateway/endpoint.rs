@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{
+    access::{MessageVerdict, VisibleBackend},
     backend_call::{self, MirroredTool},
-    backends::{Backends, NameView, VisibleBackend},
+    backends::{Backends, NameView},
     discover, fanout, listen, lists, route,
     shared::GatewayState,
 };
@@ -14,7 +15,7 @@ use crate::{
         methods::{MethodSubject, places},
         mirrored_params::Mirror,
     },
-    model::{Access, Target},
+    model::Target,
 };
 
 /// The server at one endpoint.
@@ -41,10 +42,13 @@ fn dispatch(shared: &Arc<GatewayState>, target: &Target, call: Call, mirror: Opt
     match backends.view(target) {
         NameView::Merged => merged(shared, (target, &backends), call, mirror),
         NameView::Own => match backends.one_at(target, &call.context.caller) {
-            Some(one) if call.method == Method::ToolsCall => own_tool((shared, target), &one, call, mirror),
-            Some(one) if !one.admits(&call.method) => unknown_method(&call),
-            Some(one) => own(shared, target, one, call),
             None => absent(&call),
+            Some(one) => match one.message(&call) {
+                MessageVerdict::ByTool => own_tool((shared, target), &one, call, mirror),
+                MessageVerdict::Open => own(shared, target, one, call),
+                MessageVerdict::Unknown => unknown_method(&call),
+                MessageVerdict::Refused(error) => Reply::failed(error),
+            },
         },
     }
 }
@@ -100,11 +104,6 @@ fn own(shared: &Arc<GatewayState>, target: &Target, one: VisibleBackend, call: C
         Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
         Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
         Method::SetLevel => fanout::set_level(shared, vec![one], call),
-        // what else a server completes is no part of what may be read
-        Method::Complete if one.access == Access::ReadOnly => match route::completed(&call.params) {
-            Ok(_) => send(&one, call),
-            Err(error) => Reply::failed(error),
-        },
         method => match ListKind::listed_by(method) {
             Some(kind) => own_list(shared, one, kind, call),
             None => send(&one, call),
@@ -139,13 +138,13 @@ fn own_tool(
 }
 
 fn call_own_tool(one: &VisibleBackend, call: Call) -> Reply {
-    if one.offers_all_tools() {
+    if one.opens_all_tools() {
         return send(one, call);
     }
     let found = call.params.find(places::NAME);
     let name = found.string(call.params.json()).unwrap_or_default();
     // a repeated member must not be read otherwise than it was checked
-    route::send_offered(one, (&name, &name), call, move |one, name, call| {
+    route::send_if_open(one, (&name, &name), call, move |one, name, call| {
         let params = call.params.replaced(&found, &json::quote(name));
         send(one, Call { params, ..call })
     })

@@ -5,19 +5,22 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::{backends::VisibleBackend, shared::GatewayState};
+use super::{
+    access::{MessageVerdict, VisibleBackend},
+    shared::GatewayState,
+};
 use crate::{
     mcp::{Call, Payload, Reply, Revision},
     model::Target,
 };
 
-/// Notifies every backend at `target` that the caller may see and notify of this. Those that do not accept it within the cold budget are skipped.
+/// Notifies every backend at `target` that the caller sees and may notify of this. Those that do not accept it within the cold budget are skipped.
 pub(crate) fn notify(shared: &Arc<GatewayState>, target: Target, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     Reply::later(async move {
         let seen = shared.backends.load().all_visible(&target, &call.context.caller);
-        let told =
-            seen.iter().filter(|one| one.admits(&call.method)).map(|one| one.entry.server.call(call.clone()).outcome());
+        let open = seen.iter().filter(|one| matches!(one.message(&call), MessageVerdict::Open));
+        let told = open.map(|one| one.entry.server.call(call.clone()).outcome());
         join_all(told.map(|told| timeout(shared.settings.cold_budget, told))).await;
         Reply::complete(Payload::absent(Revision::NEWEST_LEGACY))
     })

@@ -26,7 +26,8 @@ use tokio::{
 use serde_json::Value;
 
 use super::{
-    backends::{NameView, VisibleBackend},
+    access::VisibleBackend,
+    backends::NameView,
     catalog::Change,
     discover,
     names::{self, UriOwner},

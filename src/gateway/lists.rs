@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{
-    backends::{NameView, VisibleBackend},
+    access::VisibleBackend,
+    backends::NameView,
     catalog::{DiscoverInfo, List},
     gather::{Gathered, WaitPolicy, gather},
     hints::{CacheHints, CacheScope},
@@ -18,7 +19,6 @@ use super::{
 use crate::{
     crossing::tasks::task_support,
     mcp::{Call, ClientInfo, Context, ErrorObject, Feature, ListKind, Outcome, Payload, Revision, json, meta},
-    model::Access,
 };
 
 /// A requested list, and its available parts.
@@ -143,8 +143,8 @@ fn invalid_cursor() -> ErrorObject {
 
 /// Binding of a cursor: the list, its names, the user, the group of the endpoint, and the visible backends.
 fn setting(view: NameView, seen: &[VisibleBackend], kind: ListKind, call: &Call) -> Vec<u8> {
-    let backends: Vec<String> = seen.iter().map(|one| format!("{}:{:?}", one.entry.id, one.access)).collect();
-    let group = seen.first().and_then(|one| one.group.as_ref()).map_or("", |group| group.id.as_str());
+    let backends: Vec<String> = seen.iter().map(VisibleBackend::verdict_text).collect();
+    let group = seen.first().map_or("", VisibleBackend::group_name);
     let user = &call.context.caller.user;
     format!("{view:?}\0{kind:?}\0{group}\0{}\0{user}", backends.join(",")).into_bytes()
 }
@@ -157,14 +157,9 @@ impl ListQuery<'_> {
         let (NameView::Own, [one], [Ok(list)]) = (self.view, self.seen, self.given.as_slice()) else { return None };
         let revision = self.call.context.client.revision;
         let valid = list.entries.iter().all(|entry| entry.valid_in.has(revision));
-        let fits = valid && !self.is_filtered(one) && list.len() <= most;
+        let fits = valid && one.shows_all(self.kind) && list.len() <= most;
         let whole = list.whole.as_ref().filter(|whole| fits && whole.string("nextCursor").is_none())?;
         Some(if self.marked[0] { task_support::all_marked(whole) } else { whole.clone() })
-    }
-
-    /// True if the caller is not to see some of what this backend lists.
-    fn is_filtered(&self, one: &VisibleBackend) -> bool {
-        self.kind == ListKind::Tools && one.access != Access::Full
     }
 
     /// The version of the list: the client's if several backends share it.
@@ -181,7 +176,7 @@ impl ListQuery<'_> {
         let hints = parts.reduce(CacheHints::and).unwrap_or(CacheHints::NONE);
         let hints = if self.given.iter().any(Result::is_err) { hints.of_incomplete() } else { hints };
         let hidden = self.view == NameView::Merged && !shared.backends.load().are_all(self.seen);
-        let limited = hidden || self.seen.iter().any(|one| self.is_filtered(one));
+        let limited = hidden || self.seen.iter().any(|one| !one.shows_all(self.kind));
         hints.within(if limited { CacheScope::Private } else { CacheScope::Public })
     }
 
@@ -206,7 +201,7 @@ impl ListQuery<'_> {
             let first = if backend == start.backend { start.entry } else { 0 };
             let shown = (self.view == NameView::Merged).then(|| list.converted(self.kind, client.0, client.1));
             for (entry, offered) in list.entries.iter().enumerate().skip(first) {
-                let is_hidden = (self.kind == ListKind::Tools && !one.allows_tool(&offered.key))
+                let is_hidden = (self.kind == ListKind::Tools && !one.shows_tool(&offered.key))
                     || self.foreign.contains(&(backend, entry));
                 if is_hidden || !offered.valid_in.has(client.0) {
                     continue;

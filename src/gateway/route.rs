@@ -5,16 +5,16 @@ use std::sync::Arc;
 use serde_json::json as data;
 
 use super::{
+    access::{Completed, ToolVerdict, VisibleBackend},
     backend_call::{self, MirroredTool},
-    backends::{ToolOffer, VisibleBackend},
     names::{self, UriOwner},
     shared::GatewayState,
     uri_owner,
 };
 use crate::{
     mcp::{
-        Call, Context, ErrorObject, ListKind, Payload, Reply, Revision,
-        json::{self, At, Found, Object},
+        Call, Context, ErrorObject, ListKind, Reply, Revision,
+        json::{self, At, Found},
         methods::places,
         mirrored_params::Mirror,
     },
@@ -25,12 +25,6 @@ use crate::{
 struct AddressedCall {
     call: Call,
     found: Found,
-}
-
-/// What `completion/complete` completes an argument of.
-pub(crate) enum Completed {
-    Prompt,
-    Template,
 }
 
 /// `tools/call` and `prompts/get`, and completions of a prompt's arguments. What the client mirrored of a tool's call is
@@ -111,24 +105,10 @@ fn listed(shared: Arc<GatewayState>, seen: Vec<VisibleBackend>, uri: String, add
 
 /// `completion/complete`.
 pub(crate) fn completion(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
-    match completed(&call.params) {
+    match Completed::of(&call.params) {
         Ok(Completed::Prompt) => by_name((shared, target), ListKind::Prompts, places::REF_NAME, (call, None)),
         Ok(Completed::Template) => by_uri(shared, target, places::REF_URI, call),
         Err(error) => Reply::failed(error),
-    }
-}
-
-/// The kind of the reference in these parameters of `completion/complete`.
-///
-/// # Errors
-///
-/// `-32602` if it is none that MCP defines.
-pub(crate) fn completed(params: &Payload) -> Result<Completed, ErrorObject> {
-    let kind = params.member("ref").and_then(|text| Object::parse(text.as_bytes())?.string("type"));
-    match kind.as_deref() {
-        Some("ref/prompt") => Ok(Completed::Prompt),
-        Some("ref/resource") => Ok(Completed::Template),
-        _ => Err(ErrorObject::invalid_params("`ref.type` must be `ref/prompt` or `ref/resource`")),
     }
 }
 
@@ -147,18 +127,18 @@ pub(crate) fn by_task(shared: &Arc<GatewayState>, target: &Target, call: Call) -
     }
 }
 
-/// Sends a call of the tool that is `shown` under this name, and whose own name is `name`, if the caller may call it. Waits
+/// Sends a call of the tool that is `shown` under this name, and whose own name is `name`, if the verdict on it is open. Waits
 /// for the caller's list where only that decides.
-pub(crate) fn send_offered(
+pub(crate) fn send_if_open(
     seen: &VisibleBackend,
     (shown, name): (&str, &str),
     call: Call,
     send: impl FnOnce(&VisibleBackend, &str, Call) -> Reply + Send + 'static,
 ) -> Reply {
-    match seen.offers_tool(&call.context, name) {
-        ToolOffer::Offered => send(seen, name, call),
-        ToolOffer::Unknown => Reply::failed(unknown(ListKind::Tools, shown)),
-        ToolOffer::InList => {
+    match seen.tool(&call.context, name) {
+        ToolVerdict::Open => send(seen, name, call),
+        ToolVerdict::Unknown => Reply::failed(unknown(ListKind::Tools, shown)),
+        ToolVerdict::InList => {
             let (seen, shown, name) = (seen.clone(), shown.to_owned(), name.to_owned());
             Reply::later(async move {
                 match seen.listed_tool(&call.context, &name).await {
@@ -204,7 +184,7 @@ impl AddressedCall {
             return self.send(seen, name);
         }
         let Self { call, found } = self;
-        send_offered(seen, (shown, name), call, |seen, name, call| Self { call, found }.send(seen, name))
+        send_if_open(seen, (shown, name), call, |seen, name, call| Self { call, found }.send(seen, name))
     }
 
     /// Sends the call with the backend's own name for what it is for, and shows what comes back. Every occurrence of a

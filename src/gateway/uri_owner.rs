@@ -9,7 +9,8 @@ use std::collections::{HashMap, HashSet};
 use url::Origin;
 
 use super::{
-    backends::{BackendEntry, Backends, VisibleBackend},
+    access::VisibleBackend,
+    backends::{BackendEntry, Backends},
     catalog::List,
     gateway_settings::GatewaySettings,
     gather::{Gathered, WaitPolicy, gather},

@@ -1,6 +1,6 @@
 //! A server whose tools follow the operator's rules: some are left out, others have another name, description or default
 //! arguments. A call is checked here by the name of its tool; that the tool is in the caller's list is checked before
-//! (`VisibleBackend::offers_tool`), since only the list says what a tool does.
+//! (`VisibleBackend::tool`), since only the list says what a tool does.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! The `gateway` module, tested through its public interface.
 
+mod access;
 mod calls;
 mod groups;
 mod listens;

@@ -52,6 +52,9 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("sqlx::", &["storage"]),
     ("std::env::var", &["config"]),
     ("target: \"audit\"", &["audit"]),
+    // others ask for a verdict
+    ("backends.access(", &["model"]),
+    ("Access::Full", &["model", "gateway/access", "config/login", "cli"]),
     (
         "crate::storage",
         &["frontend/sessions", "audit", "vault", "oauth", "upstream", "replicas", "web", "app", "cli", "storage"],

@@ -7,7 +7,10 @@ use lockkeeper::mcp::{Method, methods::MethodAccess};
 use serde_json::{Value, json};
 
 use super::{Gateway, client, made_key};
-use crate::support::{data_folder::DataFolder, python};
+use crate::{
+    kit::person::Person,
+    support::{data_folder::DataFolder, python},
+};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 
@@ -304,6 +307,59 @@ async fn oa_151_a_tool_that_rules_leave_out_is_called_in_no_spelling() {
         assert_eq!(answer["result"]["content"][0]["text"], "hi", "{answer}");
     }
     assert_eq!(read(folder.path(), "ruled", &method("tools/call")), 3, "the calls of `echo`");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_112_a_server_beyond_a_persons_rights_is_like_none_to_a_client_on_a_page_and_to_an_app() {
+    let folder = DataFolder::new();
+    let gateway = gateway(folder.path()).await;
+    let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--server", "plain:read"]);
+    let mut person = Person::new(&gateway.url, &bob);
+    person.log_in().await;
+    let app = person.connect_app("App", "/mcp").await;
+    for credential in [&bob, &app.access] {
+        let modern = Endpoint::modern(&gateway, "/mcp", credential);
+        let legacy = Endpoint::legacy(&gateway, "/mcp", credential, "2025-11-25").await;
+        for client in [&modern, &legacy] {
+            let (_, answer) = client.ask("tools/list", json!({})).await;
+            assert_eq!(answer["result"]["tools"].as_array().map(Vec::len), Some(1), "{answer}");
+            let mut answers = Vec::new();
+            for server in ["ruled", "nobody"] {
+                for (method, params) in [
+                    ("tools/call", json!({ "name": format!("{server}__echo"), "arguments": { "text": "hi" } })),
+                    ("prompts/get", json!({ "name": format!("{server}__p") })),
+                    ("resources/read", json!({ "uri": format!("{server}+x:1") })),
+                    ("completion/complete", json!({ "ref": { "type": "ref/prompt", "name": format!("{server}__p") } })),
+                    ("tasks/get", json!({ "taskId": format!("{server}.t1") })),
+                ] {
+                    let (status, answer) = client.ask(method, params).await;
+                    assert!(answer["error"].is_object(), "{method} {answer}");
+                    answers.push(format!("{method} {status} {answer}").replace(server, "SERVER"));
+                }
+            }
+            assert_eq!(answers[..5], answers[5..]);
+        }
+        // its own endpoint is closed like one that does not exist
+        let closed = ["/mcp/ruled", "/mcp/nobody"].map(|path| Endpoint::modern(&gateway, path, credential));
+        let closed = [closed[0].ask("tools/list", json!({})).await, closed[1].ask("tools/list", json!({})).await];
+        assert_eq!(closed[0], closed[1]);
+        assert!([401, 403].contains(&closed[0].0), "{closed:?}");
+    }
+    for page in ["/", "/account"] {
+        let page = person.get(page).await.body;
+        assert!(page.contains("plain") && !page.contains("ruled"), "{page}");
+    }
+    let mut connect = Vec::new();
+    for path in ["/connect/ruled", "/connect/nobody"] {
+        let page = person.get(path).await.body;
+        connect.push(page.split_once(", request <code>").unwrap().0.to_owned());
+    }
+    assert_eq!(connect[0], connect[1]);
+    for text in ["\"tools/call\"", "\"prompts/get\"", "\"resources/read\"", "\"completion/complete\"", "\"tasks/get\""]
+    {
+        assert_eq!(read(folder.path(), "ruled", text), 0, "{text}");
+    }
     gateway.stop().await;
 }
 

@@ -80,7 +80,7 @@ async fn up_006_a_user_who_is_not_logged_in_logs_in_first_and_comes_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_008_the_consent_page_offers_to_connect_and_goes_on_without_it() {
-    let world = World::in_mode("oauth", "[backends.demo]\nbuiltin = \"demo\"").await;
+    let world = World::in_mode("oauth", "[servers.demo]\nbuiltin = \"demo\"").await;
     let mut ada = world.person("ada");
     let metadata = json!({ "client_name": "App", "redirect_uris": ["http://127.0.0.1:7777/callback"] });
     let http = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -1,0 +1,280 @@
+//! Verdicts on servers and what they have: which servers a caller sees, and which methods and tools it may use there. Lists,
+//! calls, completions, listens and notifications ask here before anything is sent. `model::access` decides about whole servers,
+//! since pages and consent ask that too.
+//!
+//! A caller who sees a server may use its prompts and resources, and the tasks of its own calls, whose owners are kept elsewhere:
+//! there is no further verdict on those. What is hidden is answered like what does not exist.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use super::{
+    backends::{BackendEntry, BackendGroup, Backends, NameView},
+    names,
+    rewrite::Rewriter,
+};
+use crate::{
+    mcp::{Call, Context, ErrorObject, ListKind, Method, Payload, Server, json::Object, methods::MethodAccess},
+    model::{Access, AccessPlace, Caller, GroupSpec, ServerVerdict, Target},
+};
+
+/// The age up to which a list counts as the one that its server gives now: names that are not in it cannot have it fetched
+/// more often.
+const LIST_IS_CURRENT: Duration = Duration::from_secs(10);
+
+/// A server that a caller sees, and how far the caller may use it.
+#[derive(Clone)]
+pub(crate) struct VisibleBackend {
+    pub(crate) entry: Arc<BackendEntry>,
+    access: Access,
+    /// The group at whose endpoint it is seen.
+    group: Option<Arc<GroupSpec>>,
+    /// True if there are several, so that a server request must name its backend.
+    several: bool,
+}
+
+/// The verdict on a message to a server that the caller sees.
+#[derive(Debug)]
+pub(crate) enum MessageVerdict {
+    /// The server gets it.
+    Open,
+    /// The verdict on the tool that it names decides: [`VisibleBackend::tool`].
+    ByTool,
+    /// To this caller there is no such method.
+    Unknown,
+    /// The caller may send the method, and not with these parameters.
+    Refused(ErrorObject),
+}
+
+/// The verdict on a call of a tool, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToolVerdict {
+    /// The caller may call it.
+    Open,
+    /// To this caller there is no such tool.
+    Unknown,
+    /// The list that the caller's server gives now decides: [`VisibleBackend::listed_tool`].
+    InList,
+}
+
+/// The subject of a completion, of those that MCP defines.
+pub(crate) enum Completed {
+    Prompt,
+    Template,
+}
+
+// === impl Backends ===
+
+impl Backends {
+    /// The one backend that `target` stands for, if the caller sees it.
+    pub(crate) fn one_at(&self, target: &Target, caller: &Caller) -> Option<VisibleBackend> {
+        match target {
+            Target::Merged => self.see(None, caller, self.entries.first()?),
+            Target::Backend(id) => self.see(None, caller, self.find(id.as_str())?),
+        }
+    }
+
+    /// The view of `target`, and those of its backends that the caller sees.
+    pub(crate) fn visible_at(&self, target: &Target, caller: &Caller) -> (NameView, Vec<VisibleBackend>) {
+        let view = self.view(target);
+        let seen = match view {
+            NameView::Merged => self.all_visible(target, caller),
+            NameView::Own => self.one_at(target, caller).into_iter().collect(),
+        };
+        (view, seen)
+    }
+
+    /// The backend with this name among those merged at `target`, if the caller sees it.
+    pub(crate) fn visible(&self, target: &Target, caller: &Caller, name: &str) -> Option<VisibleBackend> {
+        match self.group(target) {
+            None => self.see(None, caller, self.find(name)?),
+            Some(group) => self.see(Some(group), caller, self.find_in(group, name)?),
+        }
+    }
+
+    /// Every backend merged at `target` that the caller sees.
+    pub(crate) fn all_visible(&self, target: &Target, caller: &Caller) -> Vec<VisibleBackend> {
+        match self.group(target) {
+            None => self.entries.iter().filter_map(|entry| self.see(None, caller, entry)).collect(),
+            Some(group) => self.members(group).filter_map(|entry| self.see(Some(group), caller, entry)).collect(),
+        }
+    }
+
+    /// True if `seen` are all that are merged at their endpoint.
+    pub(crate) fn are_all(&self, seen: &[VisibleBackend]) -> bool {
+        let group = seen.first().and_then(|one| one.group.as_ref());
+        self.count(group.map(|group| &group.id)) == Some(seen.len())
+    }
+
+    fn see(&self, group: Option<&BackendGroup>, caller: &Caller, entry: &Arc<BackendEntry>) -> Option<VisibleBackend> {
+        let place = group.map_or(AccessPlace::Own, |group| AccessPlace::Group(&group.spec.id));
+        let ServerVerdict::Visible(access) = caller.subject().server(place, &entry.id) else { return None };
+        let group = group.map(|group| Arc::clone(&group.spec));
+        Some(VisibleBackend { entry: Arc::clone(entry), access, group, several: self.entries.len() > 1 })
+    }
+}
+
+// === impl VisibleBackend ===
+
+impl VisibleBackend {
+    /// The verdict on a message of the caller to this server.
+    pub(crate) fn message(&self, call: &Call) -> MessageVerdict {
+        let is_open = match call.method.access() {
+            MethodAccess::Tool => return MessageVerdict::ByTool,
+            MethodAccess::Any if call.method == Method::Complete => return self.completion(&call.params),
+            MethodAccess::Any | MethodAccess::OwnTask => true,
+            MethodAccess::OfServers => self.access == Access::Full,
+            MethodAccess::Undefined => {
+                (self.access == Access::Full && !self.has_tool_rules())
+                    || self.entry.configured.spec.allow_methods.contains(call.method.as_str())
+            }
+        };
+        if is_open { MessageVerdict::Open } else { MessageVerdict::Unknown }
+    }
+
+    /// The verdict on a completion: what MCP does not define takes full rights.
+    fn completion(&self, params: &Payload) -> MessageVerdict {
+        match self.access {
+            Access::Full => MessageVerdict::Open,
+            Access::ReadOnly => Completed::of(params).map_or_else(MessageVerdict::Refused, |_| MessageVerdict::Open),
+        }
+    }
+
+    /// The verdict on a call of the tool of this (own) name by this client: it may call what it is shown. Under rules for tools
+    /// a name in no list is refused, since the server may take it for a tool that the rules leave out; without rules the
+    /// server decides about it.
+    pub(crate) fn tool(&self, context: &Context, name: &str) -> ToolVerdict {
+        if !self.shows_tool(name) {
+            return ToolVerdict::Unknown;
+        }
+        if self.has_tool_rules() && self.entry.configured.connect_tool != Some(name) {
+            return if self.is_known_to_list(context, name) { ToolVerdict::Open } else { ToolVerdict::InList };
+        }
+        if self.has_plain_calls() || !self.entry.catalog.leaves_out_tool(context, name) {
+            ToolVerdict::Open
+        } else {
+            ToolVerdict::Unknown
+        }
+    }
+
+    /// True if every client may call every tool: [`Self::tool`] is open to any name.
+    pub(crate) fn opens_all_tools(&self) -> bool {
+        self.shows_all(ListKind::Tools)
+            && !self.has_tool_rules()
+            && (self.has_plain_calls() || !self.entry.catalog.leaves_out_tools())
+    }
+
+    /// True if the caller sees the tool of this (own) name in lists, as far as names decide.
+    pub(crate) fn shows_tool(&self, name: &str) -> bool {
+        if !self.entry.configured.spec.tools.as_ref().is_none_or(|rules| rules.offered(name).is_some())
+            || !self.is_in_group(name)
+        {
+            return false;
+        }
+        match self.access {
+            Access::Full => true,
+            Access::ReadOnly => self.entry.read_only_tools.contains(name),
+        }
+    }
+
+    /// True if the caller's rights leave out nothing of what this server lists.
+    pub(crate) fn shows_all(&self, kind: ListKind) -> bool {
+        kind != ListKind::Tools || self.access == Access::Full
+    }
+
+    /// A text that differs between verdicts on the server.
+    pub(crate) fn verdict_text(&self) -> String {
+        format!("{}:{:?}", self.entry.id, self.access)
+    }
+
+    /// The name of the group at whose endpoint the server is seen; empty without one.
+    pub(crate) fn group_name(&self) -> &str {
+        self.group.as_ref().map_or("", |group| group.id.as_str())
+    }
+
+    /// The tool to call in place of the (own) `name` that no list had so far, by the list that the caller's server gives
+    /// now: the same, the gateway's own that leads the user to the page without which the server is not reached, or none.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which there is no list.
+    pub(crate) async fn listed_tool(&self, context: &Context, name: &str) -> Result<Option<String>, ErrorObject> {
+        let connect_tool = self.entry.configured.connect_tool.filter(|tool| *tool != name);
+        // the user may have been at the page since
+        let is_replaced = connect_tool.is_some_and(|tool| self.is_known_to_list(context, tool));
+        let max_age = if is_replaced { Duration::ZERO } else { LIST_IS_CURRENT };
+        let list = self.entry.catalog.current(context, ListKind::Tools, max_age).await?;
+        let shown = [Some(name), connect_tool].into_iter().flatten();
+        Ok(shown.into_iter().find(|tool| list.shows(tool, context.client.revision)).map(str::to_owned))
+    }
+
+    /// The server itself, if a call needs nothing that only the lists know.
+    pub(crate) fn plain_server(&self) -> Option<&Arc<dyn Server>> {
+        self.has_plain_calls().then_some(&self.entry.server)
+    }
+
+    /// Shows the backend's messages on the merged endpoint.
+    pub(crate) fn rewriter(&self) -> Rewriter {
+        let asks_as = self.several.then(|| Arc::clone(&self.entry.title));
+        Rewriter { backend: self.entry.id.clone(), asks_as }
+    }
+
+    /// True if the operator has rules for the tools of the backend, or of the group at whose endpoint it is.
+    fn has_tool_rules(&self) -> bool {
+        self.entry.configured.spec.tools.is_some() || self.group.as_ref().is_some_and(|group| group.tools.is_some())
+    }
+
+    /// True if the group of the endpoint has the tool of this (own) name.
+    fn is_in_group(&self, name: &str) -> bool {
+        let Some(group) = &self.group else { return true };
+        group.tools.is_none() || group.offers(&names::prefixed(&self.entry.id, name))
+    }
+
+    /// True if the cached list of the caller's server shows the tool of this (own) name to this client.
+    fn is_known_to_list(&self, context: &Context, name: &str) -> bool {
+        let list = self.entry.catalog.list(context, ListKind::Tools);
+        list.own().is_some_and(|list| list.shows(name, context.client.revision))
+    }
+
+    fn has_plain_calls(&self) -> bool {
+        self.entry.catalog.has_plain_calls.load(Ordering::Relaxed)
+    }
+}
+
+// === impl Completed ===
+
+impl Completed {
+    /// The subject in these parameters of `completion/complete`.
+    ///
+    /// # Errors
+    ///
+    /// `-32602` if it is none that MCP defines.
+    pub(crate) fn of(params: &Payload) -> Result<Self, ErrorObject> {
+        let kind = params.member("ref").and_then(|text| Object::parse(text.as_bytes())?.string("type"));
+        match kind.as_deref() {
+            Some("ref/prompt") => Ok(Self::Prompt),
+            Some("ref/resource") => Ok(Self::Template),
+            _ => Err(ErrorObject::invalid_params("`ref.type` must be `ref/prompt` or `ref/resource`")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mcp::{
+        Method,
+        methods::MethodAccess::{Any, OwnTask, Tool},
+    };
+
+    #[test]
+    fn a_method_that_goes_to_a_server_by_what_it_names_takes_no_more_than_to_see_the_server() {
+        // merged endpoints send these to the server that the name, the URI or the id leads to
+        for (name, access) in Method::DEFINED {
+            let is_by_subject = Method::parse(name).subject().is_some();
+            assert!(!is_by_subject || [Any, OwnTask, Tool].contains(access), "{name}");
+        }
+        assert_eq!(Method::parse("x/y").subject(), None);
+    }
+}
