@@ -10,6 +10,7 @@ pub(crate) mod control;
 pub(crate) mod declared;
 pub(crate) mod deferred_requests;
 pub mod error;
+pub(crate) mod extensions;
 pub mod indexed_json;
 pub mod json;
 pub mod jsonrpc;

@@ -20,7 +20,7 @@ pub(crate) struct BackendContext {
     pub(super) environment: Arc<BTreeMap<String, String>>,
     /// The client for HTTP of servers without settings of their own.
     pub(super) client: Client,
-    /// Task group of the backend.
+    /// The group of the backend's own tasks.
     pub(super) tasks: TaskGroup,
     /// Wall-clock time.
     pub(super) clock: Arc<dyn Clock>,

@@ -168,7 +168,7 @@ impl VisibleBackend {
 
     /// True if the caller sees the tool of this (own) name in lists, as far as names decide.
     pub(crate) fn shows_tool(&self, name: &str) -> bool {
-        if !self.entry.configured.spec.tools.as_ref().is_none_or(|rules| rules.offered(name).is_some())
+        if self.entry.configured.spec.tools.as_ref().is_some_and(|rules| rules.offered(name).is_none())
             || !self.is_in_group(name)
         {
             return false;

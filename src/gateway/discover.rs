@@ -1,8 +1,6 @@
 //! Server information of the gateway (`translation` section 5): the union of that of its backends. Knows nothing of
 //! fetching.
 
-use std::collections::HashSet;
-
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -11,7 +9,7 @@ use super::{
     gateway_settings::GatewaySettings,
     gather::{Gathered, WaitPolicy, gather},
 };
-use crate::mcp::{ClientInfo, Context, Outcome, Payload, Revision, meta};
+use crate::mcp::{ClientInfo, Context, Outcome, Payload, Revision, extensions, meta};
 
 /// Maximum bytes of the joined instructions.
 const MAX_INSTRUCTIONS: usize = 16 << 10;
@@ -66,48 +64,15 @@ fn capabilities(given: &[Gathered<DiscoverInfo>]) -> Value {
     }
     // the parts of a backend that has not answered yet are unknown
     let known: Vec<&DiscoverInfo> = given.iter().filter_map(|one| one.as_deref().ok()).collect();
-    if let Some(tasks) = tasks(&known) {
-        union.insert("tasks".to_owned(), tasks);
-    }
-    for name in ["experimental", "extensions"] {
-        let mut agreed = agreed(&known, name);
-        if name == "extensions" && known.iter().any(|about| about.extends_tasks()) {
-            agreed.insert(meta::TASKS_EXTENSION.to_owned(), json!({}));
-        }
-        if !agreed.is_empty() {
-            union.insert(name.to_owned(), agreed.into());
+    extensions::add_to_merged(&known.iter().map(|about| about.capabilities()).collect::<Vec<_>>(), &mut union);
+    let named = |name: &str| known.iter().map(|about| about.named_under(name)).collect::<Vec<_>>();
+    let experimental = extensions::agreed_members(&named("experimental"));
+    for (name, settings) in [("experimental", experimental), ("extensions", extensions::merged(&named("extensions")))] {
+        if !settings.is_empty() {
+            union.insert(name.to_owned(), settings.into());
         }
     }
     union.into()
-}
-
-/// The part of the `tasks` capability that the gateway supports if a backend has it: tool calls as tasks, and
-/// cancellation. `tasks/list` is left out: no cursor spans the lists of several servers.
-fn tasks(given: &[&DiscoverInfo]) -> Option<Value> {
-    let has_tasks = |info: &DiscoverInfo| info.runs_tools_as_tasks() || info.extends_tasks();
-    given.iter().any(|info| has_tasks(info)).then(|| {
-        let mut tasks = json!({ "requests": { "tools": { "call": {} } } });
-        if given.iter().all(|info| !has_tasks(info) || info.cancels_tasks()) {
-            tasks["cancel"] = json!({});
-        }
-        tasks
-    })
-}
-
-/// Members of a map capability on which all backends that declare it agree: a client gets one value. Without tasks: the
-/// id of a task names its server, so one backend that supports them is enough.
-fn agreed(given: &[&DiscoverInfo], capability: &str) -> Map<String, Value> {
-    let mut agreed = Map::new();
-    let mut disputed = HashSet::from([meta::TASKS_EXTENSION.to_owned()]);
-    for (name, settings) in given.iter().flat_map(|about| about.named_under(capability)) {
-        if disputed.contains(&name) || agreed.get(&name).is_some_and(|other| *other != settings) {
-            agreed.remove(&name);
-            disputed.insert(name);
-        } else {
-            agreed.insert(name, settings);
-        }
-    }
-    agreed
 }
 
 /// The instructions of each backend under its name, complete as far as they fit, the last one truncated.

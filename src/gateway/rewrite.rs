@@ -8,7 +8,7 @@ use memchr::memmem::Finder;
 use super::names;
 use crate::{
     mcp::{
-        ErrorObject, Event, Method, Notification, Outcome, Payload, Revision, ServerRequest,
+        ErrorObject, Event, Method, Notification, Outcome, Payload, Revision, ServerRequest, extensions,
         json::{self, At, Edits},
         meta,
         methods::Paths,
@@ -39,8 +39,8 @@ impl Rewriter {
             Event::Asked(question) => Event::Asked(self.question(question)),
             Event::Done(Outcome::Complete(result)) => {
                 let result = self.uris(result, || method.uris());
-                // input requests of a task of the extension (2026-07-28) are rewritten like server requests
-                let result = if *method == Method::TasksGet { self.input_requests(&result) } else { result };
+                // those of a task are rewritten like server requests (2026-07-28, tasks extension)
+                let result = if method.holds_input_requests() { self.input_requests(&result) } else { result };
                 Event::Done(Outcome::Complete(self.task_ids(result, |result| method.task_ids_in(result))))
             }
             Event::Done(Outcome::Failed(error)) => Event::Done(Outcome::Failed(self.error(error))),
@@ -60,7 +60,7 @@ impl Rewriter {
         } else {
             self.uris(params, || method.uris())
         };
-        let params = if method == Method::Tasks { self.input_requests(&params) } else { params };
+        let params = if method.holds_input_requests() { self.input_requests(&params) } else { params };
         let params = self.task_ids(params, |_| method.task_ids());
         Notification { method, params }
     }
@@ -145,7 +145,12 @@ impl Rewriter {
 /// Returns `true` if the text names a member that can hold a URI. Large results, which are mostly one string, are not
 /// parsed for nothing; a name written with escapes is found by its backslash.
 fn may_hold_uris(json: &[u8]) -> bool {
-    static NAMES: LazyLock<[Finder<'static>; 2]> = LazyLock::new(|| ["ri\"", "Template\""].map(Finder::new));
+    static NAMES: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
+        let endings = ["ri", "Template"];
+        let further = extensions::uri_members().filter(|name| !endings.iter().any(|ending| name.ends_with(ending)));
+        let quoted = |name: &str| Finder::new(&format!("{name}\"")).into_owned();
+        endings.into_iter().chain(further).map(quoted).collect()
+    });
     NAMES.iter().any(|name| name.find(json).is_some()) || json::may_escape_letters(json)
 }
 

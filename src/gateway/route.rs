@@ -112,7 +112,7 @@ pub(crate) fn completion(shared: &Arc<GatewayState>, target: &Target, call: Call
     }
 }
 
-/// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/update`.
+/// The requests about a single task.
 pub(crate) fn by_task(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     let found = call.params.find(places::TASK_ID);
     let Some(shown) = found.string(call.params.json()) else {

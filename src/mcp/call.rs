@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CancelReason, Era, Feature, Method, Payload, Reply, Revision,
+    CancelReason, Era, Feature, Method, Payload, Reply, Revision, extensions,
     json::{Object, draft::Draft},
     meta,
     mirrored_params::Mirror,
@@ -169,14 +169,14 @@ impl ClientInfo {
     /// The same client, which executes no tasks (2025-11-25).
     #[must_use]
     pub fn without_tasks(&self) -> Self {
-        Self { capabilities: self.capabilities.without("tasks"), ..self.clone() }
+        Self { capabilities: self.capabilities.without(meta::CORE_TASKS), ..self.clone() }
     }
 
     /// A description for several clients with the same capabilities (`translation` 4b.1): the gateway, which runs no
     /// tasks for them.
     #[must_use]
     pub fn of_many(&self) -> Self {
-        let capabilities = self.capabilities.without("tasks").without_extension(meta::TASKS_EXTENSION);
+        let capabilities = self.capabilities.without(meta::CORE_TASKS).without_own_extensions();
         Self { capabilities, implementation: Self::gateway_implementation(), ..self.clone() }
     }
 
@@ -233,18 +233,13 @@ impl Capabilities {
         self.key.split(' ').any(|part| matches!(part, "elicitation(url)" | "elicitation(form,url)"))
     }
 
-    /// The same capabilities without the extension `id`, and without `extensions` if it was the only one.
+    /// The same capabilities without the extensions that the gateway has itself.
     #[must_use]
-    fn without_extension(&self, id: &str) -> Self {
+    fn without_own_extensions(&self) -> Self {
         let text = String::from_utf8_lossy(&self.json).into_owned();
         let mut draft = Draft::of(&text);
-        if !draft.edit("extensions").is_some_and(|extensions| extensions.remove(id)) {
-            return self.clone();
-        }
-        if draft.get("extensions").is_some_and(|extensions| extensions.is_empty()) {
-            draft.remove("extensions");
-        }
-        Self::new(draft.text().into())
+        extensions::remove_own(&mut draft);
+        if draft.is_changed() { Self::new(draft.text().into()) } else { self.clone() }
     }
 
     /// The object as it was written.
@@ -286,14 +281,11 @@ impl Eq for Capabilities {}
 fn mirrored(json: &Bytes) -> Bytes {
     let text = String::from_utf8_lossy(json);
     let mut mirrored = Draft::of(&text);
-    mirrored.remove("tasks");
+    mirrored.remove(meta::CORE_TASKS);
     if let Some(roots) = mirrored.edit("roots") {
         roots.remove("listChanged");
     }
-    let emptied = mirrored.edit("extensions").is_some_and(|all| all.remove(meta::TASKS_EXTENSION) && all.is_empty());
-    if emptied {
-        mirrored.remove("extensions");
-    }
+    extensions::remove_own(&mut mirrored);
     if mirrored.is_changed() { mirrored.text().into() } else { json.clone() }
 }
 

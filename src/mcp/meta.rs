@@ -24,6 +24,8 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The tasks extension, in the member `extensions` of capabilities.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+/// The capability with the tasks of 2025-11-25.
+pub const CORE_TASKS: &str = "tasks";
 
 const PROGRESS_TOKEN: &[At] = &[At::Key(META), At::Key("progressToken")];
 

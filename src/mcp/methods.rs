@@ -1,11 +1,11 @@
 //! The methods of every version: one row each says all that the gateway has to know of a method, and whatever depends on a
 //! method asks its row. The shapes of what they carry are in `shapes`.
 
-mod controls;
+pub(super) mod controls;
 mod lists;
 pub(crate) mod places;
 mod queries;
-mod row;
+pub(super) mod row;
 mod rows;
 pub(super) mod shapes;
 

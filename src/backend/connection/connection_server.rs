@@ -13,7 +13,7 @@ use crate::{
     mcp::{Call, Event, Method, Outcome, Reply, Server, listen},
 };
 
-/// Maximum duration of a task. Tasks are meant for long work, and the waiting side polls the server meanwhile.
+/// Maximum duration of a task: it is meant for long work, and the waiting side polls the server.
 const MAX_TASK_TIME: Duration = Duration::from_hours(24);
 
 /// A connection as a server.

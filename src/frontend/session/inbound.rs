@@ -149,9 +149,8 @@ impl Inbound<'_> {
         let call = Call { method, params, context: self.context(client) };
         let (context, cancel_reason) =
             (self.exchange_context(self.on_disconnect(), &call), call.context.cancel_reason.clone());
-        let is_noted = self.state.has_others()
-            && client.revision.has(Feature::CoreTasks)
-            && UnfinishedTasks::concerns(&call.method);
+        let is_noted =
+            self.state.has_others() && client.revision.has_core_tasks() && UnfinishedTasks::concerns(&call.method);
         let noted = is_noted.then(|| (call.method.clone(), call.params.clone()));
         let mut reply = self.sender.servers.sessions.call(call);
         if let Some(noted) = noted {

@@ -14,9 +14,9 @@ use crate::{
     mcp::{
         Call, Capabilities, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Reply, RequestId, Revision,
         client_translator::ClientTranslator,
+        extensions,
         json::{self, Object},
         meta,
-        revision::Feature,
     },
     model::Requester,
 };
@@ -25,9 +25,6 @@ use crate::{
 const MAX_IMPLEMENTATION: usize = 16 * 1024;
 /// The bound of `capabilities`, in bytes.
 const MAX_CAPABILITIES: usize = 64 * 1024;
-/// The `tasks` capability of a server with the extension of 2026-07-28, for a client of 2025-11-25: the extension has no
-/// list.
-const EMULATED_TASKS: &str = r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#;
 
 // === impl Inbound ===
 
@@ -47,7 +44,7 @@ impl Inbound<'_> {
         let revision = client.revision;
         // ids of tasks that the client runs are its own, and ambiguous among many servers; in a version without tasks the
         // capability has another meaning
-        let has_tasks = self.sender.servers.behind == BehindEndpoint::One && revision.has(Feature::CoreTasks);
+        let has_tasks = self.sender.servers.behind == BehindEndpoint::One && revision.has_core_tasks();
         let client = if has_tasks { client } else { client.without_tasks() };
         if !self.session.introduce(&client, &self.state.settings) {
             let message = "Invalid Request: the session is initialized already";
@@ -117,7 +114,8 @@ fn result(discovered: &Payload, revision: Revision) -> Payload {
     let server_info = member(meta::META)
         .and_then(|meta| Object::parse(meta.as_bytes())?.get(meta::SERVER_INFO))
         .map_or_else(ClientInfo::gateway_implementation, |info| Bytes::copy_from_slice(info.as_bytes()));
-    let capabilities = capabilities(member("capabilities").unwrap_or("{}"), revision);
+    let declared = member("capabilities").unwrap_or("{}");
+    let capabilities = extensions::for_session(Bytes::copy_from_slice(declared.as_bytes()), revision);
     let result = Payload::empty(Revision::NEWEST_LEGACY)
         .with("protocolVersion", &json::quote(revision.as_str()))
         .with("capabilities", &String::from_utf8_lossy(&capabilities))
@@ -139,31 +137,6 @@ fn vendor_meta(text: &str) -> Option<String> {
     let rest = control.iter().fold(all, |text, key| json::without_member(&text, key));
     Object::parse(&rest)?.iter().next()?;
     Some(String::from_utf8_lossy(&rest).into_owned())
-}
-
-fn capabilities(declared: &str, revision: Revision) -> Bytes {
-    let mut kept = Bytes::copy_from_slice(declared.as_bytes());
-    if !revision.has(Feature::CoreTasks) {
-        kept = json::without_member(&kept, "tasks");
-    }
-    let extensions = Object::parse(&kept).and_then(|object| object.get("extensions").map(str::to_owned));
-    if let Some(extensions) = extensions {
-        let emulated = Object::parse(extensions.as_bytes()).is_some_and(|all| all.get(meta::TASKS_EXTENSION).is_some());
-        if emulated
-            && revision.has(Feature::CoreTasks)
-            && Object::parse(&kept).is_some_and(|all| all.get("tasks").is_none())
-        {
-            kept = json::with_member(&kept, "tasks", EMULATED_TASKS);
-        }
-        let rest = json::without_member(&Bytes::from(extensions), meta::TASKS_EXTENSION);
-        let nothing_left = Object::parse(&rest).is_none_or(|object| object.iter().next().is_none());
-        kept = if nothing_left {
-            json::without_member(&kept, "extensions")
-        } else {
-            json::with_member(&kept, "extensions", &String::from_utf8_lossy(&rest))
-        };
-    }
-    kept
 }
 
 #[cfg(test)]

@@ -1,10 +1,6 @@
 //! The answer to `server/discover` for clients without sessions. Knows nothing of transports.
 
-use crate::mcp::{
-    Call, Context, Method, Outcome, Payload, Reply, Revision, Server,
-    json::{self, draft::Draft},
-    meta,
-};
+use crate::mcp::{Call, Context, Method, Outcome, Payload, Reply, Revision, Server, extensions, json::draft::Draft};
 
 /// The answer to `server/discover`: the server information, with the versions without sessions. Those with a handshake
 /// are negotiated differently.
@@ -19,7 +15,7 @@ pub(super) fn discover(server: &dyn Server, context: Context) -> Reply {
     })
 }
 
-/// The result of `server/discover`, with tasks of tools as an extension (`translation` 3.5).
+/// The result of `server/discover`, with what is an extension in this version (`translation` 3.5).
 fn translated(result: &Payload) -> Payload {
     let text = String::from_utf8_lossy(result.json()).into_owned();
     let mut draft = Draft::of(&text);
@@ -29,15 +25,7 @@ fn translated(result: &Payload) -> Payload {
     draft.set("ttlMs", "0");
     draft.set("cacheScope", "\"private\"");
     if let Some(capabilities) = draft.edit("capabilities") {
-        let declared = capabilities.text();
-        let path = ["tasks", "requests", "tools", "call"];
-        let runs_tools = path.into_iter().try_fold(&*declared, |text, part| json::member(text.as_bytes(), part));
-        capabilities.remove("tasks");
-        if runs_tools.is_some()
-            && let Some(extensions) = capabilities.edit_object("extensions")
-        {
-            extensions.set(meta::TASKS_EXTENSION, "{}");
-        }
+        extensions::for_request(capabilities);
     }
     let json = draft.text();
     Payload::new(Revision::NEWEST, json.into())

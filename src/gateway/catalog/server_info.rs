@@ -11,8 +11,6 @@ use crate::mcp::{ListKind, Payload, json::Object, meta};
 pub(crate) struct DiscoverInfo {
     /// As it came.
     pub(crate) result: Payload,
-    /// True if tools can be called as tasks; precomputed, since calls need it.
-    tasks: bool,
     /// True if the server has the tasks extension of 2026-07-28.
     extension: bool,
     /// Capabilities with change notifications; precomputed, since calls need them.
@@ -22,12 +20,11 @@ pub(crate) struct DiscoverInfo {
 impl DiscoverInfo {
     /// Reads the answer.
     pub(crate) fn new(result: Payload) -> Self {
-        let about = Self { result, tasks: false, extension: false, changing: Vec::new() };
-        let (tasks, extension) =
-            (about.declares_tasks(), about.named_under("extensions").contains_key(meta::TASKS_EXTENSION));
+        let about = Self { result, extension: false, changing: Vec::new() };
+        let extension = about.named_under("extensions").contains_key(meta::TASKS_EXTENSION);
         let capabilities = ListKind::ALL.map(ListKind::capability).into_iter();
         let changing = capabilities.filter(|capability| about.flag(capability, "listChanged")).collect();
-        Self { tasks, extension, changing, ..about }
+        Self { extension, changing, ..about }
     }
 
     /// True if the server declares this capability.
@@ -43,6 +40,12 @@ impl DiscoverInfo {
     /// True if the server declares change notifications for the lists of this capability.
     pub(crate) fn tells_changes(&self, capability: &str) -> bool {
         self.changing.contains(&capability)
+    }
+
+    /// All capabilities with their settings; empty if they are no object.
+    pub(crate) fn capabilities(&self) -> Map<String, Value> {
+        let capabilities = self.result.member("capabilities");
+        capabilities.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
     /// Members of this capability with their settings; empty if it is not an object.
@@ -67,41 +70,14 @@ impl DiscoverInfo {
         self.result.string("instructions").filter(|text| !text.trim().is_empty())
     }
 
-    /// True if tools can be called as tasks (2025-11-25, tasks).
-    pub(crate) const fn runs_tools_as_tasks(&self) -> bool {
-        self.tasks
-    }
-
     /// True if the server declares tasks, in either form.
     pub(crate) fn has_tasks(&self) -> bool {
-        self.extension || self.has("tasks")
+        self.extension || self.has(meta::CORE_TASKS)
     }
 
     /// True if the server has the tasks extension of 2026-07-28.
     pub(crate) const fn extends_tasks(&self) -> bool {
         self.extension
-    }
-
-    /// True if tasks can be cancelled.
-    pub(crate) fn cancels_tasks(&self) -> bool {
-        self.extension
-            || self.has_in_tasks(|tasks| {
-                Object::parse(tasks.as_bytes()).is_some_and(|tasks| tasks.get("cancel").is_some())
-            })
-    }
-
-    fn declares_tasks(&self) -> bool {
-        self.has_in_tasks(|tasks| {
-            let inner = |text: &str, key: &str| Object::parse(text.as_bytes())?.get(key).map(str::to_owned);
-            inner(tasks, "requests")
-                .and_then(|text| inner(&text, "tools"))
-                .and_then(|text| inner(&text, "call"))
-                .is_some()
-        })
-    }
-
-    fn has_in_tasks(&self, test: impl Fn(&str) -> bool) -> bool {
-        self.capability("tasks", test)
     }
 
     fn flag(&self, capability: &str, name: &str) -> bool {

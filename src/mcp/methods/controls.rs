@@ -17,7 +17,8 @@ pub(in crate::mcp) struct ControlMember {
     pub(in crate::mcp) inside: &'static [Self],
 }
 
-const fn one(name: &'static str) -> ControlMember {
+/// A member whose value is not looked into.
+pub(in crate::mcp) const fn one(name: &'static str) -> ControlMember {
     ControlMember { name, inside: &[] }
 }
 
@@ -66,7 +67,6 @@ pub(super) const COMPLETION: &[ControlMember] =
     &[one(META), ControlMember { name: "ref", inside: &[one("type"), one("name"), one("uri")] }];
 pub(super) const LEVEL: &[ControlMember] = &[one(META), one("level")];
 pub(super) const TASK: &[ControlMember] = &[one(META), one("taskId")];
-pub(super) const TASK_UPDATE: &[ControlMember] = &[one(META), one("taskId"), one("inputResponses")];
 pub(super) const LIST: &[ControlMember] = &[one(META), one("cursor")];
 pub(super) const LISTEN: &[ControlMember] = &[one(META), ControlMember { name: "notifications", inside: FILTER }];
 pub(super) const CANCELLED: &[ControlMember] = &[one(META), one("requestId")];

@@ -1,4 +1,5 @@
-//! Places of names, URIs and task ids in messages (`translation` section 5), by the kinds of messages.
+//! Places of names, URIs and task ids in messages (`translation` section 5), by the kinds of messages. Those of
+//! extensions are in their files.
 
 use super::{
     super::{
@@ -15,30 +16,13 @@ const META: At = Key("_meta");
 const RESOURCE: At = Key("resource");
 const URI: At = Key("uri");
 
-/// In a tool: the page that a host of MCP Apps, or of its forerunner (`openai/…`), shows for it.
-pub(crate) const TOOL_URIS: Paths =
-    &[&[META, Key("ui"), Key("resourceUri")], &[META, Key("ui/resourceUri")], &[META, Key("openai/outputTemplate")]];
 /// In a resource.
 pub(crate) const RESOURCE_URIS: Paths = &[RESOURCE_URI];
 /// In a resource template.
 pub(crate) const TEMPLATE_URIS: Paths = &[&[Key("uriTemplate")]];
 
-/// In a `CallToolResult`: resource links and embedded resources, and the page it is shown by.
-pub(super) const TOOL_RESULT: Paths = &[
-    &[Key("content"), Each, URI],
-    &[Key("content"), Each, RESOURCE, URI],
-    &[META, Key("ui"), Key("resourceUri")],
-    &[META, Key("ui/resourceUri")],
-    &[META, Key("openai/outputTemplate")],
-];
-/// In a task of the extension of 2026-07-28 that is done: what the tool gave.
-pub(super) const TASK: Paths = &[
-    &[Key("result"), Key("content"), Each, URI],
-    &[Key("result"), Key("content"), Each, RESOURCE, URI],
-    &[Key("result"), META, Key("ui"), Key("resourceUri")],
-    &[Key("result"), META, Key("ui/resourceUri")],
-    &[Key("result"), META, Key("openai/outputTemplate")],
-];
+/// In a `CallToolResult`: resource links and embedded resources. Extensions add more.
+pub(in crate::mcp) const TOOL_CONTENT: Paths = &[&[Key("content"), Each, URI], &[Key("content"), Each, RESOURCE, URI]];
 pub(super) const READ_RESULT: Paths = &[&[Key("contents"), Each, URI]];
 pub(super) const PROMPT_RESULT: Paths =
     &[&[Key("messages"), Each, Key("content"), URI], &[Key("messages"), Each, Key("content"), RESOURCE, URI]];
@@ -66,7 +50,7 @@ pub(crate) const TASK_ID: &[At] = &[Key("taskId")];
 /// The task that any message may belong to (2025-11-25, tasks, *Related Task Metadata*).
 const RELATED: &[At] = &[META, Key(meta::RELATED_TASK), Key("taskId")];
 pub(super) const RELATED_TASK: Paths = &[RELATED];
-pub(super) const TASK_ID_OR_RELATED: Paths = &[TASK_ID, RELATED];
+pub(in crate::mcp) const TASK_ID_OR_RELATED: Paths = &[TASK_ID, RELATED];
 /// The task that a call made (2025-11-25).
 pub(super) const CREATED_TASK: Paths = &[&[Key("task"), Key("taskId")], RELATED];
 /// The tasks of a listen, or of its acknowledgement (tasks extension, *Task Status Notifications*).

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use super::{
-    super::{Era, Payload, Revision, spelling},
+    super::{Era, Payload, Revision, extensions, spelling},
     controls::{self, ControlMember},
     lists::ListKind,
     places::{self, Paths},
-    row::{Asks, MethodAccess, MethodSubject, ResultShape},
+    row::{Asks, MethodAccess, MethodSubject, ResultShape, UriPlaces},
     rows::Method,
     shapes::Shape,
 };
@@ -49,9 +49,9 @@ impl ListKind {
     }
 
     /// The places of URIs in an entry.
-    pub(crate) const fn uris(self) -> Paths {
+    pub(crate) fn uris(self) -> Paths {
         match self {
-            Self::Tools => places::TOOL_URIS,
+            Self::Tools => extensions::tool_uris(),
             Self::Prompts => &[],
             Self::Resources => places::RESOURCE_URIS,
             Self::Templates => places::TEMPLATE_URIS,
@@ -66,11 +66,11 @@ impl Method {
     pub fn is_misspelled(&self) -> bool {
         let Self::Other(name) = self else { return false };
         let folded = spelling::folded(name);
-        Self::DEFINED.iter().any(|(known, _)| known.eq_ignore_ascii_case(&folded))
+        Self::defined().any(|(known, _)| known.eq_ignore_ascii_case(&folded))
     }
 
     /// The callers that may send it.
-    pub const fn access(&self) -> MethodAccess {
+    pub fn access(&self) -> MethodAccess {
         self.row().access
     }
 
@@ -122,42 +122,42 @@ impl Method {
 
     /// True if a server may send its client requests while it serves a request of this method. Lists and settings do
     /// not allow it, nor do the task methods except the one that waits for the result.
-    pub const fn may_ask(&self) -> bool {
+    pub fn may_ask(&self) -> bool {
         !matches!(self.row().asks, Asks::Never)
     }
 
     /// True if a server of 2026-07-28 may end a request of this method with server requests (2026-07-28, multi
     /// round-trip requests).
-    pub const fn may_require_input(&self) -> bool {
+    pub fn may_require_input(&self) -> bool {
         matches!(self.row().asks, Asks::Always)
     }
 
     /// True if it is one of the calls whose number is bounded (`calls`).
-    pub(crate) const fn is_bounded(&self) -> bool {
+    pub(crate) fn is_bounded(&self) -> bool {
         self.row().is_bounded
     }
 
     /// True if its result has cache hints (2026-07-28, caching).
-    pub(crate) const fn is_cacheable(&self) -> bool {
+    pub(crate) fn is_cacheable(&self) -> bool {
         self.row().is_cacheable
     }
 
-    pub(crate) const fn result(&self) -> ResultShape {
+    pub(crate) fn result(&self) -> ResultShape {
         self.row().result
     }
 
     /// The members of its parameters; `None` if no version restricts them.
-    pub(in crate::mcp) const fn params_shape(&self) -> Option<Shape> {
+    pub(in crate::mcp) fn params_shape(&self) -> Option<Shape> {
         self.row().params_shape
     }
 
     /// The members of the answer to it; `None` if no version restricts them.
-    pub(in crate::mcp) const fn result_shape(&self) -> Option<Shape> {
+    pub(in crate::mcp) fn result_shape(&self) -> Option<Shape> {
         self.row().result_shape
     }
 
     /// The thing that a request of it names: it says where the request goes.
-    pub(crate) const fn subject(&self) -> Option<MethodSubject> {
+    pub(crate) fn subject(&self) -> Option<MethodSubject> {
         self.row().subject
     }
 
@@ -176,12 +176,21 @@ impl Method {
     }
 
     /// The places of URIs in the result of this request, or in the parameters of this message of a server.
-    pub(crate) const fn uris(&self) -> Paths {
-        self.row().uris
+    pub(crate) fn uris(&self) -> Paths {
+        match self.row().uris {
+            UriPlaces::In(paths) => paths,
+            UriPlaces::ToolResult => extensions::tool_result_uris(),
+            UriPlaces::Task => extensions::task_uris(),
+        }
+    }
+
+    /// True if the same may hold server requests, as a task does that waits for input.
+    pub(crate) fn holds_input_requests(&self) -> bool {
+        self.row().holds_input_requests
     }
 
     /// The places of task ids in the result of this request, or in the parameters of this message of a server.
-    pub(crate) const fn task_ids(&self) -> Paths {
+    pub(crate) fn task_ids(&self) -> Paths {
         self.row().task_ids
     }
 
@@ -225,11 +234,11 @@ mod tests {
             let is_of_extension = |method: &Method| {
                 revision.era() == Era::Modern && (method.is_about_tasks() || *method == Method::Tasks)
             };
-            let has = |(name, _): &&(&str, MethodAccess)| {
+            let has = |(name, _): &(&str, MethodAccess)| {
                 let method = Method::parse(name);
                 method.is_in(revision) && !is_of_extension(&method)
             };
-            let known: BTreeSet<&str> = Method::DEFINED.iter().filter(has).map(|(name, _)| *name).collect();
+            let known: BTreeSet<&str> = Method::defined().filter(has).map(|(name, _)| name).collect();
             assert_eq!(known, of_schema, "{revision}");
         }
     }
@@ -237,7 +246,7 @@ mod tests {
     #[test]
     fn methods_of_tasks_are_of_the_core_or_of_the_extension_or_of_both() {
         let named = |is_of: fn(&Method) -> bool| {
-            let names = Method::DEFINED.iter().map(|(name, _)| *name);
+            let names = Method::defined().map(|(name, _)| name);
             names.filter(|name| is_of(&Method::parse(name))).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(named(Method::is_of_core_tasks), "tasks/get tasks/result tasks/list tasks/cancel");

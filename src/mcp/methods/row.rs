@@ -33,7 +33,7 @@ pub(crate) enum MethodSubject {
 
 /// Requests of a server to its client, while it serves a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asks {
+pub(in crate::mcp) enum Asks {
     Never,
     /// In a session alone, where server requests are messages of their own.
     InSessions,
@@ -53,33 +53,46 @@ pub(crate) enum ResultShape {
     Other,
 }
 
+/// The places of URIs in a message.
+#[derive(Clone, Copy)]
+pub(in crate::mcp) enum UriPlaces {
+    /// These.
+    In(Paths),
+    /// Those of a tool's result, with what extensions add.
+    ToolResult,
+    /// The same in a task of the extension of 2026-07-28.
+    Task,
+}
+
 /// All that is to be known of a method.
 #[derive(Clone, Copy)]
-pub(super) struct MethodRow {
+pub(in crate::mcp) struct MethodRow {
     /// The name on the wire.
-    pub(super) name: &'static str,
-    pub(super) access: MethodAccess,
+    pub(in crate::mcp) name: &'static str,
+    pub(in crate::mcp) access: MethodAccess,
     /// The oldest version that has it, and the newest. For 2026-07-28, the tasks extension counts.
-    pub(super) versions: (Revision, Revision),
+    pub(in crate::mcp) versions: (Revision, Revision),
     /// The lists that a request returns, or whose change a notification reports.
-    pub(super) lists: &'static [ListKind],
-    pub(super) subject: Option<MethodSubject>,
-    pub(super) asks: Asks,
+    pub(in crate::mcp) lists: &'static [ListKind],
+    pub(in crate::mcp) subject: Option<MethodSubject>,
+    pub(in crate::mcp) asks: Asks,
     /// One of the calls whose number is bounded (`calls`).
-    pub(super) is_bounded: bool,
+    pub(in crate::mcp) is_bounded: bool,
     /// The result has cache hints (2026-07-28, caching).
-    pub(super) is_cacheable: bool,
-    pub(super) result: ResultShape,
+    pub(in crate::mcp) is_cacheable: bool,
+    pub(in crate::mcp) result: ResultShape,
     /// The members of its parameters; `None` if no version restricts them.
-    pub(super) params_shape: Option<Shape>,
+    pub(in crate::mcp) params_shape: Option<Shape>,
     /// The members of the answer to it, likewise.
-    pub(super) result_shape: Option<Shape>,
+    pub(in crate::mcp) result_shape: Option<Shape>,
     /// The members of the parameters that the gateway decides on.
-    pub(super) controls: &'static [ControlMember],
+    pub(in crate::mcp) controls: &'static [ControlMember],
     /// The places of URIs in what a server sends: the result of a request of clients, else the parameters.
-    pub(super) uris: Paths,
+    pub(in crate::mcp) uris: UriPlaces,
+    /// True if the same may hold server requests, as a task does that waits for input.
+    pub(in crate::mcp) holds_input_requests: bool,
     /// The places of task ids in the same.
-    pub(super) task_ids: Paths,
+    pub(in crate::mcp) task_ids: Paths,
 }
 
 // === impl MethodSubject ===
@@ -99,8 +112,16 @@ impl MethodSubject {
 // === impl MethodRow ===
 
 impl MethodRow {
+    /// The places of URIs that it has of its own.
+    pub(in crate::mcp) const fn own_uris(&self) -> Paths {
+        match self.uris {
+            UriPlaces::In(paths) => paths,
+            UriPlaces::ToolResult | UriPlaces::Task => &[],
+        }
+    }
+
     /// A method of all versions that names nothing, asks nothing and returns nothing in particular.
-    pub(super) const fn new(name: &'static str, access: MethodAccess) -> Self {
+    pub(in crate::mcp) const fn new(name: &'static str, access: MethodAccess) -> Self {
         Self {
             name,
             access,
@@ -114,7 +135,8 @@ impl MethodRow {
             params_shape: None,
             result_shape: None,
             controls: controls::NONE,
-            uris: &[],
+            uris: UriPlaces::In(&[]),
+            holds_input_requests: false,
             task_ids: places::RELATED_TASK,
         }
     }

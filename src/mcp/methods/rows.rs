@@ -1,7 +1,11 @@
-//! The table of methods: a row says what is special about a method, and `MethodRow::new` what is not.
+//! The table of methods: a row says what is special about a method, and `MethodRow::new` what is not. The rows of extensions
+//! are in their files.
 
 use super::{
-    super::Revision,
+    super::{
+        Revision,
+        extensions::{self, tasks},
+    },
     controls,
     lists::ListKind::{Prompts, Resources, Templates, Tools},
     places,
@@ -9,6 +13,7 @@ use super::{
         Asks::{Always, InSessions},
         MethodAccess::{self, Any, OfServers, OwnTask, Tool, Undefined},
         MethodRow, MethodSubject, ResultShape,
+        UriPlaces::{self, In},
     },
     shapes,
 };
@@ -23,26 +28,42 @@ const SINCE_2026_07_28: (Revision, Revision) = (Revision::V2026_07_28, Revision:
 /// A method that MCP does not define: whatever a server may do for it, it may.
 const CUSTOM: MethodRow = MethodRow { asks: InSessions, ..MethodRow::new("", Undefined) };
 
-/// Declares the methods: the name on the wire, who may send it, and what else is special.
+/// The row of this method, if an extension has it.
+fn extended(name: &str) -> Option<&'static MethodRow> {
+    extensions::methods().find(|row| row.name == name)
+}
+
+/// Declares the methods: the name on the wire, who may send it, and what else is special; then those methods of extensions
+/// that the gateway itself reads or writes, with their rows. Other methods of extensions are [`Method::Extended`].
 macro_rules! methods {
-    ($($variant:ident = $name:literal, $access:ident { $($special:tt)* })*) => {
+    ($($variant:ident = $name:literal, $access:ident { $($special:tt)* })*; extensions { $($named:ident = $row:path)* }) => {
         /// A method of a request or notification. An unknown name is kept as it came.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum Method {
             $(#[doc = concat!("`", $name, "`.")] $variant,)*
+            $(#[doc = concat!("Of an extension: `", stringify!($row), "`.")] $named,)*
+            /// Another method of an extension, by the name in its row.
+            Extended(&'static str),
             /// Any other name.
             Other(Box<str>),
         }
 
         impl Method {
-            /// The names of all methods that a version knows, with their access classes.
-            pub const DEFINED: &[(&str, MethodAccess)] = &[$(($name, $access)),*];
+            /// The names of all methods that a version or an extension knows, with their access classes.
+            pub fn defined() -> impl Iterator<Item = (&'static str, MethodAccess)> {
+                let of_extensions = extensions::methods().map(|row| (row.name, row.access));
+                [$(($name, $access)),*].into_iter().chain(of_extensions)
+            }
 
             /// The method of this name.
             pub fn parse(name: &str) -> Self {
                 match name {
                     $($name => Self::$variant,)*
-                    _ => Self::Other(name.into()),
+                    $(_ if name == $row.name => Self::$named,)*
+                    _ => match extended(name) {
+                        Some(row) => Self::Extended(row.name),
+                        None => Self::Other(name.into()),
+                    },
                 }
             }
 
@@ -50,13 +71,16 @@ macro_rules! methods {
             pub fn as_str(&self) -> &str {
                 match self {
                     Self::Other(name) => name,
+                    Self::Extended(name) => name,
                     known => known.row().name,
                 }
             }
 
-            pub(super) const fn row(&self) -> &'static MethodRow {
+            pub(super) fn row(&self) -> &'static MethodRow {
                 match self {
                     $(Self::$variant => const { &MethodRow { $($special)* ..MethodRow::new($name, $access) } },)*
+                    $(Self::$named => const { &$row },)*
+                    Self::Extended(name) => extended(name).unwrap_or(&CUSTOM),
                     Self::Other(_) => &CUSTOM,
                 }
             }
@@ -76,14 +100,14 @@ methods! {
     }
     ToolsCall = "tools/call", Tool {
         subject: Some(MethodSubject::Tool), asks: Always, is_bounded: true, result: ResultShape::Tool,
-        result_shape: Some(shapes::TOOL_CONTENT), controls: controls::TOOL_CALL, uris: places::TOOL_RESULT, task_ids: places::CREATED_TASK,
+        result_shape: Some(shapes::TOOL_CONTENT), controls: controls::TOOL_CALL, uris: UriPlaces::ToolResult, task_ids: places::CREATED_TASK,
     }
     PromptsList = "prompts/list", Any {
         lists: &[Prompts], is_cacheable: true, result_shape: Some(shapes::PROMPTS), controls: controls::LIST,
     }
     PromptsGet = "prompts/get", Any {
         subject: Some(MethodSubject::Prompt), asks: Always, is_bounded: true, result: ResultShape::Prompt,
-        result_shape: Some(shapes::PROMPT_MESSAGES), controls: controls::PROMPT, uris: places::PROMPT_RESULT,
+        result_shape: Some(shapes::PROMPT_MESSAGES), controls: controls::PROMPT, uris: In(places::PROMPT_RESULT),
     }
     ResourcesList = "resources/list", Any {
         lists: &[Resources], is_cacheable: true, result_shape: Some(shapes::RESOURCES), controls: controls::LIST,
@@ -93,7 +117,7 @@ methods! {
     }
     ResourcesRead = "resources/read", Any {
         subject: Some(MethodSubject::Resource), asks: Always, is_bounded: true, is_cacheable: true,
-        result_shape: Some(shapes::RESOURCE_CONTENTS), controls: controls::READ, uris: places::READ_RESULT,
+        result_shape: Some(shapes::RESOURCE_CONTENTS), controls: controls::READ, uris: In(places::READ_RESULT),
     }
     ResourcesSubscribe = "resources/subscribe", Any {
         versions: LEGACY, subject: Some(MethodSubject::Resource), result: ResultShape::Empty, controls: controls::SUBSCRIPTION,
@@ -107,22 +131,19 @@ methods! {
     }
     SetLevel = "logging/setLevel", Any { versions: LEGACY, result: ResultShape::Empty, controls: controls::LEVEL, }
     TasksGet = "tasks/get", OwnTask {
-        versions: SINCE_2025_11_25, subject: Some(MethodSubject::Task), controls: controls::TASK, uris: places::TASK,
-        task_ids: places::TASK_ID_OR_RELATED,
+        versions: SINCE_2025_11_25, subject: Some(MethodSubject::Task), controls: controls::TASK, uris: UriPlaces::Task,
+        holds_input_requests: true, task_ids: places::TASK_ID_OR_RELATED,
     }
     TasksResult = "tasks/result", OwnTask {
         versions: ONLY_2025_11_25, subject: Some(MethodSubject::Task), asks: InSessions, result: ResultShape::Tool,
-        controls: controls::TASK, uris: places::TOOL_RESULT,
+        controls: controls::TASK, uris: UriPlaces::ToolResult,
     }
     TasksList = "tasks/list", OwnTask { versions: ONLY_2025_11_25, controls: controls::LIST, }
     TasksCancel = "tasks/cancel", OwnTask {
         versions: SINCE_2025_11_25, subject: Some(MethodSubject::Task), controls: controls::TASK,
         task_ids: places::TASK_ID_OR_RELATED,
     }
-    TasksUpdate = "tasks/update", OwnTask {
-        versions: SINCE_2026_07_28, subject: Some(MethodSubject::Task), controls: controls::TASK_UPDATE,
-    }
-    CreateMessage = "sampling/createMessage", OfServers { params_shape: Some(shapes::SAMPLING), uris: places::SAMPLING, }
+    CreateMessage = "sampling/createMessage", OfServers { params_shape: Some(shapes::SAMPLING), uris: In(places::SAMPLING), }
     Elicit = "elicitation/create", OfServers { versions: SINCE_2025_06_18, }
     RootsList = "roots/list", OfServers { result_shape: Some(shapes::ROOTS), }
     Initialized = "notifications/initialized", Any { versions: LEGACY, }
@@ -132,16 +153,17 @@ methods! {
     ToolsListChanged = "notifications/tools/list_changed", OfServers { lists: &[Tools], }
     PromptsListChanged = "notifications/prompts/list_changed", OfServers { lists: &[Prompts], }
     ResourcesListChanged = "notifications/resources/list_changed", OfServers { lists: &[Resources, Templates], }
-    ResourceUpdated = "notifications/resources/updated", OfServers { uris: places::RESOURCE_URIS, }
+    ResourceUpdated = "notifications/resources/updated", OfServers { uris: In(places::RESOURCE_URIS), }
     RootsListChanged = "notifications/roots/list_changed", Any { versions: LEGACY, }
     TaskStatus = "notifications/tasks/status", Any {
         versions: ONLY_2025_11_25, controls: controls::TASK, task_ids: places::TASK_ID_OR_RELATED,
     }
-    Tasks = "notifications/tasks", OfServers {
-        versions: SINCE_2026_07_28, uris: places::TASK, task_ids: places::TASK_ID_OR_RELATED,
-    }
     ElicitationComplete = "notifications/elicitation/complete", OfServers { versions: ONLY_2025_11_25, }
     SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged", OfServers {
         versions: SINCE_2026_07_28, task_ids: places::LISTENED_TASKS,
+    };
+    extensions {
+        TasksUpdate = tasks::UPDATE
+        Tasks = tasks::STATUS
     }
 }

@@ -230,7 +230,7 @@ pub(super) const HANDSHAKE: Shape = &[
     from_to(OLDEST, V4, "serverInfo", Members(IMPLEMENTATION)),
     from_to(OLDEST, V4, "instructions", Value),
 ];
-/// What a client answers.
+/// A client's answer to a request of a server.
 pub(super) const ROOTS: Shape = &[always("roots", Each(ROOT)), from_to(OLDEST, V4, "_meta", Value)];
 
 // === parameters ===

@@ -1,0 +1,177 @@
+//! Extensions of MCP (2026-07-28, *Extensions*): a file each, and a line in [`EXTENSIONS`]. Everything that the gateway does
+//! for an extension because it is declared, listed or named is read from here.
+//!
+//! An extension that nobody wrote a file for passes all the same: its settings, if all servers that declare it agree, and its
+//! methods as those that MCP does not define. What one side of a call lacks is supplied by a decorator in `crossing`, as for
+//! any other difference between the sides.
+
+mod apps;
+mod extension;
+pub(super) mod tasks;
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use self::extension::{Extension, agreed};
+use super::{
+    Revision,
+    json::{
+        At::{self, Key},
+        draft::Draft,
+    },
+    methods::{
+        places::{self, Paths},
+        row::MethodRow,
+    },
+};
+
+/// The extensions, in no particular order.
+const EXTENSIONS: &[&dyn Extension] = &[&tasks::TasksExtension, &apps::AppsExtension];
+
+/// The places of URIs that extensions add, with those of MCP itself.
+struct ExtendedPlaces {
+    tool: Paths,
+    tool_result: Paths,
+    task: Paths,
+}
+
+static PLACES: LazyLock<ExtendedPlaces> = LazyLock::new(|| ExtendedPlaces::of(EXTENSIONS));
+
+// === impl ExtendedPlaces ===
+
+impl ExtendedPlaces {
+    /// Made once, for as long as the process runs.
+    fn of(extensions: &[&dyn Extension]) -> Self {
+        let results = || extensions.iter().flat_map(|extension| extension.result_uris()).copied();
+        let tool: Vec<_> = extensions.iter().flat_map(|extension| extension.tool_uris()).copied().collect();
+        let tool_result: Vec<_> = places::TOOL_CONTENT.iter().copied().chain(results()).collect();
+        let in_task = |path: &&[At]| -> &'static [At] { [&[Key("result")], *path].concat().leak() };
+        let task: Vec<_> = tool_result.iter().map(in_task).collect();
+        Self { tool: tool.leak(), tool_result: tool_result.leak(), task: task.leak() }
+    }
+}
+
+/// The places of URIs in a tool, as it is listed.
+pub(super) fn tool_uris() -> Paths {
+    PLACES.tool
+}
+
+/// The places of URIs in the result of a tool.
+pub(super) fn tool_result_uris() -> Paths {
+    PLACES.tool_result
+}
+
+/// The places of URIs in a task of the extension of 2026-07-28 that is done: what the tool gave.
+pub(super) fn task_uris() -> Paths {
+    PLACES.task
+}
+
+/// The names of the members that hold the URIs of extensions.
+pub(crate) fn uri_members() -> impl Iterator<Item = &'static str> {
+    let of_methods = methods().flat_map(MethodRow::own_uris);
+    PLACES.tool.iter().chain(PLACES.tool_result).chain(of_methods).filter_map(|path| match path.last() {
+        Some(Key(name)) => Some(*name),
+        _ => None,
+    })
+}
+
+/// The methods of all extensions.
+pub(super) fn methods() -> impl Iterator<Item = &'static MethodRow> {
+    EXTENSIONS.iter().flat_map(|extension| extension.methods())
+}
+
+/// The capability `extensions` of several servers, each of which has its own: by name the settings that a client is shown.
+pub(crate) fn merged(declared: &[Map<String, Value>]) -> Map<String, Value> {
+    let known = |id: &str| EXTENSIONS.iter().find(|extension| extension.id() == id);
+    by_name(declared, |id, settings| known(id).map_or_else(|| agreed(settings), |extension| extension.merged(settings)))
+}
+
+/// The members that all of these have alike who have them at all.
+pub(crate) fn agreed_members(declared: &[Map<String, Value>]) -> Map<String, Value> {
+    by_name(declared, |_, settings| agreed(settings))
+}
+
+fn by_name(declared: &[Map<String, Value>], merge: impl Fn(&str, &[Value]) -> Option<Value>) -> Map<String, Value> {
+    let mut settings: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for (name, value) in declared.iter().flatten() {
+        settings.entry(name).or_default().push(value.clone());
+    }
+    settings.iter().filter_map(|(name, values)| Some(((*name).to_owned(), merge(name, values)?))).collect()
+}
+
+/// Adds to the `merged` capabilities of several servers what clients know extensions by that have other names for them.
+pub(crate) fn add_to_merged(declared: &[Map<String, Value>], merged: &mut Map<String, Value>) {
+    for extension in EXTENSIONS {
+        extension.add_to_merged(declared, merged);
+    }
+}
+
+/// A server's capabilities for a client with a session of this version.
+pub(crate) fn for_session(capabilities: Bytes, revision: Revision) -> Bytes {
+    EXTENSIONS.iter().fold(capabilities, |capabilities, extension| extension.for_session(capabilities, revision))
+}
+
+/// Changes a server's capabilities for a client of 2026-07-28.
+pub(crate) fn for_request(capabilities: &mut Draft<'_>) {
+    for extension in EXTENSIONS {
+        extension.for_request(capabilities);
+    }
+}
+
+/// Removes the extensions that the gateway has itself from a client's capabilities.
+pub(super) fn remove_own(capabilities: &mut Draft<'_>) {
+    let own = EXTENSIONS.iter().filter(|extension| extension.is_of_gateway()).map(|extension| extension.id());
+    let own: Vec<&str> = own.collect();
+    if capabilities.edit("extensions").is_some_and(|all| all.remove_all(&own) && all.is_empty()) {
+        capabilities.remove("extensions");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::mcp::{Method, spelling};
+
+    #[test]
+    fn no_two_extensions_have_the_same_name_or_method() {
+        let ids: BTreeSet<_> = EXTENSIONS.iter().map(|extension| extension.id()).collect();
+        assert_eq!(ids.len(), EXTENSIONS.len());
+        for id in ids {
+            let (vendor, name) = id.split_once('/').unwrap();
+            assert!(vendor.contains('.') && !name.is_empty(), "{id}");
+        }
+        let names: Vec<_> = Method::defined().map(|(name, _)| name).collect();
+        let folded: BTreeSet<_> = names.iter().map(|name| spelling::folded(name).to_lowercase()).collect();
+        assert_eq!(folded.len(), names.len(), "a method is declared twice: {names:?}");
+        for row in methods() {
+            assert_eq!(Method::parse(row.name).access(), row.access);
+            assert!(row.versions.1 > Revision::NEWEST_LEGACY, "{} has no version with extensions", row.name);
+        }
+    }
+
+    #[test]
+    fn each_place_of_an_extension_leads_to_a_member() {
+        let paths = EXTENSIONS.iter().flat_map(|extension| [extension.tool_uris(), extension.result_uris()]);
+        for path in paths.flatten() {
+            let Some((Key(last), before)) = path.split_last() else { panic!("{path:?} ends in no member") };
+            assert!(!last.is_empty() && before.first().is_some_and(|first| matches!(first, Key(_))), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn settings_are_shown_if_all_agree_unless_the_extension_merges_them() {
+        let declared = [
+            json!({ "io.modelcontextprotocol/tasks": {}, "x/alike": { "a": 1 }, "x/disputed": 1, "x/one": [] }),
+            json!({ "io.modelcontextprotocol/tasks": { "v": 2 }, "x/alike": { "a": 1 }, "x/disputed": 2 }),
+        ];
+        let declared = declared.map(|one| one.as_object().unwrap().clone());
+        let expected = json!({ "io.modelcontextprotocol/tasks": {}, "x/alike": { "a": 1 }, "x/one": [] });
+        assert_eq!(Value::Object(merged(&declared)), expected);
+    }
+}
