@@ -1,38 +1,9 @@
-//! Scalar keys of a section, read as their values declare them, and the table of all documented keys.
+//! Scalar keys of a section, read as their values declare them.
 
 use std::{cell::RefCell, time::Duration};
 
-use super::{HttpConfig, LogConfig, clients, replica, section::Section, stdio::StdioConfig};
-use crate::model::{
-    AuthPolicy, LimitsConfig,
-    config_key::{ConfigKey, DurationBound, KeyReading, KeyRow},
-};
-
-/// The keys of one table of the file, as the documentation shows them.
-#[derive(Debug)]
-pub struct KeyTable {
-    /// The table, as headings name it: `[limits]`.
-    pub heading: &'static str,
-    /// Its keys, in order.
-    pub rows: Vec<KeyRow>,
-}
-
-/// The tables whose schema and rows of the page are written from the declarations of their keys.
-pub fn tables() -> Vec<KeyTable> {
-    vec![
-        KeyTable { heading: "[replica]", rows: replica::KEYS.to_vec() },
-        declared("[limits]", LimitsConfig::KEYS),
-        declared("[auth]", AuthPolicy::KEYS),
-        declared("[http]", HttpConfig::KEYS),
-        declared("[stdio]", StdioConfig::KEYS),
-        declared("[log]", LogConfig::KEYS),
-        KeyTable { heading: "[clients.<name>]", rows: clients::KEYS.to_vec() },
-    ]
-}
-
-fn declared<S>(heading: &'static str, keys: &[ConfigKey<S>]) -> KeyTable {
-    KeyTable { heading, rows: keys.iter().flat_map(ConfigKey::rows).collect() }
-}
+use super::section::Section;
+use crate::model::config_key::{ConfigKey, DurationBound, KeyReading};
 
 /// Reads the keys of a section, without those of shapes; reports invalid values and uses their defaults. Also returns
 /// the names of the keys that were set.

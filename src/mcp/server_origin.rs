@@ -73,14 +73,14 @@ mod tests {
     use crate::mcp::{Untranslatable, translate::Cause};
     use tracing_subscriber::{Layer, layer, prelude::*};
 
-    /// The names of the backends in the lines of the log.
+    /// The names of the servers in the lines of the log.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<String>>>);
 
     impl<S: tracing::Subscriber> Layer<S> for Lines {
         fn on_event(&self, event: &tracing::Event<'_>, _: layer::Context<'_, S>) {
             event.record(&mut |field: &tracing::field::Field, value: &dyn fmt::Debug| {
-                if field.name() == "backend" {
+                if field.name() == "server" {
                     self.0.lock().push(format!("{value:?}").trim_matches('"').to_owned());
                 }
             });

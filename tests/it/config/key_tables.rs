@@ -6,7 +6,7 @@ use std::{env, fs, path::Path};
 use lockkeeper::{
     config::{
         former_name,
-        keys::{KeyTable, tables},
+        key_tables::{DocumentedKeys, tables},
         units::{show_duration, show_size},
     },
     model::config_key::{DurationBound, KeyDefault, KeyForm, KeyRow},
@@ -60,7 +60,7 @@ fn the_example_has_the_declared_keys() {
 /// Compares the lines of each table in a file with what `find` says: from where to where they stand, and what they
 /// should be. With `UPDATE=1`, writes them.
 #[expect(clippy::disallowed_methods, reason = "whoever runs the test asks for the update")]
-fn written(file: &str, find: impl Fn(&[String], &KeyTable) -> (usize, usize, Vec<String>)) {
+fn written(file: &str, find: impl Fn(&[String], &DocumentedKeys) -> (usize, usize, Vec<String>)) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let mut text: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
     let mut differing = Vec::new();

@@ -172,7 +172,7 @@ async fn invalid_input_is_refused_and_the_session_goes_on() {
 async fn a_body_above_the_limit_is_refused() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
-    let response = client.send(call(1, "echo", json!({ "say": "x".repeat(5 * 1024 * 1024) }))).await;
+    let response = client.send(call(1, "echo", json!({ "say": "x".repeat(17 << 20) }))).await;
     assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
 
