@@ -68,12 +68,12 @@ impl Session for LegacySession {
 }
 
 impl LegacySession {
-    /// An answer to a request of the server's own, which must be open.
+    /// An answer to a request of the server's own, which must be open, or have been when the client answered.
     fn answered(&self, message: &Value) {
         let id = message["id"].as_str().unwrap_or_default();
         let is_open = self.0.change(|state| {
             let open = state.asked.get_mut(id).filter(|answer| answer.is_none());
-            open.map(|answer| *answer = Some(message.clone())).is_some()
+            open.map(|answer| *answer = Some(message.clone())).is_some() || state.withdrawn.remove(id)
         });
         if !is_open {
             self.0.notes.fault(format!("nobody asked for {message}"));

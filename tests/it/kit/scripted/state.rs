@@ -1,7 +1,7 @@
 //! What a server knows of its clients.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -35,6 +35,8 @@ pub(super) struct State {
     /// The methods of the server's own requests by their ids, and the answers.
     pub(super) methods: HashMap<String, String>,
     pub(super) asked: HashMap<String, Option<Value>>,
+    /// Those that were withdrawn: an answer may cross that.
+    pub(super) withdrawn: HashSet<String>,
     /// The last parameters of each method, and what its next requests are answered with.
     pub(super) requests: HashMap<String, Value>,
     pub(super) outcomes: HashMap<String, VecDeque<Value>>,

@@ -139,6 +139,7 @@ impl Call {
             ("ask" | "ask_aside", _) => {
                 let (method, params) = (arguments.text(1), arguments.value(2));
                 self.core.change(|state| {
+                    state.withdrawn.remove(name);
                     state.asked.insert(name.to_owned(), None);
                     state.methods.insert(name.to_owned(), method.to_owned());
                 });
@@ -156,7 +157,10 @@ impl Call {
                 self.told.insert(name.to_owned(), answer.unwrap_or_default());
             }
             _ => {
-                self.core.change(|state| state.asked.remove(name));
+                self.core.change(|state| {
+                    state.asked.remove(name);
+                    state.withdrawn.insert(name.to_owned());
+                });
                 let params = json!({ "requestId": name });
                 self.exit.message(json!({ "method": "notifications/cancelled", "params": params })).await;
             }
