@@ -46,6 +46,7 @@ pub use self::{
     control::ControlFile,
     data_lock::{DataLock, DataLockError},
     http_service::HttpService,
+    module_settings::log_settings,
     reload::{ReloadReport, Reloader},
     stdio::StdioApp,
 };
@@ -356,6 +357,8 @@ impl Foundation<'_> {
             (self.oauth.clone(), self.upstream.clone()),
             self.replicas.clone(),
             Arc::clone(&world.clock),
+            self.live.clone(),
+            world.telemetry.clone(),
         ));
         let status = self.status(&path, &reloader, &*world.clock);
         let gate = Gate::new(self.oauth.clone(), module_settings::gate(self.config));

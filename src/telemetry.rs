@@ -4,20 +4,26 @@
 //! [`Telemetry::render`] renders metrics for Prometheus.
 
 mod escaped;
+mod line_format;
 
 use std::{backtrace::Backtrace, panic, time::Duration};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::{
-    EnvFilter,
+    EnvFilter, Registry,
     filter::{LevelFilter, ParseError},
     fmt,
     layer::SubscriberExt as _,
+    reload,
     util::SubscriberInitExt as _,
 };
 
-use self::escaped::{EscapedFields, EscapedJson};
+pub use self::line_format::LineFormat;
+use self::{
+    escaped::{EscapedFields, EscapedJson},
+    line_format::{EitherFormat, SharedFormat},
+};
 use crate::support::{BackgroundWriter, log_context::WithRequestFields};
 
 /// Directives for libraries whose details nobody asks for with `debug` alone: each statement, each frame.
@@ -30,24 +36,22 @@ const SECONDS: [f64; 18] =
 /// Interval between runs of the histogram upkeep, which bounds their memory.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Log settings.
+/// Log settings, which may change while the process runs.
 #[derive(Debug, Clone)]
 pub struct LogSettings {
     /// Directives in `RUST_LOG` syntax.
     pub filter: String,
     /// Line format.
-    pub format: Format,
+    pub format: LineFormat,
 }
 
-/// Line format of the log.
+/// Use of colours in lines of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Text with colours.
-    Coloured,
-    /// Text without colours.
-    Plain,
-    /// One JSON object per line.
-    Json,
+pub enum Colours {
+    /// For a terminal.
+    Shown,
+    /// For a file or another program.
+    Left,
 }
 
 /// Failure to set up logs or metrics.
@@ -56,6 +60,9 @@ pub enum TelemetryError {
     /// Invalid filter.
     #[error("the log filter is invalid: {0}")]
     Filter(#[from] ParseError),
+    /// The log is gone.
+    #[error("the log cannot be changed: {0}")]
+    Log(#[from] reload::Error),
     /// Logs or metrics are already set up in this process.
     #[error("logs and metrics are already set up")]
     Twice,
@@ -68,6 +75,15 @@ pub enum TelemetryError {
 #[derive(Clone)]
 pub struct Telemetry {
     metrics: PrometheusHandle,
+    /// `None` for values without logs.
+    log: Option<LogHandle>,
+}
+
+/// What changes the log.
+#[derive(Clone)]
+struct LogHandle {
+    filter: reload::Handle<EnvFilter, Registry>,
+    format: SharedFormat,
 }
 
 /// Reports in the log that lines of it were lost.
@@ -105,32 +121,36 @@ fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
 
 impl Telemetry {
     /// Sets up metrics, and logs to `writer`, for the whole process. Call it once.
-    pub fn install(settings: &LogSettings, writer: BackgroundWriter) -> Result<Self, TelemetryError> {
-        let filter = filter(&settings.filter)?;
-        let registry = tracing_subscriber::registry().with(filter);
-        let lines = fmt::layer().with_writer(move || writer.clone());
-        let installed = match settings.format {
-            Format::Json => {
-                let lines = lines.json().flatten_event(true).with_current_span(true).with_span_list(false);
-                registry.with(WithRequestFields::new(lines.map_event_format(EscapedJson))).try_init()
-            }
-            Format::Coloured | Format::Plain => {
-                let lines = lines.with_ansi(settings.format == Format::Coloured).with_target(false);
-                registry.with(WithRequestFields::new(lines.fmt_fields(EscapedFields))).try_init()
-            }
-        };
-        installed.map_err(|_| TelemetryError::Twice)?;
+    pub fn install(settings: &LogSettings, colours: Colours, writer: BackgroundWriter) -> Result<Self, TelemetryError> {
+        let (filter, handle) = reload::Layer::new(filter(&settings.filter)?);
+        let format = SharedFormat::new(settings.format);
+        let other = writer.clone();
+        let text = fmt::layer().with_writer(move || writer.clone()).with_ansi(colours == Colours::Shown);
+        let text = text.with_target(false).fmt_fields(EscapedFields);
+        let json = fmt::layer().with_writer(move || other.clone()).json().flatten_event(true);
+        let json = json.with_current_span(true).with_span_list(false).map_event_format(EscapedJson);
+        let lines = EitherFormat { format: format.clone(), text, json };
+        let registry = tracing_subscriber::registry().with(filter).with(WithRequestFields::new(lines));
+        registry.try_init().map_err(|_| TelemetryError::Twice)?;
         log_panics();
         let recorder = builder()?.build_recorder();
         let metrics = recorder.handle();
         // Not `install_recorder`, which starts a thread of its own: upkeep runs on a task that has an owner.
         metrics::set_global_recorder(recorder).map_err(|_| TelemetryError::Twice)?;
-        Ok(Self { metrics })
+        Ok(Self { metrics, log: Some(LogHandle { filter: handle, format }) })
     }
 
     /// Metrics for this value only, without logs: for tests, which share one process.
     pub fn detached() -> Result<Self, TelemetryError> {
-        Ok(Self { metrics: builder()?.build_recorder().handle() })
+        Ok(Self { metrics: builder()?.build_recorder().handle(), log: None })
+    }
+
+    /// Changes what is logged, and how, from the next line on.
+    pub fn change_log(&self, settings: &LogSettings) -> Result<(), TelemetryError> {
+        let Some(log) = &self.log else { return Ok(()) };
+        log.filter.reload(filter(&settings.filter)?)?;
+        log.format.set(settings.format);
+        Ok(())
     }
 
     /// Every metric in the text format of Prometheus.
@@ -173,7 +193,7 @@ mod tests {
     #[test]
     fn seconds_have_buckets() {
         let recorder = builder().unwrap().build_recorder();
-        let telemetry = Telemetry { metrics: recorder.handle() };
+        let telemetry = Telemetry { metrics: recorder.handle(), log: None };
         metrics::with_local_recorder(&recorder, || {
             metrics::counter!("lockkeeper_calls_total", "server" => "git").increment(2);
             metrics::histogram!("lockkeeper_call_seconds").record(0.003);

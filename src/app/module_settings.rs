@@ -5,12 +5,13 @@ use std::{net::SocketAddr, num::NonZero, sync::Arc, thread};
 use url::Url;
 
 use crate::{
-    config::{self, Config, PublicUrl, stdio::UpgradeTransport},
+    config::{self, Config, LogConfig, LogFormat, PublicUrl, stdio::UpgradeTransport},
     frontend, gateway, http,
     listener::{self, descriptors},
     model::{AllowedSites, AuthPolicy, Descriptors, LimitsConfig},
     oauth, resource,
     support::{Live, Random},
+    telemetry,
 };
 
 /// Settings that change while the gateway runs. Modules hold clones, and read them at each use.
@@ -30,6 +31,22 @@ impl LiveSettings {
             sites: Live::new(sites(config)),
         }
     }
+
+    /// Replaces all of them.
+    pub(super) fn replace(&self, config: &Config) {
+        self.limits.replace(config.limits.clone());
+        self.auth.replace(config.auth.clone());
+        self.sites.replace(sites(config));
+    }
+}
+
+/// Those of the log.
+pub fn log_settings(log: &LogConfig) -> telemetry::LogSettings {
+    let format = match log.format {
+        LogFormat::Text => telemetry::LineFormat::Text,
+        LogFormat::Json => telemetry::LineFormat::Json,
+    };
+    telemetry::LogSettings { filter: log.filter.clone(), format }
 }
 
 /// Further hosts and origins.

@@ -1,5 +1,5 @@
-//! Another configuration for a running gateway: its servers are added, replaced and removed, and what needs a restart is
-//! named. Knows nothing of files and of signals.
+//! Another configuration for a running gateway: its servers are added, replaced and removed, settings that take effect at
+//! once are replaced, and what needs a restart is named. Knows nothing of files and of signals.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,24 +7,29 @@ use parking_lot::Mutex;
 
 use super::{
     call_path::{self, CallPath},
+    module_settings::{LiveSettings, log_settings},
     replica,
     stack::Stacks,
 };
 use crate::{
     audit::AuditEvent,
     backend::{BackendChanges, Supervisor},
-    config::Config,
+    config::{Config, HttpConfig, LogConfig, stdio::StdioConfig},
     crossing::Crossing,
     frontend::Frontend,
     gateway::Gateway,
-    model::{BackendId, BackendSpec, Groups},
+    model::{
+        AuthPolicy, BackendId, BackendSpec, Groups, LimitsConfig,
+        config_key::{ConfigKey, TakesEffect},
+    },
     oauth::OAuth,
     replicas::Replicas,
     support::Clock,
+    telemetry::Telemetry,
     upstream::Upstream,
 };
 
-/// Gives a running gateway other servers.
+/// Gives a running gateway other servers and settings.
 pub struct Reloader {
     supervisor: Arc<Supervisor>,
     stacks: Arc<Stacks>,
@@ -35,15 +40,17 @@ pub struct Reloader {
     upstream: Upstream,
     replicas: Option<Replicas>,
     clock: Arc<dyn Clock>,
+    live: LiveSettings,
+    telemetry: Telemetry,
     /// Also makes one reload wait for another.
     state: Mutex<ReloadState>,
 }
 
 struct ReloadState {
-    /// The configuration at the start, with the servers that run.
+    /// The configuration at the start, with the servers and settings that took effect since.
     running: Config,
     /// The settings of the file that differ from those that run.
-    pending: Vec<&'static str>,
+    pending: Vec<String>,
     /// The time and the reason of the last refusal, if none was accepted since.
     refused: Option<String>,
 }
@@ -53,8 +60,10 @@ struct ReloadState {
 pub struct ReloadReport {
     /// The servers that were started and ended.
     pub changes: BackendChanges,
-    /// Settings that have changed and count from the next start on, as a configuration file names them.
-    pub pending: Vec<&'static str>,
+    /// Settings that have changed and take effect now, as a configuration file names them.
+    pub applied: Vec<String>,
+    /// Settings that have changed and take effect at the next start.
+    pub pending: Vec<String>,
 }
 
 // === impl Reloader ===
@@ -67,6 +76,8 @@ impl Reloader {
         (oauth, upstream): (OAuth, Upstream),
         replicas: Option<Replicas>,
         clock: Arc<dyn Clock>,
+        live: LiveSettings,
+        telemetry: Telemetry,
     ) -> Self {
         let CallPath { supervisor, stacks, gateway, crossing, frontend } = path;
         Self {
@@ -79,21 +90,28 @@ impl Reloader {
             upstream,
             replicas,
             clock,
+            live,
+            telemetry,
             state: Mutex::new(ReloadState { running, pending: Vec::new(), refused: None }),
         }
     }
 
     /// Serves the backends and groups of `config` from now on. Sessions of clients stay, and so do backends whose section asks
-    /// nothing else of their server. Calls that run at a backend that is gone have the shutdown time to finish. Must be
-    /// called on a tokio runtime.
+    /// nothing else of their server. Calls that run at a backend that is gone have the shutdown time to finish. Also replaces
+    /// the settings that take effect on reload. Must be called on a tokio runtime.
     pub fn apply(&self, config: &Config) -> ReloadReport {
         let mut state = self.state.lock();
+        let settings = take_over(&mut state.running, config);
+        self.live.replace(&state.running);
+        if let Err(error) = self.telemetry.change_log(&log_settings(&state.running.log)) {
+            tracing::error!(%error, "the log goes on as before");
+        }
         let changes = self.replace(&config.backends, &config.groups);
         state.running.backends.clone_from(&config.backends);
         state.running.groups.clone_from(&config.groups);
-        state.pending = pending(&state.running, config);
+        state.pending.clone_from(&settings.pending);
         state.refused = None;
-        let report = ReloadReport { changes, pending: state.pending.clone() };
+        let report = ReloadReport { changes, applied: settings.applied, pending: settings.pending };
         if !report.is_empty() {
             self.oauth.audit().record(AuditEvent::ConfigurationChanged { summary: report.summary() });
         }
@@ -133,38 +151,66 @@ impl Reloader {
     }
 }
 
-/// The settings in which the two differ, beside the backends, as a configuration file names them.
-fn pending(running: &Config, other: &Config) -> Vec<&'static str> {
+/// The settings in which two configurations differ, by their names in a file.
+#[derive(Default)]
+struct ChangedSettings {
+    applied: Vec<String>,
+    pending: Vec<String>,
+}
+
+/// Copies the settings that take effect on reload to `running`; the others wait for the next start.
+fn take_over(running: &mut Config, other: &Config) -> ChangedSettings {
+    let mut changed = ChangedSettings::default();
     let settings = [
         ("listen", running.listen == other.listen),
         ("public_url", running.public_url == other.public_url),
         ("data_dir", running.data_dir == other.data_dir),
         ("database", running.database == other.database),
         ("[replica]", running.replica == other.replica),
-        ("[limits]", running.limits == other.limits),
-        ("[auth]", running.auth == other.auth),
         ("[login]", running.login == other.login),
-        ("[http]", running.http == other.http),
-        ("[stdio]", running.stdio == other.stdio),
         ("[clients]", running.clients == other.clients),
-        ("[log]", running.log == other.log),
     ];
-    settings.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name).collect()
+    changed.pending.extend(settings.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name.to_owned()));
+    changed.compare("limits", LimitsConfig::KEYS, &mut running.limits, &other.limits);
+    changed.compare("auth", AuthPolicy::KEYS, &mut running.auth, &other.auth);
+    changed.compare("http", HttpConfig::KEYS, &mut running.http, &other.http);
+    changed.compare("stdio", StdioConfig::KEYS, &mut running.stdio, &other.stdio);
+    changed.compare("log", LogConfig::KEYS, &mut running.log, &other.log);
+    changed
+}
+
+// === impl ChangedSettings ===
+
+impl ChangedSettings {
+    fn compare<S>(&mut self, section: &str, keys: &[ConfigKey<S>], running: &mut S, other: &S) {
+        for key in keys.iter().filter(|key| !(key.is_same)(running, other)) {
+            let name = format!("{section}.{}", key.name);
+            match key.takes_effect {
+                TakesEffect::OnReload => self.applied.push(name),
+                TakesEffect::AtRestart => self.pending.push(name),
+            }
+        }
+        for key in keys.iter().filter(|key| key.takes_effect == TakesEffect::OnReload) {
+            (key.copy)(running, other);
+        }
+    }
 }
 
 // === impl ReloadReport ===
 
 impl ReloadReport {
-    /// The servers that were started and ended, and what waits for the next start.
+    /// The servers that were started and ended, the settings that changed, and those that wait for the next start.
     fn summary(&self) -> String {
         let BackendChanges { added, removed, replaced } = &self.changes;
         let servers = |what: &str, ids: &[BackendId]| {
             let ids: Vec<&str> = ids.iter().map(BackendId::as_str).collect();
             (!ids.is_empty()).then(|| format!("{what} {}", ids.join(", ")))
         };
-        let pending = (!self.pending.is_empty()).then(|| format!("at the next start {}", self.pending.join(", ")));
-        let parts = [servers("added", added), servers("removed", removed), servers("replaced", replaced), pending];
-        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+        let settings =
+            |what: &str, names: &[String]| (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")));
+        let (applied, pending) = (settings("changed", &self.applied), settings("at the next start", &self.pending));
+        let servers = [servers("added", added), servers("removed", removed), servers("replaced", replaced)];
+        servers.into_iter().chain([applied, pending]).flatten().collect::<Vec<_>>().join("; ")
     }
 
     /// True if nothing has changed.

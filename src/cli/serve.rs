@@ -16,8 +16,8 @@ use super::{
     process::ProcessContext,
 };
 use crate::{
-    app::{App, DataLockError},
-    config::{CommandLineOptions, Config, ConfigSource, LogConfig, LogFormat},
+    app::{self, App, DataLockError},
+    config::{CommandLineOptions, Config, ConfigSource, LogConfig},
     model::Naming,
     storage::StorageError,
     support::Secret,
@@ -108,15 +108,13 @@ impl ServeArgs {
 
 /// Sets up logs and metrics.
 pub fn install(log: &LogConfig, process: &mut ProcessContext) -> Result<Telemetry, CommandFailure> {
-    let format = match (log.format, process.output.err) {
-        (LogFormat::Json, _) => telemetry::Format::Json,
-        (LogFormat::Text, Style::Colours) => telemetry::Format::Coloured,
-        (LogFormat::Text, Style::Plain) => telemetry::Format::Plain,
+    let colours = match process.output.err {
+        Style::Colours => telemetry::Colours::Shown,
+        Style::Plain => telemetry::Colours::Left,
     };
     let cannot = || CommandFailure::failed("logs and metrics cannot be set up");
     let writer = process.output.log_writer().map_err(|error| cannot().why(error))?;
-    let settings = telemetry::LogSettings { filter: log.filter.clone(), format };
-    Telemetry::install(&settings, writer).map_err(|error| cannot().why(error))
+    Telemetry::install(&app::log_settings(log), colours, writer).map_err(|error| cannot().why(error))
 }
 
 /// Logs the start.

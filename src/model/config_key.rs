@@ -121,18 +121,6 @@ impl<S> ConfigKey<S> {
         };
         vec![KeyRow { name: self.name, form, default: self.default, docs: self.docs }]
     }
-
-    /// True if the key has changed and waits for the next start.
-    pub fn is_pending(&self, running: &S, other: &S) -> bool {
-        self.takes_effect == TakesEffect::AtRestart && !(self.is_same)(running, other)
-    }
-
-    /// Copies the value from `other`, if it takes effect on reload.
-    pub fn reload(&self, running: &mut S, other: &S) {
-        if self.takes_effect == TakesEffect::OnReload {
-            (self.copy)(running, other);
-        }
-    }
 }
 
 /// Declares the values of a table: a struct with its defaults, and its keys (`KEYS`) for the reader and the

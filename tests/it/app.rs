@@ -12,6 +12,7 @@ mod program;
 mod readiness;
 mod refresh;
 mod reload;
+mod reloaded_settings;
 mod revocations;
 mod rights;
 mod server_cards;

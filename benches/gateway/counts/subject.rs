@@ -128,14 +128,15 @@ impl Served {
             ..CommandLineOptions::default()
         };
         let config = config::load(&given, &Environment::default(), folder)?;
-        let settings = telemetry::LogSettings { filter: config.log.filter.clone(), format: telemetry::Format::Plain };
+        let settings =
+            telemetry::LogSettings { filter: config.log.filter.clone(), format: telemetry::LineFormat::Text };
         let limits = listener::ListenerSettings {
             connections: 64,
             limits: Live::new(config.limits.clone()),
             proxies: Vec::new(),
         };
         let log = BackgroundWriter::start(Box::new(io::stderr()), telemetry::report_lost_lines)?;
-        let app = Box::pin(App::build(config, Telemetry::install(&settings, log)?)).await?;
+        let app = Box::pin(App::build(config, Telemetry::install(&settings, telemetry::Colours::Left, log)?)).await?;
         let key = Gateway::create_key(&arguments.program, folder)?;
         let (connect, streams) = mpsc::unbounded_channel();
         let lifecycle = Lifecycle {

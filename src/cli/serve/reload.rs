@@ -44,12 +44,13 @@ pub(super) async fn follow(
 
 /// Logs the effect of a configuration.
 fn tell(report: &ReloadReport) {
-    let ReloadReport { changes, pending } = report;
+    let ReloadReport { changes, applied, pending } = report;
     let names = |ids: &[BackendId]| ids.iter().map(BackendId::as_str).collect::<Vec<_>>().join(" ");
     let (added, replaced, removed) = (names(&changes.added), names(&changes.replaced), names(&changes.removed));
-    tracing::info!(added, replaced, removed, "the configuration was read again");
+    let changed = applied.join(" ");
+    tracing::info!(added, replaced, removed, changed, "the configuration was read again");
     if !pending.is_empty() {
         let pending = pending.join(", ");
-        tracing::warn!("{pending}: changed, which counts from the next start on");
+        tracing::warn!("{pending}: changed, which takes effect at the next start");
     }
 }

@@ -88,6 +88,28 @@ async fn a_gateway_whose_log_nobody_reads_answers_and_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_changes_its_filter_and_its_format_while_the_gateway_runs() {
+    const SERVERS: &str = "[servers.demo]\nbuiltin = \"demo\"\n";
+    let folder = DataFolder::new();
+    let (file, log) = (folder.path().join("lockkeeper.toml"), folder.path().join("log"));
+    fs::write(&file, format!("[log]\nfilter = \"error\"\n{SERVERS}")).unwrap();
+    let program = Program::start_with(folder.path(), &[], fs::File::create(&log).unwrap().into());
+    // it serves, so it also follows its file
+    client().get(format!("{}/healthz", program.url)).send().await.unwrap();
+    assert_eq!(fs::read_to_string(&log).unwrap(), "");
+    fs::write(&file, format!("[log]\nformat = \"json\"\n{SERVERS}")).unwrap();
+    program.hang_up();
+    let read_again = |line: &str| {
+        serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| {
+            line["message"] == "the configuration was read again" && line["changed"] == "log.filter log.format"
+        })
+    };
+    while !fs::read_to_string(&log).unwrap().lines().any(read_again) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_forges_no_line_of_the_log() {
     const FORGED: &str = "x\r\n2026-01-01T00:00:00Z  INFO audit: forged\u{1b}[2K\u{9b}1A\u{2028}y";
     for form in ["text", "json"] {

@@ -172,10 +172,10 @@ async fn a_broken_file_changes_nothing_and_the_status_says_why() {
     assert!(only.contains("lockkeeper.toml:6") && only.contains("nonsense"), "{only}");
     assert_eq!(client.process(key, "kept").await, process);
 
-    write(folder, &(kept.clone() + "[limits]\nsessions = 7\n"));
+    write(folder, &(kept.clone() + "[limits]\nconnections = 700\n"));
     program.hang_up();
     let told = differences(folder, |told| told.iter().all(|line| !line.contains("nonsense"))).await;
-    assert_eq!(told, ["changed, and taken at the next start: [limits]"]);
+    assert_eq!(told, ["changed, and taken at the next start: limits.connections"]);
 
     write(folder, &kept);
     program.hang_up();

@@ -2,7 +2,10 @@
 
 use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode};
 use insta::assert_snapshot;
-use lockkeeper::support::{Random, SeededRandom};
+use lockkeeper::{
+    model::LimitsConfig,
+    support::{Random, SeededRandom},
+};
 use serde_json::{Value, json};
 
 use super::{Events, Start, World, body, call, initialize, text};
@@ -170,9 +173,10 @@ async fn invalid_input_is_refused_and_the_session_goes_on() {
 
 #[tokio::test]
 async fn a_body_above_the_limit_is_refused() {
-    let world = World::new().await;
+    let limits = LimitsConfig { request_body: 1 << 20, ..LimitsConfig::default() };
+    let world = World::with(super::limited(limits)).await;
     let client = world.ready("ann", "2025-06-18").await;
-    let response = client.send(call(1, "echo", json!({ "say": "x".repeat(17 << 20) }))).await;
+    let response = client.send(call(1, "echo", json!({ "say": "x".repeat(2 << 20) }))).await;
     assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use http::StatusCode;
 use lockkeeper::{
+    model::AuthPolicy,
     oauth::{MasterKeySource, OAuthSettings},
     storage::{NewRefreshToken, Rotation, Storage},
     support::{Clock as _, Digest},
@@ -264,4 +265,16 @@ async fn oa_095_an_unused_refresh_token_expires_and_a_grant_ends_despite_refresh
     let (client, tokens) = authority.tokens("/mcp").await;
     authority.clock.advance(day * 30);
     assert_eq!(authority.refresh(&client, &text(&tokens, "refresh_token")).await.error(), "400 invalid_grant");
+}
+
+#[tokio::test]
+async fn a_changed_lifetime_counts_for_the_next_token() {
+    let settings = Authority::settings();
+    let policy = settings.policy.clone();
+    let authority = Authority::with(settings).await;
+    let (client, tokens) = authority.tokens("/mcp").await;
+    assert_eq!(tokens["expires_in"], 3_600);
+    policy.replace(AuthPolicy { access_token_lifetime: Duration::from_mins(5), ..AuthPolicy::default() });
+    let refreshed = authority.refresh(&client, tokens["refresh_token"].as_str().unwrap()).await.json();
+    assert_eq!(refreshed["expires_in"], 300);
 }
