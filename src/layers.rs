@@ -1,4 +1,4 @@
-//! Layers around a server, each a [`Server`] around a [`Server`]: bounds, checks, progress, owners of tasks, rules for tools.
+//! Layers around a server, each a `Server` around a `Server`: bounds, checks, progress, owners of tasks, rules for tools.
 //! `app/stack` lists them in order. A layer knows the server beneath it, and nothing of routes, lists and names of the merged
 //! endpoint.
 

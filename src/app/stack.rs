@@ -2,7 +2,7 @@
 //!
 //! | From the client to the server | Where it is put on |
 //! |---|---|
-//! | suspended calls and deferred requests, for clients without a session | each endpoint, by [`Stacks::around_endpoint`] |
+//! | suspended calls and deferred requests, for clients without a session | each endpoint, by `Stacks::around_endpoint` |
 //! | routing: names, lists, the choice of a server | `gateway` |
 //! | the layers | each server, by [`Stacks::around_server`] |
 //! | the view of its tools, which the catalog reads too | each server, by [`Stacks::around_server`] |
