@@ -147,8 +147,12 @@ impl Guard {
         if let Some(origin) = request.headers().get(header::ORIGIN) {
             self.origins.check(origin, request)?;
         }
+        let announced = announced(request);
+        if announced.is_some_and(|length| length <= LimitsConfig::ALLOWED_BODY) {
+            return Ok(permit);
+        }
         let max = self.limits.get().request_body;
-        match announced(request) {
+        match announced {
             // HTTP ensures that the body is no longer than announced
             Some(length) if length <= max => {}
             Some(_) if origin::is_guarded(request.uri().path()) => return Err(too_large(request, max)),

@@ -223,7 +223,7 @@ impl Gate {
     ) -> Result<(), ResourceRefusal> {
         let fits = match &verified.opens {
             CredentialAccess::Endpoint(own, _) if messages == Messages::Yes => own.binding != Binding::WebSocket,
-            opens => reaches(opens, endpoint, self.parent_audience()),
+            opens => reaches(opens, endpoint, || self.parent_audience()),
         };
         if !fits {
             return Err(self.misplaced(verified));
@@ -266,7 +266,7 @@ impl Gate {
 impl MessagesReach {
     /// True if the credential opens this endpoint.
     pub fn opens(&self, endpoint: &Endpoint) -> bool {
-        reaches(&self.verified.opens, endpoint, self.parent)
+        reaches(&self.verified.opens, endpoint, || self.parent)
     }
 }
 
@@ -355,12 +355,13 @@ fn admitted(verdict: EndpointVerdict, needed: impl FnOnce() -> Scopes) -> Result
 /// True if a credential opens the endpoint: a key `/sse`, and the others if direct use is allowed; a token its own (`OA-114`),
 /// and one for `/mcp` or `/mcp/{backend}` the `/sse` endpoint of the same servers, since old clients log in there without
 /// naming a resource. Where the operator says so, one for `/mcp` opens what is below too.
-fn reaches(opens: &CredentialAccess, endpoint: &Endpoint, parent: ParentAudience) -> bool {
+fn reaches(opens: &CredentialAccess, endpoint: &Endpoint, parent: impl FnOnce() -> ParentAudience) -> bool {
     match opens {
         CredentialAccess::Key(direct) => endpoint.binding == Binding::Sse || *direct == Direct::Allowed,
         CredentialAccess::Endpoint(own, _) if own.binding == Binding::Mcp => {
             matches!(endpoint.binding, Binding::Mcp | Binding::Sse)
-                && (own.target == endpoint.target || own.target == Target::Merged && parent == ParentAudience::Accepted)
+                && (own.target == endpoint.target
+                    || own.target == Target::Merged && parent() == ParentAudience::Accepted)
         }
         CredentialAccess::Endpoint(own, _) => own == endpoint,
     }

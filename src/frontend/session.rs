@@ -294,7 +294,8 @@ impl RunningCalls {
     /// Lists a call; one without an id cannot be cancelled by the client. `None` if too many run.
     pub(crate) fn begin(self: &Arc<Self>, cancelled_by: Option<(RequestId, CancelReason)>) -> Option<CallGuard> {
         let mut list = self.list.lock();
-        if list.running.len() >= self.limits.get().calls_per_session {
+        // each session may have one
+        if !list.running.is_empty() && list.running.len() >= self.limits.get().calls_per_session {
             return None;
         }
         list.last += 1;

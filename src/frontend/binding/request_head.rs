@@ -3,7 +3,10 @@
 
 use std::{future::pending, panic::resume_unwind, sync::Arc};
 
-use axum::{body::Body, extract::FromRequestParts};
+use axum::{
+    body::{Body, HttpBody as _},
+    extract::FromRequestParts,
+};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use tokio::{
@@ -22,7 +25,7 @@ use crate::{
         jsonrpc::{Frame, Malformed},
         meta,
     },
-    model::{Binding, Endpoint, ReplicaNumber, RequestPlace, Serves},
+    model::{Binding, Endpoint, LimitsConfig, ReplicaNumber, RequestPlace, Serves},
     resource::Authorized,
     wire::{body, headers, sse},
 };
@@ -234,7 +237,8 @@ pub(super) fn parse(body: &Bytes) -> Result<Frame, Malformed> {
 ///
 /// 413, also for an incomplete body, whose client reads no answer.
 pub(super) async fn read(state: &FrontendState, body: Body) -> Result<Bytes, RequestRefusal> {
-    let max = state.settings.limits.get().request_body;
+    let is_allowed = body.size_hint().upper().is_some_and(|most| most <= LimitsConfig::ALLOWED_BODY as u64);
+    let max = if is_allowed { LimitsConfig::ALLOWED_BODY } else { state.settings.limits.get().request_body };
     body::read(body, max).await.map_err(|_| RequestRefusal::too_large(max))
 }
 

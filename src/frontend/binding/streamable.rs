@@ -195,7 +195,7 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
         opening: None,
         ids: Some(inbound.session.answers.prefix.clone()),
         priming: if resumable { Priming::First } else { Priming::Never },
-        lifetime: inbound.state.settings.limits.get().stream_lifetime.filter(|_| resumable),
+        lifetime: if resumable { inbound.state.settings.limits.get().stream_lifetime } else { None },
         pinged: None,
     }
 }
