@@ -145,8 +145,10 @@ async fn n_007_pages_of_other_sites_may_not_call_the_mcp_endpoints() {
 
 #[tokio::test]
 async fn a_body_may_not_be_too_large() {
+    let most = LimitsConfig::ALLOWED_BODY;
+    let above = (most + 1).to_string();
     let settings = GuardSettings {
-        limits: Live::new(LimitsConfig { request_body: 100, ..LimitsConfig::default() }),
+        limits: Live::new(LimitsConfig { request_body: most, ..LimitsConfig::default() }),
         ..settings()
     };
     let send = async |body: Body, announced: Option<&str>| {
@@ -156,22 +158,25 @@ async fn a_body_may_not_be_too_large() {
         }
         guarded(routes(), &settings).oneshot(request.body(body).unwrap()).await.unwrap()
     };
-    assert_eq!(text(send(Body::from(vec![b'x'; 100]), None).await).await, "100");
-    let announced = send(Body::empty(), Some("101")).await;
+    assert_eq!(text(send(Body::from(vec![b'x'; most]), None).await).await, most.to_string());
+    let announced = send(Body::empty(), Some(&above)).await;
     assert_eq!(announced.status(), StatusCode::PAYLOAD_TOO_LARGE);
     let refusal: serde_json::Value = serde_json::from_str(&text(announced).await).unwrap();
     assert_eq!((&refusal["jsonrpc"], &refusal["id"]), (&"2.0".into(), &serde_json::Value::Null));
-    assert!(refusal["error"]["message"].as_str().unwrap().contains("larger than the 100 bytes"), "{refusal}");
+    assert!(
+        refusal["error"]["message"].as_str().unwrap().contains(&format!("larger than the {most} bytes")),
+        "{refusal}"
+    );
     // another route refuses in its own form, and reads no further
     let page = Request::post("/page")
         .header("host", "mcp.example.com")
-        .header("content-length", "101")
-        .body(Body::from(vec![b'x'; 101]))
+        .header("content-length", &above)
+        .body(Body::from(vec![b'x'; most + 1]))
         .unwrap();
     let page = guarded(routes(), &settings).oneshot(page).await.unwrap();
     assert_eq!(page.status(), StatusCode::PAYLOAD_TOO_LARGE);
     assert!(!text(page).await.contains("jsonrpc"));
-    let chunks = futures_util::stream::iter((0..3).map(|_| Ok::<_, io::Error>(Bytes::from(vec![b'x'; 40]))));
+    let chunks = futures_util::stream::iter((0..3).map(move |_| Ok::<_, io::Error>(Bytes::from(vec![b'x'; most / 2]))));
     assert_eq!(send(Body::from_stream(chunks), None).await.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
 
