@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json, Router,
-    extract::RawQuery,
-    http::{StatusCode, header},
-    response::{Html, IntoResponse as _, Redirect, Response},
-    routing::{any, get, post},
-};
+use http::StatusCode;
 use lockkeeper::{
     doctor::{CLIENTS, ClientVerdict, Doctor, Examination, RegistrationPolicy, Severity},
     support::SeededRandom,
 };
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, task::JoinSet};
 use url::Url;
+
+use crate::kit::{
+    authority::{
+        Endpoint,
+        answers::{self, Answer},
+    },
+    protected::ProtectedServer,
+};
 
 /// One fault of a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,116 +42,61 @@ enum Fault {
 }
 
 /// A deployment that is good but for one fault, and needs no person to be looked at.
-fn deployment(fault: Fault, origin: &str) -> Router {
-    let (server, origin) = (server_metadata(fault, origin), origin.to_owned());
-    let challenge = match fault {
-        Fault::DeadResourceMetadata => format!("Bearer resource_metadata=\"{origin}/nowhere\""),
-        _ => format!("Bearer resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\""),
-    };
-    let open = move |answer: Response| match fault {
-        Fault::NoCors => answer,
-        _ => (cors(), answer).into_response(),
-    };
-    let mcp = move || async move {
-        open(match fault {
-            Fault::NoLogin => Json(json!({ "jsonrpc": "2.0", "id": 1, "result": {} })).into_response(),
-            Fault::NoChallenge => StatusCode::UNAUTHORIZED.into_response(),
-            _ => (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response(),
-        })
-    };
-    let path = if fault == Fault::OriginAsResource { "" } else { "/mcp" };
-    let resource = json!({ "resource": format!("{origin}{path}"), "authorization_servers": [origin] });
-    let server = move || async move {
-        open(match fault {
-            Fault::RedirectedMetadata => Redirect::temporary("https://elsewhere.example/").into_response(),
-            Fault::FailingMetadata => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-            Fault::HtmlMetadata => Html("<p>not here").into_response(),
-            _ => Json(server).into_response(),
-        })
-    };
-    let resource = move || async move { open(Json(resource).into_response()) };
-    let preflight = move || async move { open(StatusCode::NO_CONTENT.into_response()) };
-    let token = move || async move {
-        match fault {
-            Fault::BrokenTokenEndpoint => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-            _ => refusal("invalid_grant"),
-        }
-    };
-    Router::new()
-        .route("/mcp", post(mcp).options(preflight))
-        .route("/.well-known/oauth-protected-resource/mcp", get(resource))
-        .route("/.well-known/oauth-authorization-server", get(server))
-        .route("/register", post(move |body: String| async move { register(fault, &body) }).options(preflight))
-        .route("/authorize", get(move |query: RawQuery| async move { authorize(fault, query) }))
-        .route("/token", post(token).options(preflight))
-        .fallback(any(|| async { StatusCode::NOT_FOUND }))
-}
-
-fn server_metadata(fault: Fault, origin: &str) -> Value {
-    let at = |path: &str| format!("{origin}{path}");
-    let mut server = json!({
-        "issuer": origin, "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
-        "registration_endpoint": at("/register"), "response_types_supported": ["code"],
-        "grant_types_supported": ["authorization_code", "refresh_token"],
-        "code_challenge_methods_supported": ["S256"], "token_endpoint_auth_methods_supported": ["none"],
-    });
+async fn deployment(fault: Fault) -> ProtectedServer {
+    let server = ProtectedServer::start_at_one_origin().await;
+    let (authority, origin) = (&server.authority, server.origin());
+    authority.differs(Endpoint::Metadata, json!({ "token_endpoint_auth_methods_supported": ["none"] }));
+    if fault != Fault::SilentApproval {
+        authority.answers(Endpoint::Authorize, answers::page("<form>"));
+    }
+    let metadata = |members: Value| authority.differs(Endpoint::Metadata, members);
+    let instead = |endpoint: Endpoint, answer: Answer| authority.answers(endpoint, answer);
     match fault {
-        Fault::OtherIssuer => server["issuer"] = at("/").into(),
-        Fault::NullMember => server["op_tos_uri"] = Value::Null,
-        Fault::NoPkce => server["code_challenge_methods_supported"] = json!(["plain"]),
-        Fault::UnreadDocuments => server["client_id_metadata_document_supported"] = true.into(),
-        Fault::NoRegistration => drop(server.as_object_mut().unwrap().remove("registration_endpoint")),
-        _ => {}
+        Fault::None | Fault::SilentApproval => {}
+        Fault::NoLogin => {
+            let result = json!({ "jsonrpc": "2.0", "id": 1, "result": {} });
+            instead(Endpoint::Server, answers::json(StatusCode::OK, &result));
+        }
+        Fault::NoChallenge => instead(Endpoint::Server, answers::status(StatusCode::UNAUTHORIZED)),
+        Fault::DeadResourceMetadata => {
+            instead(Endpoint::Server, answers::challenge(&format!("{origin}/nowhere")));
+        }
+        Fault::RedirectedMetadata => instead(Endpoint::Metadata, answers::redirect("https://elsewhere.example/")),
+        Fault::FailingMetadata => {
+            instead(Endpoint::Metadata, answers::status(StatusCode::SERVICE_UNAVAILABLE));
+        }
+        Fault::HtmlMetadata => instead(Endpoint::Metadata, answers::page("<p>not here")),
+        Fault::OriginAsResource => server.names_resource(origin),
+        Fault::OtherIssuer => metadata(json!({ "issuer": format!("{origin}/") })),
+        Fault::NullMember => {
+            let mut document = authority.metadata();
+            document["op_tos_uri"] = Value::Null;
+            instead(Endpoint::Metadata, answers::json(StatusCode::OK, &document));
+        }
+        Fault::NoPkce => metadata(json!({ "code_challenge_methods_supported": ["plain"] })),
+        Fault::NoRegistration => metadata(json!({ "registration_endpoint": null })),
+        Fault::RefusedRegistration => instead(Endpoint::Register, answers::error("invalid_redirect_uri")),
+        Fault::RefusedRequest => instead(Endpoint::Authorize, answers::error("invalid_target")),
+        Fault::UnreadDocuments => {
+            metadata(json!({ "client_id_metadata_document_supported": true }));
+            let failed = answers::json(StatusCode::BAD_GATEWAY, &json!({ "error": "temporarily_unavailable" }));
+            authority.answers_if(Endpoint::Authorize, move |asked| {
+                let is_document = asked.get("client_id").starts_with("https:");
+                Some(if is_document { failed.clone() } else { answers::page("<form>") })
+            });
+        }
+        Fault::BrokenTokenEndpoint => {
+            instead(Endpoint::Token, answers::status(StatusCode::INTERNAL_SERVER_ERROR));
+        }
+        Fault::NoCors => authority.script().is_open_to_pages = false,
     }
     server
 }
 
-fn register(fault: Fault, body: &str) -> Response {
-    let mut answer: Value = serde_json::from_str(body).unwrap();
-    if fault == Fault::RefusedRegistration {
-        return refusal("invalid_redirect_uri");
-    }
-    answer["client_id"] = "a".into();
-    answer["token_endpoint_auth_method"] = "none".into();
-    (StatusCode::CREATED, Json(answer)).into_response()
-}
-
-fn authorize(fault: Fault, RawQuery(query): RawQuery) -> Response {
-    match fault {
-        Fault::RefusedRequest => refusal("invalid_target"),
-        Fault::SilentApproval => {
-            let query = query.unwrap();
-            let mut pairs = url::form_urlencoded::parse(query.as_bytes());
-            let callback = pairs.find(|(name, _)| name == "redirect_uri").unwrap().1.into_owned();
-            Redirect::to(&format!("{callback}?code=x")).into_response()
-        }
-        Fault::UnreadDocuments if query.is_some_and(|query| query.contains("client_id=https")) => {
-            (StatusCode::BAD_GATEWAY, Json(json!({ "error": "temporarily_unavailable" }))).into_response()
-        }
-        _ => Html("<form>").into_response(),
-    }
-}
-
-fn refusal(error: &str) -> Response {
-    (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response()
-}
-
-fn cors() -> [(header::HeaderName, &'static str); 3] {
-    [
-        (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, mcp-protocol-version"),
-        (header::ACCESS_CONTROL_EXPOSE_HEADERS, "www-authenticate"),
-    ]
-}
-
 /// The examinations of a deployment with this fault.
 async fn examined(fault: Fault, policy: RegistrationPolicy) -> Vec<Examination> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let origin = format!("http://{}", listener.local_addr().unwrap());
-    let mut listening = JoinSet::new();
-    listening.spawn(axum::serve(listener, deployment(fault, &origin)).into_future());
-    let server = Url::parse(&format!("{origin}/mcp")).unwrap();
-    let doctor = Doctor::new(server, policy, Arc::new(SeededRandom::new(1))).unwrap();
+    let deployed = deployment(fault).await;
+    let doctor = Doctor::new(Url::parse(&deployed.url).unwrap(), policy, Arc::new(SeededRandom::new(1))).unwrap();
     let mut results = Vec::new();
     // hosted clients refuse the address of every test
     for client in CLIENTS.iter().filter(|client| !["claude", "chatgpt"].contains(&client.id)) {

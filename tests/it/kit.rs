@@ -1,13 +1,16 @@
-//! The test kit: scripted MCP servers of every version on every transport, a gateway, people in browsers and their clients. A
-//! server runs in the process of the test, and what it does is data; a program on stdio is this program once more, which
-//! carries bytes between its pipes and the server.
+//! The test kit: scripted MCP servers of every version on every transport, a scripted authorization server, a gateway, people
+//! in browsers and their clients. A server runs in the process of the test, and what it does is data; a program on stdio is
+//! this program once more, which carries bytes between its pipes and the server.
 
 pub(crate) mod answering;
+pub(crate) mod authority;
 pub(crate) mod carriers;
 pub(crate) mod client;
 pub(crate) mod gateway;
 pub(crate) mod outlet;
 pub(crate) mod person;
+pub(crate) mod protected;
+pub(crate) mod provider;
 pub(crate) mod record;
 mod relay;
 pub(crate) mod scripted;

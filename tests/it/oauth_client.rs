@@ -2,11 +2,10 @@
 
 mod issuers;
 mod moved;
-mod servers;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use axum::{Router, extract::Request as AxumRequest, response::IntoResponse as _, routing::any};
+use axum::{Router, body::Body, extract::Request as AxumRequest, response::IntoResponse as _, routing::any};
 use http::{StatusCode, header};
 use lockkeeper::{
     model::{AuthorizationSettings, Bearer, RenewalError},
@@ -18,7 +17,10 @@ use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
 use url::Url;
 
-use crate::support::oauth::{Authority, HOME};
+use crate::{
+    kit::authority::answers::challenge,
+    support::oauth::{Authority, HOME},
+};
 
 /// A protected server with its authorization server, and a person with a browser.
 struct World {
@@ -106,8 +108,7 @@ fn protected(authority: &Arc<Authority>, origin: &str) -> Router {
             if authority.oauth.verify(token, HOME).await.is_ok() {
                 return StatusCode::OK.into_response();
             }
-            let challenge = format!("Bearer resource_metadata=\"{metadata}\"");
-            (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
+            challenge(&metadata).map(Body::from)
         }),
     )
 }

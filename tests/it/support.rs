@@ -6,7 +6,6 @@ pub(crate) mod http;
 pub(crate) mod internet;
 pub(crate) mod link;
 pub(crate) mod oauth;
-pub(crate) mod provider;
 pub(crate) mod python;
 pub(crate) mod strict;
 

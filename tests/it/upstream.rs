@@ -5,7 +5,6 @@ mod calls;
 mod ends;
 mod issuers;
 mod logins;
-mod protected_server;
 mod resources;
 mod secrets;
 mod world;

@@ -8,6 +8,7 @@ mod websocket;
 
 use std::{fmt::Write as _, net::SocketAddr, path::PathBuf, sync::Arc};
 
+use axum::{Router, extract::Request, response::Response};
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use lockkeeper::model::{HttpSpec, SocketAddress, StdioSpec, TransportSpec};
@@ -19,6 +20,7 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 use super::{outlet::Outlet, relay};
 
@@ -84,6 +86,12 @@ pub(crate) enum Carrier {
 /// A server that listens until it is dropped.
 pub(crate) struct Hosted {
     place: Place,
+    tasks: Tasks,
+}
+
+/// A server over Streamable HTTP at a port of somebody else, who hands its requests on.
+pub(crate) struct Mounted {
+    router: Router,
     tasks: Tasks,
 }
 
@@ -187,6 +195,25 @@ impl Hosted {
 }
 
 impl Drop for Hosted {
+    fn drop(&mut self) {
+        self.tasks.0.lock().abort_all();
+    }
+}
+
+// === impl Mounted ===
+
+impl Mounted {
+    pub(crate) fn new(actor: Arc<dyn Actor>) -> Self {
+        let tasks = Tasks::default();
+        Self { router: streamable::router(actor, tasks.clone()), tasks }
+    }
+
+    pub(crate) async fn answer(&self, request: Request) -> Response {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+}
+
+impl Drop for Mounted {
     fn drop(&mut self) {
         self.tasks.0.lock().abort_all();
     }

@@ -13,9 +13,12 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{
-    oauth::{Answer, Authority, CALLBACK, HOME, ISSUER},
-    provider::{self, ScriptedProvider},
+use crate::{
+    kit::{
+        authority::signing::{SigningKey, signed_by_everybody, unsigned},
+        provider::{self, OpenIdProvider},
+    },
+    support::oauth::{Answer, Authority, CALLBACK, HOME, ISSUER},
 };
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -24,20 +27,19 @@ const PROFILE: &str = "urn:ietf:params:oauth:grant-profile:id-jag";
 /// A gateway that accepts assertions of a provider, and a client that brings them.
 struct Managed {
     authority: Authority,
-    provider: ScriptedProvider,
+    provider: OpenIdProvider,
     client: (String, String),
 }
 
 impl Managed {
     async fn new() -> Self {
-        Self::with(ScriptedProvider::spec().rules).await
+        Self::with(OpenIdProvider::spec().rules).await
     }
 
     async fn with(rules: Vec<LoginRule>) -> Self {
         let clock = Arc::new(ManualClock::default());
-        let provider = ScriptedProvider::open(Arc::clone(&clock));
-        let spec =
-            LoginProvider { rules, identity_assertions: IdentityAssertions::Accepted, ..ScriptedProvider::spec() };
+        let provider = OpenIdProvider::open(Arc::clone(&clock));
+        let spec = LoginProvider { rules, identity_assertions: IdentityAssertions::Accepted, ..OpenIdProvider::spec() };
         let authority = Authority::with(settings(&provider, spec, clock)).await;
         let client = create(&authority, IdentityAssertions::Accepted).await;
         Self { authority, provider, client }
@@ -58,7 +60,7 @@ impl Managed {
     }
 }
 
-fn settings(provider: &ScriptedProvider, spec: LoginProvider, clock: Arc<ManualClock>) -> OAuthSettings {
+fn settings(provider: &OpenIdProvider, spec: LoginProvider, clock: Arc<ManualClock>) -> OAuthSettings {
     let deps = OpenIdDeps {
         fetcher: provider.internet.fetcher(),
         clock: clock as Arc<dyn Clock>,
@@ -125,7 +127,7 @@ async fn oa_145_the_grant_is_announced_while_a_provider_has_it_on() {
     assert!(document["grant_types_supported"].as_array().unwrap().contains(&json!(JWT_BEARER)), "{document}");
     assert_eq!(document["authorization_grant_profiles_supported"], json!([PROFILE]));
 
-    let off = Authority::with(settings(&managed.provider, ScriptedProvider::spec(), Arc::default())).await;
+    let off = Authority::with(settings(&managed.provider, OpenIdProvider::spec(), Arc::default())).await;
     let document = off.get(path).await.json();
     assert!(!document["grant_types_supported"].as_array().unwrap().contains(&json!(JWT_BEARER)), "{document}");
     assert!(document.get("authorization_grant_profiles_supported").is_none(), "{document}");
@@ -257,9 +259,9 @@ async fn n_130_a_bad_identity_assertion_is_refused_with_one_text() {
     .collect();
     texts.extend([of_kind("JWT"), of_kind("logout+jwt"), "nonsense".to_owned()]);
     texts.extend([
-        provider::unsigned("none", &claims),
-        provider::signed_by_everybody(&claims, &managed.provider.script().key),
-        provider::SigningKey::new("one").sign(&claims),
+        unsigned("none", &claims),
+        signed_by_everybody(&claims, &managed.provider.script().key),
+        SigningKey::new("one").sign(&claims),
     ]);
     let mut answers = Vec::new();
     for text in texts {

@@ -7,18 +7,21 @@ use lockkeeper::{
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
+use url::Url;
 
-use super::{servers::Peer, visit};
+use super::visit;
+use crate::kit::{authority::Heard, protected::ProtectedServer};
 
 /// Logs in at the first server, as a client with a secret for `issuer`. The person approves every page.
-async fn log_in(server: &Peer, issuer: &str) -> Result<(), LoginError> {
+async fn log_in(server: &ProtectedServer, issuer: &str) -> Result<(), LoginError> {
     let folder = TempDir::new().unwrap();
     let (open, mut shown) = mpsc::unbounded_channel();
     let browser = OpenBrowser::new(move |url, _| drop(open.send(url.clone())));
     let settings = AuthorizationSettings { issuer: Some(issuer.to_owned()), ..AuthorizationSettings::default() };
+    let server = Url::parse(&server.url).unwrap();
     let target = LoginTarget {
-        server: server.url(),
-        file: LoginFile::new(folder.path(), &server.url()),
+        file: LoginFile::new(folder.path(), &server),
+        server,
         identity: ClientIdentity::given("mine", Some(Secret::new("s3cret")), &settings).unwrap(),
         settings,
         scope: None,
@@ -39,17 +42,21 @@ async fn log_in(server: &Peer, issuer: &str) -> Result<(), LoginError> {
 
 #[tokio::test]
 async fn up_018_the_secret_of_a_client_goes_to_no_other_issuer_than_its_own() {
-    let (server, evil) = (Peer::start().await, Peer::start().await);
-    server.names(&[&evil.origin]);
-    let refused = log_in(&server, &server.origin).await.unwrap_err().to_string();
-    assert!(refused.contains(&server.origin) && refused.contains(&evil.origin), "{refused}");
-    assert_eq!(evil.take_log(), [""; 0]);
+    let (server, evil) = (ProtectedServer::start().await, ProtectedServer::start().await);
+    let (issuer, other) = (server.authority.issuer(), evil.authority.issuer());
+    server.authority.knows_client("mine", "s3cret");
+    server.names_issuers(&[other]);
+    let refused = log_in(&server, issuer).await.unwrap_err().to_string();
+    assert!(refused.contains(issuer) && refused.contains(other), "{refused}");
+    assert_eq!(evil.authority.take_log(), [""; 0]);
     // several are listed: the issuer is the choice, a slash at its end aside
-    server.names(&[&evil.origin, &server.origin]);
-    log_in(&server, &format!("{}/", server.origin)).await.unwrap();
-    let log = server.take_log().join("\n");
-    assert!(log.contains("grant_type=authorization_code") && log.contains("Basic "), "{log}");
-    assert_eq!(evil.take_log(), [""; 0]);
+    server.names_issuers(&[other, issuer]);
+    log_in(&server, &format!("{issuer}/")).await.unwrap();
+    let heard = server.authority.take_heard();
+    let with_secret = |heard: &&Heard| heard.authorization.starts_with("Basic ");
+    let codes = heard.iter().filter(with_secret).filter(|heard| heard.line.starts_with("token authorization_code"));
+    assert_eq!(codes.count(), 1, "{heard:?}");
+    assert_eq!(evil.authority.take_log(), [""; 0]);
 }
 
 #[tokio::test]

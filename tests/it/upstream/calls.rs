@@ -1,8 +1,10 @@
 //! Calls of users who have connected the server, and of those who have not.
 
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::world::{World, page_in};
+use super::world::{World, page_in, protected_server};
+use crate::kit::authority::{Endpoint, answers};
 
 /// What clients that show pages declare.
 fn shows_pages() -> Value {
@@ -21,7 +23,7 @@ async fn up_001_each_user_calls_with_tokens_of_their_own_and_sees_lists_of_their
     assert_eq!(of_ada.call("github__whoami").await, "ada");
     let eve = world.person("eve");
     assert_eq!(eve.client("2025-06-18", json!({})).tools().await, ["github__connect_account"]);
-    assert_eq!(world.server.take_log(), ["call ada", "call bob", "call ada"]);
+    assert_eq!(world.authority.take_log(), ["call ada", "call bob", "call ada"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,7 +39,7 @@ async fn up_007_a_client_of_2025_11_25_gets_the_page_as_an_error_and_calls_again
     let url = elicitation["url"].as_str().unwrap();
     assert!(url.starts_with(&format!("{}/connect/github?t=", world.gateway.url)) && !url.contains("ada"), "{url}");
 
-    world.server.account("ada");
+    world.authority.account("ada");
     ada.log_in().await;
     let done = ada.connect(&page_in(url)).await;
     assert!(done.body.contains("is connected"), "{}", done.body);
@@ -58,7 +60,7 @@ async fn up_007_a_tool_that_a_client_remembers_leads_to_the_page_where_there_are
     let refused = client.ask("tools/call", call("github__danger")).await;
     assert_eq!(refused["error"]["message"], "Unknown tool: github__danger");
     let url = error["data"]["elicitations"][0]["url"].as_str().unwrap().to_owned();
-    world.server.account("ada");
+    world.authority.account("ada");
     ada.log_in().await;
     ada.connect(&page_in(&url)).await;
     let mut client = ada.client("2025-11-25", shows_pages());
@@ -66,7 +68,7 @@ async fn up_007_a_tool_that_a_client_remembers_leads_to_the_page_where_there_are
     assert_eq!(client.call("github__whoami").await, "ada");
     let refused = client.ask("tools/call", call("github__Danger")).await;
     assert_eq!(refused["error"]["message"], "Unknown tool: github__Danger");
-    assert!(!world.server.take_log().iter().any(|line| line.contains("anger")));
+    assert!(!world.authority.take_log().iter().any(|line| line.contains("anger")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,7 +82,7 @@ async fn up_007_a_client_of_2026_07_28_is_asked_for_input_and_repeats_its_call()
     assert_eq!((&request["method"], &request["params"]["mode"]), (&json!("elicitation/create"), &json!("url")));
     let url = request["params"]["url"].as_str().unwrap().to_owned();
 
-    world.server.account("ada");
+    world.authority.account("ada");
     ada.log_in().await;
     ada.connect(&page_in(&url)).await;
     let mut again = call();
@@ -128,11 +130,11 @@ async fn up_007_lists_before_the_login_have_what_their_version_requires() {
 async fn up_007_a_list_right_after_the_login_is_never_the_empty_one_of_the_gateway() {
     let world = World::new().await;
     let mut ada = world.connected("ada").await;
-    world.server.forget();
+    world.authority.forget();
     let params = json!({ "name": "whoami", "arguments": {} });
     let asked = ada.client_at("/mcp/github", "2026-07-28", shows_pages()).ask("tools/call", params).await;
     let url = asked["inputRequests"]["r1"]["params"]["url"].as_str().unwrap_or_else(|| panic!("{asked}")).to_owned();
-    world.server.account("ada");
+    world.authority.account("ada");
     ada.connect(&page_in(&url)).await;
     let mut client = ada.client_at("/mcp/github", "2026-07-28", shows_pages());
     let listed = loop {
@@ -151,11 +153,11 @@ async fn up_009_a_rejected_token_is_refreshed_once_and_the_call_succeeds() {
     let ada = world.connected("ada").await;
     let mut client = ada.client("2025-11-25", json!({}));
     assert_eq!(client.call("github__whoami").await, "ada");
-    world.server.expire();
-    world.server.take_log();
+    world.authority.expire();
+    world.authority.take_log();
     let calls = (0..5).map(|_| async { ada.client("2025-11-25", json!({})).call("github__whoami").await });
     let texts = futures_util::future::join_all(calls).await;
-    let log = world.server.take_log();
+    let log = world.authority.take_log();
     let refreshes = log.iter().filter(|line| *line == "token refresh_token resource=mcp").count();
     assert!(texts.iter().all(|text| text == "ada"), "{texts:?} {log:?}");
     assert_eq!(refreshes, 1, "{log:?}");
@@ -167,7 +169,7 @@ async fn n_117_a_refusal_of_the_server_is_a_tool_error_or_an_elicitation_and_nev
     let ada = world.connected("ada").await;
     let mut client = ada.client("2025-11-25", shows_pages());
     assert_eq!(client.call("github__whoami").await, "ada");
-    world.server.forget();
+    world.authority.forget();
     let answer = client.ask("tools/call", json!({ "name": "github__whoami", "arguments": {} })).await;
     assert_eq!(answer["error"]["code"], -32042, "{answer}");
     assert_eq!(world.logins("ada").await, 0, "invalid_grant ends the tokens");
@@ -181,12 +183,12 @@ async fn up_009_a_failing_authorization_server_ends_no_tokens() {
     let ada = world.connected("ada").await;
     let mut client = ada.client("2025-11-25", shows_pages());
     assert_eq!(client.call("github__whoami").await, "ada");
-    world.server.expire();
-    world.server.break_down(true);
+    world.authority.expire();
+    world.authority.answers(Endpoint::Token, answers::status(StatusCode::SERVICE_UNAVAILABLE));
     let answer = client.ask("tools/call", json!({ "name": "github__whoami", "arguments": {} })).await;
     assert_ne!(answer["error"]["code"], -32042, "{answer}");
     assert_eq!(world.logins("ada").await, 1);
-    world.server.break_down(false);
+    world.authority.recovers(Endpoint::Token);
     assert_eq!(client.call("github__whoami").await, "ada");
 }
 
@@ -196,17 +198,17 @@ async fn up_009_a_server_that_rejects_a_new_login_says_so_with_the_page_to_conne
     let mut ada = world.connected("ada").await;
     let mut client = ada.client("2025-11-25", json!({}));
     assert_eq!(client.call("github__whoami").await, "ada");
-    world.server.reject_all(true);
-    world.server.take_log();
+    world.server.reject_all();
+    world.authority.take_log();
     let words = client.call("github__whoami").await;
     assert!(words.contains("rejects the token of your new login"), "{words}");
-    let refreshes = world.server.take_log().iter().filter(|line| line.starts_with("token refresh_token")).count();
+    let refreshes = world.authority.take_log().iter().filter(|line| line.starts_with("token refresh_token")).count();
     assert_eq!(refreshes, 1, "it does not go round in circles");
     let url =
         words.split_whitespace().find(|word| word.contains("/connect/github?t=")).unwrap_or_else(|| panic!("{words}"));
     assert_eq!(world.logins("ada").await, 1, "the tokens stay");
-    world.server.reject_all(false);
-    world.server.account("eve");
+    world.authority.recovers(Endpoint::Server);
+    world.authority.account("eve");
     ada.connect(&page_in(url)).await;
     assert_eq!(ada.client("2025-11-25", json!({})).call("github__whoami").await, "eve");
 }
@@ -215,7 +217,7 @@ async fn up_009_a_server_that_rejects_a_new_login_says_so_with_the_page_to_conne
 async fn up_009_too_few_scopes_lead_to_a_login_that_asks_for_both() {
     let world = World::new().await;
     let mut ada = world.connected("ada").await;
-    world.server.need("write");
+    world.server.need("tools/call", "write");
     let params = json!({ "name": "github__whoami", "arguments": {} });
     let answer = ada.client("2025-11-25", shows_pages()).ask("tools/call", params).await;
     let url =
@@ -224,7 +226,7 @@ async fn up_009_too_few_scopes_lead_to_a_login_that_asks_for_both() {
     let page = ada.get(&page_in(&url)).await;
     assert!(page.body.contains("<code>read</code>") && page.body.contains("<code>write</code>"), "{}", page.body);
     ada.connect(&page_in(&url)).await;
-    let log = world.server.take_log();
+    let log = world.authority.take_log();
     assert!(log.contains(&"authorize scope=read write resource=mcp".to_owned()), "{log:?}");
     assert_eq!(ada.client("2025-11-25", shows_pages()).call("github__whoami").await, "ada");
 }
@@ -233,7 +235,7 @@ async fn up_009_too_few_scopes_lead_to_a_login_that_asks_for_both() {
 async fn up_009_a_server_that_asks_for_more_before_it_lists_shows_the_tool_that_leads_to_the_page() {
     let world = World::new().await;
     let mut ada = world.connected("ada").await;
-    world.server.need_for("tools/list", "write");
+    world.server.need("tools/list", "write");
     let mut client = ada.client_at("/mcp/github", "2025-06-18", json!({}));
     assert_eq!(client.tools().await, ["connect_account"]);
     let words = client.call("connect_account").await;
@@ -251,7 +253,7 @@ async fn up_009_a_server_that_asks_for_more_before_it_lists_shows_the_tool_that_
 async fn n_111_a_token_of_the_server_opens_nothing_at_the_gateway() {
     let world = World::new().await;
     let _ada = world.connected("ada").await;
-    let token = world.server.token_of("ada").unwrap();
+    let token = world.authority.token_of("ada").unwrap();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let answer = client.post(format!("{}/mcp", world.gateway.url)).bearer_auth(token).body("{}").send().await.unwrap();
     assert_eq!(answer.status(), 401);
@@ -261,11 +263,13 @@ async fn n_111_a_token_of_the_server_opens_nothing_at_the_gateway() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_011_with_client_credentials_the_gateway_has_one_token_for_all_users() {
     let options = "client_id = \"gateway\"\nclient_secret = \"secret-of-gateway\"\nissuer = \"ISSUER\"";
-    let world = World::in_mode("client-credentials", options).await;
+    let server = protected_server().await;
+    server.authority.knows_client("gateway", "secret-of-gateway");
+    let world = World::of(server, "client-credentials", options).await;
     let (ada, bob) = (world.person("ada"), world.person("bob"));
     assert_eq!(ada.client("2025-11-25", json!({})).call("github__whoami").await, "gateway");
     assert_eq!(bob.client("2026-07-28", json!({})).call("github__whoami").await, "gateway");
-    let log = world.server.take_log();
+    let log = world.authority.take_log();
     let requests = log.iter().filter(|line| *line == "token client_credentials resource=mcp").count();
     assert_eq!(requests, 1, "{log:?}");
     assert_eq!((world.logins("ada").await, world.logins("bob").await), (0, 0));

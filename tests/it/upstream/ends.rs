@@ -5,7 +5,7 @@ use std::process::Command;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::{protected_server::ProtectedServer, world::World};
+use super::world::{World, protected_server};
 use crate::kit::gateway::run;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -20,7 +20,7 @@ async fn up_010_a_user_disconnects_an_account_and_its_tokens_are_revoked() {
     let account = ada.get(&back.location.unwrap()).await;
     assert!(account.body.contains("Connect your account at github"), "{}", account.body);
     world.heard("revoke ada refresh_token").await;
-    assert!(!world.server.knows("ada"));
+    assert!(!world.authority.knows("ada"));
     let words = ada.client("2025-06-18", json!({})).call("github__whoami").await;
     assert!(words.contains("/connect/github?t="), "{words}");
 }
@@ -52,7 +52,7 @@ async fn up_010_tokens_end_with_their_server_and_with_its_address() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_010_a_server_that_names_another_authorization_server_leads_there_at_once() {
-    let (world, other) = (World::new().await, ProtectedServer::start().await);
+    let (world, other) = (World::new().await, protected_server().await);
     let mut ada = world.connected("ada").await;
     let mut client = ada.client("2025-06-18", json!({}));
     assert_eq!(client.call("github__whoami").await, "ada");
@@ -60,9 +60,9 @@ async fn up_010_a_server_that_names_another_authorization_server_leads_there_at_
     let words = client.call("github__whoami").await;
     assert!(words.contains("/connect/github?t="), "{words}");
     assert_eq!(world.logins("ada").await, 0, "tokens of one authorization server are not kept for another");
-    other.account("ada");
+    other.authority.account("ada");
     ada.approve("/connect/github").await;
-    let log = other.take_log();
+    let log = other.authority.take_log();
     assert!(log[0].starts_with("register ") && log[1].starts_with("authorize "), "{log:?}");
 }
 

@@ -9,32 +9,32 @@ use super::world::{World, page_in};
 async fn up_003_a_login_follows_the_rules_for_clients() {
     let world = World::new().await;
     let mut ada = world.person("ada");
-    world.server.account("ada");
+    world.authority.account("ada");
     ada.log_in().await;
     ada.connect("/connect/github").await;
     let registered = format!("register {}/oauth/upstream/callback/github \"web\"", world.gateway.url);
     assert_eq!(
-        world.server.take_log(),
+        world.authority.take_log(),
         [registered.as_str(), "authorize scope=read resource=mcp", "token authorization_code resource=mcp"]
     );
     // another user uses the registration that there is
     let mut bob = world.person("bob");
-    world.server.account("bob");
+    world.authority.account("bob");
     bob.log_in().await;
     bob.connect("/connect/github").await;
-    assert!(!world.server.take_log().iter().any(|line| line.starts_with("register")));
+    assert!(!world.authority.take_log().iter().any(|line| line.starts_with("register")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_004_a_client_that_the_authorization_server_has_forgotten_registers_once_more() {
     let world = World::new().await;
     let _ada = world.connected("ada").await;
-    world.server.forget_clients();
+    world.authority.forget_clients();
     let mut bob = world.person("bob");
-    world.server.account("bob");
+    world.authority.account("bob");
     bob.log_in().await;
     bob.connect("/connect/github").await;
-    let log = world.server.take_log();
+    let log = world.authority.take_log();
     assert_eq!(log.iter().filter(|line| line.starts_with("register")).count(), 1, "{log:?}");
     assert_eq!(bob.client("2025-11-25", json!({})).call("github__whoami").await, "bob");
 }
@@ -49,10 +49,10 @@ async fn up_006_the_gateway_asks_before_it_sends_the_browser_away() {
     for shown in ["github", "127.0.0.1", "<code>read</code>", "<strong>ada</strong>"] {
         assert!(page.body.contains(shown), "{shown}\n{}", page.body);
     }
-    assert!(world.server.take_log().is_empty(), "nothing was asked for yet");
+    assert!(world.authority.take_log().is_empty(), "nothing was asked for yet");
     let denied = ada.submit(&page, "/connect/github", &[("decision", "cancel")]).await;
     assert_eq!((denied.status, denied.location.as_deref()), (StatusCode::SEE_OTHER, Some("/account")));
-    assert!(world.server.take_log().is_empty());
+    assert!(world.authority.take_log().is_empty());
     // a form is used once, and by nobody else
     let again = ada.submit(&page, "/connect/github", &[("decision", "connect")]).await;
     assert_eq!(again.status, StatusCode::FORBIDDEN);
@@ -102,7 +102,7 @@ async fn up_008_the_consent_page_offers_to_connect_and_goes_on_without_it() {
     let link =
         consent.body.split("href=\"/connect/github?consent=").nth(1).unwrap_or_else(|| panic!("{}", consent.body));
     let transaction = link.split('"').next().unwrap().to_owned();
-    world.server.account("ada");
+    world.authority.account("ada");
     let callback = ada.approve(&format!("/connect/github?consent={transaction}")).await;
     let end = ada.get(&callback).await;
     assert_eq!(end.location, Some(format!("/oauth/consent/{transaction}")));
@@ -133,7 +133,7 @@ async fn n_127_the_page_of_another_user_is_403_and_stores_nothing() {
     assert_eq!(forged.status, StatusCode::FORBIDDEN);
     let broken = bob.get("/connect/github?t=abc").await;
     assert_eq!(broken.status, StatusCode::BAD_REQUEST);
-    assert!(world.server.take_log().is_empty());
+    assert!(world.authority.take_log().is_empty());
     assert_eq!((world.logins("ada").await, world.logins("bob").await), (0, 0));
 }
 
@@ -141,13 +141,13 @@ async fn n_127_the_page_of_another_user_is_403_and_stores_nothing() {
 async fn n_128_a_response_of_another_login_is_400_and_asks_for_no_token() {
     let world = World::new().await;
     let (mut ada, mut bob) = (world.person("ada"), world.person("bob"));
-    world.server.account("ada");
+    world.authority.account("ada");
     ada.log_in().await;
     bob.log_in().await;
     let callback = ada.approve("/connect/github").await;
     let own = "/oauth/upstream/callback/github";
     let wrong_issuer = callback.replace("iss=http", "iss=https");
-    world.server.take_log();
+    world.authority.take_log();
     assert_eq!(bob.get(&callback).await.status, StatusCode::BAD_REQUEST, "another user's");
     assert_eq!(ada.get(&callback.replace("/callback/github", "/callback/other")).await.status, StatusCode::NOT_FOUND);
     for address in [
@@ -161,25 +161,25 @@ async fn n_128_a_response_of_another_login_is_400_and_asks_for_no_token() {
         assert_eq!(seen.status, StatusCode::BAD_REQUEST, "{address} {}", seen.body);
     }
     let callback = ada.approve("/connect/github").await;
-    world.server.take_log();
+    world.authority.take_log();
     let without = callback.split("&iss=").next().unwrap().to_owned();
     assert_eq!(ada.get(&without).await.status, StatusCode::BAD_REQUEST);
-    assert!(world.server.take_log().is_empty());
+    assert!(world.authority.take_log().is_empty());
 
     let callback = ada.approve("/connect/github").await;
     let mut elsewhere = world.person("carl");
     assert_eq!(elsewhere.get(&callback).await.status, StatusCode::BAD_REQUEST, "nobody is logged in");
     assert_eq!(ada.get(&callback).await.status, StatusCode::SEE_OTHER);
-    world.server.take_log();
+    world.authority.take_log();
     assert_eq!(ada.get(&callback).await.status, StatusCode::BAD_REQUEST, "reused");
-    assert!(world.server.take_log().is_empty());
+    assert!(world.authority.take_log().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_006_a_login_that_the_user_denies_stores_nothing() {
     let world = World::new().await;
     let mut ada = world.person("ada");
-    world.server.account("ada");
+    world.authority.account("ada");
     ada.log_in().await;
     let callback = ada.approve("/connect/github").await;
     let (path, query) = callback.split_once('?').unwrap();

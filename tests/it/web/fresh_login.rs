@@ -8,7 +8,7 @@ use serde_json::json;
 use url::Url;
 
 use super::site::{CALLBACK, Site, authorize_path, encode, post};
-use crate::support::provider::ScriptedProvider;
+use crate::kit::provider::OpenIdProvider;
 
 #[tokio::test]
 async fn oa_077_a_session_older_than_max_age_logs_in_again() {
@@ -93,7 +93,7 @@ async fn sent_to<'a>(site: &'a Site, client: &str, more: (&str, &str)) -> (super
 
 #[tokio::test]
 async fn oa_077_a_provider_is_asked_for_a_new_login_and_its_earlier_one_is_refused() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let client = site.register("App", CALLBACK).await;
     site.clock.advance(Duration::from_hours(1));
     let now = 1_767_225_600 + 3600;
@@ -121,7 +121,7 @@ async fn oa_077_a_provider_is_asked_for_a_new_login_and_its_earlier_one_is_refus
 
 #[tokio::test]
 async fn oa_077_a_session_at_the_provider_is_as_old_as_the_provider_says() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let client = site.register("App", CALLBACK).await;
     let now = 1_767_225_600;
     for (auth_time, is_recent) in [(json!(now - 30), true), (json!(now - 61), false), (json!(null), false)] {

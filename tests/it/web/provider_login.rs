@@ -8,7 +8,13 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::site::{Browser, CALLBACK, Seen, Site};
-use crate::support::provider::{CLIENT, ISSUER, ScriptedProvider, SigningKey, signed_by_everybody, unsigned};
+use crate::kit::{
+    authority::{
+        Endpoint,
+        signing::{SigningKey, signed_by_everybody, unsigned},
+    },
+    provider::{CLIENT, ISSUER, OpenIdProvider},
+};
 
 /// People of a domain get one server; a group gets another, and administration.
 fn spec_with_rules() -> LoginProvider {
@@ -24,11 +30,11 @@ fn spec_with_rules() -> LoginProvider {
         LoginRule { people: listed(&["example.com"], &[]), rights: only("docs", false) },
         LoginRule { people: listed(&[], &["ops"]), rights: only("git", true) },
     ];
-    LoginProvider { rules, ..ScriptedProvider::spec() }
+    LoginProvider { rules, ..OpenIdProvider::spec() }
 }
 
 /// A browser that the provider has sent back with a good answer, which it has not delivered.
-async fn before_the_return<'a>(site: &'a Site, provider: &ScriptedProvider) -> (Browser<'a>, String) {
+async fn before_the_return<'a>(site: &'a Site, provider: &OpenIdProvider) -> (Browser<'a>, String) {
     let mut browser = site.browser();
     let page = browser.get("/login").await;
     let start = browser.choose_provider(&page).await;
@@ -49,14 +55,14 @@ const UNVERIFIED: (u16, &str) = (403, "This login cannot be verified");
 
 #[tokio::test]
 async fn up_012_a_person_logs_in_at_the_provider_and_decides_at_the_gateway() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
     let page = browser.authorize(&client, &[("state", &"s".repeat(2000))]).await;
     assert!(page.body.contains("Log in with Example Corp") && page.body.contains("API key"));
     let start = browser.choose_provider(&page).await;
     let url = Url::parse(start.location()).unwrap();
-    assert!(start.location().starts_with("https://id.example/auth?tenant=1&"));
+    assert!(start.location().starts_with("https://id.example/authorize?tenant=1&"));
     let asked = |name: &str| url.query_pairs().find(|(found, _)| found == name).map(|(_, value)| value.into_owned());
     for (name, value) in [
         ("response_type", "code"),
@@ -104,7 +110,7 @@ async fn up_012_a_person_logs_in_at_the_provider_and_decides_at_the_gateway() {
 
 #[tokio::test]
 async fn up_012_an_answer_counts_once_for_ten_minutes_in_its_own_browser_and_for_its_own_provider() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let (browser, answer) = before_the_return(&site, &provider).await;
     let (cookie, logins) = (browser.cookie.clone(), browser.logins.clone());
     let again = || {
@@ -154,7 +160,7 @@ async fn up_012_an_answer_counts_once_for_ten_minutes_in_its_own_browser_and_for
 
 #[tokio::test]
 async fn up_012_a_login_at_the_provider_goes_on_with_the_device_that_waits_for_it() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let mut browser = site.browser();
     let page = browser.get("/device").await;
     let (token, device) = (page.field("token"), page.field("device"));
@@ -166,7 +172,7 @@ async fn up_012_a_login_at_the_provider_goes_on_with_the_device_that_waits_for_i
 
 #[tokio::test]
 async fn up_012_two_tabs_log_in_each_by_itself() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let mut browser = site.browser();
     let page = browser.get("/login").await;
     let (one, two) = (browser.choose_provider(&page).await, browser.choose_provider(&page).await);
@@ -178,7 +184,7 @@ async fn up_012_two_tabs_log_in_each_by_itself() {
 
 #[tokio::test]
 async fn up_012_a_login_begins_with_a_form_of_the_gateway() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let mut browser = site.browser();
     browser.get("/login").await;
     let forged = browser.post("/oauth/login/start", &[("token", "x"), ("provider", "corp")]).await;
@@ -192,24 +198,26 @@ async fn up_012_a_login_begins_with_a_form_of_the_gateway() {
 
 #[tokio::test]
 async fn up_012_the_answer_names_its_issuer_if_the_provider_announces_it() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let (mut browser, answer) = before_the_return(&site, &provider).await;
     let seen = browser.return_with(&format!("{answer}&iss=https%3A%2F%2Fevil.example")).await;
     refused(&mut browser, &seen, UNVERIFIED).await;
 
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
-    provider.script().metadata = json!({ "authorization_response_iss_parameter_supported": true });
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
+    provider.authority.differs(Endpoint::Metadata, json!({ "authorization_response_iss_parameter_supported": true }));
     let (mut browser, answer) = before_the_return(&site, &provider).await;
-    let seen = browser.return_with(&answer).await;
+    let (without, issuer) = answer.split_once("&iss=").unwrap();
+    assert_eq!(issuer, "https%3A%2F%2Fid.example");
+    let seen = browser.return_with(without).await;
     refused(&mut browser, &seen, UNVERIFIED).await;
     assert_eq!(provider.requests("/token"), 0);
     let (mut browser, answer) = before_the_return(&site, &provider).await;
-    assert_eq!(browser.return_with(&format!("{answer}&iss=https%3A%2F%2Fid.example")).await.location(), "/account");
+    assert_eq!(browser.return_with(&answer).await.location(), "/account");
 }
 
 #[tokio::test]
 async fn up_012_an_id_token_that_proves_nothing_logs_nobody_in() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let now = 1_767_225_600;
     let claims = [
         json!({ "iss": "https://evil.example" }),
@@ -246,7 +254,7 @@ async fn up_012_an_id_token_that_proves_nothing_logs_nobody_in() {
 
 #[tokio::test]
 async fn up_012_new_keys_of_the_provider_are_read_again_at_most_every_thirty_seconds() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     assert_eq!(site.browser().log_in_at(&provider).await.location(), "/account");
     assert_eq!(site.browser().log_in_at(&provider).await.location(), "/account");
     assert_eq!(provider.requests("/jwks"), 1, "the keys are kept");
@@ -262,7 +270,7 @@ async fn up_012_new_keys_of_the_provider_are_read_again_at_most_every_thirty_sec
 
 #[tokio::test]
 async fn up_012_a_failure_at_the_provider_is_a_page_of_the_gateway() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let description = "error_description=text+of+the+provider";
     for (error, page) in [
         ("access_denied", (403, "You are not logged in")),
@@ -277,20 +285,20 @@ async fn up_012_a_failure_at_the_provider_is_a_page_of_the_gateway() {
     }
     assert_eq!(provider.requests("/token"), 0);
     for error in ["invalid_client", "invalid_grant", "made_up"] {
-        provider.script().refusal = Some(error);
+        provider.refuses(error);
         let (mut browser, answer) = before_the_return(&site, &provider).await;
         let seen = browser.return_with(&answer).await;
         refused(&mut browser, &seen, (502, "You cannot log in there")).await;
     }
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     provider.internet.name("id.example", &[&["93.184.216.35"]]);
     let mut browser = site.browser();
     let page = browser.get("/login").await;
     let seen = browser.choose_provider(&page).await;
     refused(&mut browser, &seen, (502, "You cannot log in there now")).await;
     // UP-12: another issuer's metadata is none
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
-    provider.script().metadata = json!({ "issuer": "https://evil.example" });
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
+    provider.authority.differs(Endpoint::Metadata, json!({ "issuer": "https://evil.example" }));
     let mut browser = site.browser();
     let page = browser.get("/login").await;
     assert_eq!(browser.choose_provider(&page).await.status, StatusCode::BAD_GATEWAY);
@@ -314,7 +322,7 @@ async fn up_012_user_information_fills_in_what_the_id_token_does_not_say_and_onl
 
 #[tokio::test]
 async fn up_013_an_account_is_the_issuer_and_the_subject_whatever_the_address_is() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let accounts = async || {
         let keys = site.oauth.keys().list().await.unwrap();
         let mut accounts: Vec<String> =
@@ -371,7 +379,7 @@ async fn up_013_rights_are_those_of_the_rules_at_each_login() {
 
 #[tokio::test]
 async fn up_013_whom_the_operator_revoked_stays_out() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let mut browser = site.browser();
     browser.log_in_at(&provider).await;
     let key = site.oauth.keys().find_person(ISSUER, "s-1").await.unwrap().unwrap();

@@ -7,10 +7,13 @@ use lockkeeper::model::{LoginProvider, LoginSession};
 use serde_json::{Value, json};
 
 use super::site::{Browser, CALLBACK, Seen, Site};
-use crate::support::provider::{ISSUER, ScriptedProvider, SigningKey, unsigned};
+use crate::kit::{
+    authority::signing::{SigningKey, unsigned},
+    provider::{ISSUER, OpenIdProvider},
+};
 
 /// Logs in at the provider and connects an app.
-async fn connect<'a>(site: &'a Site, provider: &ScriptedProvider) -> Browser<'a> {
+async fn connect<'a>(site: &'a Site, provider: &OpenIdProvider) -> Browser<'a> {
     let client = site.register("App", CALLBACK).await;
     let mut browser = site.browser();
     let page = browser.authorize(&client, &[]).await;
@@ -36,7 +39,7 @@ async fn report(site: &Site, token: &str) -> Seen {
 
 #[tokio::test]
 async fn up_014_a_logout_at_the_provider_ends_browser_sessions_and_grants_once() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let mut browser = connect(&site, &provider).await;
     let mut other = site.browser();
     other.log_in_alone(&site.key).await;
@@ -66,7 +69,7 @@ async fn up_014_a_logout_at_the_provider_ends_browser_sessions_and_grants_once()
 
 #[tokio::test]
 async fn up_014_a_report_that_proves_nothing_ends_nothing() {
-    let (site, provider) = Site::with_provider(ScriptedProvider::spec()).await;
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
     let mut browser = connect(&site, &provider).await;
     let mut tokens: Vec<String> = [
         json!({}),
@@ -95,30 +98,29 @@ async fn up_014_a_report_that_proves_nothing_ends_nothing() {
 
 #[tokio::test]
 async fn up_014_a_bound_login_ends_when_the_provider_refuses_to_renew_it_and_not_before() {
-    let spec = LoginProvider { session: LoginSession::Bound, ..ScriptedProvider::spec() };
+    let spec = LoginProvider { session: LoginSession::Bound, ..OpenIdProvider::spec() };
     let (site, provider) = Site::with_provider(spec).await;
-    provider.script().refresh_token = Some("refresh-1".to_owned());
+    provider.script().issues_refresh_tokens = true;
     let mut browser = connect(&site, &provider).await;
     assert_eq!(site.web.renew_logins().await.unwrap(), 0);
     assert_eq!(provider.requests("/token"), 1, "it is not due yet");
     site.clock.advance(Duration::from_mins(5));
-    provider.script().refresh_token = Some("refresh-2".to_owned());
     assert_eq!(site.web.renew_logins().await.unwrap(), 0);
     assert_eq!(site.web.renew_logins().await.unwrap(), 0);
     let sent = |token: &str| {
         let seen = provider.internet.seen();
-        seen.requests.iter().filter(|request| request.contains(&format!("refresh_token={token}"))).count()
+        seen.requests.iter().filter(|request| request.contains(&format!("refresh_token={token}-of-"))).count()
     };
     assert_eq!((sent("refresh-1"), sent("refresh-2")), (1, 0));
     // other failures end nothing
     for error in ["invalid_client", "temporarily_unavailable"] {
-        provider.script().refusal = Some(error);
+        provider.refuses(error);
         site.clock.advance(Duration::from_mins(5));
         assert_eq!(site.web.renew_logins().await.unwrap(), 0);
     }
     assert_eq!(sent("refresh-2"), 2, "the rotated one is used");
     assert_eq!((browser.get("/account").await.status, grants(&site).await), (StatusCode::OK, 1));
-    provider.script().refusal = Some("invalid_grant");
+    provider.refuses("invalid_grant");
     site.clock.advance(Duration::from_mins(5));
     assert_eq!(site.web.renew_logins().await.unwrap(), 1);
     assert_eq!(browser.get("/account").await.location(), "/login");
@@ -129,7 +131,7 @@ async fn up_014_a_bound_login_ends_when_the_provider_refuses_to_renew_it_and_not
 
 #[tokio::test]
 async fn up_014_a_login_that_cannot_be_bound_is_refused() {
-    let spec = LoginProvider { session: LoginSession::Bound, ..ScriptedProvider::spec() };
+    let spec = LoginProvider { session: LoginSession::Bound, ..OpenIdProvider::spec() };
     let (site, provider) = Site::with_provider(spec).await;
     let seen = site.browser().log_in_at(&provider).await;
     assert_eq!(seen.heading(), "You cannot log in there now");

@@ -25,7 +25,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 use url::{Position, Url, form_urlencoded};
 
-use crate::support::{http::guarded, provider::ScriptedProvider};
+use crate::{kit::provider::OpenIdProvider, support::http::guarded};
 
 /// The redirect URI of these tests' client: an app on this computer.
 pub(super) const CALLBACK: &str = "http://127.0.0.1:33418/callback";
@@ -105,9 +105,9 @@ impl Site {
     }
 
     /// A site with a provider at which people log in, as configured.
-    pub(super) async fn with_provider(spec: LoginProvider) -> (Self, ScriptedProvider) {
+    pub(super) async fn with_provider(spec: LoginProvider) -> (Self, OpenIdProvider) {
         let clock: Arc<ManualClock> = Arc::default();
-        let provider = ScriptedProvider::open(Arc::clone(&clock));
+        let provider = OpenIdProvider::open(Arc::clone(&clock));
         let fetcher = provider.internet.fetcher();
         let base = (crate::support::empty_storage().await, oauth::OAuthSettings::new(ROOT));
         let site = Self::assemble(base, ROOT, clock, |clock, random| {
@@ -263,7 +263,7 @@ impl Browser<'_> {
     }
 
     /// Logs in at the provider without an authorization request.
-    pub(super) async fn log_in_at(&mut self, provider: &ScriptedProvider) -> Seen {
+    pub(super) async fn log_in_at(&mut self, provider: &OpenIdProvider) -> Seen {
         let page = self.get("/login").await;
         let start = self.choose_provider(&page).await;
         let answer = provider.log_in(start.location());

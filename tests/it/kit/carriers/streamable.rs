@@ -51,9 +51,13 @@ struct Exchange {
 }
 
 pub(super) async fn serve(listener: TcpListener, actor: Arc<dyn Actor>, tasks: Tasks) {
+    axum::serve(listener, router(actor, tasks)).await.unwrap();
+}
+
+pub(super) fn router(actor: Arc<dyn Actor>, tasks: Tasks) -> Router {
     let sessions = Mutex::default();
     let site = Site { actor, tasks, last: AtomicU64::new(0), sessions, only: Mutex::default() };
-    axum::serve(listener, Router::new().fallback(answer).with_state(Arc::new(site))).await.unwrap();
+    Router::new().fallback(answer).with_state(Arc::new(site))
 }
 
 async fn answer(State(site): State<Arc<Site>>, request: Request) -> Response {
