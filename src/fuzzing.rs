@@ -60,10 +60,10 @@ pub fn is_ambiguous(method: &Method, params: &Payload) -> bool {
     control::is_ambiguous(method, params)
 }
 
-/// A result or a notification of the server `server` at the merged endpoint, which asks by the name `title`.
-pub fn shown_merged(server: &str, title: Option<&str>, method: Method, payload: Payload, is_result: bool) -> Payload {
+/// A result or a notification of the server `server` at the merged endpoint, whose requests name it if `names_server`.
+pub fn shown_merged(server: &str, names_server: bool, method: Method, payload: Payload, is_result: bool) -> Payload {
     let Ok(backend) = BackendId::parse(server) else { return payload };
-    let rewriter = Rewriter { backend, asks_as: title.map(Arc::from) };
+    let rewriter = Rewriter { backend, names_server };
     if !is_result {
         return rewriter.notification(Notification { method, params: payload }).params;
     }
@@ -74,9 +74,9 @@ pub fn shown_merged(server: &str, title: Option<&str>, method: Method, payload: 
 }
 
 /// Questions that end a call, at the merged endpoint.
-pub fn questions_merged(server: &str, title: &str, payload: Payload) -> Payload {
+pub fn questions_merged(server: &str, payload: Payload) -> Payload {
     let Ok(backend) = BackendId::parse(server) else { return payload };
-    let rewriter = Rewriter { backend, asks_as: Some(title.into()) };
+    let rewriter = Rewriter { backend, names_server: true };
     match rewriter.event(&Method::ToolsCall, Event::Done(Outcome::InputRequired(payload.clone()))) {
         Event::Done(Outcome::InputRequired(shown)) => shown,
         _ => payload,

@@ -58,9 +58,8 @@ impl Stacks {
         supervised: SupervisedServer,
         last_server_info: Option<Payload>,
     ) -> ConfiguredBackend {
-        let SupervisedServer { id, generation, server } = supervised;
+        let SupervisedServer { generation, server, .. } = supervised;
         ConfiguredBackend {
-            title: id.to_string(),
             generation,
             layers: self.layers(spec, &server),
             server: layers::tool_view(server, spec.tools.as_ref()),

@@ -217,8 +217,7 @@ impl VisibleBackend {
 
     /// Shows the backend's messages on the merged endpoint.
     pub(crate) fn rewriter(&self) -> Rewriter {
-        let asks_as = self.several.then(|| Arc::clone(&self.entry.title));
-        Rewriter { backend: self.entry.id.clone(), asks_as }
+        Rewriter { backend: self.entry.id.clone(), names_server: self.several }
     }
 
     /// True if the operator has rules for the tools of the backend, or of the group at whose endpoint it is.

@@ -42,8 +42,6 @@ pub(crate) enum NameView {
 pub(crate) struct BackendEntry {
     /// Its name.
     pub(crate) id: BackendId,
-    /// Its name in front of people.
-    pub(crate) title: Arc<str>,
     pub(crate) configured: ConfiguredBackend,
     /// Its server, with its layers.
     pub(crate) server: Arc<dyn Server>,
@@ -131,7 +129,6 @@ impl BackendEntry {
         let server = stacked(&configured.layers, Beneath { backend, server, facts: catalog.facts() });
         Self {
             id: backend.clone(),
-            title: configured.title.as_str().into(),
             server,
             read_only_tools: configured.spec.read_only_tools.iter().cloned().collect(),
             origin: configured.spec.transport.origin(),

@@ -13,8 +13,6 @@ use crate::{
 pub struct ConfiguredBackend {
     /// Its configuration.
     pub spec: Arc<BackendSpec>,
-    /// Its name in front of people.
-    pub title: String,
     /// Number of its server among those that had this name: another number is another server, whose lists are fetched anew.
     pub generation: u64,
     /// Its server, as the lists are read from it.
@@ -50,6 +48,6 @@ impl ConfiguredBackend {
 
     /// True if `other` is the same server under the same settings.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        self.generation == other.generation && self.spec == other.spec && self.title == other.title
+        self.generation == other.generation && self.spec == other.spec
     }
 }

@@ -1,6 +1,6 @@
 //! Messages of one backend, rewritten for the merged endpoint. Knows nothing of routing.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use memchr::memmem::Finder;
@@ -27,8 +27,8 @@ const INPUT_REQUESTS: Paths = &[&[At::Key("inputRequests"), At::Member]];
 pub(crate) struct Rewriter {
     /// Backend of the messages.
     pub(crate) backend: BackendId,
-    /// Its title, if the client has to see which of several servers sends a request.
-    pub(crate) asks_as: Option<Arc<str>>,
+    /// True if its requests name it, since the client sees several servers.
+    pub(crate) names_server: bool,
 }
 
 impl Rewriter {
@@ -116,10 +116,12 @@ impl Rewriter {
     /// the message of an elicitation names the server, as does `_meta`.
     fn asked(&self, method: &Method, params: &Payload) -> Payload {
         let params = self.task_ids(self.uris(params.clone(), || method.uris()), |_| method.task_ids());
-        let Some(title) = &self.asks_as else { return params };
+        if !self.names_server {
+            return params;
+        }
         let params = if *method == Method::Elicit {
             params.rewrite(&[&[At::Key("message")]], |text| {
-                json::unquote(text).map(|message| json::quote(&format!("{message} (from {title})")))
+                json::unquote(text).map(|message| json::quote(&format!("{message} (from {})", self.backend)))
             })
         } else {
             params
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
 
     fn b1() -> Rewriter {
-        Rewriter { backend: BackendId::parse("b1").unwrap(), asks_as: Some("Bee".into()) }
+        Rewriter { backend: BackendId::parse("b1").unwrap(), names_server: true }
     }
 
     fn payload(text: &str) -> Payload {
@@ -219,7 +221,7 @@ mod tests {
             ServerRequest::new(Method::Elicit, payload(r#"{"message":"Sure?","requestedSchema":{}}"#));
         let question = b1().question(question);
         assert_snapshot!(String::from_utf8_lossy(question.params.json()),
-            @r#"{"message":"Sure? (from Bee)","requestedSchema":{},"_meta":{"lockkeeper/backend":"b1"}}"#);
+            @r#"{"message":"Sure? (from b1)","requestedSchema":{},"_meta":{"lockkeeper/backend":"b1"}}"#);
     }
 
     #[test]
@@ -232,8 +234,8 @@ mod tests {
             String::from_utf8(result.json().to_vec()).unwrap()
         };
         let text = r#"{ "resultType":"input_required","inputRequests":{"a\u0062": {"method":"elicitation/create","x":1.0,"params":{"message":"Sure?"}},"r":{"method":"roots/list"}, "s":{"method":"sampling/createMessage","params":{"messages":[{"content":{"type":"resource","resource":{"uri":"a:b"}}}],"_meta":{"v/x":1}}},"odd":7,"none":{}},"requestState":"a:b \u0041" }"#;
-        assert_snapshot!(asked(b1(), text), @r#"{ "resultType":"input_required","inputRequests":{"a\u0062": {"method":"elicitation/create","x":1.0,"params":{"message":"Sure? (from Bee)","_meta":{"lockkeeper/backend":"b1"}}},"r":{"method":"roots/list","params":{"_meta":{"lockkeeper/backend":"b1"}}}, "s":{"method":"sampling/createMessage","params":{"messages":[{"content":{"type":"resource","resource":{"uri":"b1+a:b"}}}],"_meta":{"v/x":1,"lockkeeper/backend":"b1"}}},"odd":7,"none":{}},"requestState":"a:b \u0041" }"#);
-        let alone = Rewriter { asks_as: None, ..b1() };
+        assert_snapshot!(asked(b1(), text), @r#"{ "resultType":"input_required","inputRequests":{"a\u0062": {"method":"elicitation/create","x":1.0,"params":{"message":"Sure? (from b1)","_meta":{"lockkeeper/backend":"b1"}}},"r":{"method":"roots/list","params":{"_meta":{"lockkeeper/backend":"b1"}}}, "s":{"method":"sampling/createMessage","params":{"messages":[{"content":{"type":"resource","resource":{"uri":"b1+a:b"}}}],"_meta":{"v/x":1,"lockkeeper/backend":"b1"}}},"odd":7,"none":{}},"requestState":"a:b \u0041" }"#);
+        let alone = Rewriter { names_server: false, ..b1() };
         assert_eq!(asked(alone.clone(), text), text.replace("\"uri\":\"a:b\"", "\"uri\":\"b1+a:b\""));
         let state = r#"{"resultType":"input_required","requestState":"s"}"#;
         assert_eq!(asked(alone, state), state);

@@ -180,11 +180,11 @@ functions! {
     "tools: mirrored parameters", output (2, SMALL), memory (160, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::TOOL]),
         |input| Some(Mirrored::of_tool(input).map(|mirrored| format!("{mirrored:?}").len().min(SMALL)).unwrap_or_default());
     "merged: results", output (8, SMALL), memory (16, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::CALLED, shapes::LISTED, shapes::LOGGED, shapes::TASKS]),
-        |input| [Method::ToolsCall, Method::ResourcesRead, Method::ResourcesList, Method::TasksGet].into_iter().map(|method| fuzzing::shown_merged("b1", Some("Bee"), method, payload(input, Revision::NEWEST_LEGACY), true).json().len()).max();
+        |input| [Method::ToolsCall, Method::ResourcesRead, Method::ResourcesList, Method::TasksGet].into_iter().map(|method| fuzzing::shown_merged("b1", true, method, payload(input, Revision::NEWEST_LEGACY), true).json().len()).max();
     "merged: notifications", output (8, SMALL), memory (16, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::LOGGED, shapes::TASKS]),
-        |input| [Method::LoggingMessage, Method::ResourceUpdated, Method::Tasks].into_iter().map(|method| fuzzing::shown_merged("b1", Some("Bee"), method, payload(input, Revision::NEWEST_LEGACY), false).json().len()).max();
+        |input| [Method::LoggingMessage, Method::ResourceUpdated, Method::Tasks].into_iter().map(|method| fuzzing::shown_merged("b1", true, method, payload(input, Revision::NEWEST_LEGACY), false).json().len()).max();
     "merged: questions", output (8, SMALL), memory (24, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::ROUNDS]),
-        |input| Some(fuzzing::questions_merged("b1", "Bee", payload(input, Revision::NEWEST)).json().len());
+        |input| Some(fuzzing::questions_merged("b1", payload(input, Revision::NEWEST)).json().len());
     "results cut", output (2, SMALL), memory (32, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::CALLED]),
         |input| Some(fuzzing::bounded_result(&payload(input, Revision::NEWEST), input.len() / 4).json().len());
     "rounds", output (0, 64), memory (3, SMALL), up to MESSAGE, of of(&[shapes::ANY, shapes::ROUNDS]),

@@ -282,7 +282,7 @@ fn entries(kind: ListKind, (backend, longest_name): (&BackendId, usize), page: &
 }
 
 fn merged(kind: ListKind, (backend, longest_name): (&BackendId, usize), revision: Revision, raw: &Bytes) -> Bytes {
-    let rewriter = Rewriter { backend: backend.clone(), asks_as: None };
+    let rewriter = Rewriter { backend: backend.clone(), names_server: false };
     let entry = Payload::new(revision, raw.clone());
     let name =
         |text: &str| json::unquote(text).map(|name| json::quote(&names::merged_name(backend, &name, longest_name)));

@@ -297,7 +297,7 @@ async fn results_and_events_have_the_gateways_names() {
     };
     assert_eq!(told.params.json(), r#"{"logger":"b1/db","data":1}"#);
     let Step::Asked(question, rest) = rest.next().await else { panic!("a question") };
-    assert_eq!(question.params.string("message").as_deref(), Some("Sure? (from B1)"));
+    assert_eq!(question.params.string("message").as_deref(), Some("Sure? (from b1)"));
     question.answer.give(Ok(payload(r#"{"action":"accept"}"#)));
     let Outcome::Complete(result) = rest.outcome().await else { panic!("a result") };
     assert_eq!(result.json(), r#"{"content":[{"type":"resource_link","uri":"b1+a:b"}]}"#);

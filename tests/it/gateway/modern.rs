@@ -41,7 +41,7 @@ async fn a_call_that_ends_with_server_requests_names_their_backend_and_is_repeat
         let text = String::from_utf8_lossy(asked.json()).into_owned();
         let start = r#"{"resultType":"input_required","inputRequests":{"q 1":{"method":"elicitation/create","params":"#;
         let params = if shown {
-            r#"{"message":"Sure? (from B1)","_meta":{"lockkeeper/backend":"b1"}}"#
+            r#"{"message":"Sure? (from b1)","_meta":{"lockkeeper/backend":"b1"}}"#
         } else {
             r#"{"message":"Sure?"}"#
         };

@@ -313,9 +313,8 @@ pub(crate) fn mount_as(spec: &BackendSpec, backend: &Arc<Backend>) -> Configured
 /// The same with layers of these stacks.
 pub(crate) fn mount_in(stacks: &Stacks, spec: &BackendSpec, backend: &Arc<Backend>) -> ConfiguredBackend {
     let server = Arc::new(Shared(Arc::clone(backend)));
-    let title = spec.id.as_str().to_uppercase();
     let supervised = SupervisedServer { id: spec.id.clone(), generation: 0, server };
-    ConfiguredBackend { title, ..stacks.around_server(spec, supervised, None) }
+    stacks.around_server(spec, supervised, None)
 }
 
 pub(crate) fn gateway_with(settings: GatewaySettings, mounts: Vec<ConfiguredBackend>) -> Arc<Gateway> {

@@ -64,7 +64,7 @@ async fn every_backend_gets_its_own_tasks_and_the_acknowledgements_are_merged() 
     let (told, _rest) = heard(rest).await;
     assert_eq!(
         told,
-        r#"notifications/tasks {"taskId":"b1.T1","status":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"Sure? (from B1)","_meta":{"lockkeeper/backend":"b1"}}}}}"#
+        r#"notifications/tasks {"taskId":"b1.T1","status":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"Sure? (from b1)","_meta":{"lockkeeper/backend":"b1"}}}}}"#
     );
 }
 
