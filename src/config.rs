@@ -6,8 +6,9 @@
 //! and `LOCKKEEPER_*` variables override the file. Secrets are never printed: no message quotes a value that may hold
 //! one.
 //!
-//! To add a scalar key: an entry of [`config_keys`](crate::model::config_key) in the file of its values; a test writes it
-//! into `lockkeeper.example.toml`, `lockkeeper.schema.json` and `docs/configuration.md` (`UPDATE=1`).
+//! To add a scalar key: an entry of [`config_keys`](crate::model::config_key) in the file of its values. A key that needs a
+//! reader of its own has its row beside that reader (`key_rows`). A test writes both into `lockkeeper.example.toml`,
+//! `lockkeeper.schema.json` and `docs/configuration.md` (`UPDATE=1`).
 
 pub mod auth;
 pub mod backend;
@@ -22,6 +23,7 @@ mod env_file;
 pub mod environment;
 pub mod expand;
 mod file_format;
+mod file_options;
 pub mod files;
 mod former_names;
 pub mod from_json;

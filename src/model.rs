@@ -34,6 +34,7 @@ pub mod rights;
 pub mod scope;
 pub mod server_access;
 pub mod server_auth;
+mod server_url;
 pub mod status;
 pub mod task_owner;
 pub mod tool_rules;
@@ -81,6 +82,7 @@ pub use server_access::{AccessChange, AccessChanges, AccessEffect, AccessPage, S
 pub use server_auth::{
     AuthorizationSettings, ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, ResourceIndicator, ServerAuth,
 };
+pub(crate) use server_url::ServerUrl;
 pub use task_owner::{FoundTask, OwnedTask, TaskHolder, TaskScope};
 pub use tool_rules::{ToolRules, WritingTools};
 pub use transport::{

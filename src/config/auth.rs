@@ -7,7 +7,7 @@ use crate::model::{
 
 /// Reads the section; reports invalid values and uses their defaults.
 pub(super) fn read(section: &mut Section<'_>) -> AuthPolicy {
-    let (policy, _) = keys::read(section, AuthPolicy::KEYS);
+    let (policy, _) = keys::read(section, AuthPolicy::KEYS, AuthPolicy::default());
     AuthPolicy {
         registration: registration(section),
         client_documents: client_documents(section),

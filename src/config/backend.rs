@@ -1,19 +1,17 @@
 //! One server: a table `[servers.<name>]`, or an entry of `mcpServers` or `servers`. Knows nothing of processes.
 
-use std::{path::Path, time::Duration};
-
-use url::Url;
+use std::path::Path;
 
 use super::{
     dialect::Dialect,
-    disclosure,
+    disclosure, keys,
     problem::{ConfigPlace, ConfigProblem},
     section::Section,
     server_auth, tool_rules,
-    transport::{self, LAUNCHERS, ServerUrl},
+    transport::{self, LAUNCHERS},
 };
 use crate::model::{
-    BackendId, BackendSpec, EraChoice, OnLoss, Scope, ServerAuth, ServerHome, Share, StdioSpec, TransportSpec,
+    BackendId, BackendSpec, EraChoice, Scope, ServerAuth, ServerUrl, StdioSpec, TransportSpec, config_key::key_rows,
 };
 
 /// Options of other programs that are ignored.
@@ -58,11 +56,23 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ("uri", "url"),
 ];
 
-/// The protocol versions that have a handshake.
-const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+key_rows! {
+    /// The keys that keep a server in the file without serving it.
+    pub(super) const SWITCHES {
+        /// With `true` the server is left out.
+        disabled: Flag, Value("false");
+        /// With `false` the server is left out.
+        enabled: Flag, Value("true");
+    }
+}
 
-/// The stateless protocol version.
-const MODERN_VERSION: &str = "2026-07-28";
+key_rows! {
+    /// The key of the rules for its tools.
+    pub(super) const TOOLS {
+        /// Rules for its tools: `[servers.<name>.tools]`.
+        tools: Table("tools"), None("");
+    }
+}
 
 /// Reads the backends of `section` in order, without the disabled ones. Relative paths are relative to `folder`. Two
 /// names that are equal after normalisation are an error (`translation` 5).
@@ -91,12 +101,6 @@ pub(super) fn read_all(section: Section<'_>, dialect: Dialect, folder: &Path) ->
         names.push((name, place));
         let (disabled, enabled) = (section.flag("disabled"), section.flag("enabled"));
         let spec = read(&mut section, id.unwrap_or_else(placeholder), (dialect, folder));
-        let version = match dialect {
-            Dialect::Own => protocol_version(&mut section),
-            // there, `version` is the version of the server
-            Dialect::Shared => None,
-        };
-        let spec = spec.map(|spec| pinned(&mut section, spec, version));
         let spec = match dialect {
             Dialect::Own => spec,
             Dialect::Shared => {
@@ -142,85 +146,32 @@ pub(super) fn demo() -> BackendSpec {
 
 fn read(section: &mut Section<'_>, id: BackendId, (dialect, folder): (Dialect, &Path)) -> Option<BackendSpec> {
     let transport = transport::read(section, dialect, folder);
-    let (second, hour) = (Duration::from_secs(1), Duration::from_hours(1));
-    let share = section.choice("share", &[("session", Share::Session), ("user", Share::User), ("all", Share::All)]);
-    let home = section.choice("home", &[("each", ServerHome::Each), ("one", ServerHome::One)]);
-    let on_loss = section.choice("on_loss", &[("reinit", OnLoss::Reinit), ("end", OnLoss::End)]);
-    let start_timeout = section.duration("start_timeout", second..=hour);
-    let probe_timeout = section.duration("probe_timeout", second / 10..=hour);
-    let call_timeout = section.duration("call_timeout", second..=hour * 24);
-    let idle_timeout = section.duration("idle_timeout", second * 10..=hour * 24 * 30);
-    let assume_version = section.choice("assume_version", &LEGACY_VERSIONS.map(|version| (version, version)));
-    let parallel = section.count("parallel", 1..=1_000);
-    let spares = section.count("spares", 0..=16);
-    let read_only_tools = section.texts("read_only_tools");
-    let allow_methods = tool_rules::names(section, "allow_methods");
+    let defaults = BackendSpec::new(id, transport.as_ref().map_or(TransportSpec::Demo, |read| read.spec.clone()));
+    // in files of other programs, `version` is the version of the server
+    let keys = BackendSpec::KEYS.iter().filter(|key| dialect == Dialect::Own || key.name != "version");
+    let (spec, _) = keys::read(section, keys, defaults);
     let tools = tool_rules::read(section.table("tools"));
-    let calls = section.count("calls", 1..=1_000_000);
-    let result_size = section.size("result_size", 1 << 10..=1 << 30);
-    let heartbeat = section.duration("heartbeat", Duration::ZERO..=hour);
-    let upgrade_to = section.parsed_list("upgrade_to", upgrade_url);
     let auth = match dialect {
-        Dialect::Own => server_auth::read(section, transport.as_ref().map(|read| &read.spec), share),
+        Dialect::Own => server_auth::read(section, transport.as_ref().map(|read| &read.spec), spec.share),
         // other programs mean something else by these names
         Dialect::Shared => ServerAuth::None,
     };
-    let eras = [("auto", EraChoice::Auto), ("modern", EraChoice::Modern), ("legacy", EraChoice::Legacy)];
-    let era = section.choice("era", &eras);
     let transport = transport?;
-    let default = BackendSpec::new(id, transport.spec);
     disclosure::check_login(section, &transport.disclosure, &auth);
-    let disclosure = disclosure::checked(section, transport.disclosure, share.unwrap_or(default.share));
-    if default.transport.has_sessions_alone() && era == Some(EraChoice::Modern) {
+    let disclosure = disclosure::checked(section, transport.disclosure, spec.share);
+    if spec.transport.has_sessions_alone() && spec.era == EraChoice::Modern {
         section.fault("HTTP+SSE has no protocol version without sessions", Some("remove `era`, or the type `sse`"));
     }
-    Some(BackendSpec {
-        disclosure,
-        auth,
-        era: era.unwrap_or(default.era),
-        share: share.unwrap_or(default.share),
-        home: home.unwrap_or(default.home),
-        on_loss: on_loss.unwrap_or(default.on_loss),
-        start_timeout: start_timeout.unwrap_or(default.start_timeout),
-        probe_timeout: probe_timeout.unwrap_or(default.probe_timeout),
-        call_timeout: call_timeout.unwrap_or(default.call_timeout),
-        idle_timeout: idle_timeout.unwrap_or(default.idle_timeout),
-        assume_version,
-        parallel: parallel.unwrap_or(default.parallel),
-        spares: spares.unwrap_or(default.spares),
-        read_only_tools: read_only_tools.unwrap_or_default(),
-        allow_methods: allow_methods.unwrap_or_default(),
-        tools,
-        calls,
-        result_size,
-        heartbeat: heartbeat.map_or(default.heartbeat, |interval| (!interval.is_zero()).then(|| interval.max(second))),
-        upgrade_to: upgrade_to.unwrap_or_default(),
-        ..default
-    })
+    Some(pinned(section, BackendSpec { disclosure, auth, tools, ..spec }))
 }
 
-/// A URL to which a server may move.
-fn upgrade_url(text: &str) -> Result<Url, String> {
-    match ServerUrl::parse(text)? {
-        ServerUrl::Http(url) => Ok(url),
-        ServerUrl::WebSocket(_) | ServerUrl::Socket(_) => Err("this must be a URL with http or https".to_owned()),
-    }
-}
-
-/// The configured protocol version.
-fn protocol_version(section: &mut Section<'_>) -> Option<&'static str> {
-    let versions = LEGACY_VERSIONS.into_iter().chain([MODERN_VERSION]);
-    section.choice("version", &versions.map(|version| (version, version)).collect::<Vec<_>>())
-}
-
-/// The backend at the configured protocol version, which implies the era.
-fn pinned(section: &mut Section<'_>, spec: BackendSpec, version: Option<&'static str>) -> BackendSpec {
-    let Some(version) = version else { return spec };
-    let era = if version == MODERN_VERSION { EraChoice::Modern } else { EraChoice::Legacy };
+/// The backend in the era of its configured version.
+fn pinned(section: &Section<'_>, spec: BackendSpec) -> BackendSpec {
+    let Some((era, version)) = spec.era_of_version().zip(spec.version) else { return spec };
     if spec.era != EraChoice::Auto && spec.era != era {
         section.fault(format!("`era` does not match the version {version}"), Some("remove one of the two"));
     }
-    BackendSpec { era, version: Some(version), ..spec }
+    BackendSpec { era, ..spec }
 }
 
 /// A name for an unnamed command: that of the package or script that it runs, else its own.

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use super::section::Section;
-use crate::model::config_key::{KeyDefault, KeyForm, KeyRow};
+use super::{keys, section::Section};
+use crate::model::config_key::key_rows;
 
-/// The keys of each table.
-pub(super) const KEYS: &[KeyRow] = &[KeyRow {
-    name: "profile",
-    form: KeyForm::Choice(&["faithful", "strict"]),
-    default: KeyDefault::Value("\"faithful\""),
-    docs: &["With `\"strict\"` the client gets no member that its protocol version does not define."],
-}];
+/// The values of `profile`, and if they are strict.
+const PROFILES: [(&str, bool); 2] = [("faithful", false), ("strict", true)];
+
+key_rows! {
+    /// The keys of each table.
+    pub(super) const KEYS {
+        /// With `"strict"` the client gets no member that its protocol version does not define.
+        profile: Choice(&keys::words(&PROFILES)), Example("\"faithful\"", "\"strict\"");
+    }
+}
 
 /// Settings for single clients, by the `clientInfo.name` of their `initialize`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +29,7 @@ impl ClientsConfig {
     pub(super) fn read(section: Section<'_>) -> Self {
         let mut clients = Self::default();
         for (name, mut section) in section.tables() {
-            if section.choice("profile", &[("faithful", false), ("strict", true)]) == Some(true) {
+            if section.choice("profile", &PROFILES) == Some(true) {
                 clients.strict.insert(name.to_owned());
             }
             section.finish();

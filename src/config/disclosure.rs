@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{header, section::Section};
-use crate::model::{CallerText, Disclosure, IdentityForm, IdentityHeader, ServerAuth, Share};
+use super::{header, keys, section::Section};
+use crate::model::{CallerText, Disclosure, IdentityForm, IdentityHeader, ServerAuth, Share, config_key::key_rows};
 
 /// The header of an identity without a signature, unless another is configured.
 const PLAIN_HEADER: &str = "x-forwarded-user";
@@ -21,9 +21,6 @@ const SHARED_SECRET: (&str, &str) = (
     "set `share` to \"user\" or \"session\", or give all users the same value by `${NAME}` or `${file:PATH}`",
 );
 
-/// The options.
-const OPTIONS: [&str; 3] = ["identity", "identity_header", "identity_audience"];
-
 /// The value of `identity`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IdentityKind {
@@ -31,11 +28,31 @@ enum IdentityKind {
     Jwt,
 }
 
+/// The values of `identity`.
+const KINDS: [(&str, IdentityKind); 2] = [("header", IdentityKind::Header), ("jwt", IdentityKind::Jwt)];
+
+key_rows! {
+    /// The keys.
+    pub(super) const KEYS {
+        /// [Who calls](operations.md#telling-a-server-who-calls), told to the server with every request: the user as a
+        /// header, or user and client in a JWT that the gateway signs. Without it: nothing is told.
+        ///
+        /// With it no two users share a session of the server, whatever `share` is. With a `url` of HTTP or WebSocket
+        /// alone.
+        identity: Choice(&keys::words(&KINDS)), None("\"jwt\"");
+        /// The header that says it. Without it: `X-Forwarded-User` for `"header"`; `Authorization` with the scheme
+        /// `Bearer` for `"jwt"`.
+        identity_header: Text("text"), None("\"X-Caller\"");
+        /// The `aud` of the JWT. Without it: the `url`, without its query.
+        identity_audience: Text("text"), None("\"https://docs.example.com/mcp\"");
+    }
+}
+
 /// Refuses the options for a server without headers.
 pub(super) fn refuse(section: &mut Section<'_>) {
-    for option in OPTIONS {
+    for key in KEYS {
         section.refuse(
-            option,
+            key.name,
             "this needs a `url` with http, https, ws or wss",
             "remove it; a program is told who calls by `${user}` in its `env` or `args`",
         );
@@ -48,7 +65,7 @@ pub(super) fn identity(
     headers: &BTreeMap<String, CallerText>,
     url: Option<String>,
 ) -> Option<IdentityHeader> {
-    let kind = section.choice("identity", &[("header", IdentityKind::Header), ("jwt", IdentityKind::Jwt)]);
+    let kind = section.choice("identity", &KINDS);
     if !section.has("identity") {
         section.refuse("identity_header", "this needs `identity`", "set `identity`, or remove it");
     }

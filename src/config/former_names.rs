@@ -23,9 +23,12 @@ const FORMER_NAMES: [FormerName; 7] = [
     FormerName { table: &["login", "*", "rights", "*"], former: "backends", present: "servers" },
 ];
 
-/// The former name of a key of a section, such as `limits`; `None` if it has none.
-pub fn former_name(section: &str, key: &str) -> Option<&'static str> {
-    FORMER_NAMES.iter().find(|name| name.table == [section] && name.present == key).map(|name| name.former)
+/// The former name of a key; `None` if it has none. `table` is the path of its table with names in angle brackets, such as
+/// `login.<name>`.
+pub fn former_name(table: &str, key: &str) -> Option<&'static str> {
+    let way = table.split('.').filter(|part| !part.is_empty());
+    let way: Vec<&str> = way.map(|part| if part.starts_with('<') { "*" } else { part }).collect();
+    FORMER_NAMES.iter().find(|name| name.table == way && name.present == key).map(|name| name.former)
 }
 
 /// A file with the present names of its keys.

@@ -4,7 +4,19 @@ use super::{
     section::{Section, meant},
     tool_rules,
 };
-use crate::model::{BackendId, GroupSpec, Groups, Scope};
+use crate::model::{BackendId, GroupSpec, Groups, Scope, config_key::key_rows};
+
+key_rows! {
+    /// The keys.
+    pub(super) const KEYS {
+        /// The names of its servers, in the order of their lists; at least one.
+        ///
+        /// Those that are `disabled` are left out.
+        servers: Texts, Required("[\"files\", \"docs\"]");
+        /// Rules for its tools: `[groups.<name>.tools]`.
+        tools: Table("group_tools"), None("");
+    }
+}
 
 /// Reads the groups of these servers, which may be disabled.
 pub(super) fn read_all(section: Section<'_>, servers: &[BackendId]) -> Groups {

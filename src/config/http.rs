@@ -26,7 +26,7 @@ config_keys! {
 impl HttpConfig {
     /// Reads the section; reports invalid values and uses their defaults.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
-        keys::read(section, Self::KEYS).0
+        keys::read(section, Self::KEYS, Self::default()).0
     }
 }
 

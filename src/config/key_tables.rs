@@ -1,33 +1,129 @@
-//! The tables of all documented keys, from which the rows of the page, the schema and the example are written.
+//! The tables of all keys, from which the rows of the page, the schema and the example are written.
 
-use super::{HttpConfig, LogConfig, clients, replica, stdio::StdioConfig};
+use super::{
+    HttpConfig, LogConfig, backend, clients, disclosure, file_options, groups, login, network, replica, server_auth,
+    stdio::StdioConfig, tool_rules, transport,
+};
 use crate::model::{
-    AuthPolicy, LimitsConfig,
+    AuthPolicy, BackendSpec, LimitsConfig, LoginProvider, ToolRules,
     config_key::{ConfigKey, KeyRow},
 };
 
 /// The keys of one table of the file, as the documentation shows them.
 #[derive(Debug)]
 pub struct DocumentedKeys {
-    /// The table, as headings name it: `[limits]`.
-    pub heading: &'static str,
+    /// Path of the table with names in angle brackets, such as `servers.<name>`; empty for the top level.
+    pub path: &'static str,
+    /// Name of its definition in the schema; empty for the top level.
+    pub definition: &'static str,
     /// Its keys, in order.
+    pub parts: Vec<DocumentedPart>,
+    /// Keys of which a table has exactly one; empty if there are none.
+    pub one_of: &'static [&'static str],
+}
+
+/// Keys of a table that stand together in the example.
+#[derive(Debug)]
+pub struct DocumentedPart {
+    /// The line of the example under which they stand; `None` if the example shows them by hand.
+    pub example: Option<&'static str>,
+    /// The keys.
     pub rows: Vec<KeyRow>,
 }
 
-/// The tables whose schema and rows of the page are written from the declarations of their keys.
+/// The example of a program.
+const PROGRAM: &str = "#: [servers.files]";
+/// The example of a server at a URL.
+const REMOTE: &str = "#: [servers.docs]";
+/// The example of a server that asks for a login, which begins with its URL.
+const PROTECTED: &str = "#: url = \"https://api.githubcopilot.com/mcp/\"";
+/// The example of a provider.
+const PROVIDER: &str = "#: [login.corp]";
+
+/// All tables, in the order of the page.
 pub fn tables() -> Vec<DocumentedKeys> {
     vec![
-        DocumentedKeys { heading: "[replica]", rows: replica::KEYS.to_vec() },
-        declared("[limits]", LimitsConfig::KEYS),
-        declared("[auth]", AuthPolicy::KEYS),
-        declared("[http]", HttpConfig::KEYS),
-        declared("[stdio]", StdioConfig::KEYS),
-        declared("[log]", LogConfig::KEYS),
-        DocumentedKeys { heading: "[clients.<name>]", rows: clients::KEYS.to_vec() },
+        DocumentedKeys::new("", "", vec![shown("# The top level.", file_options::KEYS), unshown(file_options::TABLES)]),
+        DocumentedKeys::new("replica", "replica", vec![shown("#: [replica]", replica::KEYS)]),
+        DocumentedKeys::new("limits", "limits", vec![declared("[limits]", LimitsConfig::KEYS)]),
+        DocumentedKeys::new("auth", "auth", vec![declared("[auth]", AuthPolicy::KEYS)]),
+        DocumentedKeys::new("http", "http", vec![declared("[http]", HttpConfig::KEYS)]),
+        DocumentedKeys::new("stdio", "stdio", vec![declared("[stdio]", StdioConfig::KEYS)]),
+        DocumentedKeys::new("log", "log", vec![declared("[log]", LogConfig::KEYS)]),
+        DocumentedKeys::new("clients.<name>", "client", vec![shown("#: [clients.some-old-client]", clients::KEYS)]),
+        DocumentedKeys {
+            one_of: &["command", "url", "builtin"],
+            ..DocumentedKeys::new("servers.<name>", "server", server())
+        },
+        DocumentedKeys::new(
+            "servers.<name>.tools",
+            "tools",
+            vec![
+                declared("#: [servers.files.tools]", ToolRules::KEYS),
+                shown("#: [servers.files.tools]", tool_rules::CHANGES),
+            ],
+        ),
+        DocumentedKeys::new("groups.<name>", "group", vec![shown("#: [groups.work]", groups::KEYS)]),
+        DocumentedKeys::new(
+            "groups.<name>.tools",
+            "group_tools",
+            vec![DocumentedPart {
+                example: None,
+                rows: tool_rules::keys_of_group().flat_map(ConfigKey::rows).collect(),
+            }],
+        ),
+        DocumentedKeys::new(
+            "login.<name>",
+            "login",
+            vec![
+                shown(PROVIDER, login::IDENTITY),
+                declared(PROVIDER, LoginProvider::KEYS),
+                shown(PROVIDER, login::RULE),
+                unshown(login::RIGHTS),
+            ],
+        ),
+        DocumentedKeys::new("login.<name>.rights.<rule>", "login_rights", vec![unshown(login::RULE)]),
     ]
 }
 
-fn declared<S>(heading: &'static str, keys: &[ConfigKey<S>]) -> DocumentedKeys {
-    DocumentedKeys { heading, rows: keys.iter().flat_map(ConfigKey::rows).collect() }
+/// The keys of a server.
+fn server() -> Vec<DocumentedPart> {
+    vec![
+        shown(PROGRAM, transport::COMMAND),
+        shown(REMOTE, transport::REMOTE),
+        shown(REMOTE, disclosure::KEYS),
+        shown(PROTECTED, server_auth::MODE),
+        shown(PROTECTED, server_auth::KEYS),
+        shown(REMOTE, network::KEYS),
+        shown("#: [servers.demo]", transport::BUILT_IN),
+        shown(REMOTE, transport::KIND),
+        declared(PROGRAM, BackendSpec::KEYS),
+        unshown(backend::TOOLS),
+        shown(PROGRAM, backend::SWITCHES),
+    ]
+}
+
+fn declared<S>(example: &'static str, keys: &[ConfigKey<S>]) -> DocumentedPart {
+    DocumentedPart { example: Some(example), rows: keys.iter().flat_map(ConfigKey::rows).collect() }
+}
+
+fn shown(example: &'static str, rows: &[KeyRow]) -> DocumentedPart {
+    DocumentedPart { example: Some(example), rows: rows.to_vec() }
+}
+
+fn unshown(rows: &[KeyRow]) -> DocumentedPart {
+    DocumentedPart { example: None, rows: rows.to_vec() }
+}
+
+// === impl DocumentedKeys ===
+
+impl DocumentedKeys {
+    fn new(path: &'static str, definition: &'static str, parts: Vec<DocumentedPart>) -> Self {
+        Self { path, definition, parts, one_of: &[] }
+    }
+
+    /// Its keys, in order.
+    pub fn rows(&self) -> impl Iterator<Item = &KeyRow> {
+        self.parts.iter().flat_map(|part| &part.rows)
+    }
 }

@@ -5,12 +5,27 @@ use std::{cell::RefCell, time::Duration};
 use super::section::Section;
 use crate::model::config_key::{ConfigKey, DurationBound, KeyReading};
 
-/// Reads the keys of a section, without those of shapes; reports invalid values and uses their defaults. Also returns
-/// the names of the keys that were set.
-pub(super) fn read<S: Default>(section: &mut Section<'_>, keys: &'static [ConfigKey<S>]) -> (S, Vec<&'static str>) {
-    let values = RefCell::new(S::default());
-    let given = keys.iter().filter(|key| read_one(section, key, &values).is_some()).map(|key| key.name).collect();
+/// Reads these keys of a section over the defaults; reports invalid values and leaves their defaults. Also returns the names
+/// of the keys that were set.
+pub(super) fn read<S: 'static>(
+    section: &mut Section<'_>,
+    keys: impl IntoIterator<Item = &'static ConfigKey<S>>,
+    defaults: S,
+) -> (S, Vec<&'static str>) {
+    let values = RefCell::new(defaults);
+    let given = keys.into_iter().filter(|key| read_one(section, key, &values).is_some()).map(|key| key.name).collect();
     (values.into_inner(), given)
+}
+
+/// The words of a choice, for its row.
+pub(super) const fn words<T, const N: usize>(choices: &[(&'static str, T); N]) -> [&'static str; N] {
+    let mut words = [""; N];
+    let mut index = 0;
+    while index < N {
+        words[index] = choices[index].0;
+        index += 1;
+    }
+    words
 }
 
 /// Reads one key into its field; `None` if it is absent or invalid.
@@ -36,9 +51,13 @@ fn read_one<S>(section: &mut Section<'_>, key: &'static ConfigKey<S>, values: &R
             section.choice(name, &choices).map(|set| set(&mut values.borrow_mut()))
         }
         KeyReading::Text(set) => section.parsed(name, |text| set(&mut values.borrow_mut(), text)),
-        KeyReading::Texts(push) => {
+        KeyReading::Texts(clear, push) => {
+            if section.has(name) {
+                clear(&mut values.borrow_mut());
+            }
             section.parsed_list(name, |text| push(&mut values.borrow_mut(), text)).map(|_: Vec<()>| ())
         }
+        KeyReading::Patterns(set) => section.patterns(name).map(|patterns| set(&mut values.borrow_mut(), patterns)),
         KeyReading::Shape(_) => None,
     }
 }

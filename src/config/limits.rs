@@ -5,7 +5,7 @@ use crate::model::LimitsConfig;
 
 /// Reads the section; reports invalid values and uses their defaults.
 pub(super) fn read(section: &mut Section<'_>) -> LimitsConfig {
-    let (mut limits, given) = keys::read(section, LimitsConfig::KEYS);
+    let (mut limits, given) = keys::read(section, LimitsConfig::KEYS, LimitsConfig::default());
     if limits.server_request_slot_time > limits.server_request_timeout {
         if given.contains(&"server_request_slot_time") {
             let (given, most) =

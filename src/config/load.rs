@@ -5,37 +5,30 @@ use std::{
     cell::RefCell,
     collections::BTreeMap,
     fs,
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
 use super::{
-    auth, backend,
+    backend,
     client_file::ClientFile,
-    clients::ClientsConfig,
     configuration::{ADJACENT, Config, ConfigSource, DEFAULT_LISTEN},
     database::DatabasePlace,
-    dialect::Dialect,
     environment::Environment,
     expand::ReferenceSources,
     file_format::FileFormat,
-    former_names, groups,
-    http::HttpConfig,
+    file_options::{self, FileOptions, parse_listen},
+    former_names,
     inputs::{self, OpenInput},
-    limits,
     log::{self, LogConfig, LogFormat},
-    login,
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,
     replica::ReplicaConfig,
-    section::{Section, SectionReader},
-    stdio::StdioConfig,
+    section::SectionReader,
     tree::Document,
 };
 use crate::{
-    model::{
-        AuthPolicy, BackendId, BackendSpec, Groups, LimitsConfig, LoginProvider, MAX_NESTING, NESTING, Naming, nesting,
-    },
+    model::{BackendSpec, MAX_NESTING, NESTING, Naming, nesting},
     support::Secret,
 };
 
@@ -83,28 +76,6 @@ pub struct DataPlaces {
     pub folder: PathBuf,
     /// The database.
     pub database: DatabasePlace,
-}
-
-/// Options of a file. An option that command line or environment may override is `None` if absent.
-#[derive(Default)]
-struct FileOptions {
-    listen: Option<SocketAddr>,
-    public_url: Option<PublicUrl>,
-    data_dir: Option<PathBuf>,
-    database: Option<DatabasePlace>,
-    replica: Option<ReplicaConfig>,
-    limits: LimitsConfig,
-    auth: AuthPolicy,
-    login: Vec<LoginProvider>,
-    http: HttpConfig,
-    stdio: StdioConfig,
-    clients: ClientsConfig,
-    log: LogConfig,
-    backends: Vec<BackendSpec>,
-    renamed: Vec<(String, BackendId)>,
-    without_effect: Vec<ConfigProblem>,
-    former_names: Vec<ConfigProblem>,
-    groups: Groups,
 }
 
 /// State of a load: the sources, and the errors so far.
@@ -250,8 +221,8 @@ impl Loader<'_> {
             without_effect: RefCell::default(),
         };
         let mut file = match client_table {
-            Some(table) => read_shared(reader.root(), table, &base),
-            None => read_toml(reader.root(), &base),
+            Some(table) => file_options::read_shared(reader.root(), table, &base),
+            None => file_options::read_toml(reader.root(), &base),
         };
         file.without_effect = reader.without_effect.take();
         file.former_names = former_names;
@@ -384,7 +355,7 @@ impl Loader<'_> {
         };
         let mut root = reader.root();
         let data_dir = root.text("data_dir").map(|text| base.join(text));
-        let database = database_in(&mut root, &base);
+        let database = file_options::database_in(&mut root, &base);
         drop(root);
         self.problems.append(&mut reader.into_problems());
         (data_dir, database)
@@ -394,71 +365,6 @@ impl Loader<'_> {
     fn base(&self, path: &Path) -> PathBuf {
         self.folder.join(path).parent().map_or_else(|| self.folder.to_owned(), Path::to_owned)
     }
-}
-
-fn database_in(root: &mut Section<'_>, base: &Path) -> Option<DatabasePlace> {
-    root.parsed("database", DatabasePlace::parse).map(|place| place.from_folder(base))
-}
-
-/// Reads a `lockkeeper.toml`.
-fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
-    let mut sections = (root.table("limits"), root.table("auth"), root.table("http"), root.table("log"));
-    let mut stdio = root.table("stdio");
-    let replica = root.has("replica").then(|| {
-        let mut section = root.table("replica");
-        let replica = ReplicaConfig::read(&mut section);
-        section.finish();
-        replica
-    });
-    let replica = replica.flatten();
-    let backends = root.table("servers");
-    let servers: Vec<BackendId> = backends.names().filter_map(|name| BackendId::normalise(name).ok()).collect();
-    let groups = groups::read_all(root.table("groups"), &servers);
-    let names: Vec<BackendId> = servers.iter().cloned().chain(groups.iter().map(|group| group.id.clone())).collect();
-    let file = FileOptions {
-        listen: root.parsed("listen", parse_listen),
-        public_url: root.parsed("public_url", PublicUrl::parse),
-        data_dir: root.text("data_dir").map(|text| base.join(text)),
-        database: database_in(&mut root, base),
-        replica,
-        limits: limits::read(&mut sections.0),
-        auth: auth::read(&mut sections.1),
-        login: login::read_all(root.table("login"), &names),
-        http: HttpConfig::read(&mut sections.2),
-        stdio: StdioConfig::read(&mut stdio),
-        clients: ClientsConfig::read(root.table("clients")),
-        log: LogConfig::read(&mut sections.3),
-        renamed: renamed(&backends),
-        without_effect: Vec::new(),
-        former_names: Vec::new(),
-        backends: backend::read_all(backends, Dialect::Own, base),
-        groups,
-    };
-    sections.0.finish();
-    sections.1.finish();
-    sections.2.finish();
-    sections.3.finish();
-    stdio.finish();
-    root.finish();
-    file
-}
-
-/// Reads the servers of a file of another program. Its other members are ignored.
-fn read_shared(mut root: Section<'_>, table: &'static str, base: &Path) -> FileOptions {
-    let (claude, vs_code) = (root.has("mcpServers"), root.has("servers"));
-    if claude && vs_code || !root.has(table) {
-        let what = if claude { "the file has both `mcpServers` and `servers`" } else { "the file has no servers" };
-        root.fault(what, Some("a JSON file needs one object `mcpServers` (in VS Code `servers`)"));
-    }
-    let section = root.table(table);
-    let renamed = renamed(&section);
-    FileOptions { renamed, backends: backend::read_all(section, Dialect::Shared, base), ..FileOptions::default() }
-}
-
-/// The servers whose names have to be changed.
-fn renamed(section: &Section<'_>) -> Vec<(String, BackendId)> {
-    let named = section.names().filter_map(|name| Some((name.to_owned(), BackendId::normalise(name).ok()?)));
-    named.filter(|(name, id)| name != id.as_str()).collect()
 }
 
 /// A file that lists nothing. The demonstration is never published instead of somebody's servers.
@@ -471,13 +377,6 @@ fn no_servers(path: &Path, other_projects: &[String]) -> ConfigProblem {
     }
     let what = "the file has servers for certain folders alone, and none for this one";
     ConfigProblem::new(place, what).advise(format!("start in one of {}", other_projects.join(", ")))
-}
-
-fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    let fault = "this must be a port, or an address and a port, such as `8080`, `[::]:8080` or `0.0.0.0:8080`";
-    // a port alone is one of this machine
-    let port = text.strip_prefix("localhost:").unwrap_or(text).parse::<u16>();
-    port.map(|port| (Ipv4Addr::LOCALHOST, port).into()).or_else(|_| text.parse()).map_err(|_| fault.to_owned())
 }
 
 /// The user's data folder of the platform, with `lockkeeper` appended.

@@ -25,7 +25,7 @@ pub enum LogFormat {
 impl LogConfig {
     /// Reads the section; reports invalid values and uses their defaults.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
-        keys::read(section, Self::KEYS).0
+        keys::read(section, Self::KEYS, Self::default()).0
     }
 }
 

@@ -1,20 +1,51 @@
 //! The tables `[login.<name>]`: OpenID providers at which people log in. Knows nothing of their documents.
 
-use std::str::FromStr as _;
-
-use jsonwebtoken::Algorithm;
 use url::{Host, Url};
 
-use super::section::{Section, meant};
-use crate::{
-    model::{
-        Access, AllowedBackends, BackendId, IdentityAssertions, LoginProvider, LoginRule, LoginSession, People, Rights,
-    },
-    support::Secret,
+use super::{
+    keys,
+    section::{Section, meant},
+};
+use crate::model::{
+    Access, AllowedBackends, BackendId, LoginProvider, LoginRule, LoginSession, People, Rights, config_key::key_rows,
+    login::nonempty,
 };
 
-/// Algorithms without `algorithms`: what providers sign with by default, and its successor.
-const DEFAULT_ALGORITHMS: [Algorithm; 2] = [Algorithm::RS256, Algorithm::ES256];
+key_rows! {
+    /// The keys without a default.
+    pub(super) const IDENTITY {
+        /// The provider's issuer, byte for byte as it writes it, without `/.well-known/…`; https, or http on a loopback
+        /// address.
+        issuer: Text("text"), Required("\"https://id.example.com\"");
+        /// The id of the gateway at the provider.
+        client_id: Text("text"), Required("\"lockkeeper\"");
+    }
+}
+
+key_rows! {
+    /// The keys of people and their rights.
+    pub(super) const RULE {
+        /// Domains of email addresses. An address counts if the provider says that it is verified.
+        domains: Texts, None("[\"example.com\"]");
+        /// Groups of the provider.
+        groups: Texts, None("[\"staff\"]");
+        /// Single people, by `sub`; `"*"` is everybody who can log in there.
+        subjects: Texts, None("[\"248289761001\"]");
+        /// Servers, and groups of servers, that these people may use; `NAME:read` is the read-only tools alone. Without
+        /// it: all servers.
+        servers: Texts, None("[\"docs\", \"files:read\"]");
+        /// If they may read and administer the state of the gateway.
+        admin: Flag, Value("false");
+    }
+}
+
+key_rows! {
+    /// The key of further rights.
+    pub(super) const RIGHTS {
+        /// Further people, and further rights: `[login.<name>.rights.<rule>]`.
+        rights: Tables("login_rights"), None("");
+    }
+}
 
 /// Reads the providers; people may get rights for these servers and groups.
 pub(super) fn read_all(section: Section<'_>, names: &[BackendId]) -> Vec<LoginProvider> {
@@ -40,18 +71,13 @@ fn read(name: &str, section: &mut Section<'_>, names: &[BackendId]) -> Option<Lo
     }
     let issuer = required(section, "issuer", parse_issuer, "the provider's issuer, such as `https://id.example.com`");
     let client_id = required(section, "client_id", nonempty, "the id of the gateway at the provider");
-    let client_secret = section.parsed("client_secret", nonempty).map(Secret::new);
-    let session =
-        section.choice("session", &[("independent", LoginSession::Independent), ("bound", LoginSession::Bound)]);
-    let session = session.unwrap_or(LoginSession::Independent);
-    let identity_assertions = match section.flag("identity_assertions") {
-        Some(true) => IdentityAssertions::Accepted,
-        Some(false) | None => IdentityAssertions::Refused,
-    };
-    let label = section.parsed("label", label).unwrap_or_else(|| name.to_owned());
-    let scopes = section.parsed_list("scopes", scope).unwrap_or_else(|| default_scopes(session));
-    let algorithms = section.parsed_list("algorithms", algorithm).unwrap_or_else(|| DEFAULT_ALGORITHMS.to_vec());
-    let groups_claim = section.parsed("groups_claim", nonempty).unwrap_or_else(|| "groups".to_owned());
+    let defaults = LoginProvider::with_defaults(
+        name.to_owned(),
+        issuer.clone().unwrap_or_default(),
+        client_id.clone().unwrap_or_default(),
+        Vec::new(),
+    );
+    let (mut provider, given) = keys::read(section, LoginProvider::KEYS, defaults);
     let own = rule(section, names);
     let mut rules: Vec<LoginRule> = own.into_iter().collect();
     for (_, mut section) in section.table("rights").tables() {
@@ -61,27 +87,17 @@ fn read(name: &str, section: &mut Section<'_>, names: &[BackendId]) -> Option<Lo
         }
         section.finish();
     }
-    if algorithms.is_empty() {
+    if provider.algorithms.is_empty() {
         section.fault("no algorithm is accepted", Some("remove `algorithms`, or name one"));
     }
     if rules.is_empty() {
         section.fault("nobody may log in through this provider", Some(WHO));
     }
-    let scopes = with_openid(scopes);
-    let (issuer, client_id, name) = (issuer?, client_id?, name.to_owned());
-    Some(LoginProvider {
-        name,
-        issuer,
-        client_id,
-        client_secret,
-        label,
-        scopes,
-        algorithms,
-        groups_claim,
-        rules,
-        session,
-        identity_assertions,
-    })
+    if provider.session == LoginSession::Bound && !given.contains(&"scopes") {
+        provider.scopes.push("offline_access".to_owned());
+    }
+    let scopes = with_openid(provider.scopes);
+    issuer.and(client_id).map(|_| LoginProvider { rules, scopes, ..provider })
 }
 
 const WHO: &str = "name people: `domains = [\"example.com\"]`, `groups = [\"…\"]` or `subjects = [\"…\"]`; `subjects = \
@@ -147,45 +163,11 @@ pub fn parse_issuer(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn nonempty(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() { Err("this is empty".to_owned()) } else { Ok(text.to_owned()) }
-}
-
-fn label(text: &str) -> Result<String, String> {
-    let fits = (1..=60).contains(&text.chars().count()) && !text.chars().any(char::is_control);
-    if fits { Ok(text.to_owned()) } else { Err("a label has 1 to 60 characters".to_owned()) }
-}
-
-/// A scope token (RFC 6749 3.3).
-fn scope(text: &str) -> Result<String, String> {
-    let fits = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
-    if !text.is_empty() && text.bytes().all(fits) {
-        Ok(text.to_owned())
-    } else {
-        Err("this is no scope: a scope has no spaces and quotes".to_owned())
-    }
-}
-
-fn default_scopes(session: LoginSession) -> Vec<String> {
-    let refresh = (session == LoginSession::Bound).then_some("offline_access");
-    ["openid", "email", "profile"].into_iter().chain(refresh).map(str::to_owned).collect()
-}
-
 fn with_openid(mut scopes: Vec<String>) -> Vec<String> {
     if !scopes.iter().any(|scope| scope == "openid") {
         scopes.insert(0, "openid".to_owned());
     }
     scopes
-}
-
-/// A signature that only the provider can make: the gateway's own secret is no key.
-fn algorithm(text: &str) -> Result<Algorithm, String> {
-    let known = Algorithm::from_str(text).ok();
-    let is_asymmetric =
-        |algorithm: &Algorithm| !matches!(algorithm, Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512);
-    known.filter(is_asymmetric).ok_or_else(|| {
-        "this must be one of `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`".to_owned()
-    })
 }
 
 fn domain(text: &str) -> Result<String, String> {

@@ -12,14 +12,31 @@ use rustls::{
 
 use super::{section::Section, text_file};
 use crate::{
-    model::{NetworkSpec, ProxyChoice, TlsIdentity},
+    model::{NetworkSpec, ProxyChoice, TlsIdentity, config_key::key_rows},
     support::Secret,
 };
 
 /// Maximum size of a file with certificates or a key, in bytes.
 const LONGEST: u64 = 1 << 20;
-/// The options.
-const KEYS: [&str; 4] = ["ca_file", "client_cert_file", "client_key_file", "proxy"];
+
+key_rows! {
+    /// The keys.
+    pub(super) const KEYS {
+        /// A file with certificates of authorities in PEM, which are trusted beside those of the system. With a `url`
+        /// of HTTP or WebSocket alone.
+        ca_file: Text("text"), None("\"company-ca.pem\"");
+        /// A file with the gateway's certificate for this server, and those up to its authority, in PEM (mutual TLS).
+        /// With `client_key_file`.
+        client_cert_file: Text("text"), None("\"gateway.pem\"");
+        /// A file with its private key in PEM.
+        client_key_file: Text("text"), None("\"gateway.key\"");
+        /// The URL of the HTTP proxy to this server, with user and password if it needs them, or `none`. Without it: as
+        /// `https_proxy`, `http_proxy` and `no_proxy` of the gateway's environment say, never for loopback addresses.
+        ///
+        /// With a `url` of HTTP or WebSocket alone.
+        proxy: Text("text"), None("\"http://proxy.example.com:3128\"");
+    }
+}
 
 /// Reads the options of a server's connections; `None` if there are none. Relative paths are relative to `folder`.
 pub(super) fn read(section: &mut Section<'_>, folder: &Path) -> Option<Arc<NetworkSpec>> {
@@ -50,7 +67,7 @@ pub(super) fn read(section: &mut Section<'_>, folder: &Path) -> Option<Arc<Netwo
 /// Reports the options as not allowed.
 pub(super) fn refuse(section: &mut Section<'_>) {
     for key in KEYS {
-        section.refuse(key, "this needs a `url` with http, https, ws or wss", "remove it, or set such a `url`");
+        section.refuse(key.name, "this needs a `url` with http, https, ws or wss", "remove it, or set such a `url`");
     }
 }
 

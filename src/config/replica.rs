@@ -3,30 +3,19 @@
 use std::net::SocketAddr;
 
 use super::section::Section;
-use crate::model::{
-    ReplicaAddress,
-    config_key::{KeyDefault, KeyForm, KeyRow},
-};
+use crate::model::{ReplicaAddress, config_key::key_rows};
 
-/// The keys.
-pub(super) const KEYS: &[KeyRow] = &[
-    KeyRow {
-        name: "listen",
-        form: KeyForm::Text("address and port"),
-        default: KeyDefault::Required("\"0.0.0.0:8701\""),
-        docs: &[
-            "Where this replica listens for the other replicas alone.",
-            "",
-            "They prove themselves to each other with keys that the database names.",
-        ],
-    },
-    KeyRow {
-        name: "advertise",
-        form: KeyForm::Text("host and port"),
-        default: KeyDefault::Derived("`listen`", "\"10.0.0.5:8701\""),
-        docs: &["Where the other replicas reach this one. Required if `listen` is `0.0.0.0` or `[::]`."],
-    },
-];
+key_rows! {
+    /// The keys.
+    pub(super) const KEYS {
+        /// Address at which this replica listens, for the other replicas alone.
+        ///
+        /// They prove themselves to each other with keys that the database names.
+        listen: Text("address and port"), Required("\"0.0.0.0:8701\"");
+        /// Address under which the other replicas reach this one. Required if `listen` is `0.0.0.0` or `[::]`.
+        advertise: Text("host and port"), Derived("`listen`", "\"10.0.0.5:8701\"");
+    }
+}
 
 /// How the other replicas reach this one.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::{
     tree::{ConfigEntry, ConfigNode, ConfigValue, Document},
     units,
 };
-use crate::model::CallerText;
+use crate::model::{CallerText, NameGlobs};
 
 /// Context of the sections of one file: the file, the variables, and the errors so far.
 #[derive(Debug)]
@@ -149,6 +149,13 @@ impl<'a> Section<'a> {
     /// A list of strings.
     pub fn texts(&mut self, key: &'static str) -> Option<Vec<String>> {
         self.parsed_list(key, |text| Ok(text.to_owned()))
+    }
+
+    /// A list of patterns of names.
+    pub fn patterns(&mut self, key: &'static str) -> Option<NameGlobs> {
+        let parsed = NameGlobs::parse(self.texts(key)?);
+        let advice = Some("patterns have `*`, `?`, `[ab]` and `{a,b}`");
+        parsed.map_err(|what| self.fault(format!("`{key}`: {what}"), advice)).ok()
     }
 
     /// A list of strings in which the caller may stand.

@@ -1,16 +1,13 @@
 //! Authorization of the gateway at a server, as configured. Knows nothing of the protocol.
 
-use super::{login::parse_issuer, section::Section};
+use super::{keys, login::parse_issuer, section::Section};
 use crate::{
     model::{
         AuthorizationSettings, ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, ResourceIndicator, ServerAuth,
-        Share, TransportSpec,
+        Share, TransportSpec, config_key::key_rows,
     },
     support::Secret,
 };
-
-/// The options beside `auth`.
-const KEYS: [&str; 6] = ["client_id", "client_secret", "issuer", "scopes", "resource", "private_authorization_server"];
 
 /// The value of `auth`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,13 +17,64 @@ enum Mode {
     ClientCredentials,
 }
 
+/// The values of `auth`.
+const MODES: [(&str, Mode); 3] =
+    [("none", Mode::None), ("oauth", Mode::OAuth), ("client-credentials", Mode::ClientCredentials)];
+
+key_rows! {
+    /// The key that the others need.
+    pub(super) const MODE {
+        /// The gateway's token for a server over HTTP. `"oauth"`: each user connects an account once, on a page of the
+        /// gateway; nobody shares it, so `share` cannot be `"all"`. `"client-credentials"`: the gateway has one for
+        /// all.
+        ///
+        /// See [Servers that ask for a login](#servers-that-ask-for-a-login). With a `url` of HTTP alone.
+        auth: Choice(&keys::words(&MODES)), Example("\"none\"", "\"oauth\"");
+    }
+}
+
+key_rows! {
+    /// The keys beside `auth`.
+    pub(super) const KEYS {
+        /// The client that you registered at the server's authorization server, with the redirect URI
+        /// `<public_url>/oauth/upstream/callback/<name>`. Without it the gateway introduces itself, where the server
+        /// lets it.
+        ///
+        /// With `auth` alone.
+        client_id: Text("text"), None("\"Iv1.0123456789abcdef\"");
+        /// Its secret; take it from a file or the environment. It needs `issuer`: without it, this server fails.
+        ///
+        /// With `auth` alone.
+        client_secret: Text("text"), None("\"${GITHUB_SECRET}\"");
+        /// The issuer of the authorization server, byte for byte as the server lists it, a slash at the end aside. Only
+        /// this one gets `client_secret`. Without it: the first that the server lists.
+        ///
+        /// It chooses one if the server lists several. With `auth` alone.
+        issuer: Text("text"), None("\"https://github.com/login/oauth\"");
+        /// The scopes to ask for. Without it: those that the server names.
+        ///
+        /// With `auth` alone.
+        scopes: Texts, None("[\"repo\"]");
+        /// The resource that tokens are asked for, or `false` to ask without naming one, as Entra ID needs it. Without
+        /// it: the one in the server's metadata, if that is the server's URL, or the origin in the document of the
+        /// origin.
+        ///
+        /// With `auth` alone.
+        resource: TextOrFalse, None("\"https://mcp.example.com\"");
+        /// True if what the server names may be in a private network, or is reached through the proxy of the
+        /// environment.
+        ///
+        /// By default only public addresses are requested, and the origin of `url`. With `auth` alone.
+        private_authorization_server: Flag, Value("false");
+    }
+}
+
 /// Reads the options, for a server with this transport.
-pub(super) fn read(section: &mut Section<'_>, transport: Option<&TransportSpec>, share: Option<Share>) -> ServerAuth {
-    let modes = [("none", Mode::None), ("oauth", Mode::OAuth), ("client-credentials", Mode::ClientCredentials)];
-    let mode = section.choice("auth", &modes).unwrap_or(Mode::None);
+pub(super) fn read(section: &mut Section<'_>, transport: Option<&TransportSpec>, share: Share) -> ServerAuth {
+    let mode = section.choice("auth", &MODES).unwrap_or(Mode::None);
     if mode == Mode::None {
         for key in KEYS {
-            section.refuse(key, "this needs `auth`", "remove it, or set `auth = \"oauth\"`");
+            section.refuse(key.name, "this needs `auth`", "remove it, or set `auth = \"oauth\"`");
         }
         return ServerAuth::None;
     }
@@ -41,7 +89,7 @@ pub(super) fn read(section: &mut Section<'_>, transport: Option<&TransportSpec>,
         Some(false) | None => DiscoveredNetwork::Public,
     };
     check_server(section, transport);
-    if mode == Mode::OAuth && share == Some(Share::All) {
+    if mode == Mode::OAuth && share == Share::All {
         let advice = "set `share` to `user` or `session`, or remove it";
         section.fault("with `auth = \"oauth\"` each user has tokens of their own, which nobody shares", Some(advice));
     }

@@ -29,7 +29,7 @@ pub enum UpgradeTransport {
 impl StdioConfig {
     /// Reads the section; reports invalid values and uses their defaults.
     pub(super) fn read(section: &mut Section<'_>) -> Self {
-        keys::read(section, Self::KEYS).0
+        keys::read(section, Self::KEYS, Self::default()).0
     }
 
     /// The transport over which a client has to log in; `None` serves it without login.

@@ -1,20 +1,34 @@
 //! The tables `[servers.<name>.tools]` and `[groups.<name>.tools]`: rules for the tools of a server or a group. Knows nothing of their meaning.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
-use super::section::Section;
-use crate::model::{NameGlobs, ToolRules, WritingTools, tool_rules::Renaming};
+use super::{keys, section::Section};
+use crate::model::{
+    NameGlobs, ToolRules,
+    config_key::{ConfigKey, key_rows},
+    tool_rules::Renaming,
+};
+
+key_rows! {
+    /// The keys of what is changed in tools.
+    pub(super) const CHANGES {
+        /// Other names: `"browser_*" = "web_*"` keeps the text at the place of the `*`. `read_only_tools` takes the new
+        /// ones.
+        rename: TableOfTexts, None("{ \"read_*\" = \"get_*\" }");
+        /// Other descriptions.
+        descriptions: TableOfTexts, None("{ list_directory = \"Lists a folder of the notes.\" }");
+        /// Arguments of calls that give none of these names: `arguments.search = { limit = 10 }`.
+        ///
+        /// Not for parameters that the tool repeats in headers (`x-mcp-header`).
+        arguments: TableOfTables, None("{ list_directory = { path = \"/srv/files\" } }");
+    }
+}
 
 /// Reads the table; `None` if it sets nothing.
 pub(super) fn read(mut section: Section<'_>) -> Option<Arc<ToolRules>> {
-    let allow = names(&mut section, "allow");
-    let deny = names(&mut section, "deny").unwrap_or_default();
-    let writing = match section.flag("read_only") {
-        Some(true) => WritingTools::LeftOut,
-        Some(false) | None => WritingTools::Offered,
-    };
+    let (rules, _) = keys::read(&mut section, ToolRules::KEYS, ToolRules::default());
     let mut rename = Vec::new();
     for (from, to) in texts(&mut section, "rename") {
         match Renaming::parse(&from, &to) {
@@ -23,7 +37,7 @@ pub(super) fn read(mut section: Section<'_>) -> Option<Arc<ToolRules>> {
         }
     }
     let descriptions = texts(&mut section, "descriptions").into_iter().collect();
-    let mut arguments = std::collections::BTreeMap::new();
+    let mut arguments = BTreeMap::new();
     for (tool, values) in section.values("arguments") {
         match values {
             Value::Object(values) => drop(arguments.insert(tool, values)),
@@ -31,16 +45,19 @@ pub(super) fn read(mut section: Section<'_>) -> Option<Arc<ToolRules>> {
         }
     }
     section.finish();
-    let rules = ToolRules { allow, deny, writing, rename, descriptions, arguments };
+    let rules = ToolRules { rename, descriptions, arguments, ..rules };
     (!rules.is_empty()).then(|| Arc::new(rules))
 }
 
-/// Reads the table `[groups.<name>.tools]`, whose patterns are names on the merged endpoint; `None` if it sets nothing.
+/// The keys of the table `[groups.<name>.tools]`, whose patterns are names on the merged endpoint.
+pub(super) fn keys_of_group() -> impl Iterator<Item = &'static ConfigKey<ToolRules>> {
+    ToolRules::KEYS.iter().filter(|key| ["allow", "deny"].contains(&key.name))
+}
+
+/// Reads the table `[groups.<name>.tools]`; `None` if it sets nothing.
 pub(super) fn read_names(mut section: Section<'_>) -> Option<ToolRules> {
-    let allow = names(&mut section, "allow");
-    let deny = names(&mut section, "deny").unwrap_or_default();
+    let (rules, _) = keys::read(&mut section, keys_of_group(), ToolRules::default());
     section.finish();
-    let rules = ToolRules { allow, deny, ..ToolRules::default() };
     (!rules.is_empty()).then_some(rules)
 }
 
@@ -60,17 +77,6 @@ pub(super) fn read_shared(section: &mut Section<'_>) -> Option<Arc<ToolRules>> {
         ..ToolRules::default()
     };
     (!rules.is_empty()).then(|| Arc::new(rules))
-}
-
-/// Patterns of names; `None` if there are none.
-pub(super) fn names(section: &mut Section<'_>, key: &'static str) -> Option<NameGlobs> {
-    match NameGlobs::parse(section.texts(key)?) {
-        Ok(names) => Some(names),
-        Err(what) => {
-            section.fault(format!("`{key}`: {what}"), Some("patterns have `*`, `?`, `[ab]` and `{a,b}`"));
-            None
-        }
-    }
 }
 
 /// A table of strings.

@@ -5,14 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use http::HeaderValue;
-use url::Url;
-
-use super::{dialect::Dialect, disclosure, env_file, header, network, section::Section};
+use super::{dialect::Dialect, disclosure, env_file, header, keys, network, section::Section};
 use crate::{
-    model::{CallerText, Disclosure, HttpSpec, SocketAddress, StdioSpec, TransportSpec},
+    model::{CallerText, Disclosure, HttpSpec, ServerUrl, StdioSpec, TransportSpec, config_key::key_rows},
     support::Secret,
 };
+use http::HeaderValue;
 
 /// Launchers: their arguments name the program that runs.
 pub(super) const LAUNCHERS: [&str; 12] =
@@ -33,15 +31,67 @@ enum TransportKind {
     WebSocket,
 }
 
-/// URL of a server; its scheme selects the transport.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ServerUrl {
-    /// `http` or `https`.
-    Http(Url),
-    /// `ws` or `wss`.
-    WebSocket(Url),
-    /// `unix:PATH` or `tcp://HOST:PORT`.
-    Socket(SocketAddress),
+/// The values of `type` and `transport`.
+const KINDS: [(&str, TransportKind); 9] = [
+    ("stdio", TransportKind::Stdio),
+    ("http", TransportKind::Http),
+    ("streamable-http", TransportKind::Http),
+    ("streamableHttp", TransportKind::Http),
+    ("streamable_http", TransportKind::Http),
+    ("sse", TransportKind::Sse),
+    ("http+sse", TransportKind::Sse),
+    ("ws", TransportKind::WebSocket),
+    ("websocket", TransportKind::WebSocket),
+];
+
+key_rows! {
+    /// The keys of a program.
+    pub(super) const COMMAND {
+        /// The program that is started and speaks MCP on its standard input and output.
+        command: Text("text"), None("\"npx\"");
+        /// Its arguments. With `command` alone.
+        args: Texts, Example("[]", "[\"-y\", \"@modelcontextprotocol/server-filesystem\", \"${HOME}\"]");
+        /// Its variables, beside [those that are passed on](operations.md#what-a-program-sees). With `command` alone.
+        env: TableOfTexts, Example("{}", "{ LOG_LEVEL = \"info\" }");
+        /// A file with more of them, a line `NAME=value` each, as `.env` files have them; nothing in it is expanded.
+        /// `env` goes before it. With `command` alone.
+        env_file: Text("text"), None("\"files.env\"");
+        /// Its working directory. Without it: the gateway's own. With `command` alone.
+        cwd: Text("path"), None("\"/srv\"");
+    }
+}
+
+key_rows! {
+    /// The keys of a server at a URL.
+    pub(super) const REMOTE {
+        /// `http`, `https`: a Streamable HTTP or HTTP+SSE endpoint. `ws`, `wss`: a WebSocket. `unix:PATH`,
+        /// `tcp://HOST:PORT`: a socket with one message in each line, as over stdio; without TLS.
+        ///
+        /// Without user and password.
+        url: Text("URL"), None("\"https://docs.example.com/mcp\"");
+        /// Headers of every request, such as `Authorization`. Those that the gateway sets itself are refused. With a
+        /// `url` of HTTP or WebSocket alone.
+        headers: TableOfTexts, Example("{}", "{ Authorization = \"Bearer ${DOCS_TOKEN}\" }");
+    }
+}
+
+key_rows! {
+    /// The key of the demonstration.
+    pub(super) const BUILT_IN {
+        /// The demonstration.
+        builtin: Choice(&["demo"]), None("\"demo\"");
+    }
+}
+
+key_rows! {
+    /// The keys that only check the others.
+    pub(super) const KIND {
+        /// Rarely needed: checked against `command` or `url`. A server over HTTP+SSE is found out by itself (Streamable
+        /// HTTP is tried first); `"sse"` tries nothing else.
+        type: Choice(&keys::words(&KINDS)), None("\"http\"");
+        /// Another word for `type`.
+        transport: Choice(&keys::words(&KINDS)), None("");
+    }
 }
 
 /// A transport, with its texts for the gateway itself.
@@ -55,17 +105,6 @@ pub(super) struct ReadTransport {
 /// Reads the transport of a server: exactly one of `command`, `url` and `builtin`. Relative paths are relative to
 /// `folder`.
 pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -> Option<ReadTransport> {
-    const KINDS: [(&str, TransportKind); 9] = [
-        ("stdio", TransportKind::Stdio),
-        ("http", TransportKind::Http),
-        ("streamable-http", TransportKind::Http),
-        ("streamableHttp", TransportKind::Http),
-        ("streamable_http", TransportKind::Http),
-        ("sse", TransportKind::Sse),
-        ("http+sse", TransportKind::Sse),
-        ("ws", TransportKind::WebSocket),
-        ("websocket", TransportKind::WebSocket),
-    ];
     let (kind, transport) = (section.choice("type", &KINDS), section.choice("transport", &KINDS));
     let kind = kind.or(transport);
     let (by_command, by_url, built_in) = (section.has("command"), section.has("url"), section.has("builtin"));
@@ -99,7 +138,7 @@ pub(super) fn read(section: &mut Section<'_>, dialect: Dialect, folder: &Path) -
 fn stdio(section: &mut Section<'_>, (dialect, folder): (Dialect, &Path), chosen: bool) -> Option<ReadTransport> {
     if !chosen {
         let shared = (dialect == Dialect::Shared).then_some("envFile");
-        for key in ["args", "env", "env_file", "cwd"].into_iter().chain(shared) {
+        for key in COMMAND.iter().map(|key| key.name).filter(|key| *key != "command").chain(shared) {
             section.refuse(key, "this needs a `command`", "remove it, or set a `command`");
         }
     }
@@ -193,108 +232,5 @@ impl ReadTransport {
     /// A server that is told nothing.
     fn told_nothing(spec: TransportSpec) -> Self {
         Self { spec, disclosure: Disclosure::default() }
-    }
-}
-
-// === impl ServerUrl ===
-
-impl ServerUrl {
-    /// Parses a URL. Messages never quote it, since it may hold keys.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            // `unix:///path` is `unix:/path`
-            let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
-            if path.is_empty() || path.contains('\0') {
-                return Err("`unix:` must be followed by the path of a socket".to_owned());
-            }
-            return Ok(Self::Socket(SocketAddress::Unix(path.into())));
-        }
-        let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err("put user and password into `headers`, as `Authorization`".to_owned());
-        }
-        match (url.scheme(), url.host_str(), url.port()) {
-            ("http" | "https", ..) => Ok(Self::Http(url)),
-            ("ws" | "wss", ..) => Ok(Self::WebSocket(url)),
-            ("tcp", Some(host), Some(port)) if !host.is_empty() && matches!(url.path(), "" | "/") => {
-                Ok(Self::Socket(SocketAddress::Tcp { host: host.to_owned(), port }))
-            }
-            ("tcp", ..) => Err("`tcp` must have the form `tcp://HOST:PORT`".to_owned()),
-            _ => Err("this must be a URL with http, https, ws, wss, tcp or unix".to_owned()),
-        }
-    }
-
-    /// The host; `None` for the path of a socket.
-    pub(super) fn host(&self) -> Option<&str> {
-        match self {
-            Self::Http(url) | Self::WebSocket(url) => url.host_str(),
-            Self::Socket(SocketAddress::Tcp { host, .. }) => Some(host),
-            Self::Socket(SocketAddress::Unix(_)) => None,
-        }
-    }
-
-    /// The transport, without headers.
-    pub(super) fn transport(self, folder: &Path) -> TransportSpec {
-        match self {
-            Self::Http(url) => TransportSpec::Http(HttpSpec::new(url)),
-            Self::WebSocket(url) => TransportSpec::WebSocket(HttpSpec::new(url)),
-            Self::Socket(SocketAddress::Unix(path)) => TransportSpec::Socket(SocketAddress::Unix(folder.join(path))),
-            Self::Socket(tcp) => TransportSpec::Socket(tcp),
-        }
-    }
-
-    /// The URL without its query, as the audience of tokens for the server; `None` for a socket.
-    pub(super) fn audience(&self) -> Option<String> {
-        let (Self::Http(url) | Self::WebSocket(url)) = self else { return None };
-        let mut audience = url.clone();
-        audience.set_query(None);
-        audience.set_fragment(None);
-        Some(audience.into())
-    }
-
-    /// True if it is an HTTP URL whose path ends in `/sse`.
-    fn ends_in_sse(&self) -> bool {
-        matches!(self, Self::Http(url) if url.path().trim_end_matches('/').ends_with("/sse"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn transport(url: &str) -> Result<TransportSpec, String> {
-        ServerUrl::parse(url).map(|url| url.transport(Path::new("/etc/lockkeeper")))
-    }
-
-    #[test]
-    fn the_scheme_of_a_url_selects_the_transport() {
-        let name = |url: &str| transport(url).map(|transport| transport.name());
-        let cases = [
-            ("https://a.test/mcp", "streamable-http"),
-            ("https://a.test/sse", "streamable-http"),
-            ("wss://a.test/", "websocket"),
-            ("tcp://a.test:7000", "tcp"),
-            ("tcp://[::1]:7000", "tcp"),
-            ("unix:/run/a.sock", "unix"),
-        ];
-        for (url, expected) in cases {
-            assert_eq!(name(url), Ok(expected), "{url}");
-        }
-        for wrong in
-            ["a", "unix:", "tcp://a.test", "tcp://:7000", "tcp://a.test:7000/x", "https://u:p@a.test/", "ftp://a/"]
-        {
-            assert!(name(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn the_path_of_a_socket_is_relative_to_the_file() {
-        let path = |url: &str| match transport(url) {
-            Ok(TransportSpec::Socket(SocketAddress::Unix(path))) => path,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(path("unix:mcp.sock"), Path::new("/etc/lockkeeper/mcp.sock"));
-        assert_eq!(path("unix:/run/mcp.sock"), Path::new("/run/mcp.sock"));
-        assert_eq!(path("unix:///run/mcp.sock"), Path::new("/run/mcp.sock"));
     }
 }

@@ -47,7 +47,7 @@ impl ToolView {
         };
         let annotations = json::member(tool.as_bytes(), "annotations").unwrap_or("{}");
         let changes_nothing = json::member(annotations.as_bytes(), "readOnlyHint") == Some("true");
-        if !self.rules.offers(&own) || (self.rules.writing == WritingTools::LeftOut && !changes_nothing) {
+        if !self.rules.offers(&own) || (self.rules.read_only == WritingTools::LeftOut && !changes_nothing) {
             return None;
         }
         let mut edited = Bytes::copy_from_slice(tool.as_bytes());

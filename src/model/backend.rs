@@ -7,7 +7,7 @@ use url::Url;
 
 use super::{
     BackendId, Caller, CallerIdentity, Delivery, Disclosure, NameGlobs, Requester, SecretName, SecretValues,
-    ServerAuth, ToolRules, TransportSpec, UserId,
+    ServerAuth, ServerUrl, ToolRules, TransportSpec, UserId, config_key::config_keys,
 };
 
 /// Sharing of backend sessions between users (`design`: isolation between people).
@@ -54,96 +54,131 @@ pub enum EraChoice {
     Legacy,
 }
 
-/// One configured backend, checked.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BackendSpec {
-    /// Its name on this gateway.
-    pub id: BackendId,
-    /// Transport and address, with the texts for the gateway itself.
-    pub transport: TransportSpec,
-    /// What the server is told of its callers; `None`: nothing.
-    pub disclosure: Option<Disclosure>,
-    /// Authorization of the gateway at it.
-    pub auth: ServerAuth,
-    /// Protocol era.
-    pub era: EraChoice,
-    /// Protocol version to request, of this era; `None`: the newest that both sides support.
-    pub version: Option<&'static str>,
-    /// Sharing of its sessions.
-    pub share: Share,
-    /// The replicas at which it runs.
-    pub home: ServerHome,
-    /// Reaction to the loss of a session.
-    pub on_loss: OnLoss,
-    /// Time for a start, from the first byte sent to the end of the handshake.
-    pub start_timeout: Duration,
-    /// Time for a process to answer the era probe that goes before or after a handshake without a result.
-    pub probe_timeout: Duration,
-    /// Time of silence after which a call fails.
-    pub call_timeout: Duration,
-    /// Time for which an unused session is kept.
-    pub idle_timeout: Duration,
-    /// Protocol version to assume if the handshake names no known one, for servers that are known to be broken
-    /// (`translation` 6.3). `None`: such a handshake fails.
-    pub assume_version: Option<&'static str>,
-    /// Number of sessions for the calls of one sharer, at least 1. Several client sessions share a channel, so a call
-    /// that may ask its client runs alone on one, and the question finds its client (design rule 4).
-    pub parallel: usize,
-    /// Processes that are kept ready for connections of clients, once a client has had one.
-    pub spares: usize,
-    /// The names of the tools that `mcp:<backend>:read` may call.
-    pub read_only_tools: Vec<String>,
-    /// The methods that MCP does not define and that every caller may send it.
-    pub allow_methods: NameGlobs,
-    /// The rules for its tools; `None`: it offers them as they are.
-    pub tools: Option<Arc<ToolRules>>,
-    /// The most calls of clients that run at it at once; `None`: any number.
-    pub calls: Option<usize>,
-    /// The most text in a result of a tool, in bytes; `None`: any.
-    pub result_size: Option<usize>,
-    /// Time without progress in a call before the gateway reports progress for the server; `None`: it never does.
-    pub heartbeat: Option<Duration>,
-    /// The endpoints to which the server may move, with everything below their paths (`translation` 6.8).
-    pub upgrade_to: Vec<Url>,
+config_keys! {
+    /// One configured backend, checked.
+    pub struct BackendSpec, taken at reload, made of (
+        /// Its name on this gateway.
+        id: BackendId,
+        /// Transport and address, with the texts for the gateway itself.
+        transport: TransportSpec,
+        /// The facts that the server learns about its callers; `None`: none.
+        disclosure: Option<Disclosure>,
+        /// Authorization of the gateway at it.
+        auth: ServerAuth,
+        /// The rules for its tools; `None`: it offers them as they are.
+        tools: Option<Arc<ToolRules>>,
+    ) {
+        /// Sharing of a session, and of a command a process: each client session has its own, each user, or all.
+        /// Clients without sessions count by user.
+        ///
+        /// With `"session"`, the process that was asked for the lists in a client's name serves its first session,
+        /// unless it has sent something of its own meanwhile.
+        share: Share = choice("session" => Share::Session, "user" => Share::User, "all" => Share::All);
+        /// [Replicas](deployment.md#replicas) that run it: each one of its own, or one for all, which is succeeded when
+        /// it ends.
+        ///
+        /// For a server that keeps state for several clients, or may run only once. The endpoints that have such a
+        /// server are served by that replica. Without `[replica]` it has no effect.
+        home: ServerHome = choice("each" => ServerHome::Each, "one" => ServerHome::One);
+        /// If the server's session or process is lost: the client goes on with a fresh one and is told, or its session
+        /// ends.
+        on_loss: OnLoss = choice("reinit" => OnLoss::Reinit, "end" => OnLoss::End);
+        /// Servers of 2026-07-28 are modern, others legacy; `"auto"` detects it.
+        ///
+        /// A process, a WebSocket or a socket that speaks both eras counts as legacy unless this is `"modern"`
+        /// ([translation 2.7](translation.md#27-detecting-the-era-of-a-server)).
+        era: EraChoice = choice(
+            "auto" => EraChoice::Auto,
+            "modern" => EraChoice::Modern,
+            "legacy" => EraChoice::Legacy,
+        );
+        /// The version to ask for; says the era too. Without it: the newest that both speak.
+        version: Option<&'static str> = optional_choice(
+            "2025-06-18",
+            "2024-11-05" => "2024-11-05",
+            "2025-03-26" => "2025-03-26",
+            "2025-06-18" => "2025-06-18",
+            "2025-11-25" => "2025-11-25",
+            "2026-07-28" => MODERN_VERSION,
+        );
+        /// The version of a server whose handshake names none that is known. Without it such a handshake fails.
+        assume_version: Option<&'static str> = optional_choice(
+            "2024-11-05",
+            "2024-11-05" => "2024-11-05",
+            "2025-03-26" => "2025-03-26",
+            "2025-06-18" => "2025-06-18",
+            "2025-11-25" => "2025-11-25",
+        );
+        /// Time for a start, up to the end of the handshake.
+        start_timeout: Duration = duration(60 s, 1 s to 1 h);
+        /// Silence of a process that is asked for its era, before it is given up: after it refused the handshake, or at
+        /// a start after one without an answer.
+        probe_timeout: Duration = duration(10 s, 100 ms to 1 h);
+        /// Silence in a call before it fails.
+        call_timeout: Duration = duration(10 m, 1 s to 1 d);
+        /// An unused session or process is ended after this. Not with `on_loss = "end"`.
+        idle_timeout: Duration = duration(10 m, 10 s to 30 d);
+        /// Processes that are kept ready for clients to come, so that a first call does not wait for a start. `0`:
+        /// none.
+        ///
+        /// They start when a client calls the server or its list is fetched for clients, and end a minute after the
+        /// last client left.
+        spares: usize = count(1, 0 to 16);
+        /// Processes for each user (or for all) that shares, so that requests of the server find their client.
+        parallel: usize = count(4, 1 to 1_000);
+        /// The tools that `mcp:<name>:read` may call.
+        read_only_tools: Vec<String> = texts(any_text, "[\"read_file\"]");
+        /// Methods that MCP does not define and that every caller of this server may send, as patterns: `"skills/*"`.
+        ///
+        /// Without it they take full rights, and a server without `tools` rules. It opens no method that MCP defines
+        /// ([What `:read` allows](authorization.md#what-read-allows)).
+        allow_methods: NameGlobs = patterns("[\"skills/*\"]");
+        /// The most calls of tools, prompts, resources and completions that run at the server at once. Without it: any
+        /// number.
+        ///
+        /// One more is refused with `-32603`, which names the bound.
+        calls: Option<usize> = optional_count(8, 1 to 1_000_000);
+        /// The most text in a result of a tool: text blocks and embedded text resources together. Without it: any.
+        ///
+        /// The rest is cut, and a note at the end says so. `structuredContent`, images and links stay whole.
+        result_size: Option<usize> = optional_size(100 KiB, 1 KiB to 1 GiB);
+        /// Time without progress in a call before the gateway reports progress for the server, to clients that gave a
+        /// token and so go on waiting. At least a second; `0s`: never.
+        ///
+        /// It ends when the server reports progress by itself.
+        heartbeat: Option<Duration> = interval(20 s, 0 s to 1 h);
+        /// URLs to which a program or a socket may send the gateway in its answer to `initialize`, with everything
+        /// below their paths.
+        ///
+        /// Loopback addresses need no entry if the server is a program, a Unix domain socket or connected to at a
+        /// loopback address. Nothing is sent there but what the server gets.
+        upgrade_to: Vec<Url> = texts(ServerUrl::parse_http, "[\"https://mcp.example.com/sse\"]");
+    }
 }
 
-impl BackendSpec {
-    /// A backend with the defaults: detected era, one session for each client session, 60 s to start, 10 s for the era
-    /// probe, 10 minutes of silence in a call, 10 minutes idle, 4 sessions for each sharer, one
-    /// spare process.
-    pub fn new(id: BackendId, transport: TransportSpec) -> Self {
-        let era = if transport.has_sessions_alone() { EraChoice::Legacy } else { EraChoice::Auto };
-        Self {
-            id,
-            transport,
-            disclosure: None,
-            auth: ServerAuth::None,
-            era,
-            version: None,
-            share: Share::Session,
-            home: ServerHome::Each,
-            on_loss: OnLoss::Reinit,
-            start_timeout: Duration::from_mins(1),
-            probe_timeout: Duration::from_secs(10),
-            call_timeout: Duration::from_mins(10),
-            idle_timeout: Duration::from_mins(10),
-            assume_version: None,
-            parallel: 4,
-            spares: 1,
-            read_only_tools: Vec::new(),
-            allow_methods: NameGlobs::default(),
-            tools: None,
-            calls: None,
-            result_size: None,
-            heartbeat: Some(Duration::from_secs(20)),
-            upgrade_to: Vec::new(),
-        }
-    }
+/// The stateless protocol version, as configured.
+const MODERN_VERSION: &str = "2026-07-28";
+
+#[expect(clippy::unnecessary_wraps, reason = "the parser of a key")]
+fn any_text(text: &str) -> Result<String, String> {
+    Ok(text.to_owned())
 }
 
 // === impl BackendSpec ===
 
 impl BackendSpec {
+    /// A backend with the defaults. Its era is detected, except where the transport says it.
+    pub fn new(id: BackendId, transport: TransportSpec) -> Self {
+        let is_legacy = transport.has_sessions_alone();
+        let spec = Self::with_defaults(id, transport, None, ServerAuth::None, None);
+        if is_legacy { Self { era: EraChoice::Legacy, ..spec } } else { spec }
+    }
+
+    /// The era of the configured version; `None` without one.
+    pub fn era_of_version(&self) -> Option<EraChoice> {
+        Some(if self.version? == MODERN_VERSION { EraChoice::Modern } else { EraChoice::Legacy })
+    }
+
     /// True if one channel carries all messages of a connection.
     pub const fn is_channel(&self) -> bool {
         matches!(self.transport.abilities().delivery, Delivery::Channel)
@@ -152,8 +187,8 @@ impl BackendSpec {
     /// True if a server that was started for `other` serves this one too: they differ at most in what the gateway does
     /// with its tools, methods and calls.
     pub fn is_served_as(&self, other: &Self) -> bool {
-        let Self { read_only_tools, allow_methods, tools, calls, result_size, heartbeat, .. } = self.clone();
-        *self == Self { read_only_tools, allow_methods, tools, calls, result_size, heartbeat, ..other.clone() }
+        let Self { tools, read_only_tools, allow_methods, calls, result_size, heartbeat, .. } = self.clone();
+        *self == Self { tools, read_only_tools, allow_methods, calls, result_size, heartbeat, ..other.clone() }
     }
 
     /// What the server is told of the caller of a call; `None` if that is nothing, or if the gateway itself calls.

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use super::NameGlobs;
+
 /// A key of the table that the values `S` are read from.
 pub struct ConfigKey<S: 'static> {
     /// Name of the key, and of its field.
@@ -44,8 +46,10 @@ pub enum KeyReading<S: 'static> {
     Choice(&'static [&'static str], &'static [fn(&mut S)]),
     /// A text; the setter says what is wrong with it.
     Text(fn(&mut S, &str) -> Result<(), String>),
-    /// A list of texts, empty by default. The function adds one, or says what is wrong with it.
-    Texts(fn(&mut S, &str) -> Result<(), String>),
+    /// A list of texts: what empties it, and what adds one or says what is wrong with it.
+    Texts(fn(&mut S), fn(&mut S, &str) -> Result<(), String>),
+    /// A list of patterns.
+    Patterns(fn(&mut S, NameGlobs)),
     /// Several keys that choose a shape together: a function of the section reads them.
     Shape(&'static [KeyRow]),
 }
@@ -59,7 +63,7 @@ pub enum DurationBound {
     Key(&'static str),
 }
 
-/// A key that a reader of its own takes, as documentation shows it.
+/// A key as documentation shows it.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyRow {
     /// Name of the key.
@@ -87,8 +91,18 @@ pub enum KeyForm {
     Choice(&'static [&'static str]),
     /// A text, and the name of its form.
     Text(&'static str),
+    /// A text, or `false`.
+    TextOrFalse,
     /// A list of texts.
     Texts,
+    /// A table of texts with any names.
+    TableOfTexts,
+    /// A table of tables with any names and values.
+    TableOfTables,
+    /// A table with keys of its own, by the name of its definition in the schema.
+    Table(&'static str),
+    /// Such tables with any names.
+    Tables(&'static str),
 }
 
 /// Default of a key.
@@ -96,7 +110,9 @@ pub enum KeyForm {
 pub enum KeyDefault {
     /// This value, as a file writes it.
     Value(&'static str),
-    /// None, and an example.
+    /// The same, and an example of another value.
+    Example(&'static str, &'static str),
+    /// None, and an example; an empty one is not shown.
     None(&'static str),
     /// Another value, which the first text says in Markdown, and an example.
     Derived(&'static str, &'static str),
@@ -116,7 +132,7 @@ impl<S> ConfigKey<S> {
             KeyReading::Flag(_) => KeyForm::Flag,
             KeyReading::Choice(words, _) => KeyForm::Choice(words),
             KeyReading::Text(_) => KeyForm::Text("text"),
-            KeyReading::Texts(_) => KeyForm::Texts,
+            KeyReading::Texts(..) | KeyReading::Patterns(_) => KeyForm::Texts,
             KeyReading::Shape(rows) => return rows.to_vec(),
         };
         vec![KeyRow { name: self.name, form, default: self.default, docs: self.docs }]
@@ -124,17 +140,24 @@ impl<S> ConfigKey<S> {
 }
 
 /// Declares the values of a table: a struct with its defaults, and its keys (`KEYS`) for the reader and the
-/// documentation. `taken` says when a change takes effect, unless a key has its own `at`.
+/// documentation. `taken` says when a change takes effect, unless a key has its own `at`. With `made of`, the struct has
+/// these further fields, which are no keys of this kind; defaults may use them. `least named` makes a constant of the least
+/// value.
 ///
 /// | Kind | Arguments |
 /// |---|---|
 /// | `duration`, `size` | default, least `to` most; each a number and its unit. `most` may be another key |
+/// | `interval` | as `duration`; `0s` is none, and less than a second is a second |
 /// | `count` | default, least `to` most |
-/// | `optional_duration`, `optional_count` | example, least `to` most |
+/// | `optional_duration`, `optional_size`, `optional_count` | example, least `to` most |
 /// | `flag` | default `=>` value, the other `=>` value |
 /// | `choice` | word `=>` value …; the first is the default |
+/// | `optional_choice` | example, word `=>` value … |
 /// | `text` | default, parser |
-/// | `texts` | parser of one |
+/// | `optional_text` | example, parser |
+/// | `derived_text` | default, the same in Markdown, example, parser |
+/// | `texts` | parser of one, perhaps an example; or word `=>` value … `;` parser, for a default that is not empty |
+/// | `patterns`, `optional_patterns` | example |
 /// | `shape` | default, rows |
 macro_rules! config_keys {
     (
@@ -142,20 +165,39 @@ macro_rules! config_keys {
         pub struct $values:ident, taken at $when:ident {
             $(
                 $(#[doc = $doc:literal])+
-                $field:ident: $type:ty = $kind:ident $args:tt $(at $own:ident)?;
+                $field:ident: $type:ty = $kind:ident $args:tt $(at $own:ident)? $(, least named $least:ident)?;
+            )+
+        }
+    ) => {
+        $crate::model::config_key::config_keys! {
+            $(#[$about])*
+            pub struct $values, taken at $when, made of () {
+                $( $(#[doc = $doc])+ $field: $type = $kind $args $(at $own)? $(, least named $least)?; )+
+            }
+        }
+
+        impl Default for $values {
+            fn default() -> Self {
+                Self::with_defaults()
+            }
+        }
+    };
+    (
+        $(#[$about:meta])*
+        pub struct $values:ident, taken at $when:ident, made of (
+            $( $(#[doc = $given_doc:literal])+ $given:ident: $given_type:ty ),* $(,)?
+        ) {
+            $(
+                $(#[doc = $doc:literal])+
+                $field:ident: $type:ty = $kind:ident $args:tt $(at $own:ident)? $(, least named $least:ident)?;
             )+
         }
     ) => {
         $(#[$about])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $values {
+            $( $(#[doc = $given_doc])+ pub $given: $given_type, )*
             $( $(#[doc = $doc])+ pub $field: $type, )+
-        }
-
-        impl Default for $values {
-            fn default() -> Self {
-                Self { $( $field: $crate::model::config_key::config_keys!(@default $kind $args), )+ }
-            }
         }
 
         impl $values {
@@ -171,6 +213,18 @@ macro_rules! config_keys {
                     copy: |one, other| one.$field.clone_from(&other.$field),
                 }, )+
             ];
+            $($(
+                #[doc = concat!("The least value of `", stringify!($field), "`, which every configuration allows.")]
+                pub const $least: $type = $crate::model::config_key::config_keys!(@least $kind $args);
+            )?)+
+
+            /// The default of each key.
+            pub(crate) fn with_defaults($($given: $given_type),*) -> Self {
+                Self {
+                    $( $field: $crate::model::config_key::config_keys!(@default $kind $args), )+
+                    $( $given, )*
+                }
+            }
         }
     };
 
@@ -193,6 +247,10 @@ macro_rules! config_keys {
     };
     (@most $key:ident) => { $crate::model::config_key::DurationBound::Key(stringify!($key)) };
 
+    (@least size ($n:literal $unit:ident, $from:literal $from_unit:ident to $($most:tt)+)) => {
+        $crate::model::config_key::config_keys!(@amount $from $from_unit)
+    };
+
     (@default duration ($n:literal $unit:ident, $($bounds:tt)+)) => {
         $crate::model::config_key::config_keys!(@amount $n $unit)
     };
@@ -200,15 +258,28 @@ macro_rules! config_keys {
         $crate::model::config_key::config_keys!(@amount $n $unit)
     };
     (@default count ($n:literal, $($bounds:tt)+)) => { $n };
+    (@default interval ($n:literal $unit:ident, $($bounds:tt)+)) => {
+        Some($crate::model::config_key::config_keys!(@amount $n $unit))
+    };
     (@default optional_duration $args:tt) => { None };
+    (@default optional_size $args:tt) => { None };
     (@default optional_count $args:tt) => { None };
     (@default flag ($flag:literal => $value:expr, $($other:tt)+)) => { $value };
     (@default choice ($word:literal => $value:expr, $($others:tt)+)) => { $value };
+    (@default optional_choice $args:tt) => { None };
     (@default text ($text:literal, $parse:expr)) => { $text.to_owned() };
+    (@default optional_text $args:tt) => { None };
+    (@default derived_text ($value:expr, $($rest:tt)+)) => { $value };
+    (@default texts ($($text:literal => $value:expr),+; $parse:expr)) => { vec![$($value),+] };
     (@default texts $args:tt) => { Vec::new() };
+    (@default patterns $args:tt) => { $crate::model::NameGlobs::default() };
+    (@default optional_patterns $args:tt) => { None };
     (@default shape ($value:expr, $rows:expr)) => { $value };
 
     (@shown duration ($n:literal $unit:ident, $($bounds:tt)+)) => {
+        $crate::model::config_key::KeyDefault::Value(concat!('"', $n, stringify!($unit), '"'))
+    };
+    (@shown interval ($n:literal $unit:ident, $($bounds:tt)+)) => {
         $crate::model::config_key::KeyDefault::Value(concat!('"', $n, stringify!($unit), '"'))
     };
     (@shown optional_duration ($n:literal $unit:ident, $($bounds:tt)+)) => {
@@ -216,6 +287,9 @@ macro_rules! config_keys {
     };
     (@shown size ($n:literal $unit:ident, $($bounds:tt)+)) => {
         $crate::model::config_key::KeyDefault::Value(concat!('"', $n, stringify!($unit), '"'))
+    };
+    (@shown optional_size ($n:literal $unit:ident, $($bounds:tt)+)) => {
+        $crate::model::config_key::KeyDefault::None(concat!('"', $n, stringify!($unit), '"'))
     };
     (@shown count ($n:literal, $($bounds:tt)+)) => { $crate::model::config_key::KeyDefault::Value(concat!($n)) };
     (@shown optional_count ($n:literal, $($bounds:tt)+)) => { $crate::model::config_key::KeyDefault::None(concat!($n)) };
@@ -226,7 +300,24 @@ macro_rules! config_keys {
     (@shown text ($text:literal, $parse:expr)) => {
         $crate::model::config_key::KeyDefault::Value(concat!('"', $text, '"'))
     };
-    (@shown texts $args:tt) => { $crate::model::config_key::KeyDefault::Value("[]") };
+    (@shown optional_choice ($example:literal, $($rest:tt)+)) => {
+        $crate::model::config_key::KeyDefault::None(concat!('"', $example, '"'))
+    };
+    (@shown optional_text ($example:literal, $parse:expr)) => {
+        $crate::model::config_key::KeyDefault::None(concat!('"', $example, '"'))
+    };
+    (@shown derived_text ($value:expr, $from:literal, $example:literal, $parse:expr)) => {
+        $crate::model::config_key::KeyDefault::Derived($from, concat!('"', $example, '"'))
+    };
+    (@shown texts ($first:literal => $value:expr $(, $text:literal => $values:expr)*; $parse:expr)) => {
+        $crate::model::config_key::KeyDefault::Value(concat!("[\"", $first, $("\", \"", $text,)* "\"]"))
+    };
+    (@shown texts ($parse:expr, $example:literal)) => {
+        $crate::model::config_key::KeyDefault::Example("[]", $example)
+    };
+    (@shown texts ($parse:expr)) => { $crate::model::config_key::KeyDefault::Value("[]") };
+    (@shown patterns ($example:literal)) => { $crate::model::config_key::KeyDefault::Example("[]", $example) };
+    (@shown optional_patterns ($example:literal)) => { $crate::model::config_key::KeyDefault::None($example) };
     (@shown shape $args:tt) => { $crate::model::config_key::KeyDefault::Value("") };
 
     (@reading $field:ident duration ($n:literal $unit:ident, $from:literal $from_unit:ident to $($most:tt)+)) => {
@@ -234,6 +325,15 @@ macro_rules! config_keys {
             $crate::model::config_key::config_keys!(@amount $from $from_unit),
             $crate::model::config_key::config_keys!(@most $($most)+),
             |values, value| values.$field = value,
+        )
+    };
+    (@reading $field:ident interval ($n:literal $unit:ident, $from:literal $from_unit:ident to $($most:tt)+)) => {
+        $crate::model::config_key::KeyReading::Duration(
+            $crate::model::config_key::config_keys!(@amount $from $from_unit),
+            $crate::model::config_key::config_keys!(@most $($most)+),
+            |values, value| {
+                values.$field = (!value.is_zero()).then(|| value.max(std::time::Duration::from_secs(1)));
+            },
         )
     };
     (@reading $field:ident optional_duration ($n:literal $unit:ident, $from:literal $from_unit:ident to $($most:tt)+)) => {
@@ -256,6 +356,15 @@ macro_rules! config_keys {
             |values, value| values.$field = value,
         )
     };
+    (@reading $field:ident optional_size
+        ($n:literal $unit:ident, $from:literal $from_unit:ident to $to:literal $to_unit:ident)
+    ) => {
+        $crate::model::config_key::KeyReading::Size(
+            $crate::model::config_key::config_keys!(@amount $from $from_unit),
+            $crate::model::config_key::config_keys!(@amount $to $to_unit),
+            |values, value| values.$field = Some(value),
+        )
+    };
     (@reading $field:ident flag ($flag:literal => $value:expr, $other:literal => $other_value:expr)) => {
         $crate::model::config_key::KeyReading::Flag(|values, flag| {
             values.$field = match flag {
@@ -267,17 +376,67 @@ macro_rules! config_keys {
     (@reading $field:ident choice ($($word:literal => $value:expr),+ $(,)?)) => {
         $crate::model::config_key::KeyReading::Choice(&[$($word),+], &[$( |values| values.$field = $value ),+])
     };
+    (@reading $field:ident optional_choice ($example:literal, $($word:literal => $value:expr),+ $(,)?)) => {
+        $crate::model::config_key::KeyReading::Choice(
+            &[$($word),+],
+            &[$( |values| values.$field = Some($value) ),+],
+        )
+    };
     (@reading $field:ident text ($text:literal, $parse:expr)) => {
         $crate::model::config_key::KeyReading::Text(|values, text| {
             $parse(text).map(|parsed| values.$field = parsed)
         })
     };
-    (@reading $field:ident texts ($parse:expr)) => {
-        $crate::model::config_key::KeyReading::Texts(|values, text| {
-            $parse(text).map(|parsed| values.$field.push(parsed))
+    (@reading $field:ident optional_text ($example:literal, $parse:expr)) => {
+        $crate::model::config_key::KeyReading::Text(|values, text| {
+            $parse(text).map(|parsed| values.$field = Some(parsed))
         })
+    };
+    (@reading $field:ident derived_text ($value:expr, $from:literal, $example:literal, $parse:expr)) => {
+        $crate::model::config_key::KeyReading::Text(|values, text| {
+            $parse(text).map(|parsed| values.$field = parsed)
+        })
+    };
+    (@reading $field:ident texts ($($text:literal => $value:expr),+; $parse:expr)) => {
+        $crate::model::config_key::config_keys!(@reading $field texts ($parse))
+    };
+    (@reading $field:ident texts ($parse:expr $(, $example:literal)?)) => {
+        $crate::model::config_key::KeyReading::Texts(
+            |values| values.$field.clear(),
+            |values, text| $parse(text).map(|parsed| values.$field.push(parsed)),
+        )
+    };
+    (@reading $field:ident patterns ($example:literal)) => {
+        $crate::model::config_key::KeyReading::Patterns(|values, patterns| values.$field = patterns)
+    };
+    (@reading $field:ident optional_patterns ($example:literal)) => {
+        $crate::model::config_key::KeyReading::Patterns(|values, patterns| values.$field = Some(patterns))
     };
     (@reading $field:ident shape ($value:expr, $rows:expr)) => { $crate::model::config_key::KeyReading::Shape($rows) };
 }
 
-pub(crate) use config_keys;
+/// Declares the rows of keys that a reader of its own takes: documentation, name, type ([`KeyForm`]) and default
+/// ([`KeyDefault`]).
+macro_rules! key_rows {
+    (
+        $(#[$about:meta])*
+        $visible:vis const $rows:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $name:ident: $form:ident $(($($detail:expr),+))?, $default:ident ($($value:expr),+);
+            )+
+        }
+    ) => {
+        $(#[$about])*
+        $visible const $rows: &[$crate::model::config_key::KeyRow] = &[
+            $( $crate::model::config_key::KeyRow {
+                name: stringify!($name),
+                form: $crate::model::config_key::KeyForm::$form $(($($detail),+))?,
+                default: $crate::model::config_key::KeyDefault::$default($($value),+),
+                docs: &[$($doc),+],
+            }, )+
+        ];
+    };
+}
+
+pub(crate) use {config_keys, key_rows};

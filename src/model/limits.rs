@@ -42,7 +42,7 @@ config_keys! {
         /// Messages in one JSON-RPC batch (2025-03-26).
         batch: usize = count(100, 1 to 10_000);
         /// Bytes in the body of one request to an MCP endpoint.
-        request_body: usize = size(16 MiB, 64 KiB to 1 GiB);
+        request_body: usize = size(16 MiB, 64 KiB to 1 GiB), least named ALLOWED_BODY;
         /// Sessions at one server; of a command, processes.
         server_sessions: usize = count(64, 1 to 10_000);
         /// Processes that start at once, up to their handshake, each for 10 s at most; those that a client waits for come
@@ -77,24 +77,9 @@ config_keys! {
 }
 
 impl LimitsConfig {
-    /// The length of a request body that no configuration refuses, in bytes: the least value of `request_body`.
-    pub const ALLOWED_BODY: usize = 64 << 10;
-
     /// Maximum number of open listens of all users, at a gateway with this maximum of client connections. Each holds a
     /// connection that is never evicted: a quarter is left for calls.
     pub fn all_listens(&self, connections: usize) -> usize {
         self.listens.unwrap_or(connections / 4 * 3)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::config_key::KeyReading;
-
-    #[test]
-    fn no_configuration_refuses_a_body_that_is_always_allowed() {
-        let key = LimitsConfig::KEYS.iter().find(|key| key.name == "request_body").unwrap();
-        assert!(matches!(key.reading, KeyReading::Size(LimitsConfig::ALLOWED_BODY, ..)));
     }
 }

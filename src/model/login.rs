@@ -1,35 +1,57 @@
 //! OpenID providers at which people log in, as configured (`UP-12` to `UP-14`). Knows nothing of their documents.
 
+use std::str::FromStr as _;
+
 use jsonwebtoken::Algorithm;
 
-use super::Rights;
+use super::{Rights, config_key::config_keys};
 use crate::support::Secret;
 
-/// One provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoginProvider {
-    /// Name in the configuration and in its URLs: `[a-z][a-z0-9-]{0,31}`.
-    pub name: String,
-    /// Issuer, byte for byte as the provider writes it.
-    pub issuer: String,
-    /// Id of the gateway there.
-    pub client_id: String,
-    /// Secret of the gateway there; a public client has none.
-    pub client_secret: Option<Secret>,
-    /// Name for people.
-    pub label: String,
-    /// Requested scopes, `openid` among them.
-    pub scopes: Vec<String>,
-    /// Accepted algorithms of signatures; all are asymmetric.
-    pub algorithms: Vec<Algorithm>,
-    /// Claim with the groups of a person.
-    pub groups_claim: String,
-    /// People who may come, and their rights: the rights of all rules that fit a person add up.
-    pub rules: Vec<LoginRule>,
-    /// Duration of a login.
-    pub session: LoginSession,
-    /// Whether clients may bring its identity assertions.
-    pub identity_assertions: IdentityAssertions,
+config_keys! {
+    /// One provider.
+    pub struct LoginProvider, taken at restart, made of (
+        /// Name in the configuration and in its URLs: `[a-z][a-z0-9-]{0,31}`.
+        name: String,
+        /// Issuer, byte for byte as the provider writes it.
+        issuer: String,
+        /// Id of the gateway there.
+        client_id: String,
+        /// People who may come, and their rights: the rights of all rules that fit a person add up.
+        rules: Vec<LoginRule>,
+    ) {
+        /// Its secret there, best as `${file:PATH}` or `${VAR}`. Without it the gateway is a public client.
+        client_secret: Option<Secret> = optional_text("${CORP_SECRET}", secret);
+        /// The name on the button of the login page, up to 60 characters.
+        label: String = derived_text(name.clone(), "the name", "Example Corp", label);
+        /// Scopes that are requested; `openid` always is.
+        ///
+        /// With `session = "bound"` the default has `offline_access` too.
+        scopes: Vec<String> = texts(
+            "openid" => "openid".to_owned(),
+            "email" => "email".to_owned(),
+            "profile" => "profile".to_owned();
+            scope
+        );
+        /// Algorithms of signatures that are accepted, of `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`,
+        /// `ES256`, `ES384`, `EdDSA`.
+        algorithms: Vec<Algorithm> = texts("RS256" => Algorithm::RS256, "ES256" => Algorithm::ES256; algorithm);
+        /// The claim that has the groups of a person, as a list or a text.
+        groups_claim: String = text("groups", nonempty);
+        /// With `"bound"` the provider is asked every 5 minutes, by a refresh token, if the login goes on; if not, its
+        /// grants end.
+        session: LoginSession = choice(
+            "independent" => LoginSession::Independent,
+            "bound" => LoginSession::Bound,
+        );
+        /// If clients that the operator registered for it (`lockkeeper clients create --identity-assertions`) may bring
+        /// identity assertions of this provider (ID-JAG) in place of people's logins.
+        ///
+        /// See [login](login.md#apps-that-the-provider-lets-in).
+        identity_assertions: IdentityAssertions = flag(
+            false => IdentityAssertions::Refused,
+            true => IdentityAssertions::Accepted
+        );
+    }
 }
 
 /// Rights of the people whom a rule fits.
@@ -73,4 +95,42 @@ pub enum LoginSession {
     Independent,
     /// On the provider: it is asked again and again, by a refresh token.
     Bound,
+}
+
+/// Parses a text that is not empty.
+///
+/// # Errors
+///
+/// The reason, for people.
+pub(crate) fn nonempty(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("this is empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn secret(text: &str) -> Result<Secret, String> {
+    nonempty(text).map(Secret::new)
+}
+
+fn label(text: &str) -> Result<String, String> {
+    let fits = (1..=60).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    if fits { Ok(text.to_owned()) } else { Err("a label has 1 to 60 characters".to_owned()) }
+}
+
+/// A scope token (RFC 6749 3.3).
+fn scope(text: &str) -> Result<String, String> {
+    let fits = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
+    if !text.is_empty() && text.bytes().all(fits) {
+        Ok(text.to_owned())
+    } else {
+        Err("this is no scope: a scope has no spaces and quotes".to_owned())
+    }
+}
+
+/// A signature that only the provider can make: the gateway's own secret is no key.
+fn algorithm(text: &str) -> Result<Algorithm, String> {
+    let known = Algorithm::from_str(text).ok();
+    let is_asymmetric =
+        |algorithm: &Algorithm| !matches!(algorithm, Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512);
+    known.filter(is_asymmetric).ok_or_else(|| {
+        "this must be one of `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`".to_owned()
+    })
 }

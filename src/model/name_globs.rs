@@ -45,6 +45,8 @@ impl PartialEq for NameGlobs {
     }
 }
 
+impl Eq for NameGlobs {}
+
 impl fmt::Debug for NameGlobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.patterns.fmt(f)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     ClientDocumentPolicy, EgressPolicy,
-    config_key::{KeyDefault, KeyForm, KeyRow, config_keys},
+    config_key::{config_keys, key_rows},
 };
 
 /// Names of tools and prompts on the merged endpoint (`translation` 5).
@@ -56,8 +56,8 @@ config_keys! {
         refresh_grace: Duration = duration(60 s, 0 s to 5 m) at reload;
         /// Age at which the oldest rows of the [audit trail](operations.md#audit) are deleted.
         audit_retention: Duration = duration(400 d, 7 d to 3650 d) at reload;
-        /// Gateways on one PostgreSQL database that count [rate limits](operations.md#rate-limits) together: all, or each
-        /// alone.
+        /// Gateways on one PostgreSQL database that count [rate limits](operations.md#rate-limits) together: all, or
+        /// each alone.
         rate_limits: RateLimitScope = choice("shared" => RateLimitScope::Shared, "replica" => RateLimitScope::Replica);
         /// Time from consent to the client's token request.
         code_lifetime: Duration = duration(60 s, 10 s to 10 m) at reload;
@@ -96,100 +96,58 @@ config_keys! {
     }
 }
 
-/// The keys of [`Registration`].
-const REGISTRATION: &[KeyRow] = &[
-    KeyRow {
-        name: "registration",
-        form: KeyForm::Choice(&["open", "allowlist", "initial-access-token", "off"]),
-        default: KeyDefault::Value("\"open\""),
-        docs: &[
-            "If clients may register by themselves: all, those of `registration_hosts`, those that send a token of \
-             `lockkeeper clients initial-access-tokens`, or none.",
-            "",
-            "With `\"off\"`, only clients that a metadata document describes can log in anew.",
-        ],
-    },
-    KeyRow {
-        name: "registration_hosts",
-        form: KeyForm::Texts,
-        default: KeyDefault::None("[\"claude.ai\", \"localhost\", \"cursor\"]"),
-        docs: &[
-            "Hosts of the redirect URIs with which clients may register under `\"allowlist\"`, such as `\"claude.ai\"` or \
-             `\"localhost\"`, and schemes of apps, such as `\"cursor\"`.",
-            "",
-            "Each redirect URI of a client must have one.",
-        ],
-    },
-];
+key_rows! {
+    /// The keys of [`Registration`].
+    const REGISTRATION {
+        /// If clients may register by themselves: all, those of `registration_hosts`, those that send a token of
+        /// `lockkeeper clients initial-access-tokens`, or none.
+        ///
+        /// With `"off"`, only clients that a metadata document describes can log in anew.
+        registration: Choice(&["open", "allowlist", "initial-access-token", "off"]), Value("\"open\"");
+        /// Hosts of the redirect URIs with which clients may register under `"allowlist"`, such as `"claude.ai"` or
+        /// `"localhost"`, and schemes of apps, such as `"cursor"`. Each redirect URI of a client must have one.
+        registration_hosts: Texts, None("[\"claude.ai\", \"localhost\", \"cursor\"]");
+    }
+}
 
-/// The keys of [`ClientDocumentPolicy`].
-const CLIENT_DOCUMENTS: &[KeyRow] = &[
-    KeyRow {
-        name: "client_documents",
-        form: KeyForm::Choice(&["any", "allowlist", "off"]),
-        default: KeyDefault::Value("\"any\""),
-        docs: &[
-            "Which clients may be named by the URL of a metadata document (Client ID Metadata Documents) and need not \
-             register: all, those of `client_document_hosts`, or none.",
-            "",
-            "The gateway reads such documents over https from public addresses alone, and from this machine while \
-             `public_url` is http, as in development.",
-        ],
-    },
-    KeyRow {
-        name: "client_document_hosts",
-        form: KeyForm::Texts,
-        default: KeyDefault::None("[\"claude.ai\"]"),
-        docs: &[
-            "Domains, with what is below them, whose documents are read under `\"allowlist\"`, such as `\"claude.ai\"`.",
-        ],
-    },
-    KeyRow {
-        name: "denied_client_document_hosts",
-        form: KeyForm::Texts,
-        default: KeyDefault::Value("[]"),
-        docs: &["Domains whose documents are never read."],
-    },
-];
+key_rows! {
+    /// The keys of [`ClientDocumentPolicy`].
+    const CLIENT_DOCUMENTS {
+        /// Clients that may be named by the URL of a metadata document (Client ID Metadata Documents) and need not
+        /// register: all, those of `client_document_hosts`, or none.
+        ///
+        /// The gateway reads such documents over https from public addresses alone, and from this machine while
+        /// `public_url` is http, as in development.
+        client_documents: Choice(&["any", "allowlist", "off"]), Value("\"any\"");
+        /// Domains, with what is below them, whose documents are read under `"allowlist"`, such as `"claude.ai"`.
+        client_document_hosts: Texts, None("[\"claude.ai\"]");
+        /// Domains whose documents are never read.
+        denied_client_document_hosts: Texts, Value("[]");
+    }
+}
 
-/// The keys of [`EgressPolicy`].
-const EGRESS: &[KeyRow] = &[
-    KeyRow {
-        name: "egress_proxy",
-        form: KeyForm::Text("text"),
-        default: KeyDefault::None("\"http://proxy.example.com:3128\""),
-        docs: &[
-            "The URL of the HTTP proxy through which the gateway requests what clients, login providers and protected \
-             servers name, with user and password if it needs them.",
-            "",
-            "Without it: directly; the proxies of the environment are never used for that. The gateway resolves names \
-             itself and asks the proxy for public addresses alone.",
-        ],
-    },
-    KeyRow {
-        name: "egress_proxy_resolves",
-        form: KeyForm::Flag,
-        default: KeyDefault::Value("false"),
-        docs: &[
-            "Hands `egress_proxy` names instead of addresses, for networks in which only the proxy resolves names.",
-            "",
-            "The gateway then sees no addresses: it lets only https, port 443 and names below a known public suffix \
-             pass, and the proxy must keep the internal network out \
-             ([deployment](deployment.md#without-direct-access-to-the-internet)).",
-        ],
-    },
-    KeyRow {
-        name: "fake_ip_resolver",
-        form: KeyForm::Flag,
-        default: KeyDefault::Value("false"),
-        docs: &[
-            "Takes `198.18.0.0/15` for public, for resolvers that give every name an address in it and a proxy on the way \
-             that knows the name.",
-            "",
-            "What passes, and what the proxy must do, is as with `egress_proxy_resolves`. Not together with it.",
-        ],
-    },
-];
+key_rows! {
+    /// The keys of [`EgressPolicy`].
+    const EGRESS {
+        /// The URL of the HTTP proxy through which the gateway requests what clients, login providers and protected
+        /// servers name, with user and password if it needs them. Without it: directly; the proxies of the environment
+        /// are never used for that.
+        ///
+        /// The gateway resolves names itself and asks the proxy for public addresses alone.
+        egress_proxy: Text("text"), None("\"http://proxy.example.com:3128\"");
+        /// Hands `egress_proxy` names instead of addresses, for networks in which only the proxy resolves names.
+        ///
+        /// The gateway then sees no addresses: it lets only https, port 443 and names below a known public suffix pass,
+        /// and the proxy must keep the internal network out
+        /// ([deployment](deployment.md#without-direct-access-to-the-internet)).
+        egress_proxy_resolves: Flag, Value("false");
+        /// Takes `198.18.0.0/15` for public, for resolvers that give every name an address in it and a proxy on the way
+        /// that knows the name.
+        ///
+        /// It lets the same pass as `egress_proxy_resolves`, and the proxy must do the same. Not together with it.
+        fake_ip_resolver: Flag, Value("false");
+    }
+}
 
 /// Dynamic client registration (RFC 7591, OA-44).
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,23 +5,26 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::NameGlobs;
+use super::{NameGlobs, config_key::config_keys};
 
-/// The rules for the tools of one server. Patterns and keys are the server's own names.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ToolRules {
-    /// The tools that there are; `None`: all.
-    pub allow: Option<NameGlobs>,
-    /// The tools that there are not, though allowed.
-    pub deny: NameGlobs,
-    /// The tools that may change something.
-    pub writing: WritingTools,
-    /// Other names; the first that fits counts.
-    pub rename: Vec<Renaming>,
-    /// Other descriptions.
-    pub descriptions: BTreeMap<String, String>,
-    /// Arguments of calls that give none of these names.
-    pub arguments: BTreeMap<String, Map<String, Value>>,
+config_keys! {
+    /// The rules for the tools of one server. Patterns and keys are the server's own names.
+    pub struct ToolRules, taken at reload, made of (
+        /// Other names; the first that fits counts.
+        rename: Vec<Renaming>,
+        /// Other descriptions.
+        descriptions: BTreeMap<String, String>,
+        /// Arguments of calls that give none of these names.
+        arguments: BTreeMap<String, Map<String, Value>>,
+    ) {
+        /// The tools that there are, as patterns: `*` is any text, `?` a character, `[ab]` one of these, `{a,b}` one of
+        /// these texts. Without it: all.
+        allow: Option<NameGlobs> = optional_patterns("[\"read_*\", \"list_*\"]");
+        /// The tools that there are not, though allowed; patterns as in `allow`.
+        deny: NameGlobs = patterns("[\"*_secret\"]");
+        /// With `true` only the tools whose annotation `readOnlyHint` is true.
+        read_only: WritingTools = flag(false => WritingTools::Offered, true => WritingTools::LeftOut);
+    }
 }
 
 /// Treatment of tools without the annotation `readOnlyHint: true`.
@@ -50,16 +53,16 @@ enum NamePattern {
 
 // === impl ToolRules ===
 
+impl Default for ToolRules {
+    fn default() -> Self {
+        Self::with_defaults(Vec::new(), BTreeMap::new(), BTreeMap::new())
+    }
+}
+
 impl ToolRules {
     /// True if nothing is changed.
     pub fn is_empty(&self) -> bool {
-        let Self { allow, deny, writing, rename, descriptions, arguments } = self;
-        allow.is_none()
-            && deny.is_empty()
-            && *writing == WritingTools::Offered
-            && rename.is_empty()
-            && descriptions.is_empty()
-            && arguments.is_empty()
+        *self == Self::default()
     }
 
     /// True if there is a tool of this own name, as far as names decide.

@@ -1,12 +1,13 @@
-//! What is written from the declarations of the keys: rows of the page, properties of the schema, lines of the example.
-//! `UPDATE=1` writes them; without it they are compared.
+//! The page, the schema and the example, written from the declarations of the keys. `UPDATE=1` writes them; without it they
+//! are compared.
 
-use std::{env, fs, path::Path};
+mod schema;
+
+use std::{collections::BTreeMap, env, fs, path::Path};
 
 use lockkeeper::{
     config::{
-        former_name,
-        key_tables::{DocumentedKeys, tables},
+        key_tables::tables,
         units::{show_duration, show_size},
     },
     model::config_key::{DurationBound, KeyDefault, KeyForm, KeyRow},
@@ -18,71 +19,63 @@ const COMMENTS: usize = 29;
 /// Length of a line of the example.
 const LINE: usize = 120;
 
-/// Tables whose keys stand in the example under their heading. The others are shown there by hand.
-const IN_EXAMPLE: [&str; 5] = ["[limits]", "[auth]", "[http]", "[stdio]", "[log]"];
+/// Begins a line of the example that a copy has to uncomment.
+const MARK: &str = "#: ";
 
 #[test]
 fn the_page_has_the_declared_keys() {
-    written("docs/configuration.md", |text, table| {
-        let heading = format!("## `{}`", table.heading);
-        let start = position(text, 0, |line| line == heading);
-        let start = position(text, start, |line| line.starts_with("|---")) + 1;
-        (start, position(text, start, |line| !line.starts_with('|')), table.rows.iter().map(page_row).collect())
-    });
+    let mut page = lines("docs/configuration.md");
+    for table in tables() {
+        let heading = if table.path.is_empty() { "## Top level".to_owned() } else { format!("## `[{}]`", table.path) };
+        let start = position(&page, 0, |line| line == heading);
+        let start = position(&page, start, |line| line.starts_with("|---")) + 1;
+        let end = position(&page, start, |line| !line.starts_with('|'));
+        page.splice(start..end, table.rows().map(page_row));
+    }
+    written("docs/configuration.md", &(page.join("\n") + "\n"));
 }
 
 #[test]
 fn the_schema_has_the_declared_keys() {
-    written("lockkeeper.schema.json", |text, table| {
-        let name = table.heading.trim_matches(['[', ']']).replace("s.<name>", "");
-        let opening = format!("    \"{name}\": {{");
-        let start = position(text, 0, |line| line == opening);
-        let start = position(text, start, |line| line == "      \"properties\": {") + 1;
-        let end = position(text, start, |line| line.trim_end_matches(',') == "      }");
-        let former = |row: &KeyRow| former_property(table.heading, row);
-        let properties: Vec<String> =
-            table.rows.iter().flat_map(|row| [Some(property(row)), former(row)]).flatten().collect();
-        (start, end, properties.join(",\n").lines().map(str::to_owned).collect())
-    });
+    written("lockkeeper.schema.json", &schema::schema());
 }
 
 #[test]
 fn the_example_has_the_declared_keys() {
-    written("lockkeeper.example.toml", |text, table| {
-        if !IN_EXAMPLE.contains(&table.heading) {
-            return (0, 0, Vec::new());
+    let mut shown: BTreeMap<&str, Vec<KeyRow>> = BTreeMap::new();
+    for part in tables().into_iter().flat_map(|table| table.parts) {
+        if let Some(place) = part.example {
+            shown.entry(place).or_default().extend(part.rows);
         }
-        let start = position(text, 0, |line| line == table.heading) + 1;
-        (start, position(text, start, str::is_empty), table.rows.iter().flat_map(example_lines).collect())
-    });
+    }
+    let mut example = lines("lockkeeper.example.toml");
+    for (place, rows) in shown {
+        let start = position(&example, 0, |line| line == place) + 1;
+        let end = position(&example, start, str::is_empty);
+        let is_marked = place.starts_with(MARK);
+        example.splice(start..end, rows.iter().flat_map(|row| example_lines(row, is_marked)));
+    }
+    written("lockkeeper.example.toml", &(example.join("\n") + "\n"));
 }
 
-/// Compares the lines of each table in a file with what `find` says: from where to where they stand, and what they
-/// should be. With `UPDATE=1`, writes them.
-#[expect(clippy::disallowed_methods, reason = "whoever runs the test asks for the update")]
-fn written(file: &str, find: impl Fn(&[String], &DocumentedKeys) -> (usize, usize, Vec<String>)) {
+fn lines(file: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    let mut text: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
-    let mut differing = Vec::new();
-    for table in tables() {
-        let (start, end, lines) = find(&text, &table);
-        if text[start..end] != lines {
-            let first = lines.iter().zip(&text[start..end]).find(|(wanted, found)| wanted != found);
-            let first =
-                first.map_or_else(String::new, |(wanted, found)| format!("\n    {found}\nshould be\n    {wanted}"));
-            differing.push(format!("{}: {} lines, {} expected{first}", table.heading, end - start, lines.len()));
-            text.splice(start..end, lines);
-        }
-    }
+    fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Compares a file with the text that it should have. With `UPDATE=1`, writes it.
+#[expect(clippy::disallowed_methods, reason = "whoever runs the test asks for the update")]
+fn written(file: &str, wanted: &str) {
     if env::var_os("UPDATE").is_some() {
-        fs::write(&path, text.join("\n") + "\n").unwrap();
+        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join(file), wanted).unwrap();
         return;
     }
+    let found = lines(file).join("\n") + "\n";
+    let differing = wanted.lines().zip(found.lines()).find(|(wanted, found)| wanted != found);
     let command = "UPDATE=1 cargo test --test it key_tables";
     assert!(
-        differing.is_empty(),
-        "{file} is not what the keys declare ({command} writes it):\n{}",
-        differing.join("\n")
+        found == wanted,
+        "{file} is not what the keys declare ({command} writes it): it should have and has {differing:#?}"
     );
 }
 
@@ -100,10 +93,15 @@ fn page_row(row: &KeyRow) -> String {
         KeyForm::Flag => "flag",
         KeyForm::Choice(_) => "choice",
         KeyForm::Text(form) => form,
+        KeyForm::TextOrFalse => "text or `false`",
         KeyForm::Texts => "list of texts",
+        KeyForm::TableOfTexts => "table of texts",
+        KeyForm::TableOfTables => "table of tables",
+        KeyForm::Table(_) => "table",
+        KeyForm::Tables(_) => "tables",
     };
     let default = match row.default {
-        KeyDefault::Value(value) => format!("`{value}`"),
+        KeyDefault::Value(value) | KeyDefault::Example(value, _) => format!("`{value}`"),
         KeyDefault::None(_) => "none".to_owned(),
         KeyDefault::Derived(from, _) => from.to_owned(),
         KeyDefault::Required(_) => "required".to_owned(),
@@ -123,7 +121,7 @@ fn bounds(form: KeyForm) -> Option<(String, String)> {
         KeyForm::Duration(least, DurationBound::Key(most)) => (show_duration(least), most.to_owned()),
         KeyForm::Count(least, most) => (least.to_string(), most.to_string()),
         KeyForm::Size(least, most) => (show_size(least as u64), show_size(most as u64)),
-        KeyForm::Flag | KeyForm::Choice(_) | KeyForm::Text(_) | KeyForm::Texts => return None,
+        _ => return None,
     })
 }
 
@@ -139,100 +137,54 @@ fn summary(row: &KeyRow) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-// === the schema ===
-
-fn property(row: &KeyRow) -> String {
-    let in_text = !matches!(row.form, KeyForm::Count(..));
-    let bounds =
-        bounds(row.form).filter(|_| in_text).map_or_else(String::new, |(least, most)| format!(" {least} to {most}."));
-    let description = format!("{}{bounds}", without_links(&text(row)).replace('`', ""));
-    let mut members = vec![format!("\"description\": {}", json(&description))];
-    members.extend(value_of(row.form));
-    if let KeyDefault::Value(value) = row.default {
-        members.push(format!("\"default\": {value}"));
-    }
-    schema_entry(row.name, &members)
-}
-
-/// The entry of the name that the key had before; `None` if it had none.
-fn former_property(heading: &str, row: &KeyRow) -> Option<String> {
-    let former = former_name(heading.trim_matches(['[', ']']), row.name)?;
-    let description = json(&format!("The former name of {}.", row.name));
-    let mut members = vec![format!("\"description\": {description}"), "\"deprecated\": true".to_owned()];
-    members.extend(value_of(row.form));
-    Some(schema_entry(former, &members))
-}
-
-fn schema_entry(name: &str, members: &[String]) -> String {
-    let members: Vec<String> = members.iter().map(|member| format!("          {member}")).collect();
-    format!("        \"{name}\": {{\n{}\n        }}", members.join(",\n"))
-}
-
-/// The members that say which values a key takes.
-fn value_of(form: KeyForm) -> Vec<String> {
-    let mut members = Vec::new();
-    match form {
-        KeyForm::Duration(..) => members.push("\"$ref\": \"#/$defs/duration\"".to_owned()),
-        KeyForm::Size(..) => members.push("\"$ref\": \"#/$defs/size\"".to_owned()),
-        KeyForm::Count(least, most) => {
-            members.extend([
-                "\"type\": \"integer\"".to_owned(),
-                format!("\"minimum\": {least}"),
-                format!("\"maximum\": {most}"),
-            ]);
-        }
-        KeyForm::Flag => members.push("\"type\": \"boolean\"".to_owned()),
-        KeyForm::Text(_) => members.push("\"type\": \"string\"".to_owned()),
-        KeyForm::Texts => {
-            members.push("\"type\": \"array\"".to_owned());
-            members.push("\"items\": {\n            \"type\": \"string\"\n          }".to_owned());
-        }
-        KeyForm::Choice(words) => {
-            let words =
-                words.iter().map(|word| format!("                {}", json(word))).collect::<Vec<_>>().join(",\n");
-            let list = format!("            {{\n              \"enum\": [\n{words}\n              ]\n            }}");
-            let reference = "            {\n              \"$ref\": \"#/$defs/reference\"\n            }";
-            members.push(format!("\"anyOf\": [\n{list},\n{reference}\n          ]"));
-        }
-    }
-    members
-}
-
-fn json(text: &str) -> String {
-    serde_json::to_string(text).unwrap()
-}
-
 /// The text of links without their targets.
 fn without_links(text: &str) -> String {
     let mut parts = text.split("](");
     let mut whole = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (_, rest) = part.split_once(')').expect("the end of a link");
-        let opening = whole.rfind('[').expect("the beginning of a link");
-        whole.remove(opening);
+        whole.remove(opening_of_link(&whole));
         whole.push_str(rest);
     }
     whole
 }
 
+/// Position of the bracket that opens the link at the end of `text`, which may have brackets itself.
+fn opening_of_link(text: &str) -> usize {
+    let mut inner = 0;
+    for (at, character) in text.char_indices().rev() {
+        match character {
+            ']' => inner += 1,
+            '[' if inner == 0 => return at,
+            '[' => inner -= 1,
+            _ => {}
+        }
+    }
+    panic!("the beginning of a link: {text}")
+}
+
 // === the example ===
 
-fn example_lines(row: &KeyRow) -> Vec<String> {
-    let (line, told) = match row.default {
-        KeyDefault::Value(value) => (format!("{} = {value}", row.name), summary(row)),
-        KeyDefault::None(value) | KeyDefault::Derived(_, value) | KeyDefault::Required(value) => {
-            (format!("#: {} = {value}", row.name), text(row))
-        }
+/// The lines of a key; none if it has no example.
+fn example_lines(row: &KeyRow, is_marked: bool) -> Vec<String> {
+    let (mark, value) = match row.default {
+        KeyDefault::Value(value) => (is_marked, value),
+        KeyDefault::None("") => return Vec::new(),
+        KeyDefault::Example(_, value)
+        | KeyDefault::None(value)
+        | KeyDefault::Derived(_, value)
+        | KeyDefault::Required(value) => (true, value),
     };
+    let line = format!("{}{} = {value}", if mark { MARK } else { "" }, row.name);
     let bounds = match (bounds(row.form), row.form) {
-        (_, KeyForm::Count(..)) | (None, KeyForm::Flag | KeyForm::Text(_) | KeyForm::Texts) => String::new(),
+        (_, KeyForm::Count(..)) => String::new(),
         (Some((least, most)), _) => format!(" {least} to {most}."),
         (None, KeyForm::Choice(words)) => {
             format!(" {}.", listed(words, |word| format!("\"{word}\"")))
         }
         (None, _) => String::new(),
     };
-    let told = format!("{}{bounds}", without_links(&told));
+    let told = format!("{}{bounds}", without_links(&summary(row)));
     let mut lines = vec![format!("{line:<width$}#", width = COMMENTS.max(line.len() + 1))];
     for word in told.split(' ') {
         let last = lines.last_mut().unwrap();

@@ -61,7 +61,7 @@ async fn read_only_leaves_the_tools_that_say_that_they_change_nothing() {
     let backend = Backend::with_tools(&[]);
     let tools = r#"{"tools":[{"name":"look","annotations":{"readOnlyHint":true}},{"name":"write"},{"name":"odd","annotations":{"readOnlyHint":"true"}}]}"#;
     backend.set("tools/list", &[tools]);
-    let gateway = ruled(&backend, ToolRules { writing: WritingTools::LeftOut, ..ToolRules::default() });
+    let gateway = ruled(&backend, ToolRules { read_only: WritingTools::LeftOut, ..ToolRules::default() });
     let client = Client::new(gateway.single(&id("b1")).unwrap());
     // before anybody has listed them
     assert_eq!(call(&client, json!({ "name": "write" })).await, "error -32602 Unknown tool: write");
@@ -195,7 +195,7 @@ async fn the_list_of_one_user_is_no_permission_for_another() {
     let backend = Backend::with_tools(&[]);
     let tools = |hint: &str| format!(r#"{{"tools":[{{"name":"write","annotations":{{"readOnlyHint":{hint}}}}}]}}"#);
     backend.set("tools/list", &[&tools("true")]);
-    let rules = ToolRules { writing: WritingTools::LeftOut, ..ToolRules::default() };
+    let rules = ToolRules { read_only: WritingTools::LeftOut, ..ToolRules::default() };
     let settings = BackendSpec { tools: Some(Arc::new(rules)), share: Share::User, ..spec("b1") };
     let first = mount_as(&settings, &backend);
     let gateway = gateway(vec![first]);
