@@ -12,6 +12,7 @@ mod program;
 mod readiness;
 mod refresh;
 mod reload;
+mod reloaded_files;
 mod reloaded_settings;
 mod revocations;
 mod rights;
