@@ -236,6 +236,19 @@ fn listener() -> (TcpListener, SocketAddr) {
     (TcpListener::from_std(listener).unwrap(), address)
 }
 
+/// Hears a client on a channel and speaks to it until one of both sides, or the session, ends. What was said before that end
+/// comes first.
+async fn converse(session: &Arc<dyn Session>, hear: impl Future<Output = ()>, say: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = say => {}
+        () = hear => {}
+        () = session.end().cancelled() => {}
+    }
+    session.end().cancel();
+    session.closed();
+}
+
 /// Gives a line of a channel to the session; waits for ever if it reads nothing more.
 async fn deliver(session: &Arc<dyn Session>, line: &[u8], (outlet, tasks): (&Outlet, &Tasks)) {
     let message = serde_json::from_slice(line).unwrap();

@@ -7,7 +7,7 @@ use tokio::{
     net::{UnixListener, UnixStream},
 };
 
-use super::{Actor, Tasks, deliver};
+use super::{Actor, Tasks, converse, deliver};
 use crate::kit::outlet::Outlet;
 
 pub(super) async fn serve(listener: UnixListener, actor: Arc<dyn Actor>, tasks: Tasks) {
@@ -35,11 +35,5 @@ async fn connection(stream: UnixStream, actor: Arc<dyn Actor>, tasks: Tasks) {
             }
         }
     };
-    tokio::select! {
-        () = hear => {}
-        () = say => {}
-        () = session.end().cancelled() => {}
-    }
-    session.end().cancel();
-    session.closed();
+    converse(&session, hear, say).await;
 }

@@ -17,7 +17,7 @@ use tokio_tungstenite::{
     },
 };
 
-use super::{Actor, Tasks, deliver};
+use super::{Actor, Tasks, converse, deliver};
 use crate::kit::outlet::Outlet;
 
 pub(super) async fn serve(listener: TcpListener, actor: Arc<dyn Actor>, tasks: Tasks) {
@@ -56,11 +56,5 @@ async fn connection(stream: TcpStream, actor: Arc<dyn Actor>, tasks: Tasks) {
             }
         }
     };
-    tokio::select! {
-        () = hear => {}
-        () = say => {}
-        () = session.end().cancelled() => {}
-    }
-    session.end().cancel();
-    session.closed();
+    converse(&session, hear, say).await;
 }
