@@ -14,7 +14,6 @@ mod question_slots;
 mod reclaimed_slots;
 mod remembered_eras;
 mod renewed_tokens;
-mod scripted_http_server;
 pub(crate) mod scripted_servers;
 mod socket;
 mod spares;

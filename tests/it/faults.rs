@@ -7,7 +7,6 @@ mod end;
 mod half_open;
 mod http;
 mod lists;
-mod raw_http;
 mod sick;
 
 use std::{fs, path::Path};

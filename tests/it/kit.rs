@@ -1,6 +1,7 @@
-//! The test kit: scripted MCP servers of every version on every transport, a scripted authorization server, a gateway, people
-//! in browsers and their clients. A server runs in the process of the test, and what it does is data; a program on stdio is
-//! this program once more, which carries bytes between its pipes and the server.
+//! The test kit: scripted MCP servers of every version on every transport, a server over HTTP that may break every rule, a
+//! scripted authorization server, a gateway, people in browsers and their clients. A server runs in the process of the test,
+//! and what it does is data; a program on stdio is this program once more, which carries bytes between its pipes and the
+//! server.
 
 pub(crate) mod answering;
 pub(crate) mod authority;
@@ -8,6 +9,7 @@ pub(crate) mod carriers;
 pub(crate) mod client;
 pub(crate) mod gateway;
 pub(crate) mod outlet;
+pub(crate) mod peer;
 pub(crate) mod person;
 pub(crate) mod protected;
 pub(crate) mod provider;

@@ -3,17 +3,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use axum::{
-    Router,
-    body::Bytes,
-    extract::{DefaultBodyLimit, State},
-    response::IntoResponse as _,
-};
 use http::StatusCode;
-use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{Events, Gateway, client};
-use crate::support::data_folder::DataFolder;
+use crate::{
+    kit::peer::{Peer, Response, Seen, json_of},
+    support::data_folder::DataFolder,
+};
 
 /// The `tools/call` messages that the server got, and its structured content.
 type Heard = Arc<Mutex<(Vec<String>, String)>>;
@@ -21,8 +17,7 @@ type Heard = Arc<Mutex<(Vec<String>, String)>>;
 /// A server that handles text and does not parse JSON.
 struct Server {
     heard: Heard,
-    address: String,
-    _task: JoinSet<()>,
+    peer: Peer,
 }
 
 /// A session of a client over HTTP+SSE.
@@ -35,12 +30,8 @@ struct Session {
 impl Server {
     async fn start() -> Self {
         let heard = Heard::default();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let app = Router::new().fallback(answer).layer(DefaultBodyLimit::disable()).with_state(Arc::clone(&heard));
-        let mut task = JoinSet::new();
-        task.spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { heard, address, _task: task }
+        let script = Arc::clone(&heard);
+        Self { peer: Peer::start(move |seen| answer(&script, seen)).await, heard }
     }
 
     /// The only call that arrived.
@@ -51,8 +42,8 @@ impl Server {
     }
 }
 
-async fn answer(State(heard): State<Heard>, body: Bytes) -> axum::response::Response {
-    let text = String::from_utf8(body.to_vec()).unwrap();
+fn answer(heard: &Heard, seen: &Seen) -> Option<Response> {
+    let text = String::from_utf8(seen.text.to_vec()).unwrap();
     let id = |text: &str| {
         let rest = text.split_once(r#""id":"#).unwrap().1;
         rest[..rest.find([',', '}']).unwrap()].to_owned()
@@ -67,16 +58,15 @@ async fn answer(State(heard): State<Heard>, body: Bytes) -> axum::response::Resp
         heard.0.push(text.clone());
         heard.1.clone()
     } else {
-        return StatusCode::ACCEPTED.into_response();
+        return None;
     };
-    let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id(&text));
-    ([("content-type", "application/json")], answer).into_response()
+    Some(json_of(format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id(&text))))
 }
 
 impl Session {
     /// A session in `version` with `server`.
     async fn open(folder: &std::path::Path, server: &Server, version: &str) -> Self {
-        let config = format!("[servers.text]\nera = \"legacy\"\nurl = \"http://{}/mcp\"\n", server.address);
+        let config = format!("[servers.text]\nera = \"legacy\"\nurl = \"{}\"\n", server.peer.url());
         std::fs::write(folder.join("lockkeeper.toml"), config).unwrap();
         let gateway = Gateway::start(folder).await;
         let key = gateway.first_key.clone().unwrap();

@@ -9,10 +9,8 @@ use axum::http::Method as Verb;
 use lockkeeper::mcp::{Context, Method, Server};
 use serde_json::{Value, json};
 
-use super::{
-    scripted_http_server::{Peer, Seen, named, reply, status},
-    scripted_servers::{self, call, client, result, started, text, tool},
-};
+use super::scripted_servers::{self, call, client, result, started, text, tool};
+use crate::kit::peer::{Peer, Seen, named, reply, status};
 
 #[tokio::test]
 async fn a_fresh_session_gets_the_clients_settings() {

@@ -13,13 +13,13 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    scripted_http_server::{Peer, Seen, greeting, named, open_events, reply, status},
-    scripted_servers::{
-        SOON, Scripts, client, failure, gateway, hold_time, next, pass, start, started, text, tool, until,
-    },
+use super::scripted_servers::{
+    SOON, Scripts, client, failure, gateway, hold_time, next, pass, start, started, text, tool, until,
 };
-use crate::support::{mkfifo, python};
+use crate::{
+    kit::peer::{Peer, Response, Seen, greeting, named, open_events, reply, status},
+    support::{mkfifo, python},
+};
 
 /// Result of a detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,7 @@ fn rows() -> Vec<(&'static str, u16, Value, Verdict)> {
 }
 
 /// The answer to a request with this status, or the status without a body.
-pub(crate) fn answered(seen: &Seen, code: u16, answer: &Value) -> axum::response::Response {
+pub(crate) fn answered(seen: &Seen, code: u16, answer: &Value) -> Response {
     if answer.is_null() {
         return status(code);
     }

@@ -1,9 +1,7 @@
 //! A server whose era changes while it is in use.
 
-use std::{convert::Infallible, fs, sync::Arc, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
-use axum::{body::Body, response::Response};
-use futures_util::StreamExt as _;
 use lockkeeper::{
     backend::Supervisor,
     mcp::{Context, Outcome, Server},
@@ -14,9 +12,9 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
     era::{answered, server_info, spec},
-    scripted_http_server::{Peer, Seen, event, named, text_of},
     scripted_servers::{Scripts, client, failure, gateway, started, started_and_lost, text, tool, until},
 };
+use crate::kit::peer::{Peer, Seen, event, named, streamed, text_of};
 
 fn unsupported() -> Value {
     json!({ "error": { "code": -32022, "message": "no", "data": { "supported": ["2025-11-25"], "requested": "2026-07-28" } } })
@@ -57,8 +55,7 @@ async fn a_call_that_is_rejected_for_its_version_ends_no_other() {
         "tools/call" if seen.is_tool("refused") => Some(answered(seen, 400, &unsupported())),
         "tools/call" => {
             let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(open.lock().take().unwrap());
-            let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
-            Some(Response::builder().header("content-type", "text/event-stream").body(body).unwrap())
+            Some(streamed(stream))
         }
         _ => None,
     })

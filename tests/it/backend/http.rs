@@ -8,8 +8,6 @@ use std::{
     time::Duration,
 };
 
-use axum::{body::Body, response::Response};
-use futures_util::StreamExt as _;
 use http::{Method as Verb, StatusCode};
 use lockkeeper::{
     mcp::{ErrorObject, Event, Method, Outcome},
@@ -19,9 +17,11 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{
-    scripted_http_server::{Peer, Seen, event, events, greeting, named, open_events, reply, status, text_of},
-    scripted_servers::{call, client, failure, gateway, hold_time, next, pass, result, started, text, tool, until},
+use super::scripted_servers::{
+    call, client, failure, gateway, hold_time, next, pass, result, started, text, tool, until,
+};
+use crate::kit::peer::{
+    Body, Peer, Response, Seen, event, events, greeting, named, open_events, reply, status, streamed, text_of, typed,
 };
 
 #[tokio::test]
@@ -316,12 +316,8 @@ async fn an_answer_that_came_while_the_gateway_was_frozen_is_read_before_the_ser
     let (answer, answered) = tokio::sync::mpsc::unbounded_channel::<String>();
     let answered = Mutex::new(Some(answered));
     let peer = Peer::start(move |seen: &Seen| {
-        seen.is_tool("slow").then(|| {
-            let later = tokio_stream::wrappers::UnboundedReceiverStream::new(answered.lock().take().unwrap());
-            let mut response = Response::new(Body::from_stream(later.map(Ok::<_, std::io::Error>)));
-            response.headers_mut().insert("content-type", "text/event-stream".parse().unwrap());
-            response
-        })
+        seen.is_tool("slow")
+            .then(|| streamed(tokio_stream::wrappers::UnboundedReceiverStream::new(answered.lock().take().unwrap())))
     })
     .await;
     let (_supervisor, server) = started(peer.spec()).await;
@@ -461,7 +457,7 @@ async fn a_custom_server_request_reaches_its_client_and_is_answered() {
 #[tokio::test]
 async fn an_answer_with_another_media_type_is_refused() {
     let script = |seen: &Seen| {
-        let page = || Response::builder().header("content-type", "text/html").body(Body::from("<html>")).unwrap();
+        let page = || typed("text/html", Body::from("<html>"));
         let stray = json!({ "jsonrpc": "2.0", "id": 4711, "result": {} });
         if seen.is_tool("page") { Some(page()) } else { seen.is_tool("stray").then(|| reply(&stray)) }
     };

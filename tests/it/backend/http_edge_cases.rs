@@ -12,20 +12,18 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    scripted_http_server::{Peer, Seen, greeting, named, reply, status},
-    scripted_servers::{Scripts, call, client, failure, gateway, result, started, text, tool, until},
-};
+use super::scripted_servers::{Scripts, call, client, failure, gateway, result, started, text, tool, until};
+use crate::kit::peer::{Body, Peer, Response, Seen, greeting, named, reply, status};
 
 /// Answers `initialize` by `script`, with the number of the request from 0.
 fn initialized_by(
-    script: impl Fn(&Seen, usize) -> axum::response::Response + Send + Sync + 'static,
-) -> impl Fn(&Seen) -> Option<axum::response::Response> {
+    script: impl Fn(&Seen, usize) -> Response + Send + Sync + 'static,
+) -> impl Fn(&Seen) -> Option<Response> {
     let turn = AtomicUsize::new(0);
     move |seen| (seen.method() == "initialize").then(|| script(seen, turn.fetch_add(1, Ordering::SeqCst)))
 }
 
-fn in_session(mut response: axum::response::Response, id: &str) -> axum::response::Response {
+fn in_session(mut response: Response, id: &str) -> Response {
     response.headers_mut().insert("mcp-session-id", id.parse().unwrap());
     response
 }
@@ -120,7 +118,7 @@ async fn initialize_is_repeated_if_its_answer_breaks_off() {
     let peer = Peer::start(initialized_by(|seen, turn| {
         if turn == 0 {
             let cut = futures_util::stream::iter([Err::<bytes::Bytes, _>(std::io::Error::other("cut"))]);
-            return axum::response::Response::new(axum::body::Body::from_stream(cut));
+            return Response::new(Body::from_stream(cut));
         }
         reply(&seen.result(&greeting("2025-11-25")))
     }))
@@ -181,9 +179,9 @@ async fn a_slow_start_over_http_succeeds() {
         let (held, answer) = (Arc::clone(&held), seen.result(&greeting("2025-11-25")).to_string());
         let late = futures_util::stream::once(async move {
             held.acquire().await.unwrap().forget();
-            Ok::<_, std::convert::Infallible>(answer)
+            Ok(answer)
         });
-        let mut response = axum::response::Response::new(axum::body::Body::from_stream(late));
+        let mut response = Response::new(Body::from_stream(late));
         response.headers_mut().insert("content-type", "application/json".parse().unwrap());
         response
     }))

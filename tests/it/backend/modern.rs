@@ -1,14 +1,10 @@
 //! Servers of 2026-07-28 over HTTP: translation, listens, and the end of connections.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
-use axum::{body::Body, response::Response};
 use futures_util::{StreamExt as _, stream};
 use http::Method as Verb;
 use lockkeeper::{
@@ -22,9 +18,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-use super::{
-    scripted_http_server::{Peer, Seen, event, events, greeting, named, open_events, reply, status, text_of},
-    scripted_servers::{call, client, failure, gateway, next, request, result, started, text, tool, until},
+use super::scripted_servers::{call, client, failure, gateway, next, request, result, started, text, tool, until};
+use crate::kit::peer::{
+    Peer, Response, Seen, event, events, greeting, named, open_events, reply, status, streamed, text_of,
 };
 
 const NONE: &str = "{}";
@@ -187,10 +183,7 @@ async fn notifications_on_the_older_listen_count_after_the_newer_one_is_acknowle
         let changed = event(&tagged(seen, "notifications/resources/list_changed", &json!({})));
         let acknowledged = event(&acknowledged(seen));
         let told = UnboundedReceiverStream::new(told.lock().take()?).map(move |_| changed.clone());
-        let text = stream::iter([acknowledged]).chain(told).map(Ok::<_, Infallible>);
-        let mut response = events(String::new());
-        *response.body_mut() = Body::from_stream(text);
-        Some(response)
+        Some(streamed(stream::iter([acknowledged]).chain(told)))
     }))
     .await;
     let (_supervisor, server) = started(spec(&peer)).await;

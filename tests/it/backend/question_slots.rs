@@ -10,13 +10,10 @@ use lockkeeper::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{
-    scripted_http_server::{Peer, Seen, event, events, text_of},
-    scripted_servers::{
-        SOON, Scripts, call, client, failure, next, person, request, result, started, started_and_lost, text, tool,
-        until,
-    },
+use super::scripted_servers::{
+    SOON, Scripts, call, client, failure, next, person, request, result, started, started_and_lost, text, tool, until,
 };
+use crate::kit::peer::{Peer, Seen, event, events, text_of};
 
 pub(super) const ASKABLE: &str = r#"{"elicitation":{}}"#;
 /// Two users; one of them has two sessions.

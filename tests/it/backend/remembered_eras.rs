@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 
 use super::{
     era::{answered, server_info, spec},
-    scripted_http_server::{Peer, Seen, greeting, named, reply, status},
     scripted_servers::{SOON, Scripts, client, failure, gateway, start_knowing, text, tool, until},
 };
+use crate::kit::peer::{Peer, Seen, greeting, named, reply, status};
 
 const HOUR: Duration = Duration::from_hours(1);
 

@@ -9,10 +9,8 @@ use lockkeeper::{
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use super::{
-    scripted_http_server::{Peer, Seen, named, status},
-    scripted_servers::{failure, gateway, started, text, tool},
-};
+use super::scripted_servers::{failure, gateway, started, text, tool};
+use crate::kit::peer::{Peer, Seen, named, status};
 
 /// A server whose token is `good`; it tells with 403 that `small` has too few scopes.
 async fn peer() -> Peer {

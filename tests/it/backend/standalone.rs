@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use axum::{body::Body, response::Response};
+use futures_util::StreamExt as _;
 use http::Method as Verb;
 use lockkeeper::mcp::{Event, Method};
 use serde_json::{Value, json};
 use tokio::{sync::broadcast, task::JoinSet};
 use tokio_stream::wrappers::BroadcastStream;
 
-use super::{
-    scripted_http_server::{Peer, Seen, event, named, open_events, reply, status},
-    scripted_servers::{call, client, hold_time, next, pass, result, started, text, tool},
-};
+use super::scripted_servers::{call, client, hold_time, next, pass, result, started, text, tool};
+use crate::kit::peer::{Peer, Response, Seen, event, named, open_events, reply, status, streamed};
 
 const ASKABLE: &str = r#"{"elicitation":{}}"#;
 
@@ -26,9 +24,7 @@ async fn the_first_call_waits_for_the_standalone_stream() {
     let (ask, _) = broadcast::channel::<String>(8);
     let script = move |seen: &Seen| {
         if seen.verb == Verb::GET {
-            let events = BroadcastStream::new(ask.subscribe());
-            let response = Response::builder().header("content-type", "text/event-stream");
-            return Some(response.body(Body::from_stream(events)).unwrap());
+            return Some(streamed(BroadcastStream::new(ask.subscribe()).map(Result::unwrap)));
         }
         if seen.is_tool("ask") {
             let asked =

@@ -15,14 +15,14 @@ use lockkeeper::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::{
-    scripted_http_server::{Peer, Seen, reply, status},
-    scripted_servers::{
-        PROXY_ADVICE, SOON, Scripts, call, client, failure, gateway, hold_time, pass, result, start, start_in_turns,
-        start_with, started, text, tool, until,
-    },
+use super::scripted_servers::{
+    PROXY_ADVICE, SOON, Scripts, call, client, failure, gateway, hold_time, pass, result, start, start_in_turns,
+    start_with, started, text, tool, until,
 };
-use crate::support::mkfifo;
+use crate::{
+    kit::peer::{Peer, Seen, reply, status},
+    support::mkfifo,
+};
 
 fn echo() -> Value {
     json!({ "name": "echo", "arguments": { "text": "hi" } })

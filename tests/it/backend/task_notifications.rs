@@ -1,9 +1,7 @@
 //! Task notifications of a server of 2026-07-28, for clients of both eras.
 
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
-use axum::{body::Body, response::Response};
-use futures_util::StreamExt as _;
 use lockkeeper::{
     backend::Supervisor,
     mcp::{
@@ -17,10 +15,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-use super::{
-    scripted_http_server::{Peer, event, reply, text_of},
-    scripted_servers::{call, client, next, request, result, started, tool, until},
-};
+use super::scripted_servers::{call, client, next, request, result, started, tool, until};
+use crate::kit::peer::{Peer, event, reply, streamed, text_of};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const DECLARES: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
@@ -87,9 +83,7 @@ impl Job {
                     let params = json!({ "notifications": filter });
                     say.send(tagged(&seen.body["id"], "notifications/subscriptions/acknowledged", params)).unwrap();
                     opened.lock().push((filter["taskIds"].clone(), seen.body["id"].clone(), say));
-                    let said = UnboundedReceiverStream::new(said).map(Ok::<_, Infallible>);
-                    let response = Response::builder().header("content-type", "text/event-stream");
-                    return Some(response.body(Body::from_stream(said)).unwrap());
+                    return Some(streamed(UnboundedReceiverStream::new(said)));
                 }
                 _ => return None,
             };

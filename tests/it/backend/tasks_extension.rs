@@ -10,10 +10,8 @@ use lockkeeper::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{
-    scripted_http_server::{Peer, Seen, reply, text_of},
-    scripted_servers::{call, client, failure, next, result, started, text, tool, without_tasks},
-};
+use super::scripted_servers::{call, client, failure, next, result, started, text, tool, without_tasks};
+use crate::kit::peer::{Peer, Seen, reply, text_of};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const ASKABLE: &str = r#"{"elicitation":{},"sampling":{}}"#;

@@ -4,16 +4,13 @@ mod listened;
 
 use std::{
     collections::VecDeque,
-    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use lockkeeper::{
     backend::Supervisor,
     mcp::{
@@ -25,11 +22,10 @@ use lockkeeper::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
 
-use super::{
-    scripted_http_server::{Peer, event, reply, text_of},
-    scripted_servers::{failure, person, result, started, text},
-};
+use super::scripted_servers::{failure, person, result, started, text};
+use crate::kit::peer::{Peer, Response, event, reply, streamed, text_of};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
@@ -58,9 +54,7 @@ fn related(mut value: Value) -> Value {
 
 /// A stream with these events that stays open.
 fn open(events: mpsc::UnboundedReceiver<String>) -> Response {
-    let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(events);
-    let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
-    Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
+    streamed(UnboundedReceiverStream::new(events))
 }
 
 impl Old {

@@ -20,10 +20,8 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    scripted_http_server::{Peer, Seen, named, reply},
-    scripted_servers::{SOON, Scripts, failure, person, start, start_with, started, text, tool},
-};
+use super::scripted_servers::{SOON, Scripts, failure, person, start, start_with, started, text, tool};
+use crate::kit::peer::{Peer, Seen, named, reply};
 
 fn told(spec: BackendSpec, name: &str, form: IdentityForm) -> BackendSpec {
     let identity = Some(IdentityHeader { name: name.to_owned(), form });

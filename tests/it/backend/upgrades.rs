@@ -1,31 +1,30 @@
 //! Transport upgrade (`translation` 6.8): servers on stdio that name another transport.
 
-use axum::response::Response;
-use http::StatusCode;
-use lockkeeper::model::{BackendId, BackendSpec, EraChoice, SocketAddress, TransportSpec, status::BackendState};
-use serde_json::json;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::TcpListener,
-    task::JoinSet,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
+use lockkeeper::{
+    mcp::Revision,
+    model::{BackendId, BackendSpec, EraChoice, status::BackendState},
+};
+use serde_json::json;
+
 use super::{
-    scripted_http_server::{Peer, Seen, named, reply},
+    channel_script::{ChannelServer, ScriptedEra},
     scripted_servers::{Scripts, client, started, text, tool},
-    sse,
+};
+use crate::kit::{
+    answering::{Act, AnsweringServer},
+    carriers::{Carrier, Hosted},
+    peer::{Peer, Response, Seen, named, reply},
 };
 
 /// A server on stdio with this offer.
 fn offering(scripts: &Scripts, transport: &str, endpoint: &str) -> BackendSpec {
     let spec = scripts.spec("moved", &[&format!("upgrade={transport} {endpoint}")]);
     BackendSpec { era: EraChoice::Auto, ..spec }
-}
-
-/// The address of a scripted server over Streamable HTTP.
-fn url(peer: &Peer) -> String {
-    let TransportSpec::Http(http) = peer.spec().transport else { panic!("it is one over HTTP") };
-    http.url.to_string()
 }
 
 /// The answer of a legacy server to the probe for its era.
@@ -49,14 +48,14 @@ async fn refusal(spec: BackendSpec) -> String {
 #[tokio::test]
 async fn a_server_is_followed_to_http_sse() {
     let scripts = Scripts::new();
-    let peer = sse::Server::start(sse::ENDPOINT, StatusCode::NOT_FOUND).await;
-    let (supervisor, server) = started(offering(&scripts, "http+sse", &peer.url)).await;
+    let peer = ChannelServer::start(Carrier::Sse, ScriptedEra::Legacy);
+    let (supervisor, server) = started(offering(&scripts, "http+sse", peer.url())).await;
     let status = supervisor.status().remove(0);
     assert_eq!((status.state, status.transport.as_str()), (BackendState::Ready, "http+sse"));
     for session in ["one", "two"] {
         assert_eq!(text(tool(&server, client(session, "{}"), &named("x"))).await, "over a channel");
     }
-    assert!(peer.is_without_credentials());
+    assert_eq!(peer.requests().1, 0, "none has credentials");
     // the process is asked once, and never called
     assert_eq!(scripts.log("moved").matches("\"initialize\"").count(), 1);
     assert!(!scripts.log("moved").contains("tools/call"));
@@ -66,7 +65,7 @@ async fn a_server_is_followed_to_http_sse() {
 async fn a_server_is_followed_to_streamable_http() {
     let scripts = Scripts::new();
     let peer = Peer::start(probed).await;
-    let (supervisor, server) = started(offering(&scripts, "streamable-http", &url(&peer))).await;
+    let (supervisor, server) = started(offering(&scripts, "streamable-http", &peer.url())).await;
     assert_eq!(supervisor.status()[0].transport, "streamable-http");
     assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "s2");
     assert!(peer.seen().iter().all(|seen| seen.header("authorization").is_none()));
@@ -77,23 +76,20 @@ async fn a_server_is_followed_to_streamable_http() {
 #[tokio::test]
 async fn a_tcp_server_is_followed_to_loopback_if_its_connected_address_is_loopback() {
     let peer = Peer::start(probed).await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let upgrade = json!({ "endpoint": url(&peer), "transport": "streamable-http" });
-    let address = SocketAddress::Tcp { host: "localhost".to_owned(), port: listener.local_addr().unwrap().port() };
-    let mut offers = JoinSet::new();
-    offers.spawn(async move {
-        let (read, mut write) = listener.accept().await.unwrap().0.into_split();
-        let asked = BufReader::new(read).lines().next_line().await.unwrap().unwrap();
-        let id = serde_json::from_str::<serde_json::Value>(&asked).unwrap()["id"].clone();
-        let result = json!({ "protocolVersion": "2025-11-25", "upgrade": upgrade });
-        let answer = json!({ "jsonrpc": "2.0", "id": id, "result": result });
-        write.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+    let upgrade = json!({ "endpoint": peer.url(), "transport": "streamable-http" });
+    let (asked, offers) =
+        (Arc::new(AtomicUsize::new(0)), json!({ "protocolVersion": "2025-11-25", "upgrade": upgrade }));
+    let counted = Arc::clone(&asked);
+    let offering = AnsweringServer::acting(Revision::V2025_11_25, move |message| {
+        counted.fetch_add(1, Ordering::AcqRel);
+        vec![Act::Say(json!({ "id": message["id"], "result": offers })), Act::End]
     });
-    let spec = BackendSpec::new(BackendId::parse("moved").unwrap(), TransportSpec::Socket(address));
+    let hosted = Hosted::start(Carrier::Tcp, Arc::new(offering));
+    let spec = BackendSpec::new(BackendId::parse("moved").unwrap(), hosted.transport());
     let (supervisor, server) = started(spec).await;
     assert_eq!(supervisor.status()[0].transport, "streamable-http");
     assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "s2");
-    offers.join_all().await;
+    assert_eq!(asked.load(Ordering::Acquire), 1);
 }
 
 #[tokio::test]
@@ -129,7 +125,7 @@ async fn a_loop_of_upgrades_ends_with_a_refusal() {
         offers.or_else(|| probed(seen))
     };
     let peer = Peer::start(script).await;
-    let reason = refusal(offering(&scripts, "streamable-http", &url(&peer))).await;
+    let reason = refusal(offering(&scripts, "streamable-http", &peer.url())).await;
     assert!(reason.contains("upgrade refused") && reason.contains("http://127.0.0.1:1/mcp"), "{reason}");
     assert_eq!(peer.seen_of("initialize").len(), 1);
 }

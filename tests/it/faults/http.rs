@@ -1,6 +1,11 @@
 //! Faults of a server over Streamable HTTP, in its answer to a call.
 
-use lockkeeper::model::EraChoice::{self, Legacy, Modern};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lockkeeper::model::{
+    EraChoice::{self, Legacy, Modern},
+    HttpSpec, TransportSpec,
+};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -8,13 +13,18 @@ use tempfile::TempDir;
 use super::{
     bench::Bench,
     end::End::{self, Answered, Failed, Silent},
-    raw_http::{
-        RawHttp, Script, Step,
-        Step::{Close, Drip, Reset, Silence, Write},
-        answer, stream, text,
+};
+use crate::{
+    backend::scripted_servers::SOON,
+    kit::peer::{
+        Peer, Seen,
+        Step::{self, Close, Drip, Reset, Silence, Write},
+        text_of,
     },
 };
-use crate::backend::scripted_servers::SOON;
+
+/// The steps of the answer to a call of `trouble`, by the id of its request and the number of calls before it.
+type Script = fn(&Value, usize) -> Vec<Step>;
 
 /// A row of the table. After each, the server answers its next call, its tools stay listed, and it is ready.
 struct HttpFault {
@@ -24,6 +34,47 @@ struct HttpFault {
     answer: Script,
     call: End,
     counted: &'static str,
+}
+
+/// The answer to anything else than a call of `trouble`; `None` if the plain one does.
+fn healthy(seen: &Seen) -> Option<Vec<Step>> {
+    let about = json!({ "name": "raw", "version": "1" });
+    let mut headers = "";
+    let result = match seen.method() {
+        "server/discover" => json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"],
+            "capabilities": { "tools": {} }, "ttlMs": 0, "cacheScope": "private",
+            "_meta": { "io.modelcontextprotocol/serverInfo": about } }),
+        "initialize" => {
+            headers = "Mcp-Session-Id: s\r\n";
+            json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": about })
+        }
+        "tools/list" => {
+            let tools = ["look", "trouble"].map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
+            json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" })
+        }
+        "tools/call" => return Some(vec![Write(answer("200 OK", "", &text(&seen.body["id"], "looked")))]),
+        _ => return None,
+    };
+    Some(vec![Write(answer("200 OK", headers, seen.result(&result).to_string().as_bytes()))])
+}
+
+/// A whole response with a JSON body.
+fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+    let head = format!("HTTP/1.1 {status}\r\n{kind}{headers}Content-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+/// A response with these bytes of an event stream, which ends with the connection.
+fn stream(bytes: &[u8]) -> Vec<u8> {
+    [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n", bytes].concat()
+}
+
+/// The result of a tool with this text, for servers of each era: older ones may add members.
+fn text(id: &Value, text: &str) -> Vec<u8> {
+    let mut result = text_of(text);
+    result["resultType"] = "complete".into();
+    json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string().into_bytes()
 }
 
 /// An event with the answer to this request.
@@ -272,8 +323,14 @@ impl HttpFault {
     async fn run(&self, era: EraChoice) -> Result<(), String> {
         let recorder = PrometheusBuilder::new().build_recorder();
         let _recording = metrics::set_default_local_recorder(&recorder);
-        let server = RawHttp::start(self.answer).await;
-        let bench = Bench::start_with(server.transport(), era, (TempDir::new().unwrap(), recorder.handle()));
+        let (script, calls) = (self.answer, AtomicUsize::new(0));
+        let peer = Peer::start_raw(move |seen| {
+            let trouble = || script(&seen.body["id"], calls.fetch_add(1, Ordering::SeqCst));
+            if seen.is_tool("trouble") { Some(trouble()) } else { healthy(seen) }
+        });
+        let peer = peer.await;
+        let transport = TransportSpec::Http(HttpSpec::new(peer.url().parse().unwrap()));
+        let bench = Bench::start_with(transport, era, (TempDir::new().unwrap(), recorder.handle()));
         bench.settle().await;
         Answered("looked").check("the call before", &bench.call("one", "sick__look").await)?;
         let ended = match self.call {

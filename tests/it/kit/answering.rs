@@ -1,45 +1,99 @@
-//! A server whose answers are a function of the request.
+//! A server that does what a function says of each message.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use futures_util::future::BoxFuture;
-use http::StatusCode;
+use http::{StatusCode, request::Parts};
 use lockkeeper::mcp::{Era, Revision};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     carriers::{Actor, Received, Session},
-    outlet::Outlet,
+    outlet::{Outlet, Piece},
 };
 
-/// The result of a request with this method and these parameters; `None` if the server lacks the method.
-type Answers = dyn Fn(&str, &Value) -> Option<Value> + Send + Sync;
+/// What such a server does.
+pub(crate) enum Act {
+    /// Says a message, to which its `jsonrpc` is added.
+    Say(Value),
+    /// Writes what need be no message.
+    Write(Piece),
+    /// Ends the session, and its connection.
+    End,
+}
+
+/// What the server does at a message.
+type Acts = dyn Fn(&Value) -> Vec<Act> + Send + Sync;
+/// The judgement about a request over HTTP.
+type Admits = dyn Fn(&Parts) -> Result<(), StatusCode> + Send + Sync;
 
 /// The server. What it keeps is the function's.
 pub(crate) struct AnsweringServer {
     has_sessions: bool,
-    answers: Arc<Answers>,
+    acts: Arc<Acts>,
+    admits: Box<Admits>,
+    open: Arc<AtomicUsize>,
 }
 
 /// One of its sessions.
 struct Answering {
-    answers: Arc<Answers>,
+    acts: Arc<Acts>,
+    /// What it does at one message stays together.
+    turn: tokio::sync::Mutex<()>,
+    open: Arc<AtomicUsize>,
     end: CancellationToken,
 }
 
+// === impl AnsweringServer ===
+
 impl AnsweringServer {
+    /// A server that answers with the result of a request with this method and these parameters; `None` if it lacks the method.
     pub(crate) fn new(
         version: Revision,
         answers: impl Fn(&str, &Value) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
-        Self { has_sessions: version.era() == Era::Legacy, answers: Arc::new(answers) }
+        Self::acting(version, move |message| {
+            let answer =
+                message["method"].as_str().filter(|_| message.get("id").is_some()).map(|method| {
+                    match answers(method, &message["params"]) {
+                        Some(result) => json!({ "id": message["id"], "result": result }),
+                        None => json!({ "id": message["id"], "error": { "code": -32601, "message": "no" } }),
+                    }
+                });
+            answer.map(Act::Say).into_iter().collect()
+        })
+    }
+
+    /// A server that does this at each message.
+    pub(crate) fn acting(version: Revision, acts: impl Fn(&Value) -> Vec<Act> + Send + Sync + 'static) -> Self {
+        let has_sessions = version.era() == Era::Legacy;
+        Self { has_sessions, acts: Arc::new(acts), admits: Box::new(|_| Ok(())), open: Arc::default() }
+    }
+
+    /// The same, with a judgement about each request over HTTP.
+    pub(crate) fn admitting(self, admits: impl Fn(&Parts) -> Result<(), StatusCode> + Send + Sync + 'static) -> Self {
+        Self { admits: Box::new(admits), ..self }
+    }
+
+    /// The number of its open sessions, which changes.
+    pub(crate) fn open_sessions(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.open)
     }
 }
 
 impl Actor for AnsweringServer {
     fn open(&self, _: Outlet) -> Arc<dyn Session> {
-        Arc::new(Answering { answers: Arc::clone(&self.answers), end: CancellationToken::new() })
+        self.open.fetch_add(1, Ordering::AcqRel);
+        Arc::new(Answering {
+            acts: Arc::clone(&self.acts),
+            turn: tokio::sync::Mutex::default(),
+            open: Arc::clone(&self.open),
+            end: CancellationToken::new(),
+        })
     }
 
     fn has_sessions(&self) -> bool {
@@ -49,26 +103,35 @@ impl Actor for AnsweringServer {
     fn streams_always(&self) -> bool {
         false
     }
+
+    fn admit(&self, request: &Parts) -> Result<(), StatusCode> {
+        (self.admits)(request)
+    }
 }
+
+// === impl Answering ===
 
 impl Session for Answering {
     fn take(self: Arc<Self>, received: Received, outlet: Outlet) -> BoxFuture<'static, ()> {
-        let message = received.message;
-        let answer = message["method"].as_str().filter(|_| message.get("id").is_some()).map(|method| {
-            let result = (self.answers)(method, &message["params"]);
-            match result {
-                Some(result) => json!({ "id": message["id"], "result": result }),
-                None => json!({ "id": message["id"], "error": { "code": -32601, "message": "no" } }),
-            }
-        });
+        let acts = (self.acts)(&received.message);
         Box::pin(async move {
-            if let Some(answer) = answer {
-                outlet.answer(answer, StatusCode::OK).await;
+            let _turn = self.turn.lock().await;
+            for act in acts {
+                match act {
+                    Act::Say(message) if message.get("method").is_some() => outlet.message(message).await,
+                    Act::Say(answer) => outlet.answer(answer, StatusCode::OK).await,
+                    Act::Write(piece) => drop(outlet.write(piece).await),
+                    Act::End => self.end.cancel(),
+                }
             }
         })
     }
 
     fn misused(&self, _: &str) {}
+
+    fn closed(&self) {
+        self.open.fetch_sub(1, Ordering::AcqRel);
+    }
 
     fn end(&self) -> &CancellationToken {
         &self.end

@@ -10,7 +10,7 @@ use std::{fmt::Write as _, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use axum::{Router, extract::Request, response::Response};
 use futures_util::future::BoxFuture;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode, request::Parts};
 use lockkeeper::model::{HttpSpec, SocketAddress, StdioSpec, TransportSpec};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -37,6 +37,11 @@ pub(crate) trait Actor: Send + Sync + 'static {
     /// True if an answer over Streamable HTTP is a stream even if it is alone.
     fn streams_always(&self) -> bool {
         self.has_sessions()
+    }
+
+    /// Judges a request over HTTP before it is read; refuses it with a status.
+    fn admit(&self, _: &Parts) -> Result<(), StatusCode> {
+        Ok(())
     }
 
     /// How its program behaves on stdio.
@@ -81,6 +86,7 @@ pub(crate) enum Carrier {
     Sse,
     WebSocket,
     Unix,
+    Tcp,
 }
 
 /// A server that listens until it is dropped.
@@ -99,6 +105,7 @@ pub(crate) struct Mounted {
 enum Place {
     Program { program: StdioSpec, _folder: TempDir },
     Socket { path: PathBuf, _folder: TempDir },
+    Port(u16),
     Url(Carrier, String),
 }
 
@@ -139,6 +146,11 @@ impl Hosted {
                     _ => Place::Socket { path, _folder: folder },
                 }
             }
+            Carrier::Tcp => {
+                let (listener, address) = listener();
+                tasks.spawn(lines::serve_tcp(listener, actor, tasks.clone()));
+                Place::Port(address.port())
+            }
             Carrier::Http => {
                 let (listener, address) = listener();
                 tasks.spawn(streamable::serve(listener, actor, tasks.clone()));
@@ -163,21 +175,28 @@ impl Hosted {
         match &self.place {
             Place::Program { program, .. } => TransportSpec::Stdio(program.clone()),
             Place::Socket { path, .. } => TransportSpec::Socket(SocketAddress::Unix(path.clone())),
+            Place::Port(port) => {
+                TransportSpec::Socket(SocketAddress::Tcp { host: "localhost".to_owned(), port: *port })
+            }
             Place::Url(carrier, url) => {
                 let http = HttpSpec::new(url.parse().unwrap());
                 match carrier {
                     Carrier::Sse => TransportSpec::Sse(http),
                     Carrier::WebSocket => TransportSpec::WebSocket(http),
-                    Carrier::Stdio | Carrier::Http | Carrier::Unix => TransportSpec::Http(http),
+                    Carrier::Stdio | Carrier::Http | Carrier::Unix | Carrier::Tcp => TransportSpec::Http(http),
                 }
             }
         }
     }
 
+    pub(crate) fn url(&self) -> &str {
+        let Place::Url(_, url) = &self.place else { panic!("no server over HTTP") };
+        url
+    }
+
     /// The origin of a server over HTTP.
     pub(crate) fn origin(&self) -> &str {
-        let Place::Url(_, url) = &self.place else { panic!("no server over HTTP") };
-        url.rsplit_once('/').unwrap().0
+        self.url().rsplit_once('/').unwrap().0
     }
 
     /// The same as lines of the server's section.
@@ -188,6 +207,7 @@ impl Hosted {
                 writeln!(lines, "command = {command:?}\nargs = {args:?}").unwrap();
             }
             Place::Socket { path, .. } => writeln!(lines, "url = \"unix:{}\"", path.display()).unwrap(),
+            Place::Port(port) => writeln!(lines, "url = \"tcp://localhost:{port}\"").unwrap(),
             Place::Url(_, url) => writeln!(lines, "url = {url:?}").unwrap(),
         }
         lines

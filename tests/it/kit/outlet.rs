@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde::Serialize as _;
 use serde_json::{Serializer, Value, ser::Formatter};
 use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
 
 /// Pieces that may wait for their reader.
 const CAPACITY: usize = 256;
@@ -26,6 +27,10 @@ pub(crate) enum Piece {
     Answer(Bytes, StatusCode),
     /// Bytes of a line that has no end yet.
     Part(Bytes),
+    /// Bytes as they are, on a channel of lines or events.
+    Raw(Bytes),
+    /// A frame of a WebSocket that is no text.
+    Frame(Message),
 }
 
 /// The form in which many servers write: with blanks, and nothing but ASCII.
@@ -82,7 +87,8 @@ impl Piece {
     pub(crate) fn into_bytes(self) -> (Bytes, bool) {
         match self {
             Self::Line(bytes) | Self::Answer(bytes, _) => (bytes, true),
-            Self::Part(bytes) => (bytes, false),
+            Self::Part(bytes) | Self::Raw(bytes) => (bytes, false),
+            Self::Frame(frame) => panic!("no frames here: {frame}"),
         }
     }
 }

@@ -3,9 +3,9 @@
 use lockkeeper::mcp::{Event, Notification};
 
 use super::*;
-use crate::backend::{
-    scripted_http_server::status,
-    scripted_servers::{next, until},
+use crate::{
+    backend::scripted_servers::{next, until},
+    kit::peer::status,
 };
 
 impl Old {

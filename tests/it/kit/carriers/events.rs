@@ -48,11 +48,15 @@ pub(super) async fn serve(listener: TcpListener, actor: Arc<dyn Actor>, tasks: T
 }
 
 async fn answer(State(site): State<Arc<Site>>, request: Request) -> Response {
-    if request.method() == http::Method::GET {
+    let (parts, body) = request.into_parts();
+    if let Err(status) = site.actor.admit(&parts) {
+        return Response::builder().status(status).body(Body::empty()).unwrap();
+    }
+    if parts.method == http::Method::GET {
         return opened(site);
     }
-    let session = request.uri().query().and_then(|query| query.strip_prefix("session=")).unwrap_or_default().to_owned();
-    let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
+    let session = parts.uri.query().and_then(|query| query.strip_prefix("session=")).unwrap_or_default().to_owned();
+    let body = to_bytes(body, usize::MAX).await.unwrap();
     let found = site.open.lock().get(&session).cloned();
     let status = match found {
         Some((session, outlet)) => {
@@ -75,17 +79,24 @@ fn opened(site: Arc<Site>) -> Response {
     let events = Events { site, number, session, pieces, has_begun: false };
     let rest = stream::unfold(events, async |mut events| {
         let piece = tokio::select! {
+            biased;
             piece = events.pieces.recv() => piece?,
             () = events.session.end().cancelled() => return None,
         };
         Some((events.bytes(piece), events))
     });
     let chunks = stream::iter([first]).chain(rest).map(Ok::<_, Infallible>);
-    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(chunks)).unwrap()
+    Response::builder()
+        .header("content-type", "text/event-stream; charset=utf-8")
+        .body(Body::from_stream(chunks))
+        .unwrap()
 }
 
 impl Events {
     fn bytes(&mut self, piece: Piece) -> Bytes {
+        if let Piece::Raw(bytes) = piece {
+            return bytes;
+        }
         let (bytes, ends) = piece.into_bytes();
         let begin: &[u8] = if self.has_begun { b"" } else { b"event: message\ndata: " };
         self.has_begun = !ends;

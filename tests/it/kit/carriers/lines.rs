@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{UnixListener, UnixStream},
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, UnixListener},
 };
 
 use super::{Actor, Tasks, converse, deliver};
@@ -12,14 +12,26 @@ use crate::kit::outlet::Outlet;
 
 pub(super) async fn serve(listener: UnixListener, actor: Arc<dyn Actor>, tasks: Tasks) {
     while let Ok((stream, _)) = listener.accept().await {
-        tasks.spawn(connection(stream, Arc::clone(&actor), tasks.clone()));
+        let (input, output) = stream.into_split();
+        tasks.spawn(connection(input, output, Arc::clone(&actor), tasks.clone()));
     }
 }
 
-async fn connection(stream: UnixStream, actor: Arc<dyn Actor>, tasks: Tasks) {
+pub(super) async fn serve_tcp(listener: TcpListener, actor: Arc<dyn Actor>, tasks: Tasks) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let (input, output) = stream.into_split();
+        tasks.spawn(connection(input, output, Arc::clone(&actor), tasks.clone()));
+    }
+}
+
+async fn connection(
+    input: impl AsyncRead + Unpin,
+    mut output: impl AsyncWrite + Unpin,
+    actor: Arc<dyn Actor>,
+    tasks: Tasks,
+) {
     let (outlet, mut pieces) = Outlet::new();
     let session = actor.open(outlet.clone());
-    let (input, mut output) = stream.into_split();
     let hear = async {
         let mut lines = BufReader::new(input).split(b'\n');
         while let Ok(Some(line)) = lines.next_segment().await {

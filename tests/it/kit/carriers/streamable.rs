@@ -62,6 +62,9 @@ pub(super) fn router(actor: Arc<dyn Actor>, tasks: Tasks) -> Router {
 
 async fn answer(State(site): State<Arc<Site>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    if let Err(code) = site.actor.admit(&parts) {
+        return status(code.as_u16());
+    }
     let body = to_bytes(body, usize::MAX).await.unwrap();
     let message: Value = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
     if !site.actor.has_sessions() {

@@ -18,7 +18,7 @@ use tokio_tungstenite::{
 };
 
 use super::{Actor, Tasks, converse, deliver};
-use crate::kit::outlet::Outlet;
+use crate::kit::outlet::{Outlet, Piece};
 
 pub(super) async fn serve(listener: TcpListener, actor: Arc<dyn Actor>, tasks: Tasks) {
     while let Ok((stream, _)) = listener.accept().await {
@@ -26,14 +26,19 @@ pub(super) async fn serve(listener: TcpListener, actor: Arc<dyn Actor>, tasks: T
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the callback of the library")]
-fn accepted(_: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
+fn accepted(actor: &Arc<dyn Actor>, request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
+    if let Err(status) = actor.admit(&request.clone().into_parts().0) {
+        let mut refusal = ErrorResponse::new(None);
+        *refusal.status_mut() = status;
+        return Err(refusal);
+    }
     response.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static("mcp"));
     Ok(response)
 }
 
 async fn connection(stream: TcpStream, actor: Arc<dyn Actor>, tasks: Tasks) {
-    let Ok(socket) = accept_hdr_async(stream, accepted).await else { return };
+    let judged = |request: &Request, response: Response| accepted(&actor, request, response);
+    let Ok(socket) = accept_hdr_async(stream, judged).await else { return };
     let (outlet, mut pieces) = Outlet::new();
     let session = actor.open(outlet.clone());
     let (mut output, mut input) = socket.split();
@@ -47,11 +52,15 @@ async fn connection(stream: TcpStream, actor: Arc<dyn Actor>, tasks: Tasks) {
     let say = async {
         let mut has_begun = false;
         while let Some(piece) = pieces.recv().await {
-            let (bytes, ends) = piece.into_bytes();
-            let kind = if has_begun { Data::Continue } else { Data::Text };
-            has_begun = !ends;
-            let frame = Frame::message(bytes, OpCode::Data(kind), ends);
-            if output.send(Message::Frame(frame)).await.is_err() {
+            let message = if let Piece::Frame(message) = piece {
+                message
+            } else {
+                let (bytes, ends) = piece.into_bytes();
+                let kind = if has_begun { Data::Continue } else { Data::Text };
+                has_begun = !ends;
+                Message::Frame(Frame::message(bytes, OpCode::Data(kind), ends))
+            };
+            if output.send(message).await.is_err() {
                 return;
             }
         }
