@@ -9,7 +9,6 @@ mod features;
 mod gateways;
 mod methods;
 mod offers;
-pub(crate) mod peer;
 mod questions;
 mod sessions;
 mod sharing;
@@ -22,9 +21,9 @@ use serde_json::json;
 
 use self::{
     features::FEATURES,
-    peer::{Binding, Peer},
     world::{Behind, ServedOn, World},
 };
+use crate::kit::player::{Binding, Pair, Player};
 
 /// Transports of servers, in all versions.
 const TRANSPORTS: [&str; 2] = ["stdio", "http"];
@@ -60,15 +59,6 @@ const CLIENTS: [(Binding, Revision); 10] = [
 ];
 /// Number of concurrent pairs.
 const AT_ONCE: usize = 20;
-
-/// One pair of versions and bindings.
-#[derive(Debug, Clone, Copy)]
-struct Pair {
-    binding: Binding,
-    client: Revision,
-    transport: &'static str,
-    server: Revision,
-}
 
 impl Pair {
     /// The name of the pair's server. One of 2026-07-28 has no sessions to keep its clients apart, so each client has
@@ -142,16 +132,16 @@ async fn every_feature_crosses_between_every_pair() {
         let world = &world;
         async move {
             let backend = pair.backend();
-            let mut peer = Peer::open(world.door(&backend), pair).await;
-            peer.play(json!([])).await;
-            let own = if peer.is_stateless() { stateless::FEATURES } else { sessions::FEATURES };
+            let mut player = Player::open(world.door(&backend), pair).await;
+            player.play(json!([])).await;
+            let own = if player.is_stateless() { stateless::FEATURES } else { sessions::FEATURES };
             let asked: &[_] = if pair.server.era() == Era::Modern { asking::FEATURES } else { &[] };
             for (name, feature) in asked.iter().chain(FEATURES).chain(own) {
-                peer.begin(name);
-                feature(&mut peer, pair).await;
-                peer.nothing_is_left();
+                player.begin(name);
+                feature(&mut player, pair).await;
+                player.nothing_is_left();
             }
-            peer.close().await;
+            player.close().await;
         }
     });
     talks.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
@@ -167,12 +157,12 @@ async fn a_question_that_nobody_answers_ends_in_its_time() {
         let world = &world;
         async move {
             let backend = pair.backend();
-            let mut peer = Peer::open(world.door(&backend), pair).await;
-            let (name, feature) = if peer.is_stateless() { stateless::UNANSWERED } else { sessions::UNANSWERED };
-            peer.begin(name);
-            feature(&mut peer, pair).await;
-            peer.nothing_is_left();
-            peer.close().await;
+            let mut player = Player::open(world.door(&backend), pair).await;
+            let (name, feature) = if player.is_stateless() { stateless::UNANSWERED } else { sessions::UNANSWERED };
+            player.begin(name);
+            feature(&mut player, pair).await;
+            player.nothing_is_left();
+            player.close().await;
         }
     });
     talks.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
@@ -188,14 +178,14 @@ async fn every_method_and_every_content_is_right_in_the_version_of_who_gets_it()
         let world = &world;
         async move {
             let door = world.door(&door);
-            let mut peer = Peer::open_as(door, pair, &questions::capabilities(pair.client)).await;
-            peer.play(json!([])).await;
-            offers::cross(&mut peer).await;
-            contents::cross(&mut peer).await;
-            questions::cross(&mut peer).await;
-            methods::cross(&mut peer).await;
-            peer.nothing_is_left();
-            peer.close().await;
+            let mut player = Player::open_as(door.clone(), pair, questions::capabilities(pair.client)).await;
+            player.play(json!([])).await;
+            offers::cross(&mut player).await;
+            contents::cross(&mut player).await;
+            questions::cross(&mut player).await;
+            methods::cross(&mut player).await;
+            player.nothing_is_left();
+            player.close().await;
             // on stdio each session would start another process, and a server of 2026-07-28 would get the ids of two gateways
             if pair.transport == "http" && pair.served_on() == ServedOn::Network {
                 questions::undeclared(door, pair).await;
@@ -216,12 +206,12 @@ async fn the_era_of_a_server_is_found_out() {
     for Behind { name, transport, version, .. } in &behind {
         let pair = |client| Pair { binding: Binding::Streamable, client, transport, server: *version };
         for client in [Revision::NEWEST_LEGACY, Revision::V2026_07_28] {
-            let mut peer = Peer::open(world.door(name), pair(client)).await;
-            peer.begin("the era of a server");
-            let told = peer.play(json!([["progress", 1], ["who"]])).await;
-            assert!(told["who"].is_string(), "{peer:?}: {told}");
-            peer.next("notifications/progress").await;
-            peer.nothing_is_left();
+            let mut player = Player::open(world.door(name), pair(client)).await;
+            player.begin("the era of a server");
+            let told = player.play(json!([["progress", 1], ["who"]])).await;
+            assert!(told["who"].is_string(), "{player:?}: {told}");
+            player.next("notifications/progress").await;
+            player.nothing_is_left();
         }
     }
     world.stop().await;

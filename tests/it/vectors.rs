@@ -7,7 +7,6 @@
 
 mod answers_to_client;
 mod answers_to_server;
-mod client;
 mod compare;
 mod conversation;
 mod forwarding;
@@ -19,7 +18,6 @@ mod plan;
 mod probing;
 mod rounds;
 mod scene;
-mod servers;
 mod stage;
 mod steps;
 mod suspension;
@@ -142,10 +140,7 @@ impl Vector {
         let mut stage = Stage::set(behind, limits, http).await;
         let scene = Scene::merged(self, &mut stage, &name);
         if self.conversation() == Some(Conversation::Shutdown) {
-            return match self.message()["event"].as_str() {
-                Some(event) if event.contains("stdio") => listening::ends_on_channels(&scene, stage).await,
-                _ => listening::ends(scene, stage).await,
-            };
+            return listening::ends(scene, stage).await;
         }
         let verdict = scene.play().await;
         stage.stop().await;

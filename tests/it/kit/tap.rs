@@ -1,6 +1,6 @@
 //! Reader of one response, by event. Knows nothing of the messages' meaning.
 
-use reqwest::Response;
+use reqwest::{Response, StatusCode};
 
 /// A response that is being read.
 pub(crate) struct Tap {
@@ -34,6 +34,10 @@ impl Tap {
             kind => panic!("{} of the type {kind:?}", response.status()),
         };
         Self { response, text: String::new(), form }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.response.status()
     }
 
     /// True if the response is a single message.

@@ -6,15 +6,15 @@ use lockkeeper::mcp::{
 };
 use serde_json::{Value, json};
 
-use super::{Pair, peer::Peer};
+use crate::kit::player::{Pair, Player};
 
 /// All of it, in one session.
-pub(super) async fn cross(peer: &mut Peer) {
-    blocks_of_a_tool(peer).await;
-    structured_content(peer).await;
-    structured_content_of_any_schema(peer).await;
-    messages_of_a_prompt(peer).await;
-    contents_of_a_resource(peer).await;
+pub(super) async fn cross(player: &mut Player) {
+    blocks_of_a_tool(player).await;
+    structured_content(player).await;
+    structured_content_of_any_schema(player).await;
+    messages_of_a_prompt(player).await;
+    contents_of_a_resource(player).await;
 }
 
 /// A content block, and the first version that has it.
@@ -95,35 +95,35 @@ fn said_and_read(pair: Pair) -> (Vec<Value>, Vec<Value>) {
     (said, read)
 }
 
-async fn blocks_of_a_tool(peer: &mut Peer) {
-    peer.begin("content of a tool");
-    let (said, read) = said_and_read(peer.pair);
+async fn blocks_of_a_tool(player: &mut Player) {
+    player.begin("content of a tool");
+    let (said, read) = said_and_read(player.pair);
     for rest in [json!({}), json!({ "isError": false }), json!({ "isError": true, "_meta": { "com.acme/x": 1 } })] {
         let result = |content: &[Value]| {
             let mut result = rest.clone();
             result["content"] = content.into();
             result
         };
-        assert_eq!(given(peer, json!({ "result": result(&said) })).await["result"], result(&read), "{peer:?}");
+        assert_eq!(given(player, json!({ "result": result(&said) })).await["result"], result(&read), "{player:?}");
     }
     assert_eq!(
-        given(peer, json!({ "result": { "content": [] } })).await["result"],
+        given(player, json!({ "result": { "content": [] } })).await["result"],
         json!({ "content": [] }),
-        "{peer:?}"
+        "{player:?}"
     );
 }
 
 /// The answer to a call that ends this way at the server.
-pub(super) async fn given(peer: &mut Peer, outcome: Value) -> Value {
-    let call = peer.script(json!([["give", outcome]])).await;
-    peer.answer(&call).await
+pub(super) async fn given(player: &mut Player, outcome: Value) -> Value {
+    let call = player.script(json!([["give", outcome]])).await;
+    player.answer(&call).await
 }
 
 /// STR and STA: the first version that has it, structured content, the texts beside it, and whether clients of versions
 /// without it, and those of others, get it as a further text.
-async fn structured_content(peer: &mut Peer) {
-    peer.begin("structured content");
-    let Pair { client, server, .. } = peer.pair;
+async fn structured_content(player: &mut Player) {
+    player.begin("structured content");
+    let Pair { client, server, .. } = player.pair;
     let object = json!({ "a": 1, "b": [true, null] });
     let table: Vec<(Revision, Value, Vec<&str>, [bool; 2])> = vec![
         (V2025_06_18, object.clone(), vec![], [true, false]),
@@ -143,20 +143,20 @@ async fn structured_content(peer: &mut Peer) {
         }
         let said: Vec<Value> = texts.into_iter().map(text).collect();
         let mut read = said.clone();
-        let newest = peer.is_stateless();
+        let newest = player.is_stateless();
         if client != server && !newest && further[usize::from(client >= V2025_06_18)] {
             read.push(text(&value.to_string()));
         }
         let shown = if value.is_object() || newest { value.clone() } else { json!({ "result": value }) };
-        let answer = given(peer, json!({ "result": { "content": said, "structuredContent": value } })).await;
-        assert_eq!(answer["result"], json!({ "content": read, "structuredContent": shown }), "{peer:?}");
+        let answer = given(player, json!({ "result": { "content": said, "structuredContent": value } })).await;
+        assert_eq!(answer["result"], json!({ "content": read, "structuredContent": shown }), "{player:?}");
     }
 }
 
 /// OUT and STA: a tool whose output schema was changed to an object returns such an object.
-async fn structured_content_of_any_schema(peer: &mut Peer) {
-    peer.begin("structured content of any schema");
-    if peer.pair.server.era() == Era::Legacy {
+async fn structured_content_of_any_schema(player: &mut Player) {
+    player.begin("structured content of any schema");
+    if player.pair.server.era() == Era::Legacy {
         return;
     }
     for (tool, value) in [
@@ -168,21 +168,21 @@ async fn structured_content_of_any_schema(peer: &mut Peer) {
         let result = json!({ "content": [{ "type": "text", "text": "said" }], "structuredContent": value });
         let asked = json!({ "name": tool, "arguments": { "steps": [["give", { "result": result }]] } });
         let mut expected = result;
-        if !peer.is_stateless() && tool != "titled" {
+        if !player.is_stateless() && tool != "titled" {
             expected["structuredContent"] = json!({ "result": value });
         }
-        if peer.pair.client < V2025_06_18 {
+        if player.pair.client < V2025_06_18 {
             // STR
             let further = json!({ "type": "text", "text": value.to_string() });
             expected["content"].as_array_mut().unwrap().push(further);
         }
-        assert_eq!(peer.ask("tools/call", asked).await["result"], expected, "{peer:?}");
+        assert_eq!(player.ask("tools/call", asked).await["result"], expected, "{player:?}");
     }
 }
 
-async fn messages_of_a_prompt(peer: &mut Peer) {
-    peer.begin("messages of a prompt");
-    let (said, read) = said_and_read(peer.pair);
+async fn messages_of_a_prompt(player: &mut Player) {
+    player.begin("messages of a prompt");
+    let (said, read) = said_and_read(player.pair);
     let result = |blocks: Vec<Value>| {
         let roles = ["user", "assistant"].into_iter().cycle();
         let messages: Vec<Value> =
@@ -190,31 +190,31 @@ async fn messages_of_a_prompt(peer: &mut Peer) {
         json!({ "description": "d", "messages": messages, "_meta": { "com.acme/x": 1 } })
     };
     let asked = json!({ "name": "p", "arguments": { "a": "v", "b": "" }, "_meta": { "com.acme/y": 1 } });
-    let answer = prepared(peer, "prompts/get", &asked, json!({ "result": result(said) })).await;
-    assert_eq!(answer["result"], result(read), "{peer:?}");
+    let answer = prepared(player, "prompts/get", &asked, json!({ "result": result(said) })).await;
+    assert_eq!(answer["result"], result(read), "{player:?}");
 }
 
-async fn contents_of_a_resource(peer: &mut Peer) {
-    peer.begin("contents of a resource");
+async fn contents_of_a_resource(player: &mut Player) {
+    player.begin("contents of a resource");
     let mut contents = vec![
         json!({ "uri": "x:a", "text": "t" }),
         json!({ "uri": "x:a", "mimeType": "text/plain", "text": "" }),
         json!({ "uri": "x:a/b", "mimeType": "image/png", "blob": "AA==" }),
     ];
-    if peer.pair.server >= V2025_06_18 {
+    if player.pair.server >= V2025_06_18 {
         contents.push(json!({ "uri": "x:a", "text": "t", "_meta": { "com.acme/x": 1 } }));
     }
     for result in [json!({ "contents": [] }), json!({ "contents": contents, "_meta": { "com.acme/x": 1 } })] {
-        let answer = prepared(peer, "resources/read", &json!({ "uri": "x:a" }), json!({ "result": result })).await;
-        assert_eq!(answer["result"], result, "{peer:?}");
+        let answer = prepared(player, "resources/read", &json!({ "uri": "x:a" }), json!({ "result": result })).await;
+        assert_eq!(answer["result"], result, "{player:?}");
     }
 }
 
 /// The answer to a request that ends this way at the server, which gets the request unchanged.
-pub(super) async fn prepared(peer: &mut Peer, method: &str, asked: &Value, outcome: Value) -> Value {
-    peer.play(json!([["prepare", method, outcome]])).await;
-    let answer = peer.ask(method, asked.clone()).await;
-    let told = peer.play(json!([["request", method]])).await;
-    assert_eq!(told[method], *asked, "{peer:?}");
+pub(super) async fn prepared(player: &mut Player, method: &str, asked: &Value, outcome: Value) -> Value {
+    player.play(json!([["prepare", method, outcome]])).await;
+    let answer = player.ask(method, asked.clone()).await;
+    let told = player.play(json!([["request", method]])).await;
+    assert_eq!(told[method], *asked, "{player:?}");
     answer
 }

@@ -4,16 +4,17 @@ use futures_util::future::BoxFuture;
 use lockkeeper::mcp::{Era, Revision};
 use serde_json::{Value, json};
 
-use super::{Pair, chores, peer::Peer, questions::without};
+use super::{chores, questions::without};
+use crate::kit::player::{Pair, Player};
 
-pub(super) type Feature = for<'a> fn(&'a mut Peer, Pair) -> BoxFuture<'a, ()>;
+pub(super) type Feature = for<'a> fn(&'a mut Player, Pair) -> BoxFuture<'a, ()>;
 
 pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// Makes a feature of an async block.
 macro_rules! conversation {
-    ($name:literal, |$peer:ident, $pair:ident| $body:block) => {
-        ($name, |$peer: &mut Peer, $pair: Pair| {
+    ($name:literal, |$player:ident, $pair:ident| $body:block) => {
+        ($name, |$player: &mut Player, $pair: Pair| {
             Box::pin(async move {
                 let _ = $pair;
                 $body
@@ -26,48 +27,48 @@ pub(super) use conversation;
 
 /// Features for every client, in the order of execution.
 pub(super) const FEATURES: &[(&str, Feature)] = &[
-    conversation!("lists and reads", |peer, pair| {
+    conversation!("lists and reads", |player, pair| {
         for (method, list, name) in
             [("tools/list", "tools", "script"), ("prompts/list", "prompts", "p"), ("resources/list", "resources", "r")]
         {
-            let listed = peer.ask(method, json!({})).await;
-            assert_eq!(listed["result"][list][0]["name"], name, "{peer:?}");
+            let listed = player.ask(method, json!({})).await;
+            assert_eq!(listed["result"][list][0]["name"], name, "{player:?}");
         }
-        let read = peer.ask("resources/read", json!({ "uri": "x:r" })).await;
-        assert_eq!(read["result"]["contents"][0]["text"], "read", "{peer:?}");
+        let read = player.ask("resources/read", json!({ "uri": "x:r" })).await;
+        assert_eq!(read["result"]["contents"][0]["text"], "read", "{player:?}");
     }),
-    conversation!("errors pass", |peer, pair| {
-        let error = peer.ask("resources/read", json!({ "uri": "x:none" })).await;
-        let code = if peer.is_stateless() { -32602 } else { -32002 };
-        assert_eq!(error["error"]["code"], code, "{peer:?}: {error}");
+    conversation!("errors pass", |player, pair| {
+        let error = player.ask("resources/read", json!({ "uri": "x:none" })).await;
+        let code = if player.is_stateless() { -32602 } else { -32002 };
+        assert_eq!(error["error"]["code"], code, "{player:?}: {error}");
     }),
-    conversation!("sampling", |peer, pair| {
+    conversation!("sampling", |player, pair| {
         let messages = json!([{ "role": "user", "content": { "type": "text", "text": "hm?" } }]);
         let asked = json!({ "messages": messages, "maxTokens": 5 });
-        let call = peer.script(json!([["ask", "q", "sampling/createMessage", asked], ["answer", "q"]])).await;
-        let question = peer.next("sampling/createMessage").await;
-        assert_eq!(question["params"], asked, "{peer:?}");
+        let call = player.script(json!([["ask", "q", "sampling/createMessage", asked], ["answer", "q"]])).await;
+        let question = player.next("sampling/createMessage").await;
+        assert_eq!(question["params"], asked, "{player:?}");
         let answer = json!({ "role": "assistant", "model": "m", "content": { "type": "text", "text": "ah" } });
-        peer.reply(&question, answer.clone()).await;
-        assert_eq!(peer.told(&call).await["q"], answer, "{peer:?}");
+        player.reply(&question, answer.clone()).await;
+        assert_eq!(player.told(&call).await["q"], answer, "{player:?}");
     }),
-    conversation!("elicitation by form", |peer, pair| {
+    conversation!("elicitation by form", |player, pair| {
         // a server of an older version has no such request
         if pair.server < Revision::V2025_06_18 {
             return;
         }
         let asked = form("your name?");
-        let call = peer.script(json!([["ask", "q", "elicitation/create", asked], ["answer", "q"]])).await;
+        let call = player.script(json!([["ask", "q", "elicitation/create", asked], ["answer", "q"]])).await;
         if pair.client < Revision::V2025_06_18 {
-            refused(peer, &call).await;
+            refused(player, &call).await;
         } else {
-            let question = peer.next("elicitation/create").await;
-            assert_eq!(question["params"], asked, "{peer:?}");
-            peer.reply(&question, json!({ "action": "accept", "content": { "name": "Ada" } })).await;
-            assert_eq!(peer.told(&call).await["q"]["content"]["name"], "Ada", "{peer:?}");
+            let question = player.next("elicitation/create").await;
+            assert_eq!(question["params"], asked, "{player:?}");
+            player.reply(&question, json!({ "action": "accept", "content": { "name": "Ada" } })).await;
+            assert_eq!(player.told(&call).await["q"]["content"]["name"], "Ada", "{player:?}");
         }
     }),
-    conversation!("elicitation by url, and its completion", |peer, pair| {
+    conversation!("elicitation by url, and its completion", |player, pair| {
         if pair.server < Revision::V2025_11_25 {
             return;
         }
@@ -82,53 +83,53 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             steps.push(json!(["tell", "notifications/elicitation/complete", done]));
         }
         steps.insert(0, json!(["ask", "q", "elicitation/create", asked]));
-        let call = peer.script(steps.into()).await;
+        let call = player.script(steps.into()).await;
         if pair.client < Revision::V2025_11_25 {
-            return refused(peer, &call).await;
+            return refused(player, &call).await;
         }
-        let question = peer.next("elicitation/create").await;
-        assert_eq!(without(&question["params"], "elicitationId"), page, "{peer:?}");
-        assert_eq!(question["params"]["elicitationId"].is_string(), client, "{peer:?}");
-        peer.reply(&question, json!({ "action": "accept" })).await;
+        let question = player.next("elicitation/create").await;
+        assert_eq!(without(&question["params"], "elicitationId"), page, "{player:?}");
+        assert_eq!(question["params"]["elicitationId"].is_string(), client, "{player:?}");
+        player.reply(&question, json!({ "action": "accept" })).await;
         if client && server {
-            assert_eq!(question["params"]["elicitationId"], "e1", "{peer:?}");
-            assert_eq!(peer.next("notifications/elicitation/complete").await["params"], done, "{peer:?}");
+            assert_eq!(question["params"]["elicitationId"], "e1", "{player:?}");
+            assert_eq!(player.next("notifications/elicitation/complete").await["params"], done, "{player:?}");
         }
-        assert_eq!(peer.told(&call).await["q"]["action"], "accept", "{peer:?}");
+        assert_eq!(player.told(&call).await["q"]["action"], "accept", "{player:?}");
     }),
-    conversation!("roots", |peer, pair| {
-        let call = peer.script(json!([["ask", "q", "roots/list", {}], ["answer", "q"]])).await;
-        let question = peer.next("roots/list").await;
+    conversation!("roots", |player, pair| {
+        let call = player.script(json!([["ask", "q", "roots/list", {}], ["answer", "q"]])).await;
+        let question = player.next("roots/list").await;
         let roots = json!({ "roots": [{ "uri": "file:///a" }] });
-        peer.reply(&question, roots.clone()).await;
-        assert_eq!(peer.told(&call).await["q"], roots, "{peer:?}");
+        player.reply(&question, roots.clone()).await;
+        assert_eq!(player.told(&call).await["q"], roots, "{player:?}");
     }),
-    conversation!("several questions at once, answered in another order", |peer, pair| {
+    conversation!("several questions at once, answered in another order", |player, pair| {
         let steps = json!([["ask", "a", "roots/list", { "_meta": { "x/n": 1 } }], ["ask", "b", "roots/list", { "_meta": { "x/n": 2 } }],
             ["answer", "a"], ["answer", "b"]]);
-        let call = peer.script(steps).await;
-        let first = peer.next("roots/list").await;
-        if peer.is_stateless() && pair.server.era() == Era::Legacy && !peer.has("roots/list") {
+        let call = player.script(steps).await;
+        let first = player.next("roots/list").await;
+        if player.is_stateless() && pair.server.era() == Era::Legacy && !player.has("roots/list") {
             // a request that comes too late for this result is in the next one
-            peer.reply(&first, json!({ "roots": [] })).await;
-            let second = peer.next("roots/list").await;
-            peer.reply(&second, json!({ "roots": [] })).await;
-            peer.told(&call).await;
+            player.reply(&first, json!({ "roots": [] })).await;
+            let second = player.next("roots/list").await;
+            player.reply(&second, json!({ "roots": [] })).await;
+            player.told(&call).await;
             return;
         }
-        let mut questions = [first, peer.next("roots/list").await];
+        let mut questions = [first, player.next("roots/list").await];
         questions.sort_by_key(|question| question["params"]["_meta"]["x/n"].as_u64());
         for (question, name) in questions.iter().zip(["one", "two"]).rev() {
-            peer.reply(question, json!({ "roots": [{ "uri": format!("file:///{name}") }] })).await;
+            player.reply(question, json!({ "roots": [{ "uri": format!("file:///{name}") }] })).await;
         }
-        let told = peer.told(&call).await;
+        let told = player.told(&call).await;
         assert_eq!(
             [&told["a"]["roots"][0]["uri"], &told["b"]["roots"][0]["uri"]],
             ["file:///one", "file:///two"],
-            "{peer:?}"
+            "{player:?}"
         );
     }),
-    conversation!("two rounds", |peer, pair| {
+    conversation!("two rounds", |player, pair| {
         let steps = json!([
             ["progress", 1],
             ["ask", "a", "roots/list", {}],
@@ -138,19 +139,19 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             ["answer", "b"],
             ["progress", 3]
         ]);
-        let call = peer.script(steps).await;
+        let call = player.script(steps).await;
         for name in ["one", "two"] {
-            let question = peer.next("roots/list").await;
-            peer.reply(&question, json!({ "roots": [{ "uri": format!("file:///{name}") }] })).await;
+            let question = player.next("roots/list").await;
+            player.reply(&question, json!({ "roots": [{ "uri": format!("file:///{name}") }] })).await;
         }
-        let told = peer.told(&call).await;
+        let told = player.told(&call).await;
         assert_eq!([&told["a"]["roots"][0]["uri"], &told["b"]["roots"][0]["uri"]], ["file:///one", "file:///two"]);
         for number in 1..=3 {
-            let progress = peer.next("notifications/progress").await;
-            assert_eq!(progress["params"], json!({ "progressToken": "t", "progress": number }), "{peer:?}");
+            let progress = player.next("notifications/progress").await;
+            assert_eq!(progress["params"], json!({ "progressToken": "t", "progress": number }), "{player:?}");
         }
     }),
-    conversation!("progress and logs while a question is open", |peer, pair| {
+    conversation!("progress and logs while a question is open", |player, pair| {
         let log = json!({ "level": "error", "data": "open" });
         let steps = json!([
             ["progress", 1],
@@ -159,40 +160,40 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             ["progress", 2],
             ["answer", "q"]
         ]);
-        peer.wants_logs("error").await;
-        let call = peer.script(steps).await;
-        let question = peer.next("roots/list").await;
-        if peer.is_stateless() {
+        player.wants_logs("error").await;
+        let call = player.script(steps).await;
+        let question = player.next("roots/list").await;
+        if player.is_stateless() {
             // before that, no client may be able to get it
-            peer.reply(&question, json!({ "roots": [] })).await;
+            player.reply(&question, json!({ "roots": [] })).await;
         }
         for number in [1, 2] {
-            let progress = peer.next("notifications/progress").await;
-            assert_eq!(progress["params"], json!({ "progressToken": "t", "progress": number }), "{peer:?}");
+            let progress = player.next("notifications/progress").await;
+            assert_eq!(progress["params"], json!({ "progressToken": "t", "progress": number }), "{player:?}");
         }
-        assert_eq!(peer.next("notifications/message").await["params"], log, "{peer:?}");
-        if !peer.is_stateless() {
-            peer.reply(&question, json!({ "roots": [] })).await;
+        assert_eq!(player.next("notifications/message").await["params"], log, "{player:?}");
+        if !player.is_stateless() {
+            player.reply(&question, json!({ "roots": [] })).await;
         }
-        peer.told(&call).await;
+        player.told(&call).await;
     }),
-    conversation!("completion by prompt and by uri", |peer, pair| {
+    conversation!("completion by prompt and by uri", |player, pair| {
         for reference in
             [json!({ "type": "ref/prompt", "name": "p" }), json!({ "type": "ref/resource", "uri": "x:{a}" })]
         {
             let asked = json!({ "ref": reference, "argument": { "name": "a", "value": "v" } });
-            let answer = peer.ask("completion/complete", asked).await;
-            assert_eq!(answer["result"]["completion"]["values"][1], "v", "{peer:?}: {answer}");
+            let answer = player.ask("completion/complete", asked).await;
+            assert_eq!(answer["result"]["completion"]["values"][1], "v", "{player:?}: {answer}");
         }
     }),
-    conversation!("a tool that runs only as a task", |peer, pair| {
+    conversation!("a tool that runs only as a task", |player, pair| {
         if pair.server == Revision::V2025_11_25 {
-            chores::only_as_a_task(peer, pair).await;
+            chores::only_as_a_task(player, pair).await;
         }
     }),
-    conversation!("tasks that the client executes", |peer, pair| {
+    conversation!("tasks that the client executes", |player, pair| {
         if pair.server == Revision::V2025_11_25 && pair.client != Revision::V2025_11_25 {
-            chores::asked_as_a_task(peer).await;
+            chores::asked_as_a_task(player).await;
         }
         if !both_have_tasks(pair) {
             return;
@@ -210,7 +211,7 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             ["ask", "r", "tasks/result", task],
             ["answer", "r"]
         ]);
-        let call = peer.script(steps).await;
+        let call = player.script(steps).await;
         let at = "2026-01-01T00:00:00Z";
         let made = json!({ "taskId": "of the client", "status": "working", "createdAt": at, "lastUpdatedAt": at, "ttl": 1000 });
         let result = json!({ "role": "assistant", "model": "m", "content": { "type": "text", "text": "ah" },
@@ -221,27 +222,27 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             ("tasks/result", task, result.clone()),
         ];
         for (method, params, answer) in answers {
-            let question = peer.next(method).await;
-            assert_eq!(question["params"], params, "{peer:?}");
-            peer.reply(&question, answer).await;
+            let question = player.next(method).await;
+            assert_eq!(question["params"], params, "{player:?}");
+            player.reply(&question, answer).await;
         }
-        let told = peer.told(&call).await;
-        assert_eq!(told["r"], result, "{peer:?}");
+        let told = player.told(&call).await;
+        assert_eq!(told["r"], result, "{player:?}");
         // the client is not asked about tasks that it runs for others
-        assert_eq!(told["other"]["code"], -32602, "{peer:?}: {told}");
+        assert_eq!(told["other"]["code"], -32602, "{player:?}: {told}");
     }),
-    conversation!("changes of lists", |peer, pair| {
+    conversation!("changes of lists", |player, pair| {
         for times in 1..=2 {
             for kind in ["tools", "prompts", "resources"] {
-                peer.play(json!([["grow", kind]])).await;
-                peer.next(&format!("notifications/{kind}/list_changed")).await;
-                let listed = peer.ask(&format!("{kind}/list"), json!({})).await["result"][kind].take();
+                player.play(json!([["grow", kind]])).await;
+                player.next(&format!("notifications/{kind}/list_changed")).await;
+                let listed = player.ask(&format!("{kind}/list"), json!({})).await["result"][kind].take();
                 let new = listed
                     .as_array()
                     .unwrap()
                     .iter()
                     .filter(|one| one["name"].as_str().unwrap().starts_with("another"));
-                assert_eq!(new.count(), times, "{peer:?}: {listed}");
+                assert_eq!(new.count(), times, "{player:?}: {listed}");
             }
         }
     }),
@@ -249,14 +250,14 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
 
 /// A call whose server request was refused: the server gets the error within the call, if its version allows that;
 /// otherwise the call ends with an error for the model (`translation` 4.6).
-pub(super) async fn refused(peer: &mut Peer, call: &Value) {
-    if peer.pair.server.era() == Era::Legacy {
-        assert_eq!(peer.told(call).await["q"]["code"], -32602, "{peer:?}");
+pub(super) async fn refused(player: &mut Player, call: &Value) {
+    if player.pair.server.era() == Era::Legacy {
+        assert_eq!(player.told(call).await["q"]["code"], -32602, "{player:?}");
         return;
     }
-    let answer = peer.answer(call).await;
-    assert_eq!(answer["result"]["isError"], true, "{peer:?}: {answer}");
-    assert_eq!(answer["result"]["content"][0]["type"], "text", "{peer:?}: {answer}");
+    let answer = player.answer(call).await;
+    assert_eq!(answer["result"]["isError"], true, "{player:?}: {answer}");
+    assert_eq!(answer["result"]["content"][0]["type"], "text", "{player:?}: {answer}");
 }
 
 /// Tasks need two peers of that version: no other has a form for them.

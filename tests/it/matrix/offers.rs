@@ -3,28 +3,25 @@
 
 use lockkeeper::mcp::{
     Era,
-    Revision::{self, V2025_03_26, V2025_06_18, V2025_11_25},
+    Revision::{V2025_03_26, V2025_06_18, V2025_11_25},
 };
 use serde_json::{Value, json};
 
-use super::{Pair, peer::Peer};
-use crate::kit::scripted::Offers;
+use crate::kit::{
+    player::{Pair, Player},
+    scripted::Offers,
+};
 
 /// All of it, in one session.
-pub(super) async fn cross(peer: &mut Peer) {
-    handshake(peer);
-    lists(peer).await;
-    cursors(peer).await;
+pub(super) async fn cross(player: &mut Player) {
+    handshake(player);
+    lists(player).await;
+    cursors(player).await;
 }
 
-/// The `Implementation` of a server of this version.
-pub(super) fn identity(server: Revision) -> Value {
-    Offers::of(server).identity()
-}
-
-fn handshake(peer: &mut Peer) {
-    peer.begin("handshake");
-    let Pair { client, server, .. } = peer.pair;
+fn handshake(player: &mut Player) {
+    player.begin("handshake");
+    let Pair { client, server, .. } = player.pair;
     let instructions = Offers::of(server).instructions();
     let mut capabilities = json!({ "tools": { "listChanged": true }, "prompts": { "listChanged": true },
         "resources": { "subscribe": true, "listChanged": true }, "logging": {}, "completions": {} });
@@ -32,22 +29,22 @@ fn handshake(peer: &mut Peer) {
     if client == V2025_11_25 && server == V2025_11_25 {
         capabilities["tasks"] = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
     }
-    if peer.is_stateless() && server == V2025_11_25 {
+    if player.is_stateless() && server == V2025_11_25 {
         capabilities["extensions"] = json!({ "io.modelcontextprotocol/tasks": {} });
     }
     let mut expected = json!({ "capabilities": capabilities, "instructions": instructions });
-    if peer.is_stateless() {
+    if player.is_stateless() {
         expected["supportedVersions"] = json!([client.as_str()]);
     } else {
         expected["protocolVersion"] = client.as_str().into();
-        expected["serverInfo"] = identity(server);
+        expected["serverInfo"] = Offers::of(server).identity();
     }
-    assert_eq!(peer.greeting, expected, "{peer:?}");
+    assert_eq!(player.greeting, expected, "{player:?}");
 }
 
-async fn lists(peer: &mut Peer) {
-    peer.begin("lists");
-    let pair = peer.pair;
+async fn lists(player: &mut Player) {
+    player.begin("lists");
+    let pair = player.pair;
     let lists = [
         ("tools/list", "tools", vec![json!({ "name": "script", "inputSchema": { "type": "object" } })]),
         ("prompts/list", "prompts", vec![json!({ "name": "p" })]),
@@ -63,8 +60,8 @@ async fn lists(peer: &mut Peer) {
         }
         // the second time, the gateway has it cached
         for params in [json!({}), Value::Null, json!({ "_meta": { "progressToken": 1 } })] {
-            let listed = peer.ask(method, params).await;
-            assert_eq!(listed["result"], expected, "{peer:?}");
+            let listed = player.ask(method, params).await;
+            assert_eq!(listed["result"], expected, "{player:?}");
         }
     }
 }
@@ -115,12 +112,12 @@ fn boolean(schema: &mut Value) {
 }
 
 /// The gateway reads all pages itself, so the client's cursors are invalid.
-async fn cursors(peer: &mut Peer) {
-    peer.begin("cursors");
+async fn cursors(player: &mut Player) {
+    player.begin("cursors");
     for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
         for cursor in ["", "2", "gwc1.AAAA"] {
-            let refused = peer.ask(method, json!({ "cursor": cursor })).await;
-            assert_eq!(refused["error"]["code"], -32602, "{peer:?}: {refused}");
+            let refused = player.ask(method, json!({ "cursor": cursor })).await;
+            assert_eq!(refused["error"]["code"], -32602, "{player:?}: {refused}");
         }
     }
 }

@@ -7,11 +7,8 @@ use lockkeeper::mcp::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    Pair,
-    features::refused,
-    peer::{self, Door, Peer},
-};
+use super::features::refused;
+use crate::kit::player::{self, Door, Pair, Player};
 
 /// The client's version has no form for the request, or the client did not declare support (`translation` 4.6).
 const NOT_ASKED: i64 = -32602;
@@ -30,20 +27,20 @@ struct AskedRequest {
 }
 
 /// All of it, in one session.
-pub(super) async fn cross(peer: &mut Peer) {
-    let pair = peer.pair;
-    peer.begin("sampling");
-    ask_all(peer, sampling(pair)).await;
-    peer.begin("elicitation");
-    ask_all(peer, elicitation(pair)).await;
-    a_bound_is_kept(peer).await;
-    peer.begin("roots");
-    ask_all(peer, roots(pair)).await;
+pub(super) async fn cross(player: &mut Player) {
+    let pair = player.pair;
+    player.begin("sampling");
+    ask_all(player, sampling(pair)).await;
+    player.begin("elicitation");
+    ask_all(player, elicitation(pair)).await;
+    a_bound_is_kept(player).await;
+    player.begin("roots");
+    ask_all(player, roots(pair)).await;
 }
 
 /// All capabilities of a client of this version.
 pub(super) fn capabilities(client: Revision) -> Value {
-    let mut capabilities = peer::capabilities(client);
+    let mut capabilities = player::capabilities(client);
     capabilities["experimental"] = json!({ "com.acme/x": { "a": 1 } });
     if client >= V2025_11_25 {
         capabilities["sampling"] = json!({ "tools": {} });
@@ -52,10 +49,10 @@ pub(super) fn capabilities(client: Revision) -> Value {
 }
 
 /// Sends the requests in order: in one call, or in one each if a refused request ends the call.
-async fn ask_all(peer: &mut Peer, all: Vec<AskedRequest>) {
-    if peer.pair.server.era() == Era::Modern {
+async fn ask_all(player: &mut Player, all: Vec<AskedRequest>) {
+    if player.pair.server.era() == Era::Modern {
         for one in all {
-            ask_alone(peer, one).await;
+            ask_alone(player, one).await;
         }
         return;
     }
@@ -64,42 +61,42 @@ async fn ask_all(peer: &mut Peer, all: Vec<AskedRequest>) {
             [json!(["ask", format!("q{at}"), one.method, one.params]), json!(["answer", format!("q{at}")])]
         })
         .collect();
-    let call = peer.script(steps.into()).await;
+    let call = player.script(steps.into()).await;
     for one in &all {
         let Ok(shown) = &one.shown else { continue };
-        let question = peer.next(one.method).await;
-        assert_eq!(question["params"], *shown, "{peer:?}");
-        peer.reply(&question, one.answer.clone()).await;
+        let question = player.next(one.method).await;
+        assert_eq!(question["params"], *shown, "{player:?}");
+        player.reply(&question, one.answer.clone()).await;
     }
-    let told = peer.told(&call).await;
+    let told = player.told(&call).await;
     for (at, one) in all.iter().enumerate() {
         let got = &told[format!("q{at}")];
         match one.shown.as_ref().and(one.understood.as_ref()) {
-            Ok(understood) => assert_eq!(got, understood, "{peer:?}: {}", one.params),
-            Err(code) => assert_eq!(got["code"], *code, "{peer:?}: {got} to {}", one.params),
+            Ok(understood) => assert_eq!(got, understood, "{player:?}: {}", one.params),
+            Err(code) => assert_eq!(got["code"], *code, "{player:?}: {got} to {}", one.params),
         }
     }
 }
 
-async fn ask_alone(peer: &mut Peer, one: AskedRequest) {
-    let call = peer.script(json!([["ask", "q", one.method, one.params], ["answer", "q"]])).await;
+async fn ask_alone(player: &mut Player, one: AskedRequest) {
+    let call = player.script(json!([["ask", "q", one.method, one.params], ["answer", "q"]])).await;
     let Ok(shown) = one.shown else {
-        if peer.is_stateless() {
-            let answer = peer.answer(&call).await;
-            assert_eq!(answer["error"]["code"], -32021, "{peer:?}: {answer}");
+        if player.is_stateless() {
+            let answer = player.answer(&call).await;
+            assert_eq!(answer["error"]["code"], -32021, "{player:?}: {answer}");
             return;
         }
-        return refused(peer, &call).await;
+        return refused(player, &call).await;
     };
-    let mut question = peer.next(one.method).await;
-    if peer.pair.client == V2025_11_25 && question["params"]["mode"] == "url" {
+    let mut question = player.next(one.method).await;
+    if player.pair.client == V2025_11_25 && question["params"]["mode"] == "url" {
         // ELU: an id of the gateway
-        assert!(question["params"]["elicitationId"].is_string(), "{peer:?}: {question}");
+        assert!(question["params"]["elicitationId"].is_string(), "{player:?}: {question}");
         question["params"] = without(&question["params"], "elicitationId");
     }
-    assert_eq!(question["params"], shown, "{peer:?}");
-    peer.reply(&question, one.answer).await;
-    assert_eq!(peer.told(&call).await["q"], one.understood.unwrap(), "{peer:?}");
+    assert_eq!(question["params"], shown, "{player:?}");
+    player.reply(&question, one.answer).await;
+    assert_eq!(player.told(&call).await["q"], one.understood.unwrap(), "{player:?}");
 }
 
 /// Every request with the first answer, and every answer to the first request.
@@ -355,21 +352,21 @@ fn rich_form_lowered(message: &str) -> Value {
 }
 
 /// Answers with too few or too many choices are asked for again, three times in all.
-async fn a_bound_is_kept(peer: &mut Peer) {
-    if peer.pair.server != V2025_11_25 || peer.pair.client != V2025_06_18 {
+async fn a_bound_is_kept(player: &mut Player) {
+    if player.pair.server != V2025_11_25 || player.pair.client != V2025_06_18 {
         return;
     }
-    peer.begin("the bounds of several choices");
-    let call = peer.script(json!([["ask", "q", "elicitation/create", rich_form()], ["answer", "q"]])).await;
+    player.begin("the bounds of several choices");
+    let call = player.script(json!([["ask", "q", "elicitation/create", rich_form()], ["answer", "q"]])).await;
     let (few, many) = (json!({ "k__0": false }), json!({ "k__0": true, "k__1": true, "k__2": true }));
     let least = "m (the answer to k must have at least 1 of the choices)";
     let most = "m (the answer to k must have at most 2 of the choices)";
     for (message, content) in [("m", few.clone()), (least, many), (most, few)] {
-        let question = peer.next("elicitation/create").await;
-        assert_eq!(question["params"], rich_form_lowered(message), "{peer:?}");
-        peer.reply(&question, json!({ "action": "accept", "content": content })).await;
+        let question = player.next("elicitation/create").await;
+        assert_eq!(question["params"], rich_form_lowered(message), "{player:?}");
+        player.reply(&question, json!({ "action": "accept", "content": content })).await;
     }
-    assert_eq!(peer.told(&call).await["q"]["code"], NOT_ANSWERED, "{peer:?}");
+    assert_eq!(player.told(&call).await["q"]["code"], NOT_ANSWERED, "{player:?}");
 }
 
 fn roots(pair: Pair) -> Vec<AskedRequest> {
@@ -393,7 +390,7 @@ fn roots(pair: Pair) -> Vec<AskedRequest> {
 }
 
 /// A client gets no undeclared server request, and the server gets an error at once.
-pub(super) async fn undeclared(door: Door<'_>, pair: Pair) {
+pub(super) async fn undeclared(door: Door, pair: Pair) {
     let form = ("elicitation/create", plain_form(), NOT_ASKED);
     let page = json!({ "mode": "url", "message": "see", "url": "https://example.com/x", "elicitationId": "e1" });
     let page = if pair.server.era() == Era::Modern { without(&page, "elicitationId") } else { page };
@@ -411,8 +408,8 @@ pub(super) async fn undeclared(door: Door<'_>, pair: Pair) {
         table.push((json!({ "elicitation": { "url": {} } }), vec![form]));
     }
     for (capabilities, questions) in table {
-        let mut peer = Peer::open_as(door, pair, &capabilities).await;
-        peer.begin("what the client did not declare");
+        let mut player = Player::open_as(door.clone(), pair, capabilities).await;
+        player.begin("what the client did not declare");
         let refused = |(method, params, code): (&'static str, Value, i64)| AskedRequest {
             method,
             params,
@@ -420,8 +417,8 @@ pub(super) async fn undeclared(door: Door<'_>, pair: Pair) {
             answer: Value::Null,
             understood: Err(code),
         };
-        ask_all(&mut peer, questions.into_iter().map(refused).collect()).await;
-        peer.nothing_is_left();
-        peer.close().await;
+        ask_all(&mut player, questions.into_iter().map(refused).collect()).await;
+        player.nothing_is_left();
+        player.close().await;
     }
 }

@@ -5,12 +5,12 @@ use lockkeeper::mcp::{Era, Revision};
 use serde_json::{Value, json};
 
 use super::{
-    AT_ONCE, CLIENTS, Pair, TRANSPORTS,
+    AT_ONCE, CLIENTS, TRANSPORTS,
     features::RELATED_TASK,
     gateways::replicas,
-    peer::{Binding, Door, Peer},
     world::{Behind, HOME, World},
 };
+use crate::kit::player::{Binding, Door, Pair, Player};
 
 /// Sharing of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ enum Share {
 /// The sharing sessions and servers.
 struct Trio {
     share: Share,
-    peers: Vec<Peer>,
+    peers: Vec<Player>,
 }
 
 const NAMES: [&str; 3] = ["ann-1", "ann-2", "bob-1"];
@@ -48,7 +48,7 @@ async fn who_shares_a_server_gets_what_is_theirs_and_nothing_of_others() {
     let world = World::of("", &behind).await;
     let (ann, bob) = (&world.site.key("ann"), &world.site.key("bob"));
     let talks = stream::iter(&cells).map(|(share, behind)| {
-        let door = |key| Door { key, ..world.door(&behind.name) };
+        let door = |key: &str| Door { key: key.to_owned(), ..world.door(&behind.name) };
         // a client on stdio has a gateway of its own
         let shares =
             |(binding, client): &(Binding, Revision)| client.era() == Era::Legacy && *binding != Binding::Stdio;
@@ -83,10 +83,10 @@ impl Share {
 }
 
 impl Trio {
-    async fn open(share: Share, doors: [Door<'_>; 3], pair: Pair) -> Self {
+    async fn open(share: Share, doors: [Door; 3], pair: Pair) -> Self {
         let mut peers = Vec::new();
         for door in doors {
-            peers.push(Peer::open(door, pair).await);
+            peers.push(Player::open(door, pair).await);
         }
         Self { share, peers }
     }
@@ -104,18 +104,18 @@ impl Trio {
     }
 
     fn begin(&mut self, feature: &'static str) {
-        self.peers.iter_mut().for_each(|peer| peer.begin(feature));
+        self.peers.iter_mut().for_each(|player| player.begin(feature));
     }
 
     /// Nobody got further messages, as far as the next answers show.
     async fn nothing_is_left(&mut self) {
-        for peer in &mut self.peers {
-            peer.play(json!([])).await;
-            peer.has_nothing_but_changes();
+        for player in &mut self.peers {
+            player.play(json!([])).await;
+            player.has_nothing_but_changes();
         }
     }
 
-    /// The number of messages of a method at the server of this peer.
+    /// The number of messages of a method at the server of this player.
     async fn count(&mut self, number: usize, method: &str) -> u64 {
         self.peers[number].play(json!([["count", method]])).await["count"].as_u64().unwrap()
     }
@@ -123,8 +123,8 @@ impl Trio {
     async fn servers(&mut self) {
         self.begin("whose server");
         let mut who = Vec::new();
-        for peer in &mut self.peers {
-            who.push(peer.play(json!([["who"]])).await["who"].clone());
+        for player in &mut self.peers {
+            who.push(player.play(json!([["who"]])).await["who"].clone());
         }
         for (one, other) in [(0, 1), (0, 2), (1, 2)] {
             let together = self.share.beside(one).contains(&other);
@@ -135,23 +135,23 @@ impl Trio {
     /// All peers make two concurrent calls with server requests; each request reaches its caller.
     async fn questions(&mut self) {
         self.begin("questions in parallel calls");
-        let talks = self.peers.iter_mut().zip(NAMES).map(async |(peer, name)| {
+        let talks = self.peers.iter_mut().zip(NAMES).map(async |(player, name)| {
             let mut calls = Vec::new();
             for number in 0..2 {
                 let question = format!("{name}-{number}");
                 let asked = json!({ "_meta": { "x/owner": question } });
-                let call = peer.script(json!([["ask", question, "roots/list", asked], ["answer", question]])).await;
+                let call = player.script(json!([["ask", question, "roots/list", asked], ["answer", question]])).await;
                 calls.push((call, question));
             }
             for _ in 0..2 {
-                let question = peer.next("roots/list").await;
+                let question = player.next("roots/list").await;
                 let owner = question["params"]["_meta"]["x/owner"].as_str().unwrap().to_owned();
-                assert!(owner.starts_with(name), "{peer:?}: {name} is asked what is {owner}'s");
-                peer.reply(&question, json!({ "roots": [{ "uri": format!("file:///{owner}") }] })).await;
+                assert!(owner.starts_with(name), "{player:?}: {name} is asked what is {owner}'s");
+                player.reply(&question, json!({ "roots": [{ "uri": format!("file:///{owner}") }] })).await;
             }
             for (call, question) in calls {
-                let told = peer.told(&call).await;
-                assert_eq!(told[&question]["roots"][0]["uri"], format!("file:///{question}"), "{peer:?}");
+                let told = player.told(&call).await;
+                assert_eq!(told[&question]["roots"][0]["uri"], format!("file:///{question}"), "{player:?}");
             }
         });
         join_all(talks).await;
@@ -175,12 +175,12 @@ impl Trio {
         }
         for (number, hears) in [(0, false), (1, true), (2, true)] {
             let log = json!({ "level": "info", "data": NAMES[number] });
-            let peer = &mut self.peers[number];
-            let call = peer.script(json!([["tell", "notifications/message", log]])).await;
+            let player = &mut self.peers[number];
+            let call = player.script(json!([["tell", "notifications/message", log]])).await;
             if hears {
-                assert_eq!(peer.next("notifications/message").await["params"], log, "{peer:?}");
+                assert_eq!(player.next("notifications/message").await["params"], log, "{player:?}");
             }
-            peer.told(&call).await;
+            player.told(&call).await;
         }
         self.nothing_is_left().await;
     }
@@ -196,8 +196,8 @@ impl Trio {
                 self.count(number, "resources/unsubscribe").await,
             ));
         }
-        for peer in &mut self.peers {
-            assert_eq!(peer.ask("resources/subscribe", uri.clone()).await["result"], json!({}), "{peer:?}");
+        for player in &mut self.peers {
+            assert_eq!(player.ask("resources/subscribe", uri.clone()).await["result"], json!({}), "{player:?}");
         }
         for (number, (subscribed, _)) in before.iter().enumerate() {
             let count = self.count(number, "resources/subscribe").await;
@@ -218,7 +218,7 @@ impl Trio {
         }
     }
 
-    /// The server of this peer reports an update; exactly these peers get it, once.
+    /// The server of this player reports an update; exactly these peers get it, once.
     async fn updated(&mut self, number: usize, hear: &[usize]) {
         self.peers[number].play(json!([["aside", "notifications/resources/updated", { "uri": "x:r" }]])).await;
         for other in hear {
@@ -268,8 +268,12 @@ impl Trio {
             made["taskId"]
         );
         for number in self.share.beside(0).into_iter().filter(|number| *number < 2) {
-            let peer = &mut self.peers[number];
-            assert_eq!(peer.next("notifications/tasks/status").await["params"]["taskId"], made["taskId"], "{peer:?}");
+            let player = &mut self.peers[number];
+            assert_eq!(
+                player.next("notifications/tasks/status").await["params"]["taskId"],
+                made["taskId"],
+                "{player:?}"
+            );
         }
         self.nothing_is_left().await;
     }
@@ -284,9 +288,9 @@ impl Trio {
             let until = json!([["until", "resources/unsubscribe", before + 1], ["count", "resources/unsubscribe"]]);
             assert_eq!(self.peers[0].play(until).await["last"]["uri"], Value::from("x:left"), "{:?}", self.peers[0]);
         }
-        for mut peer in self.peers {
-            peer.has_nothing_but_changes();
-            peer.close().await;
+        for mut player in self.peers {
+            player.has_nothing_but_changes();
+            player.close().await;
         }
     }
 }

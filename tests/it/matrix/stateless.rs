@@ -4,46 +4,46 @@ use lockkeeper::mcp::{Era, Revision};
 use serde_json::{Value, json};
 
 use super::{
-    Pair, chores,
+    chores,
     features::{Feature, conversation},
-    peer::{Peer, script},
 };
+use crate::kit::player::{Pair, Player, script};
 
 /// In the order of execution.
 pub(super) const FEATURES: &[(&str, Feature)] = &[
-    conversation!("some answers of several", |peer, pair| {
+    conversation!("some answers of several", |player, pair| {
         let (one, two) = (json!({ "_meta": { "x/n": 1 } }), json!({ "_meta": { "x/n": 2 } }));
         let steps =
             json!([["ask", "a", "roots/list", one], ["ask", "b", "roots/list", two], ["answer", "a"], ["answer", "b"]]);
-        let call = peer.script(steps).await;
-        let first = peer.next("roots/list").await;
-        if pair.server.era() == Era::Legacy && !peer.has("roots/list") {
+        let call = player.script(steps).await;
+        let first = player.next("roots/list").await;
+        if pair.server.era() == Era::Legacy && !player.has("roots/list") {
             // a request that comes too late for this result is in the next one
-            peer.reply(&first, json!({ "roots": [] })).await;
-            let second = peer.next("roots/list").await;
-            peer.reply(&second, json!({ "roots": [] })).await;
-            peer.told(&call).await;
+            player.reply(&first, json!({ "roots": [] })).await;
+            let second = player.next("roots/list").await;
+            player.reply(&second, json!({ "roots": [] })).await;
+            player.told(&call).await;
             return;
         }
-        let mut questions = [first, peer.next("roots/list").await];
+        let mut questions = [first, player.next("roots/list").await];
         questions.sort_by_key(|question| question["params"]["_meta"]["x/n"].as_u64());
-        peer.reply(&questions[0], json!({ "roots": [] })).await;
-        peer.go_on(&call, |params| params["inputResponses"]["nobody"] = json!({ "roots": [] }));
-        let again = peer.next("roots/list").await;
-        assert_eq!(again["params"], two, "{peer:?}");
-        peer.reply(&again, json!({ "roots": [{ "uri": "file:///b" }] })).await;
-        let told = peer.told(&call).await;
-        assert_eq!(told, json!({ "a": { "roots": [] }, "b": { "roots": [{ "uri": "file:///b" }] } }), "{peer:?}");
+        player.reply(&questions[0], json!({ "roots": [] })).await;
+        player.go_on(&call, |params| params["inputResponses"]["nobody"] = json!({ "roots": [] }));
+        let again = player.next("roots/list").await;
+        assert_eq!(again["params"], two, "{player:?}");
+        player.reply(&again, json!({ "roots": [{ "uri": "file:///b" }] })).await;
+        let told = player.told(&call).await;
+        assert_eq!(told, json!({ "a": { "roots": [] }, "b": { "roots": [{ "uri": "file:///b" }] } }), "{player:?}");
     }),
-    conversation!("no answer at all", |peer, pair| {
-        let call = peer.script(json!([["ask", "q", "roots/list", {}], ["answer", "q"]])).await;
-        peer.next("roots/list").await;
-        peer.go_on(&call, |_| ());
-        let again = peer.next("roots/list").await;
-        peer.reply(&again, json!({ "roots": [] })).await;
-        assert_eq!(peer.told(&call).await["q"], json!({ "roots": [] }), "{peer:?}");
+    conversation!("no answer at all", |player, pair| {
+        let call = player.script(json!([["ask", "q", "roots/list", {}], ["answer", "q"]])).await;
+        player.next("roots/list").await;
+        player.go_on(&call, |_| ());
+        let again = player.next("roots/list").await;
+        player.reply(&again, json!({ "roots": [] })).await;
+        assert_eq!(player.told(&call).await["q"], json!({ "roots": [] }), "{player:?}");
     }),
-    conversation!("a state that is not the one given for this call", |peer, pair| {
+    conversation!("a state that is not the one given for this call", |player, pair| {
         let steps = json!([["ask", "q", "roots/list", {}], ["answer", "q"]]);
         let faults: [fn(&mut Value); 3] = [
             |params| params["requestState"] = json!("gw1.AAAA"),
@@ -51,27 +51,27 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             |params| params["arguments"]["more"] = json!(1),
         ];
         for fault in faults {
-            let call = peer.script(steps.clone()).await;
-            let question = peer.next("roots/list").await;
-            let asked = peer.params_to_go_on(&call, &question);
+            let call = player.script(steps.clone()).await;
+            let question = player.next("roots/list").await;
+            let asked = player.params_to_go_on(&call, &question);
             let mut wrong = asked.clone();
             fault(&mut wrong);
-            let refused = peer.ask("tools/call", wrong).await;
+            let refused = player.ask("tools/call", wrong).await;
             let invalid = json!({ "code": -32602, "message": "Invalid or expired requestState" });
-            assert_eq!(refused["error"], invalid, "{peer:?}");
-            peer.reply(&question, json!({ "roots": [] })).await;
-            peer.told(&call).await;
-            let again = peer.ask("tools/call", asked).await;
+            assert_eq!(refused["error"], invalid, "{player:?}");
+            player.reply(&question, json!({ "roots": [] })).await;
+            player.told(&call).await;
+            let again = player.ask("tools/call", asked).await;
             if pair.server.era() == Era::Legacy {
                 // it is valid once
-                assert_eq!(again["error"], invalid, "{peer:?}");
+                assert_eq!(again["error"], invalid, "{player:?}");
             } else {
                 // nothing is stored: the server decides about further uses
-                assert_eq!(again["result"]["content"][0]["text"], r#"{"q": {"roots": []}}"#, "{peer:?}: {again}");
+                assert_eq!(again["result"]["content"][0]["text"], r#"{"q": {"roots": []}}"#, "{player:?}: {again}");
             }
         }
     }),
-    conversation!("a question withdrawn by the server", |peer, pair| {
+    conversation!("a question withdrawn by the server", |player, pair| {
         if pair.server.era() == Era::Modern {
             // a request in a result cannot be withdrawn
             return;
@@ -83,78 +83,78 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             ["withdraw", "a"],
             ["answer", "b"]
         ]);
-        let call = peer.script(steps).await;
+        let call = player.script(steps).await;
         // if it is withdrawn late, the client gets it all the same
         loop {
-            let question = peer.next("roots/list").await;
-            peer.reply(&question, json!({ "roots": [] })).await;
+            let question = player.next("roots/list").await;
+            player.reply(&question, json!({ "roots": [] })).await;
             if question["params"] == numbered(2) {
                 break;
             }
         }
-        assert_eq!(peer.told(&call).await, json!({ "b": { "roots": [] } }), "{peer:?}");
+        assert_eq!(player.told(&call).await, json!({ "b": { "roots": [] } }), "{player:?}");
     }),
-    conversation!("the level of logs, for each request", |peer, pair| {
+    conversation!("the level of logs, for each request", |player, pair| {
         let log = |level: &str| json!({ "level": level, "data": level });
         for (wanted, heard) in [("error", vec!["critical"]), ("info", vec!["info", "critical"]), ("emergency", vec![])]
         {
-            peer.wants_logs(wanted).await;
+            player.wants_logs(wanted).await;
             let steps = json!([
                 ["tell", "notifications/message", log("info")],
                 ["tell", "notifications/message", log("critical")]
             ]);
-            peer.play(steps).await;
+            player.play(steps).await;
             for level in heard {
-                assert_eq!(peer.next("notifications/message").await["params"], log(level), "{peer:?}");
+                assert_eq!(player.next("notifications/message").await["params"], log(level), "{player:?}");
             }
         }
-        peer.wants_no_logs();
-        peer.play(json!([["tell", "notifications/message", log("emergency")]])).await;
+        player.wants_no_logs();
+        player.play(json!([["tell", "notifications/message", log("emergency")]])).await;
     }),
-    conversation!("subscriptions", |peer, pair| {
+    conversation!("subscriptions", |player, pair| {
         let (one, two) = ("x:r", "x:s");
-        let first = peer.listen(json!({ "resourceSubscriptions": [one] })).await;
+        let first = player.listen(json!({ "resourceSubscriptions": [one] })).await;
         let both = json!({ "resourceSubscriptions": [one, two], "toolsListChanged": false });
-        let (second, granted) = peer.listen_for(both).await;
-        assert_eq!(granted, json!({ "resourceSubscriptions": [one, two] }), "{peer:?}");
+        let (second, granted) = player.listen_for(both).await;
+        assert_eq!(granted, json!({ "resourceSubscriptions": [one, two] }), "{player:?}");
         let updated = |uri: &str| json!([["aside", "notifications/resources/updated", { "uri": uri }]]);
         for (uri, times) in [(one, 2), (two, 1)] {
-            peer.play(updated(uri)).await;
+            player.play(updated(uri)).await;
             for _ in 0..times {
                 assert_eq!(
-                    peer.next("notifications/resources/updated").await["params"],
+                    player.next("notifications/resources/updated").await["params"],
                     json!({ "uri": uri }),
-                    "{peer:?}"
+                    "{player:?}"
                 );
             }
         }
-        peer.leave(&second);
+        player.leave(&second);
         let gone = |uri: &str| match pair.server.era() {
             Era::Legacy => json!([["hear_of", "resources/unsubscribe", { "uri": uri }]]),
             Era::Modern => json!([["listening", uri, false]]),
         };
-        peer.play(gone(two)).await;
-        peer.play(updated(two)).await;
-        peer.play(updated(one)).await;
-        assert_eq!(peer.next("notifications/resources/updated").await["params"], json!({ "uri": one }), "{peer:?}");
-        peer.leave(&first);
-        peer.play(gone(one)).await;
-        peer.play(updated(one)).await;
+        player.play(gone(two)).await;
+        player.play(updated(two)).await;
+        player.play(updated(one)).await;
+        assert_eq!(player.next("notifications/resources/updated").await["params"], json!({ "uri": one }), "{player:?}");
+        player.leave(&first);
+        player.play(gone(one)).await;
+        player.play(updated(one)).await;
     }),
-    conversation!("a listen to nothing", |peer, pair| {
-        let (id, granted) = peer.listen_for(json!({})).await;
-        assert_eq!(granted, json!({}), "{peer:?}");
-        peer.leave(&id);
+    conversation!("a listen to nothing", |player, pair| {
+        let (id, granted) = player.listen_for(json!({})).await;
+        assert_eq!(granted, json!({}), "{player:?}");
+        player.leave(&id);
     }),
-    conversation!("what no session has", |peer, pair| {
+    conversation!("what no session has", |player, pair| {
         for method in
             ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "roots/list"]
         {
-            let refused = peer.ask(method, json!({})).await;
-            assert_eq!(refused["error"]["code"], -32601, "{peer:?}: {method}");
+            let refused = player.ask(method, json!({})).await;
+            assert_eq!(refused["error"]["code"], -32601, "{player:?}: {method}");
         }
     }),
-    conversation!("a call that its client leaves", |peer, pair| {
+    conversation!("a call that its client leaves", |player, pair| {
         for (steps, mark) in [
             (json!([["progress", 1], ["hold"]]), "running"),
             (
@@ -165,51 +165,52 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
             let mark = format!("{mark} {pair:?}");
             let mut params = script(&steps);
             params["arguments"]["mark"] = mark.as_str().into();
-            let call = peer.send("tools/call", params).await;
-            peer.next("notifications/progress").await;
+            let call = player.send("tools/call", params).await;
+            player.next("notifications/progress").await;
             if steps[1][0] == "ask" {
-                let question = peer.next("roots/list").await;
-                peer.reply(&question, json!({ "roots": [] })).await;
-                peer.next("notifications/progress").await;
+                let question = player.next("roots/list").await;
+                player.reply(&question, json!({ "roots": [] })).await;
+                player.next("notifications/progress").await;
             }
-            peer.leave(&call);
+            player.leave(&call);
             // on stdio the next call goes to another process: this one may still send messages about the call
-            peer.play(json!([["left", mark]])).await;
+            player.play(json!([["left", mark]])).await;
         }
         if pair.server == Revision::V2025_11_25 && pair.transport == "http" {
-            let held = chores::held(peer).await;
-            peer.leave(&held);
-            peer.play(json!([["hear", "tasks/cancel"]])).await;
+            let held = chores::held(player).await;
+            player.leave(&held);
+            player.play(json!([["hear", "tasks/cancel"]])).await;
         }
     }),
-    conversation!("a server that goes away", |peer, pair| {
+    conversation!("a server that goes away", |player, pair| {
         if pair.server.era() == Era::Modern {
             return;
         }
         let uri = json!({ "uri": "x:r" });
-        let listen = peer.listen(json!({ "resourceSubscriptions": ["x:r"] })).await;
-        let held = peer.script(json!([["progress", 1], ["hold"]])).await;
-        peer.next("notifications/progress").await;
-        let death = peer.script(json!([["die"]])).await;
-        peer.answer(&death).await;
+        let listen = player.listen(json!({ "resourceSubscriptions": ["x:r"] })).await;
+        let held = player.script(json!([["progress", 1], ["hold"]])).await;
+        player.next("notifications/progress").await;
+        let death = player.script(json!([["die"]])).await;
+        player.answer(&death).await;
         if pair.has_channel() {
             // the other call went to another process, and goes on
-            peer.leave(&held);
+            player.leave(&held);
             return;
         }
-        assert_eq!(peer.answer(&held).await["error"]["data"]["mayHaveRun"], true, "{peer:?}");
-        peer.play(json!([["hear_of", "resources/subscribe", uri], ["aside", "notifications/resources/updated", uri]]))
+        assert_eq!(player.answer(&held).await["error"]["data"]["mayHaveRun"], true, "{player:?}");
+        player
+            .play(json!([["hear_of", "resources/subscribe", uri], ["aside", "notifications/resources/updated", uri]]))
             .await;
-        assert_eq!(peer.next("notifications/resources/updated").await["params"], uri, "{peer:?}");
+        assert_eq!(player.next("notifications/resources/updated").await["params"], uri, "{player:?}");
         for kind in ["tools", "prompts", "resources"] {
-            peer.next(&format!("notifications/{kind}/list_changed")).await;
+            player.next(&format!("notifications/{kind}/list_changed")).await;
         }
-        peer.leave(&listen);
+        player.leave(&listen);
     }),
 ];
 
 /// With a gateway of a short timeout.
-pub(super) const UNANSWERED: (&str, Feature) = conversation!("a question that nobody answers", |peer, pair| {
+pub(super) const UNANSWERED: (&str, Feature) = conversation!("a question that nobody answers", |player, pair| {
     if pair.server.era() == Era::Modern {
         // nobody waits for the answer
         return;
@@ -217,11 +218,11 @@ pub(super) const UNANSWERED: (&str, Feature) = conversation!("a question that no
     let mut params = script(&json!([["ask", "q", "roots/list", {}], ["answer", "q"], ["note"]]));
     let mark = format!("nobody {pair:?}");
     params["arguments"]["mark"] = mark.as_str().into();
-    let call = peer.send("tools/call", params).await;
-    let question = peer.next("roots/list").await;
-    let late = peer.params_to_go_on(&call, &question);
-    let noted = peer.play(json!([["noted", mark]])).await;
-    assert_eq!(noted["noted"]["q"]["code"], -32603, "{peer:?}: {noted}");
-    assert_eq!(peer.ask("tools/call", late).await["error"]["code"], -32602, "{peer:?}");
-    peer.leave(&call);
+    let call = player.send("tools/call", params).await;
+    let question = player.next("roots/list").await;
+    let late = player.params_to_go_on(&call, &question);
+    let noted = player.play(json!([["noted", mark]])).await;
+    assert_eq!(noted["noted"]["q"]["code"], -32603, "{player:?}: {noted}");
+    assert_eq!(player.ask("tools/call", late).await["error"]["code"], -32602, "{player:?}");
+    player.leave(&call);
 });

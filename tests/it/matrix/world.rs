@@ -12,12 +12,12 @@ use serde_json::Value;
 use super::{
     Pair,
     gateways::{Gateways, Place, replicas},
-    peer::Door,
 };
 use crate::{
     kit::{
         carriers::{Carrier, Hosted},
         gateway::make_key,
+        player::Door,
         record::{Entry, Page, Record},
         scripted::ScriptedServer,
     },
@@ -67,7 +67,7 @@ pub(super) struct World {
     pub(super) key: String,
     http: Client,
     /// With the servers of all gateways.
-    config: Config,
+    config: Arc<Config>,
     gateways: Gateways,
 }
 
@@ -182,15 +182,21 @@ impl World {
         let is_here = |name: &str| behind.iter().any(|one| one.name == name && one.served_on == ServedOn::Network);
         let gateways =
             Gateways::start(&site.place, |config| config.backends.retain(|backend| is_here(backend.id.as_str()))).await;
-        let config = site.place.config(0, "127.0.0.1:0".to_owned(), None, "");
+        let config = Arc::new(site.place.config(0, "127.0.0.1:0".to_owned(), None, ""));
         let key = site.key("ann");
         let http = Client::builder().no_proxy().build().unwrap();
         Self { site, key, http, config, gateways }
     }
 
     /// The endpoint of one of its servers, with the first key.
-    pub(super) fn door<'a>(&'a self, backend: &'a str) -> Door<'a> {
-        Door { http: &self.http, url: &self.gateways.url, key: &self.key, backend, config: &self.config }
+    pub(super) fn door(&self, backend: &str) -> Door {
+        Door {
+            http: self.http.clone(),
+            url: self.gateways.url.clone(),
+            key: self.key.clone(),
+            path: format!("/{backend}"),
+            config: Some(Arc::clone(&self.config)),
+        }
     }
 
     pub(super) async fn stop(self) {

@@ -4,11 +4,13 @@ use reqwest::Response;
 use serde_json::Value;
 
 use super::{
-    client::Client,
     compare::{At, same},
     scene::Scene,
 };
-use crate::kit::tap::{Event, Tap};
+use crate::kit::{
+    player::PlayerConnection,
+    tap::{Event, Tap},
+};
 
 /// The client's message, and the gateway's answer.
 pub(super) async fn answers(scene: Scene<'_>) -> Result<(), String> {
@@ -18,9 +20,9 @@ pub(super) async fn answers(scene: Scene<'_>) -> Result<(), String> {
     let body = given.get("body").unwrap_or(&given);
     if http.is_object() {
         let needs_session = headers(http, Some("")).iter().any(|(_, value)| value.is_empty());
-        let client = if needs_session { scene.client().await? } else { Client::new(scene.card.clone()) };
+        let client = if needs_session { scene.client().await? } else { PlayerConnection::new(scene.card.clone()) };
         let verb = http["method"].as_str().unwrap_or("POST");
-        let path = http["path"].as_str().map_or_else(|| format!("/mcp{}", scene.card.path), str::to_owned);
+        let path = http["path"].as_str().map_or_else(|| format!("/mcp{}", scene.card.door.path), str::to_owned);
         let body = if verb == "POST" { body } else { &Value::Null };
         let response = client.bare((verb, &path), body, &headers(http, client.session.as_deref())).await;
         return match vector.expect.get("sse") {
@@ -30,14 +32,14 @@ pub(super) async fn answers(scene: Scene<'_>) -> Result<(), String> {
     }
     let opens = |message: &Value| message["method"] == "initialize";
     if opens(body) || body.as_array().is_some_and(|messages| messages.iter().any(opens)) {
-        let client = Client::new(scene.card.clone());
+        let client = PlayerConnection::new(scene.card.clone());
         return same_response(client.exchange(body).await, &vector.expect).await;
     }
     let mut client = scene.client().await?;
     if vector.expect.get("http").is_some() {
         return same_response(client.exchange(body).await, &vector.expect).await;
     }
-    client.post(body).await?;
+    client.send(body).await?;
     let (_, answer) = client.answer(&body["id"]).await?;
     same(&answer, &vector.expect, At::Client)
 }
@@ -45,7 +47,7 @@ pub(super) async fn answers(scene: Scene<'_>) -> Result<(), String> {
 /// The beginning of a stream.
 pub(super) async fn opens_a_stream(scene: Scene<'_>) -> Result<(), String> {
     let client = scene.client().await?;
-    let response = client.get(&format!("/mcp{}", scene.card.path)).await;
+    let response = client.get(&format!("/mcp{}", scene.card.door.path)).await;
     same_event(&mut Tap::of(response), &scene.vector.expect["sse"]).await
 }
 

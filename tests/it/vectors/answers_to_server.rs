@@ -5,8 +5,8 @@ use serde_json::json;
 use super::{
     compare::{At, same},
     scene::Scene,
-    servers::{Came, Heard},
 };
+use crate::kit::prescribed::{Came, Heard};
 
 /// The server's message, and the gateway's answer.
 pub(super) async fn answers(mut scene: Scene<'_>) -> Result<(), String> {

@@ -3,15 +3,17 @@
 use serde_json::{Value, json};
 
 use super::{
-    client::Client,
     compare::{At, as_minted, same, same_headers},
     implied_messages,
     plan::MODERN,
     rounds,
     scene::Scene,
-    servers::Heard,
     tasks,
     vector::Vector,
+};
+use crate::kit::{
+    player::{Arrived, PlayerConnection},
+    prescribed::Heard,
 };
 
 /// Methods of notifications that belong to no call.
@@ -29,7 +31,7 @@ pub(super) async fn to_server(mut scene: Scene<'_>) -> Result<(), String> {
     let mut client = scene.client().await?;
     if let Some(level) = scene.vector.ctx.get("log_level") {
         let set = json!({ "jsonrpc": "2.0", "id": "set", "method": "logging/setLevel", "params": { "level": level } });
-        client.post(&set).await?;
+        client.send(&set).await?;
         client.answer(&json!("set")).await?;
     }
     if tasks::concerns_one(&scene) {
@@ -37,12 +39,12 @@ pub(super) async fn to_server(mut scene: Scene<'_>) -> Result<(), String> {
     }
     match (given["method"].as_str(), given.get("id")) {
         (Some(method), Some(id)) if expected(scene.vector)?.get("method").is_none() => {
-            client.post(&given).await?;
+            client.send(&given).await?;
             let (_, answer) = client.answer(id).await.map_err(|fault| format!("{method}: {fault}"))?;
             same(&answer, expected(scene.vector)?, At::Client)
         }
         (Some(_), Some(id)) => {
-            client.post(&given).await?;
+            client.send(&given).await?;
             arrives(&mut scene).await?;
             twin(&mut client, &given, id).await
         }
@@ -69,11 +71,11 @@ async fn arrives(scene: &mut Scene<'_>) -> Result<(), String> {
 
 /// An id in quotes and the same number are two ids: both may be in use, and each answer has the id as the client wrote
 /// it.
-async fn twin(client: &mut Client, given: &Value, id: &Value) -> Result<(), String> {
+async fn twin(client: &mut PlayerConnection, given: &Value, id: &Value) -> Result<(), String> {
     let Some(number) = id.as_str().and_then(|id| id.parse::<u64>().ok()) else { return Ok(()) };
     let mut other = given.clone();
     other["id"] = number.into();
-    client.post(&other).await?;
+    client.send(&other).await?;
     let mut due = vec![id.clone(), other["id"].clone()];
     while !due.is_empty() {
         let message = client.next().await?;
@@ -83,7 +85,7 @@ async fn twin(client: &mut Client, given: &Value, id: &Value) -> Result<(), Stri
 }
 
 /// A client's notification arrives; if it is dropped, the next call arrives and nothing before it.
-async fn told(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> Result<(), String> {
+async fn told(scene: &mut Scene<'_>, client: &mut PlayerConnection, mut given: Value) -> Result<(), String> {
     let mut expected = expected(scene.vector)?.clone();
     let id = given["params"].get("requestId").cloned().unwrap_or_else(|| json!("call"));
     // open to the end: the notification may be about it
@@ -97,26 +99,26 @@ async fn told(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> R
         }
         _ => {}
     }
-    client.post(&given).await?;
+    client.send(&given).await?;
     let method = given["method"].clone();
     if expected.get("drop").is_none() {
         return scene.gets(&expected).await.map(|_| ());
     }
     let after = json!({ "jsonrpc": "2.0", "id": "after", "method": "tools/call", "params": { "name": "after" } });
-    client.post(&after).await?;
+    client.send(&after).await?;
     let heard = scene.heard(|message| message["method"] == method || message["params"]["name"] == "after").await?;
     if heard.message["method"] == method { Err(format!("the server gets {}", heard.message)) } else { Ok(()) }
 }
 
 /// A client's answer arrives under the id of the server request.
-async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> Result<(), String> {
+async fn answered(scene: &mut Scene<'_>, client: &mut PlayerConnection, mut given: Value) -> Result<(), String> {
     let vector = scene.vector;
     let method = vector.answered().ok_or("what is answered?")?;
     let call = scene.call(client, &json!("call")).await?;
     let params = implied_messages::question(vector, method, &vector.to);
     let id = expected(vector)?["id"].clone();
     given["id"] = ask(scene, client, &call, method, params).await?["id"].clone();
-    client.post(&given).await?;
+    client.send(&given).await?;
     let heard = scene.heard(|message| message.get("method").is_none() && message["id"] == id).await?;
     same(&heard.message, expected(vector)?, At::Server)
 }
@@ -124,7 +126,7 @@ async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) 
 /// The server sends a request in a call, and the client gets it.
 async fn ask(
     scene: &Scene<'_>,
-    client: &mut Client,
+    client: &mut PlayerConnection,
     call: &Heard,
     method: &str,
     params: Value,
@@ -160,19 +162,20 @@ async fn answer(mut scene: Scene<'_>) -> Result<(), String> {
     if method == "initialize" && vector.to == MODERN {
         method = "server/discover";
     } else if method == "initialize" {
-        let (_, greeting) = Client::open(scene.card.clone()).await?;
+        let (_, greeting) = PlayerConnection::open(scene.card.clone()).await?;
+        let greeting = greeting.map(Arrived::into_message).ok_or("there is no handshake")??;
         return same(&greeting, expected(vector)?, At::Client);
     }
     let mut client = scene.client().await?;
     if vector.ctx["advertised_output_schema_wrapped"] == true {
-        client.post(&json!({ "jsonrpc": "2.0", "id": "list", "method": "tools/list" })).await?;
+        client.send(&json!({ "jsonrpc": "2.0", "id": "list", "method": "tools/list" })).await?;
         client.answer(&json!("list")).await?;
     }
     if tasks::concerns_one(&scene) {
         tasks::make(&mut scene, &mut client).await?;
     }
     let id = expected(vector)?.get("id").cloned().unwrap_or_else(|| json!(1));
-    client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": scene.request(method) })).await?;
+    client.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": scene.request(method) })).await?;
     let (_, answer) = client.answer(&id).await?;
     same(&answer, expected(vector)?, At::Client)
 }
@@ -180,11 +183,11 @@ async fn answer(mut scene: Scene<'_>) -> Result<(), String> {
 /// A notification outside of any call comes on the standalone stream.
 async fn aside(scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
     let mut client = scene.client().await?;
-    client.listen().await;
+    client.listen().await?;
     if let Some(uri) = given["params"]["uri"].as_str() {
         let params = json!({ "uri": uri });
         client
-            .post(&json!({ "jsonrpc": "2.0", "id": "sub", "method": "resources/subscribe", "params": params }))
+            .send(&json!({ "jsonrpc": "2.0", "id": "sub", "method": "resources/subscribe", "params": params }))
             .await?;
         client.answer(&json!("sub")).await?;
     }
@@ -212,7 +215,7 @@ async fn aside(scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
 /// notifications belong, so they come on the standalone stream.
 async fn on_call(scene: &mut Scene<'_>, mut given: Value) -> Result<(), String> {
     let mut client = scene.client().await?;
-    client.listen().await;
+    client.listen().await?;
     let expected = expected(scene.vector)?;
     let token = expected["params"].get("progressToken").cloned().unwrap_or_else(|| json!("token"));
     let mut meta = json!({ "progressToken": token });
@@ -268,7 +271,7 @@ async fn question(scene: &mut Scene<'_>, given: &Value) -> Result<(), String> {
 
 /// The client gets the expected message, or if there is none, the `last` one and nothing before it. Messages outside of
 /// exchanges have no order relative to others.
-async fn reaches(client: &mut Client, expected: &Value, last: impl Fn(&Value) -> bool) -> Result<(), String> {
+async fn reaches(client: &mut PlayerConnection, expected: &Value, last: impl Fn(&Value) -> bool) -> Result<(), String> {
     loop {
         let message = client.next().await?;
         match (last(&message), expected.get("drop").is_some()) {

@@ -4,12 +4,11 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    client::Client,
     compare::{At, same},
     implied_messages,
     scene::Scene,
-    servers::Heard,
 };
+use crate::kit::{player::PlayerConnection, prescribed::Heard};
 
 /// The task, and the names of its input requests.
 struct Task {
@@ -32,7 +31,7 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
         (name.to_owned(), answer.clone())
     });
     given["params"]["inputResponses"] = Value::Object(named.collect());
-    client.post(&given).await?;
+    client.send(&given).await?;
     for step in vector.expect["seq"].as_array().ok_or("expects no steps")? {
         let expected = &step["msg"];
         if step["side"] == "backend" {
@@ -46,10 +45,10 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
 }
 
 impl Task {
-    async fn begin(scene: &mut Scene<'_>, client: &mut Client) -> Result<Self, String> {
+    async fn begin(scene: &mut Scene<'_>, client: &mut PlayerConnection) -> Result<Self, String> {
         let id = scene.vector.message()["params"]["taskId"].clone();
         let call = scene.call(client, &json!("make")).await?;
-        answer(&call, &json!({ "task": told(&id, "working") }));
+        call.answer(&json!({ "task": told(&id, "working") }));
         let (_, made) = client.answer(&json!("make")).await?;
         if made["result"]["resultType"] != "task" || made["result"]["taskId"] != id {
             return Err(format!("the client gets no task: {made}"));
@@ -74,7 +73,7 @@ impl Task {
     }
 
     /// The client gets the result of the task.
-    async fn ends(self, scene: &mut Scene<'_>, client: &mut Client) -> Result<(), String> {
+    async fn ends(self, scene: &mut Scene<'_>, client: &mut PlayerConnection) -> Result<(), String> {
         self.wait.finish();
         asks_about(scene, client, &self.id, "completed").await?;
         let (_, shown) = client.answer(&json!("about")).await?;
@@ -101,16 +100,17 @@ impl Scene<'_> {
 }
 
 /// The client polls the task, and the server returns its status.
-async fn asks_about(scene: &mut Scene<'_>, client: &mut Client, task: &Value, status: &str) -> Result<(), String> {
+async fn asks_about(
+    scene: &mut Scene<'_>,
+    client: &mut PlayerConnection,
+    task: &Value,
+    status: &str,
+) -> Result<(), String> {
     let params = json!({ "taskId": task });
-    client.post(&json!({ "jsonrpc": "2.0", "id": "about", "method": "tasks/get", "params": params })).await?;
+    client.send(&json!({ "jsonrpc": "2.0", "id": "about", "method": "tasks/get", "params": params })).await?;
     let asked = scene.heard(|message| message["method"] == "tasks/get").await?;
-    answer(&asked, &told(task, status));
+    asked.answer(&told(task, status));
     Ok(())
-}
-
-fn answer(heard: &Heard, result: &Value) {
-    heard.say(&json!({ "jsonrpc": "2.0", "id": heard.message["id"], "result": result }));
 }
 
 /// The task, as a server of 2025-11-25 returns it.

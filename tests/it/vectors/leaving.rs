@@ -5,8 +5,8 @@ use serde_json::json;
 use super::{
     compare::{At, same},
     scene::Scene,
-    servers::Came,
 };
+use crate::kit::prescribed::Came;
 
 /// The client of a call loses its stream.
 pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
@@ -30,7 +30,7 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
     let next = scene.call(&mut client, &json!("next")).await?;
     next.finish();
     client.answer(&json!("next")).await?;
-    if call.here.is_closed() {
+    if call.is_closed() {
         return Err("the call at the server has ended".to_owned());
     }
     while let Some(came) = scene.came_already() {
@@ -40,6 +40,6 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
         }
     }
     call.finish();
-    client.resume().await;
+    client.resume().await?;
     client.answer(&json!(7)).await.map(|_| ())
 }

@@ -11,22 +11,10 @@ use std::{
 use serde_json::{Value, json, value::RawValue};
 
 use super::{conversation::Conversation, implied_messages, vector::Vector};
+use crate::kit::prescribed::{Came, Keeping, Said};
 
 /// The version without a handshake.
 pub(super) const MODERN: &str = "2026-07-28";
-
-/// A server's answer to a message.
-#[derive(Debug)]
-pub(super) enum Said {
-    /// The response, over HTTP with this status.
-    Answer(u16, String),
-    /// An event that opens a stream.
-    Opens(String),
-    /// The connection ends.
-    Ends,
-    /// Left to the test.
-    Nothing,
-}
 
 /// Automatic answers of one server.
 #[derive(Debug, Clone)]
@@ -193,15 +181,23 @@ impl Plan {
         self.version == MODERN
     }
 
-    /// True if it assigns a session id over HTTP, as a server before 2026-07-28 may.
-    pub(super) fn has_session_id(&self) -> bool {
-        self.has_session_id && !self.is_modern()
+    /// How the server and its clients keep together; `is_channel` for one that is not over HTTP.
+    pub(super) fn keeping(&self, is_channel: bool) -> Keeping {
+        match (self.is_modern(), is_channel || self.has_session_id) {
+            (true, _) => Keeping::Listens,
+            (false, true) => Keeping::Sessions,
+            (false, false) => Keeping::Nothing,
+        }
     }
 
     /// The answer to a message.
     pub(super) fn respond(&self, message: &Value) -> Said {
         let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else { return Said::Nothing };
         let answer = match method {
+            _ if asks_for_probe(message) => {
+                let refusal = json!({ "error": { "code": -32601, "message": "Method not found" } });
+                return Said::Answer(200, enveloped(id, &refusal.to_string()));
+            }
             // on a channel, a server is probed after a handshake without an answer
             "initialize" if self.probe.as_ref().is_some_and(Probe::ends_before_it) => return Said::Ends,
             "initialize" if self.is_modern() => {
@@ -245,6 +241,15 @@ impl Plan {
         };
         Said::Answer(status(&answer), enveloped(id, &answer.to_string()))
     }
+}
+
+/// True for a message by which the gateway probes servers whose version has no word for what they can.
+pub(super) fn is_probe(came: &Came) -> bool {
+    matches!(came, Came::Message(heard) if asks_for_probe(&heard.message))
+}
+
+fn asks_for_probe(message: &Value) -> bool {
+    message["params"]["ref"]["name"] == "lockkeeper-probe"
 }
 
 /// The status of an automatic response.

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{
     compare::{At, same},
     scene::Scene,
-    servers::{Came, Heard},
 };
+use crate::kit::prescribed::{Came, Heard};
 
 /// The gateway probes, the server answers as in the vector, and the gateway goes on.
 pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {

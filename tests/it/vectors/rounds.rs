@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{
-    client::Client,
     compare::{At, as_minted, same},
     forwarding::expected,
     implied_messages,
     scene::Scene,
 };
+use crate::kit::player::PlayerConnection;
 
 /// The server's requests reach the client with a session during its call, or the server gets an error.
 pub(super) async fn asks(scene: &mut Scene<'_>) -> Result<(), String> {
@@ -18,18 +18,22 @@ pub(super) async fn asks(scene: &mut Scene<'_>) -> Result<(), String> {
     let expected = expected(vector)?;
     let is_asked = expected.get("method").is_some();
     let id = if is_asked { json!("call") } else { expected["id"].clone() };
-    client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": scene.request(method) })).await?;
+    client.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": scene.request(method) })).await?;
     let got = client.next().await?;
     same(&as_minted(&got, expected), expected, At::Client)
 }
 
 /// The client with a session answers, and the server is called again.
-pub(super) async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut given: Value) -> Result<(), String> {
+pub(super) async fn answered(
+    scene: &mut Scene<'_>,
+    client: &mut PlayerConnection,
+    mut given: Value,
+) -> Result<(), String> {
     let vector = scene.vector;
     let again = expected(vector)?;
     let method = vector.answered().ok_or("what is answered?")?;
     let call = json!({ "jsonrpc": "2.0", "id": "call", "method": again["method"], "params": vector.ctx["call"] });
-    client.post(&call).await?;
+    client.send(&call).await?;
     let heard = scene.heard(|message| message["method"] == again["method"]).await?;
     let key = again["params"]["inputResponses"].as_object().and_then(|all| all.keys().next()).ok_or("no responses")?;
     let question = json!({ "method": method, "params": implied_messages::question(vector, method, &vector.to) });
@@ -39,7 +43,7 @@ pub(super) async fn answered(scene: &mut Scene<'_>, client: &mut Client, mut giv
         return Err(format!("the client is not asked: {asked}"));
     }
     given["id"] = asked["id"].clone();
-    client.post(&given).await?;
+    client.send(&given).await?;
     scene.gets(again).await.map(|_| ())
 }
 
@@ -53,7 +57,7 @@ pub(super) async fn comes_back(mut scene: Scene<'_>) -> Result<(), String> {
     for member in ["inputResponses", "requestState"] {
         first["params"].as_object_mut().map(|params| params.remove(member));
     }
-    client.post(&first).await?;
+    client.send(&first).await?;
     let heard = scene.heard(|message| message["method"] == given["method"]).await?;
     let responses = again["params"]["inputResponses"].as_object().into_iter().flatten();
     let by_url = scene.card.capabilities["elicitation"].get("url").is_some();
@@ -65,6 +69,6 @@ pub(super) async fn comes_back(mut scene: Scene<'_>) -> Result<(), String> {
         return Err(format!("the state is not sealed: {asked}"));
     }
     given["params"]["requestState"] = state.clone();
-    client.post(&given).await?;
+    client.send(&given).await?;
     scene.gets(again).await.map(|_| ())
 }

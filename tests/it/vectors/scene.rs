@@ -2,20 +2,21 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use lockkeeper::mcp::ClientInfo;
+use lockkeeper::mcp::{ClientInfo, Revision};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
 
 use super::{
-    client::{Card, Client, SOON},
     compare::{At, same},
     implied_messages,
-    plan::MODERN,
-    servers::{Came, Heard},
+    plan::{MODERN, is_probe},
     stage::{STRICT, Stage},
     vector::Vector,
 };
-use crate::matrix::peer;
+use crate::kit::{
+    player::{self, Binding, Card, PlayerConnection, SOON},
+    prescribed::{Came, Heard},
+};
 
 /// Maximum time for all servers to start.
 const STEP_TIMEOUT: Duration = Duration::from_mins(1);
@@ -44,19 +45,18 @@ impl<'a> Scene<'a> {
         Self::new(vector, stage, name, (String::new(), (format!("{name}__"), format!("{name}+"))))
     }
 
-    fn new(vector: &'a Vector, stage: &mut Stage, name: &str, (path, prefix): (String, (String, String))) -> Self {
+    fn new(vector: &'a Vector, stage: &mut Stage, server: &str, (path, prefix): (String, (String, String))) -> Self {
         let from_client = vector.direction.starts_with("client") || vector.direction == "backend>gateway";
         let version = if from_client { &vector.from } else { &vector.to };
         let version = if vector.ctx["park"].is_object() { MODERN.to_owned() } else { version.clone() };
-        let card = Card {
-            url: stage.gateway.url.clone(),
-            key: stage.key.clone(),
-            path,
-            capabilities: capabilities(vector, &version),
-            version,
-            name: if vector.is_strict() { STRICT } else { "cli" },
-        };
-        let came = stage.came.remove(name).unwrap();
+        let name = if vector.is_strict() { STRICT } else { "cli" };
+        let capabilities = capabilities(vector, &version);
+        // one of an unknown version only offers it
+        let version = Revision::parse(&version).unwrap_or(Revision::NEWEST_LEGACY);
+        let binding = if version == Revision::V2024_11_05 { Binding::Sse } else { Binding::Streamable };
+        let info = json!({ "name": name, "version": "2" });
+        let card = Card { door: stage.door(path), binding, version, info, capabilities };
+        let came = stage.came.remove(server).unwrap();
         Self { vector, card, came, early: VecDeque::new(), prefix }
     }
 
@@ -66,8 +66,14 @@ impl<'a> Scene<'a> {
         self
     }
 
-    pub(super) async fn client(&self) -> Result<Client, String> {
-        Client::open(self.card.clone()).await.map(|(client, _)| client)
+    pub(super) async fn client(&self) -> Result<PlayerConnection, String> {
+        self.client_over(self.card.binding).await
+    }
+
+    /// The client, over this binding.
+    pub(super) async fn client_over(&self, binding: Binding) -> Result<PlayerConnection, String> {
+        let card = Card { binding, ..self.card.clone() };
+        PlayerConnection::open(card).await.map(|(client, _)| client)
     }
 
     /// The parameters of a request whose answer the vector has.
@@ -89,30 +95,45 @@ impl<'a> Scene<'a> {
 
     /// A message that the server has got, if any.
     pub(super) fn came_already(&mut self) -> Option<Came> {
-        self.early.pop_front().or_else(|| self.came.try_recv().ok())
+        loop {
+            let came = self.early.pop_front().or_else(|| self.came.try_recv().ok())?;
+            if !is_probe(&came) {
+                return Some(came);
+            }
+        }
     }
 
     /// The next message to the server.
     pub(super) async fn came(&mut self) -> Result<Came, String> {
-        if let Some(came) = self.early.pop_front() {
+        if let Some(came) = self.came_already() {
             return Ok(came);
         }
-        let next = timeout(SOON, self.came.recv()).await;
-        next.ok().flatten().ok_or_else(|| "the server gets nothing".to_owned())
+        loop {
+            let next = timeout(SOON, self.came.recv()).await;
+            let came = next.ok().flatten().ok_or("the server gets nothing")?;
+            if !is_probe(&came) {
+                return Ok(came);
+            }
+        }
     }
 
     /// A call of the tool that is open at the server, under this id of the client.
-    pub(super) async fn call(&mut self, client: &mut Client, id: &Value) -> Result<Heard, String> {
+    pub(super) async fn call(&mut self, client: &mut PlayerConnection, id: &Value) -> Result<Heard, String> {
         self.call_with(client, id, &Value::Null).await
     }
 
     /// Like [`Scene::call`], with this `_meta`.
-    pub(super) async fn call_with(&mut self, client: &mut Client, id: &Value, meta: &Value) -> Result<Heard, String> {
+    pub(super) async fn call_with(
+        &mut self,
+        client: &mut PlayerConnection,
+        id: &Value,
+        meta: &Value,
+    ) -> Result<Heard, String> {
         let mut params = self.request("tools/call");
         if !meta.is_null() {
             params["_meta"] = meta.clone();
         }
-        client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })).await?;
+        client.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })).await?;
         self.heard(|message| message["method"] == "tools/call").await
     }
 
@@ -164,7 +185,7 @@ fn capabilities(vector: &Vector, version: &str) -> Value {
         }
         Some(declared) => declared,
         None => {
-            let mut all = lockkeeper::mcp::Revision::parse(version).map_or_else(|| json!({}), peer::capabilities);
+            let mut all = Revision::parse(version).map_or_else(|| json!({}), player::capabilities);
             let made = vector.expected().is_some_and(|message| message["result"]["resultType"] == "task");
             let told = vector.message()["method"] == "notifications/tasks/status";
             if version == MODERN && (made || told || vector.answered() == Some("tasks/get")) {
@@ -172,38 +193,5 @@ fn capabilities(vector: &Vector, version: &str) -> Value {
             }
             all
         }
-    }
-}
-
-impl Heard {
-    /// Ends this call.
-    pub(super) fn finish(&self) {
-        let mut result = json!({ "content": [{ "type": "text", "text": "done" }] });
-        if self.message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == MODERN {
-            result["resultType"] = "complete".into();
-        }
-        self.say(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }));
-    }
-
-    /// Ends the call with requests and a state (2026-07-28).
-    pub(super) fn ask(&self, questions: &Value, state: &Value) {
-        let result = json!({ "resultType": "input_required", "inputRequests": questions, "requestState": state });
-        self.say(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }));
-    }
-
-    /// Says something on the exchange.
-    pub(super) fn say(&self, message: &Value) {
-        self.here.lines_now(message.to_string());
-    }
-
-    /// Says several things on the exchange, so that nothing can come between them.
-    pub(super) fn say_at_once(&self, messages: impl Iterator<Item = Value>) {
-        let lines: Vec<String> = messages.map(|message| message.to_string()).collect();
-        self.here.lines_now(lines.join("\n"));
-    }
-
-    /// Says something outside of any exchange.
-    pub(super) fn say_aside(&self, message: &Value) {
-        self.aside.say(message);
     }
 }

@@ -3,16 +3,16 @@
 use std::{collections::HashMap, fmt::Write as _, fs, sync::Arc};
 
 use lockkeeper::config::{CommandLineOptions, Config};
+use reqwest::Client;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{
-    plan::Plan,
-    servers::{Came, PlannedServer},
-};
+use super::plan::Plan;
 use crate::{
     kit::{
         carriers::{Carrier, Hosted},
         gateway::{Gateway, configuration, environment, make_key},
+        player::Door,
+        prescribed::{Came, PrescribedServer},
     },
     support::data_folder::DataFolder,
 };
@@ -38,9 +38,10 @@ pub(super) struct Behind {
 
 /// A running gateway.
 pub(super) struct Stage {
-    pub(super) gateway: Gateway,
-    pub(super) key: String,
-    pub(super) config: Config,
+    gateway: Gateway,
+    key: String,
+    http: Client,
+    config: Arc<Config>,
     /// The messages that each server got.
     pub(super) came: HashMap<String, UnboundedReceiver<Came>>,
     _servers: Vec<Hosted>,
@@ -60,7 +61,8 @@ impl Stage {
             "limits = {{ shutdown = \"0s\", sessions_per_caller = 1000{limits} }}\nclients.{STRICT}.profile = \"strict\"\n"
         );
         for Behind { name, transport, plan } in behind {
-            let (server, received) = PlannedServer::new(plan, transport == Transport::Stdio);
+            let keeping = plan.keeping(transport == Transport::Stdio);
+            let (server, received) = PrescribedServer::new(keeping, move |message| plan.respond(message));
             let way = match transport {
                 Transport::Nowhere => "url = \"http://127.0.0.1:1/\"".to_owned(),
                 Transport::Http | Transport::Stdio => {
@@ -79,7 +81,14 @@ impl Stage {
         let config = configuration((folder.path(), &data), &environment(), CommandLineOptions::default());
         let gateway = Gateway::of(config.clone()).await;
         let key = make_key(&data, &["--user", "ann", "--direct"], &[]);
-        Self { gateway, key, config, came, _servers: servers, _folder: folder }
+        let (http, config) = (Client::builder().no_proxy().build().unwrap(), Arc::new(config));
+        Self { gateway, key, http, config, came, _servers: servers, _folder: folder }
+    }
+
+    /// The endpoint at this path.
+    pub(super) fn door(&self, path: String) -> Door {
+        let (http, url, key) = (self.http.clone(), self.gateway.url.clone(), self.key.clone());
+        Door { http, url, key, path, config: Some(Arc::clone(&self.config)) }
     }
 
     pub(super) async fn stop(self) {

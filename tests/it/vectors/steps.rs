@@ -6,17 +6,19 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
-    client::{Client, SOON},
     compare::{At, same},
     listening,
     scene::Scene,
-    servers::Heard,
     tasks,
+};
+use crate::kit::{
+    player::{PlayerConnection, SOON},
+    prescribed::Heard,
 };
 
 /// State of the steps.
 struct Played {
-    client: Client,
+    client: PlayerConnection,
     /// The messages that the server got, by the id in the vector.
     heard: HashMap<String, Heard>,
     /// The server requests that the client got: ids in the vector, and real ids.
@@ -39,7 +41,7 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
         if tasks::concerns_one(&scene) {
             tasks::make(&mut scene, &mut played.client).await?;
         }
-        played.client.post(&given).await?;
+        played.client.send(&given).await?;
     }
     for step in vector.expect["seq"].as_array().into_iter().flatten() {
         let is = |side: &str, dir: &str| step["side"] == side && step["dir"] == dir;
@@ -55,7 +57,7 @@ pub(super) async fn plays(mut scene: Scene<'_>) -> Result<(), String> {
         } else if is("client", "in") {
             let mut message = message.clone();
             message["id"] = played.asked.get(&message["id"].to_string()).cloned().ok_or("nothing was asked")?;
-            played.client.post(&message).await?;
+            played.client.send(&message).await?;
         }
     }
     Ok(())
@@ -92,7 +94,7 @@ impl Played {
     async fn acts(&self, act: &str) -> Result<(), String> {
         let id = act.rsplit(' ').next().unwrap_or_default();
         let call = self.heard.get(id).ok_or("no such call is open")?;
-        let closed = timeout(SOON, call.here.closed()).await;
+        let closed = timeout(SOON, call.closed()).await;
         closed.map_err(|_| "the response stream stays open".to_owned())
     }
 }

@@ -4,17 +4,16 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    client::Client,
     compare::{At, as_minted, same},
     implied_messages,
     scene::Scene,
-    servers::Heard,
     vector::Vector,
 };
+use crate::kit::{player::PlayerConnection, prescribed::Heard};
 
 /// A suspended call, and its client.
 struct Parked {
-    client: Client,
+    client: PlayerConnection,
     call: Heard,
     /// The client's request.
     first: Value,
@@ -77,7 +76,7 @@ impl Parked {
             first["params"].as_object_mut().map(|params| params.remove(member));
         }
         first["id"] = json!("first");
-        client.post(&first).await?;
+        client.send(&first).await?;
         let call = scene.heard(|message| message["method"] == first["method"]).await?;
         let asked = questions(vector);
         call.say_at_once(asked.iter().map(|(_, question, id)| {
@@ -113,7 +112,7 @@ impl Parked {
     /// The client returns: the server gets its answer, or the client the remaining requests.
     async fn comes_back(mut self, scene: &mut Scene<'_>, given: Value) -> Result<(), String> {
         let expected = scene.vector.expected().ok_or("expects no message")?;
-        self.client.post(&self.again(&given["id"], &given["params"]["inputResponses"])).await?;
+        self.client.send(&self.again(&given["id"], &given["params"]["inputResponses"])).await?;
         if self.keys.iter().any(|(.., id)| *id == expected["id"]) {
             let heard =
                 scene.heard(|message| message.get("method").is_none() && message["id"] == expected["id"]).await?;
@@ -133,7 +132,7 @@ impl Parked {
         self.call.say(&json!({ "jsonrpc": "2.0", "id": "ping", "method": "ping" }));
         scene.heard(|message| message["id"] == "ping").await?;
         let responses = self.keys.iter().map(|(key, ..)| (key.clone(), json!({ "action": "accept", "content": {} })));
-        self.client.post(&self.again(&json!("again"), &Value::Object(responses.collect()))).await?;
+        self.client.send(&self.again(&json!("again"), &Value::Object(responses.collect()))).await?;
         self.call.finish();
         let (before, answer) = self.client.answer(&json!("again")).await?;
         if !before.is_empty() || answer.get("result").is_none() {
@@ -141,7 +140,7 @@ impl Parked {
         }
         let mut next = self.first.clone();
         next["id"] = json!("next");
-        self.client.post(&next).await?;
+        self.client.send(&next).await?;
         let answers =
             |message: &Value| message.get("method").is_none() && message["id"] == given["params"]["requestId"];
         let heard = scene.heard(|message| answers(message) || message["method"] == next["method"]).await?;
@@ -152,7 +151,7 @@ impl Parked {
     async fn ends_late(mut self, mut given: Value, expected: &Value) -> Result<(), String> {
         given["id"] = self.call.message["id"].clone();
         self.call.say(&given);
-        self.client.post(&self.again(&expected["id"], &json!({}))).await?;
+        self.client.send(&self.again(&expected["id"], &json!({}))).await?;
         let (_, answer) = self.client.answer(&expected["id"]).await?;
         same(&answer, expected, At::Client)
     }

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{client::Client, plan::MODERN, scene::Scene, servers::Heard};
+use super::{plan::MODERN, scene::Scene};
+use crate::kit::{player::PlayerConnection, prescribed::Heard};
 
 /// True if the server's message is about a task that the client must have created.
 pub(super) fn tells_of_one(scene: &Scene<'_>) -> bool {
@@ -17,13 +18,13 @@ pub(super) fn concerns_one(scene: &Scene<'_>) -> bool {
 }
 
 /// Creates the task; returns the call that created it, by which the server can send messages.
-pub(super) async fn make(scene: &mut Scene<'_>, client: &mut Client) -> Result<Heard, String> {
+pub(super) async fn make(scene: &mut Scene<'_>, client: &mut PlayerConnection) -> Result<Heard, String> {
     let id = json!("make");
     let mut params = scene.request("tools/call");
-    if scene.card.version != MODERN {
+    if !client.is_stateless() {
         params["task"] = json!({});
     }
-    client.post(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })).await?;
+    client.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })).await?;
     let call = scene.heard(|message| message["method"] == "tools/call").await?;
     let message = scene.vector.message();
     let task_id = message["params"]["taskId"].as_str().or_else(|| message["result"]["taskId"].as_str()).unwrap_or("T1");
@@ -39,7 +40,7 @@ pub(super) async fn make(scene: &mut Scene<'_>, client: &mut Client) -> Result<H
         task["ttl"] = Value::Null;
         json!({ "task": task })
     };
-    call.say(&json!({ "jsonrpc": "2.0", "id": call.message["id"], "result": result }));
+    call.answer(&result);
     client.answer(&id).await?;
     Ok(call)
 }

@@ -1,10 +1,8 @@
 //! A client's end of a channel: a WebSocket connection, or the pipes to a gateway of its own.
 
-use std::future::pending;
-
 use futures_util::{SinkExt as _, StreamExt as _};
-use lockkeeper::{app::StdioApp, config::Config, model::Naming, telemetry::Telemetry};
-use serde_json::{Value, json};
+use lockkeeper::{app::StdioApp, config::Config, mcp::Era, model::Naming, telemetry::Telemetry};
+use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex},
     net::TcpStream,
@@ -15,8 +13,9 @@ use tokio_tungstenite::{
     WebSocketStream, client_async,
     tungstenite::{Message as Frame, client::IntoClientRequest as _},
 };
+use tokio_util::sync::CancellationToken;
 
-use super::{Arrived, Binding, Door, Origin, Peer, stateless::SUBSCRIPTION};
+use super::connection::{Arrival, Arrived, Binding, Card, Door, Origin};
 
 /// Capacity of a pipe in bytes.
 const PIPE: usize = 1 << 16;
@@ -26,6 +25,8 @@ pub(super) struct Channel {
     /// The messages to be sent; dropping it closes the channel.
     output: UnboundedSender<String>,
     tasks: JoinSet<()>,
+    /// Stops a gateway of the client's own.
+    stop: CancellationToken,
 }
 
 /// The part of a WebSocket handshake that has the token.
@@ -39,10 +40,22 @@ enum TokenPlace {
 // === impl Channel ===
 
 impl Channel {
-    /// Opens a WebSocket connection to the endpoint of one server.
-    async fn socket(door: Door<'_>, token: TokenPlace, receive: impl Fn(Value) + Send + 'static) -> Self {
+    /// Opens the channel of this client's binding.
+    pub(super) async fn open(card: &Card, inbox: UnboundedSender<Arrival>) -> Self {
+        let receive = move |message| {
+            let _ = inbox.send(Ok(Arrived { on: Origin::Channel, event: None, message, status: None }));
+        };
+        match (card.binding, card.version.era()) {
+            (Binding::Stdio, _) => Self::pipes(&card.door, receive).await,
+            (_, Era::Legacy) => Self::socket(&card.door, TokenPlace::Header, receive).await,
+            (_, Era::Modern) => Self::socket(&card.door, TokenPlace::Subprotocol, receive).await,
+        }
+    }
+
+    /// Opens a WebSocket connection to the endpoint.
+    async fn socket(door: &Door, token: TokenPlace, receive: impl Fn(Value) + Send + 'static) -> Self {
         let authority = door.url.trim_start_matches("http://");
-        let mut request = format!("ws://{authority}/ws/{}", door.backend).into_client_request().unwrap();
+        let mut request = format!("ws://{authority}/ws{}", door.path).into_client_request().unwrap();
         let (name, value, protocols) = match token {
             TokenPlace::Header => ("authorization", format!("Bearer {}", door.key), "mcp".to_owned()),
             TokenPlace::Subprotocol => ("accept", "*/*".to_owned(), format!("mcp, bearer.{}", door.key)),
@@ -55,19 +68,21 @@ impl Channel {
         let (output, messages) = unbounded_channel();
         let mut tasks = JoinSet::new();
         tasks.spawn(exchange(socket, messages, receive));
-        Self { output, tasks }
+        Self { output, tasks, stop: CancellationToken::new() }
     }
 
-    /// Starts a gateway for this client alone, with one of the servers.
-    async fn pipes(door: Door<'_>, receive: impl Fn(Value) + Send + 'static) -> Self {
-        let mut config: Config = door.config.clone();
-        config.backends.retain(|backend| backend.id.as_str() == door.backend);
-        config.naming = Naming::Plain;
+    /// Starts a gateway for this client alone, with the servers of its endpoint.
+    async fn pipes(door: &Door, receive: impl Fn(Value) + Send + 'static) -> Self {
+        let mut config: Config = (**door.config.as_ref().unwrap()).clone();
+        if let Some(name) = door.path.strip_prefix('/') {
+            config.backends.retain(|backend| backend.id.as_str() == name);
+            config.naming = Naming::Plain;
+        }
         let app = Box::pin(StdioApp::build(&config, None, Telemetry::detached().unwrap())).await.unwrap();
         let ((mut input, theirs), (ours, written)) = (duplex(PIPE), duplex(PIPE));
         let (output, mut messages) = unbounded_channel::<String>();
-        let mut tasks = JoinSet::new();
-        tasks.spawn(Box::pin(app.serve(theirs, ours, pending())));
+        let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
+        tasks.spawn(Box::pin(app.serve(theirs, ours, stop.clone().cancelled_owned())));
         tasks.spawn(async move {
             while let Some(message) = messages.recv().await {
                 input.write_all(format!("{message}\n").as_bytes()).await.unwrap();
@@ -79,16 +94,20 @@ impl Channel {
                 receive(serde_json::from_str(&line).unwrap());
             }
         });
-        Self { output, tasks }
+        Self { output, tasks, stop }
     }
 
     pub(super) fn send(&self, message: &Value) {
         self.output.send(message.to_string()).unwrap();
     }
 
+    pub(super) fn stop_gateway(&self) {
+        self.stop.cancel();
+    }
+
     /// Closes the channel, and waits for its end at the gateway.
     pub(super) async fn close(self) {
-        let Self { output, mut tasks } = self;
+        let Self { output, mut tasks, .. } = self;
         drop(output);
         while let Some(ended) = tasks.join_next().await {
             ended.unwrap();
@@ -119,56 +138,5 @@ async fn exchange(
                 Some(Err(_)) | None => return,
             },
         }
-    }
-}
-
-// === impl Peer ===
-
-impl Peer {
-    /// Opens the channel of its binding.
-    pub(super) async fn open_channel(&self, door: Door<'_>) -> Channel {
-        let inbox = self.inbox.0.clone();
-        let receive = move |message| {
-            let _ = inbox.send(Arrived { on: Origin::Channel, event: None, message, status: None });
-        };
-        match (self.pair.binding, self.is_stateless()) {
-            (Binding::Stdio, _) => Channel::pipes(door, receive).await,
-            (_, false) => Channel::socket(door, TokenPlace::Header, receive).await,
-            (_, true) => Channel::socket(door, TokenPlace::Subprotocol, receive).await,
-        }
-    }
-
-    pub(super) fn send_on_channel(&mut self, message: &Value) {
-        self.expect_answers(message);
-        self.channel.as_ref().unwrap().send(message);
-    }
-
-    /// The request of a message on a channel. Restores its progress token.
-    pub(super) fn request_on_channel(&self, message: &mut Value) -> Value {
-        let tag = message["params"]["_meta"].get(SUBSCRIPTION).cloned();
-        let wire = match message["method"].as_str() {
-            None => message["id"].clone(),
-            Some("notifications/progress") => {
-                let token = &mut message["params"]["progressToken"];
-                let known = self.legs.tokens.get(&token.to_string());
-                let (wire, original) = known.unwrap_or_else(|| panic!("{self:?}: nobody chose {token}")).clone();
-                *token = original;
-                wire
-            }
-            // nothing tells whose it is
-            Some("notifications/message") => self.newest_call(),
-            Some(_) => tag.unwrap_or_else(|| panic!("{self:?}: {message} belongs to no request")),
-        };
-        let key = wire.to_string();
-        let known = self.pending.contains_key(&key) || self.legs.left.contains(&key);
-        assert!(known, "{self:?}: nobody asked for {message}");
-        wire
-    }
-
-    /// The newest running request that is no listen.
-    fn newest_call(&self) -> Value {
-        let running = self.pending.iter().filter(|(_, method)| *method != "subscriptions/listen");
-        let newest = running.filter_map(|(id, _)| id.parse::<u64>().ok()).max();
-        json!(newest.unwrap_or_else(|| panic!("{self:?}: a log message outside of calls")))
     }
 }

@@ -9,18 +9,18 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use lockkeeper::mcp::{Era, Level};
+use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
 use tokio::task::AbortHandle;
 
-use super::{Arrived, Origin, Peer, http::status_of};
-use crate::{
-    kit::tap::{Event, Tap},
-    matrix::{Pair, offers},
-    support::strict,
+use super::{
+    Player,
+    connection::{Arrived, Origin},
 };
+use crate::{kit::scripted::Offers, support::strict};
 
 const PREFIX: &str = "io.modelcontextprotocol/";
-pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// Results with cache hints (2026-07-28, caching).
 const CACHEABLE: [&str; 6] =
     ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
@@ -30,18 +30,17 @@ const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 /// State of a client's calls between requests.
 #[derive(Debug, Default)]
 pub(super) struct Legs {
-    capabilities: Value,
     /// The minimum level of log messages that its requests ask for.
-    pub(super) level: Option<&'static str>,
+    level: Option<&'static str>,
     /// The calls, by the id of their current request.
     calls: HashMap<String, StatelessExchange>,
     /// The call and the key of each server request, by its id in conversations.
     questions: HashMap<String, (Value, String)>,
     reading: HashMap<String, AbortHandle>,
     /// Request and original of each progress token on a channel.
-    pub(super) tokens: HashMap<String, (Value, Value)>,
+    tokens: HashMap<String, (Value, Value)>,
     /// The requests that were cancelled on a channel.
-    pub(super) left: HashSet<String>,
+    left: HashSet<String>,
     /// The last cache hints.
     hints: (Value, Value),
 }
@@ -63,22 +62,16 @@ struct StatelessExchange {
     granted: Option<Value>,
 }
 
-impl Legs {
-    pub(super) fn of(capabilities: &Value) -> Self {
-        Self { capabilities: capabilities.clone(), ..Self::default() }
-    }
-}
-
 impl StatelessExchange {
     fn wants_progress(&self) -> bool {
         self.params["_meta"].get("progressToken").is_some()
     }
 }
 
-impl Peer {
+impl Player {
     /// Asks for log messages of this level in all further requests. In a session without a level the server decides; a
     /// server of 2026-07-28 needs a level.
-    pub(in crate::matrix) async fn wants_logs(&mut self, level: &'static str) {
+    pub(crate) async fn wants_logs(&mut self, level: &'static str) {
         self.legs.level = Some(level);
         if !self.is_stateless() && self.pair.server.era() == Era::Modern {
             assert_eq!(self.ask("logging/setLevel", json!({ "level": level })).await["result"], json!({}), "{self:?}");
@@ -86,17 +79,17 @@ impl Peer {
     }
 
     /// Asks for no log messages in all further requests.
-    pub(in crate::matrix) fn wants_no_logs(&mut self) {
+    pub(crate) fn wants_no_logs(&mut self) {
         self.legs.level = None;
     }
 
     /// The last cache hints.
-    pub(in crate::matrix) fn hints(&self) -> (Value, Value) {
+    pub(crate) fn hints(&self) -> (Value, Value) {
         self.legs.hints.clone()
     }
 
     /// The parameters of the request that would continue a call with an answer about roots.
-    pub(in crate::matrix) fn params_to_go_on(&self, call: &Value, question: &Value) -> Value {
+    pub(crate) fn params_to_go_on(&self, call: &Value, question: &Value) -> Value {
         let leg = &self.legs.calls[&self.wire(call).to_string()];
         let (_, key) = &self.legs.questions[&question["id"].to_string()];
         let mut params = leg.params.clone();
@@ -108,36 +101,36 @@ impl Peer {
     }
 
     /// Opens a listen with this filter, which must be acknowledged whole.
-    pub(in crate::matrix) async fn listen(&mut self, filter: Value) -> Value {
+    pub(crate) async fn listen(&mut self, filter: Value) -> Value {
         let (id, granted) = self.listen_for(filter.clone()).await;
         assert_eq!(granted, filter, "{self:?}");
         id
     }
 
     /// Opens a listen with this filter; returns its id and the acknowledged filter.
-    pub(in crate::matrix) async fn listen_for(&mut self, filter: Value) -> (Value, Value) {
+    pub(crate) async fn listen_for(&mut self, filter: Value) -> (Value, Value) {
         let id = self.send("subscriptions/listen", json!({ "notifications": filter })).await;
         let granted = self.next("notifications/subscriptions/acknowledged").await["params"]["notifications"].take();
         (id, granted)
     }
 
     /// Cancels a call and stops reading it.
-    pub(in crate::matrix) fn leave(&mut self, call: &Value) {
+    pub(crate) fn leave(&mut self, call: &Value) {
         let wire = self.wire(call);
         self.legs.calls.remove(&wire.to_string());
         let runs = self.pending.remove(&wire.to_string()).is_some();
-        let Some(channel) = &self.channel else {
-            return self.legs.reading.remove(&wire.to_string()).unwrap().abort();
-        };
-        if runs {
-            let params = json!({ "requestId": wire });
-            channel.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
+        if !self.connection.has_channel() {
+            self.legs.reading.remove(&wire.to_string()).unwrap().abort();
+        } else if runs {
+            let cancelled =
+                json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": wire } });
+            self.connection.say_on_channel(&cancelled);
             self.legs.left.insert(wire.to_string());
         }
     }
 
     /// Continues a call regardless of unanswered server requests, with parameters modified by `change`.
-    pub(in crate::matrix) fn go_on(&mut self, call: &Value, change: impl FnOnce(&mut Value)) {
+    pub(crate) fn go_on(&mut self, call: &Value, change: impl FnOnce(&mut Value)) {
         let wire = self.wire(call).to_string();
         let mut leg = self.legs.calls.remove(&wire).unwrap();
         let mut params = leg.params.clone();
@@ -182,41 +175,20 @@ impl Peer {
 
     /// Sends one request of a call, and reads its answer in the background.
     fn request_alone(&mut self, id: &Value, leg: StatelessExchange, mut params: Value) {
-        let meta = &mut params["_meta"];
-        meta[format!("{PREFIX}protocolVersion")] = self.pair.client.as_str().into();
-        meta[format!("{PREFIX}clientInfo")] = json!({ "name": "matrix", "version": "1" });
-        meta[format!("{PREFIX}clientCapabilities")] = self.legs.capabilities.clone();
         if let Some(level) = self.legs.level {
-            meta[format!("{PREFIX}logLevel")] = level.into();
+            params["_meta"][format!("{PREFIX}logLevel")] = level.into();
         }
-        if self.channel.is_some()
-            && let Some(token) = meta.get_mut("progressToken")
+        if self.connection.has_channel()
+            && let Some(token) = params.get_mut("_meta").and_then(|meta| meta.get_mut("progressToken"))
         {
             let own = json!(format!("{token} of {id}"));
             self.legs.tokens.insert(own.to_string(), (id.clone(), std::mem::replace(token, own)));
         }
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": leg.method, "params": params });
         self.legs.calls.insert(id.to_string(), leg);
-        if self.channel.is_some() {
-            return self.send_on_channel(&message);
-        }
         self.expect_answers(&message);
-        let request = self.mirrored(&message);
-        let (on, inbox) = (Origin::Post(vec![id.clone()]), self.inbox.0.clone());
-        let reading = self.reading.spawn(async move {
-            let response = request.send().await.unwrap();
-            let (status, headers) = (response.status(), response.headers());
-            assert!(!headers.contains_key("mcp-session-id"), "{headers:?}");
-            let mut tap = Tap::of(response);
-            while let Some(Event { id, data, name, retry }) = tap.next().await {
-                assert!(name.is_none_or(|name| name == "message") && retry.is_none(), "no event of such a kind");
-                let Some(data) = data else { continue };
-                let status = tap.is_whole().then_some(status);
-                let message = serde_json::from_str(&data).unwrap();
-                let _ = inbox.send(Arrived { on: on.clone(), event: id, message, status });
-            }
-        });
-        self.legs.reading.insert(id.to_string(), reading);
+        let reading = self.connection.start(&message);
+        self.legs.reading.extend(reading.map(|reading| (id.to_string(), reading)));
     }
 
     /// Answers one server request; the call continues once all are answered.
@@ -235,8 +207,7 @@ impl Peer {
 
     /// Checks a message against everything that a client must never get; returns the part for a conversation.
     pub(super) fn checked_alone(&mut self, arrived: Arrived) -> Vec<(Origin, Value)> {
-        let Arrived { on, event, mut message, status } = arrived;
-        assert_eq!(event, None, "{self:?}: {message}");
+        let Arrived { on, mut message, status, .. } = arrived;
         let wire = match &on {
             Origin::Post(ids) => ids[0].clone(),
             Origin::Channel => self.request_on_channel(&mut message),
@@ -343,7 +314,7 @@ impl Peer {
 
     /// Removes the version's own members from the result of a call.
     fn consume(&mut self, wire: &Value, leg: &StatelessExchange, result: &mut Value) {
-        let Pair { server, .. } = self.pair;
+        let server = self.pair.server;
         let result = result.as_object_mut().unwrap();
         let kind = result.remove("resultType");
         assert_eq!(kind, Some("complete".into()), "{self:?}: {result:?}");
@@ -363,10 +334,48 @@ impl Peer {
             assert_eq!(meta.remove(SUBSCRIPTION).as_ref(), Some(wire), "{self:?}");
         } else {
             let named = meta.remove(&format!("{PREFIX}serverInfo"));
-            assert_eq!(named, Some(offers::identity(server)), "{self:?}: {} gave {result:?}", leg.method);
+            assert_eq!(named, Some(Offers::of(server).identity()), "{self:?}: {} gave {result:?}", leg.method);
         }
         if !meta.is_empty() {
             result.insert("_meta".to_owned(), meta.into());
         }
+    }
+
+    /// The request of a message on a channel. Restores its progress token.
+    fn request_on_channel(&self, message: &mut Value) -> Value {
+        let tag = message["params"]["_meta"].get(SUBSCRIPTION).cloned();
+        let wire = match message["method"].as_str() {
+            None => message["id"].clone(),
+            Some("notifications/progress") => {
+                let token = &mut message["params"]["progressToken"];
+                let known = self.legs.tokens.get(&token.to_string());
+                let (wire, original) = known.unwrap_or_else(|| panic!("{self:?}: nobody chose {token}")).clone();
+                *token = original;
+                wire
+            }
+            // nothing tells whose it is
+            Some("notifications/message") => self.newest_call(),
+            Some(_) => tag.unwrap_or_else(|| panic!("{self:?}: {message} belongs to no request")),
+        };
+        let key = wire.to_string();
+        let known = self.pending.contains_key(&key) || self.legs.left.contains(&key);
+        assert!(known, "{self:?}: nobody asked for {message}");
+        wire
+    }
+
+    /// The newest running request that is no listen.
+    fn newest_call(&self) -> Value {
+        let running = self.pending.iter().filter(|(_, method)| *method != "subscriptions/listen");
+        let newest = running.filter_map(|(id, _)| id.parse::<u64>().ok()).max();
+        json!(newest.unwrap_or_else(|| panic!("{self:?}: a log message outside of calls")))
+    }
+}
+
+/// The status of a response that is no stream (`translation` 2.2).
+fn status_of(message: &Value) -> StatusCode {
+    match message["error"]["code"].as_i64() {
+        Some(-32601) => StatusCode::NOT_FOUND,
+        Some(-32022..=-32020) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
     }
 }

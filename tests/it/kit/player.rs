@@ -1,74 +1,45 @@
-//! A strict client: it checks every message on every stream, and none may be left over. A message that a client must
-//! never get ends the test: an answer on the stream of another request, a repeated event or server request, a message
-//! that violates the schema of its version.
+//! The player of a client, in any version over any binding. Its [`connection`] sends prescribed messages. A [`Player`] converses
+//! on one and is strict: it checks every message on every stream, and none may be left over. A message that a client must
+//! never get ends the test: one that breaks a promise of the binding, an answer that nobody asked for, a repeated server request,
+//! a message that violates the schema of its version.
 
 mod channel;
-mod http;
+mod connection;
+mod headers;
 mod stateless;
 
-use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    time::Duration,
-};
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use lockkeeper::{
-    config::Config,
-    mcp::{Era, Revision},
-};
-use reqwest::{Client, StatusCode};
+use lockkeeper::mcp::{Era, Revision};
+use reqwest::StatusCode;
 use serde_json::{Value, json};
-use tokio::{sync::mpsc, task::JoinSet};
 
-use self::{channel::Channel, stateless::Legs};
-use super::Pair;
-use crate::{
-    kit::tap::Tap,
-    support::{depends_on_speed, in_time, strict},
-};
+use self::{connection::HANDSHAKE, stateless::Legs};
+use crate::support::{depends_on_speed, in_time, strict};
 
-/// Time limit for an expected message.
-pub(super) const SOON: Duration = Duration::from_mins(1);
+pub(crate) use self::connection::{Arrived, Binding, Card, Door, Origin, PlayerConnection, SOON};
 
-/// Bindings of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Binding {
-    Streamable,
-    Sse,
-    WebSocket,
-    Stdio,
-}
-
-/// Endpoint and credential of a client.
+/// One pair of versions and bindings.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Door<'a> {
-    /// Shared by all clients of a test, since creating it is slow.
-    pub(super) http: &'a Client,
-    pub(super) url: &'a str,
-    pub(super) key: &'a str,
-    pub(super) backend: &'a str,
-    /// The configuration with all servers, for a gateway of the client's own.
-    pub(super) config: &'a Config,
+pub(crate) struct Pair {
+    pub(crate) binding: Binding,
+    pub(crate) client: Revision,
+    pub(crate) transport: &'static str,
+    pub(crate) server: Revision,
 }
 
-/// One client session.
-pub(super) struct Peer {
-    pub(super) pair: Pair,
+/// One client session with a scripted server.
+pub(crate) struct Player {
+    pub(crate) pair: Pair,
     /// The result of `initialize`.
-    pub(super) greeting: Value,
-    http: Client,
-    address: String,
-    key: String,
-    /// The connection of a binding that is no HTTP.
-    channel: Option<Channel>,
-    session: Option<String>,
-    inbox: (mpsc::UnboundedSender<Arrived>, mpsc::UnboundedReceiver<Arrived>),
+    pub(crate) greeting: Value,
+    connection: PlayerConnection,
     kept: VecDeque<(Origin, Value)>,
-    reading: JoinSet<()>,
     feature: &'static str,
     last: u64,
     /// Methods of unanswered requests.
     pending: HashMap<String, String>,
-    /// Ids of events and server requests so far.
+    /// Ids of server requests so far.
     seen: HashSet<String>,
     /// The last progress under each token.
     progress: HashMap<String, f64>,
@@ -76,128 +47,89 @@ pub(super) struct Peer {
     legs: Legs,
 }
 
-/// Stream of a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// The exchange of a POST with these requests.
-    Post(Vec<Value>),
-    /// A stream without a request.
-    Standalone,
-    /// The only stream of a channel.
-    Channel,
-}
-
-/// A received message.
-struct Arrived {
-    on: Origin,
-    event: Option<String>,
-    message: Value,
-    /// The status of a response that is no stream.
-    status: Option<StatusCode>,
-}
-
-impl Peer {
+impl Player {
     /// Opens a session with a standalone stream.
-    pub(super) async fn open(door: Door<'_>, pair: Pair) -> Self {
-        Self::open_as(door, pair, &capabilities(pair.client)).await
+    pub(crate) async fn open(door: Door, pair: Pair) -> Self {
+        Self::open_as(door, pair, capabilities(pair.client)).await
     }
 
     /// Opens a session with these capabilities and a standalone stream.
-    pub(super) async fn open_as(door: Door<'_>, pair: Pair, capabilities: &Value) -> Self {
-        let mut peer = Self::quiet(door, pair, capabilities).await;
-        if peer.is_stateless() {
+    pub(crate) async fn open_as(door: Door, pair: Pair, capabilities: Value) -> Self {
+        let mut player = Self::quiet(door, pair, capabilities).await;
+        if player.is_stateless() {
             let all = json!({ "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true });
-            peer.listen(all).await;
-        } else if pair.binding == Binding::Streamable {
-            let stream = peer.resume(None).await;
-            peer.read(Origin::Standalone, stream);
+            player.listen(all).await;
+        } else {
+            let opened = in_time(format!("{player:?}: a standalone stream"), player.connection.listen()).await;
+            opened.unwrap_or_else(|fault| panic!("{player:?}: {fault}"));
         }
-        peer
+        player
     }
 
     /// Opens a session without a standalone stream, if its binding allows that.
-    pub(super) async fn quiet(door: Door<'_>, pair: Pair, capabilities: &Value) -> Self {
-        let mut peer = Self {
+    async fn quiet(door: Door, pair: Pair, capabilities: Value) -> Self {
+        let info = json!({ "name": "matrix", "version": "1" });
+        let card = Card { door, binding: pair.binding, version: pair.client, info, capabilities };
+        let opened = in_time(format!("{pair:?}: the handshake"), PlayerConnection::open(card)).await;
+        let (connection, greeting) = opened.unwrap_or_else(|fault| panic!("{pair:?}: {fault}"));
+        let mut player = Self {
             pair,
             greeting: Value::Null,
-            http: door.http.clone(),
-            address: format!("{}/mcp/{}", door.url, door.backend),
-            key: door.key.to_owned(),
-            channel: None,
-            session: None,
-            inbox: mpsc::unbounded_channel(),
+            connection,
             kept: VecDeque::new(),
-            reading: JoinSet::new(),
             feature: "open",
             last: 0,
             pending: HashMap::new(),
             seen: HashSet::new(),
             progress: HashMap::new(),
-            legs: Legs::of(capabilities),
+            legs: Legs::default(),
         };
-        match pair.binding {
-            Binding::Streamable => {}
-            Binding::Sse => peer.connect(&format!("{}/sse/{}", door.url, door.backend), door.url).await,
-            Binding::WebSocket | Binding::Stdio => {
-                let opened = in_time(format!("{peer:?}: a channel"), peer.open_channel(door)).await;
-                peer.channel = Some(opened);
+        let mut answer = match greeting {
+            None => player.ask("server/discover", json!({})).await,
+            Some(greeting) => {
+                player.pending.insert(json!(HANDSHAKE).to_string(), "initialize".to_owned());
+                player.keep(greeting);
+                let answer = player.answer(&json!(HANDSHAKE)).await;
+                assert_eq!(answer["result"]["protocolVersion"], pair.client.as_str(), "{pair:?}: {answer}");
+                answer
             }
-        }
-        if peer.is_stateless() {
-            peer.greeting = peer.ask("server/discover", json!({})).await["result"].take();
-            return peer;
-        }
-        let params = json!({ "protocolVersion": pair.client.as_str(), "capabilities": capabilities,
-            "clientInfo": { "name": "matrix", "version": "1" } });
-        let answer = peer.ask("initialize", params).await;
-        assert_eq!(answer["result"]["protocolVersion"], pair.client.as_str(), "{pair:?}: {answer}");
-        peer.greeting = answer["result"].clone();
-        peer.tell("notifications/initialized", Value::Null).await;
-        peer
+        };
+        player.greeting = answer["result"].take();
+        player
     }
 
-    pub(super) fn begin(&mut self, feature: &'static str) {
+    pub(crate) fn begin(&mut self, feature: &'static str) {
         self.feature = feature;
     }
 
     /// True for a version without sessions.
-    pub(super) fn is_stateless(&self) -> bool {
+    pub(crate) fn is_stateless(&self) -> bool {
         self.pair.client.era() == Era::Modern
     }
 
     /// Ends the session.
-    pub(super) async fn close(mut self) {
-        self.reading.shutdown().await;
-        if let Some(channel) = self.channel.take() {
-            in_time(format!("{self:?}: the end of the channel"), channel.close()).await;
-        }
-        if self.pair.binding == Binding::Streamable && !self.is_stateless() {
-            let deleted = self.request(self.http.delete(&self.address)).send();
-            let ended = in_time(format!("{self:?}: the end of the session"), deleted).await.unwrap();
-            assert_eq!(ended.status(), StatusCode::NO_CONTENT, "{self:?}");
-        }
+    pub(crate) async fn close(self) {
+        let what = format!("{self:?}: the end of the session");
+        let ended = in_time(&what, self.connection.close()).await;
+        assert!(ended.is_none_or(|status| status == StatusCode::NO_CONTENT), "{what}: {ended:?}");
     }
 
     /// Posts a message; messages on its exchange go into the inbox.
-    pub(super) async fn post(&mut self, message: &Value) {
-        if self.channel.is_some() {
-            return self.send_on_channel(message);
-        }
-        let response = self.exchange(message).await;
-        assert!(response.status().is_success(), "{self:?}: {message} was answered {}", response.status());
-        if response.status() != StatusCode::ACCEPTED {
-            self.read(Origin::Post(requests(message).map(|(id, _)| id.clone()).collect()), Tap::of(response));
-        }
+    pub(crate) async fn post(&mut self, message: &Value) {
+        self.expect_answers(message);
+        let what = format!("{self:?}: the response to {message}");
+        let accepted = in_time(&what, self.connection.post(message)).await;
+        accepted.unwrap_or_else(|refused| panic!("{what}: {refused}"));
     }
 
     fn expect_answers(&mut self, message: &Value) {
-        for (id, method) in requests(message) {
+        for (id, method) in connection::requests(message) {
             self.pending.insert(id.to_string(), method.to_owned());
         }
     }
 
     /// Sends a request, and returns its id.
-    pub(super) async fn send(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn send(&mut self, method: &str, params: Value) -> Value {
         let id = self.next_id();
         if self.is_stateless() {
             self.send_alone(&id, method, params);
@@ -213,12 +145,12 @@ impl Peer {
     }
 
     /// An unused id.
-    pub(super) fn next_id(&mut self) -> Value {
+    pub(crate) fn next_id(&mut self) -> Value {
         self.last += 1;
         json!(self.last)
     }
 
-    pub(super) async fn tell(&mut self, method: &str, params: Value) {
+    pub(crate) async fn tell(&mut self, method: &str, params: Value) {
         let mut message = json!({ "jsonrpc": "2.0", "method": method });
         if !params.is_null() {
             message["params"] = params;
@@ -227,46 +159,46 @@ impl Peer {
     }
 
     /// Sends a request, and returns its answer.
-    pub(super) async fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params).await;
         self.answer(&id).await
     }
 
     /// Starts a scripted call.
-    pub(super) async fn script(&mut self, steps: Value) -> Value {
+    pub(crate) async fn script(&mut self, steps: Value) -> Value {
         self.send("tools/call", script(&steps)).await
     }
 
     /// Makes a scripted call, and returns its report.
-    pub(super) async fn play(&mut self, steps: Value) -> Value {
+    pub(crate) async fn play(&mut self, steps: Value) -> Value {
         let call = self.script(steps).await;
         self.told(&call).await
     }
 
     /// The report of a scripted call.
-    pub(super) async fn told(&mut self, id: &Value) -> Value {
+    pub(crate) async fn told(&mut self, id: &Value) -> Value {
         let answer = self.answer(id).await;
         let text = answer["result"]["content"][0]["text"].as_str();
         serde_json::from_str(text.unwrap_or_else(|| panic!("{self:?}: {answer}"))).unwrap()
     }
 
-    pub(super) async fn answer(&mut self, id: &Value) -> Value {
+    pub(crate) async fn answer(&mut self, id: &Value) -> Value {
         let what = format!("the answer to {id}");
         self.find(&what, |message| message.get("method").is_none() && message["id"] == *id).await.1
     }
 
     /// The next message with this method.
-    pub(super) async fn next(&mut self, method: &str) -> Value {
+    pub(crate) async fn next(&mut self, method: &str) -> Value {
         self.next_with_origin(method).await.1
     }
 
     /// The next message with this method, and its stream.
-    pub(super) async fn next_with_origin(&mut self, method: &str) -> (Origin, Value) {
+    pub(crate) async fn next_with_origin(&mut self, method: &str) -> (Origin, Value) {
         self.find(method, |message| message["method"] == method).await
     }
 
     /// Answers a server request.
-    pub(super) async fn reply(&mut self, question: &Value, answer: Value) {
+    pub(crate) async fn reply(&mut self, question: &Value, answer: Value) {
         if self.is_stateless() {
             return self.reply_alone(question, answer);
         }
@@ -281,10 +213,10 @@ impl Peer {
             return self.kept.remove(at).unwrap();
         }
         loop {
-            let next = tokio::time::timeout(SOON, self.inbox.1.recv()).await;
-            let Ok(Some(arrived)) = next else {
-                panic!("{self:?}: {what} did not come; there is {:?}, and {:?} is open", self.kept, self.pending)
-            };
+            let arrived = self.connection.arrival().await.unwrap_or_else(|fault| {
+                let (kept, pending) = (&self.kept, &self.pending);
+                panic!("{self:?}: {what} did not come, as {fault}; there is {kept:?}, and {pending:?} is open")
+            });
             self.keep(arrived);
             if let Some(at) = self.kept.iter().position(|(_, message)| wanted(message)) {
                 return self.kept.remove(at).unwrap();
@@ -316,7 +248,7 @@ impl Peer {
     }
 
     /// True if a message with this method has arrived.
-    pub(super) fn has(&self, method: &str) -> bool {
+    pub(crate) fn has(&self, method: &str) -> bool {
         self.kept.iter().any(|(_, message)| message["method"] == method)
     }
 
@@ -328,43 +260,36 @@ impl Peer {
 
     /// Asserts that no unexpected message came, except for a change of prompts: a connection that starts to listen
     /// within a minute of a change is notified.
-    pub(super) fn has_nothing_but_changes(&mut self) {
+    pub(crate) fn has_nothing_but_changes(&mut self) {
         self.pass_over("notifications/prompts/list_changed");
         self.nothing_is_left();
     }
 
     fn take_in(&mut self) {
-        while let Ok(arrived) = self.inbox.1.try_recv() {
+        while let Some(arrived) = self.connection.arrived_already() {
+            let arrived = arrived.unwrap_or_else(|fault| panic!("{self:?}: {fault}"));
             self.keep(arrived);
         }
     }
 
     /// Asserts that no unexpected message came.
-    pub(super) fn nothing_is_left(&mut self) {
+    pub(crate) fn nothing_is_left(&mut self) {
         self.take_in();
-        assert!(self.kept.is_empty(), "{self:?} at {}: left over: {:?}", self.address, self.kept);
+        assert!(self.kept.is_empty(), "{self:?} at {}: left over: {:?}", self.connection.card.door.path, self.kept);
     }
 
     /// Checks a message against everything that a client must never get.
     fn checked(&mut self, arrived: Arrived) -> (Origin, Value) {
-        let Arrived { on, event, message, .. } = arrived;
-        if let Some(event) = event {
-            assert_eq!(self.pair.binding, Binding::Streamable, "{self:?}: HTTP+SSE has no event ids: {event}");
-            assert!(self.seen.insert(format!("event {event}")), "{self:?}: {event} came twice: {message}");
-        }
+        let Arrived { on, message, .. } = arrived;
         let (id, method) = (&message["id"], message["method"].as_str());
         match method {
             None if !id.is_null() => {
                 let asked = self.pending.remove(&id.to_string());
                 let asked = asked.unwrap_or_else(|| panic!("{self:?}: nobody asked for {message}"));
-                if self.pair.binding == Binding::Streamable {
-                    let own = matches!(&on, Origin::Post(ids) if ids.contains(id));
-                    assert!(own, "{self:?}: on {on:?} came {message}");
-                }
                 strict::answer(self.pair.client, &asked, &message).unwrap_or_else(|fault| panic!("{self:?}: {fault}"));
             }
             Some(_) if !id.is_null() => {
-                assert!(self.seen.insert(format!("question {id}")), "{self:?}: it is asked twice: {message}");
+                assert!(self.seen.insert(id.to_string()), "{self:?}: it is asked twice: {message}");
                 strict::request(self.pair.client, &message).unwrap_or_else(|fault| panic!("{self:?}: {fault}"));
             }
             _ => strict::notification(self.pair.client, &message).unwrap_or_else(|fault| panic!("{self:?}: {fault}")),
@@ -373,7 +298,7 @@ impl Peer {
     }
 }
 
-impl std::fmt::Debug for Peer {
+impl std::fmt::Debug for Player {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}, {}", self.pair, self.feature)
     }
@@ -397,12 +322,6 @@ pub(crate) fn capabilities(client: Revision) -> Value {
 }
 
 /// The parameters of a scripted call.
-pub(super) fn script(steps: &Value) -> Value {
+pub(crate) fn script(steps: &Value) -> Value {
     json!({ "name": "script", "arguments": { "steps": steps }, "_meta": { "progressToken": "t" } })
-}
-
-/// Id and method of each request in a message or a batch.
-fn requests(message: &Value) -> impl Iterator<Item = (&Value, &str)> {
-    let all = message.as_array().map_or(std::slice::from_ref(message), Vec::as_slice);
-    all.iter().filter_map(|one| Some((one.get("id")?, one.get("method")?.as_str()?)))
 }
