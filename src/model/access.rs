@@ -88,16 +88,22 @@ impl AccessSubject<'_> {
 
     /// The verdict on an endpoint, for a token with these scopes, or for a key without any. A right to a server opens its
     /// endpoint, one to a group or to any of its servers that of the group, one to any server the merged one. Rights to nothing
-    /// at all open the merged endpoint, which is empty then.
-    pub fn endpoint(self, target: &Target, groups: &Groups, scopes: Option<&Scopes>) -> EndpointVerdict {
+    /// at all open the merged endpoint, which is empty then. Rights to everything are decided without a look at the groups.
+    pub fn endpoint(
+        self,
+        target: &Target,
+        groups: impl FnOnce() -> Groups,
+        scopes: Option<&Scopes>,
+    ) -> EndpointVerdict {
         let is_open = match (&self.rights.backends, target) {
             (AllowedBackends::All, _) => true,
             (AllowedBackends::Only(allowed), Target::Merged) => {
+                let groups = groups();
                 let is_group = |name: &String| groups.iter().any(|group| group.id.as_str() == name);
                 allowed.is_empty() || !allowed.keys().all(is_group)
             }
             (AllowedBackends::Only(_), Target::Backend(id)) => {
-                self.is_named(id) || groups.servers(id).iter().any(|server| self.is_named(server))
+                self.is_named(id) || groups().servers(id).iter().any(|server| self.is_named(server))
             }
         };
         match (scopes, target) {
@@ -255,7 +261,7 @@ mod tests {
     fn a_group_is_opened_by_a_right_to_it_or_to_one_of_its_servers() {
         let groups = groups();
         let opened = |held| {
-            let is_open = |place| with(held, |subject| subject.endpoint(&at(place), &groups, None)).is_open();
+            let is_open = |place| with(held, |subject| subject.endpoint(&at(place), || groups.clone(), None)).is_open();
             ["", "work", "git", "time"].map(is_open)
         };
         assert_eq!(opened("*"), [true; 4]);
@@ -271,7 +277,11 @@ mod tests {
         let verdict = |scopes: &str, key: &str| {
             let (scopes, target) = (Scopes::parse(scopes).unwrap(), at("git"));
             let rights = granted(&scopes, &target, &groups, &rights(key));
-            AccessSubject { user: &UserId::new("bob"), rights: &rights }.endpoint(&target, &groups, Some(&scopes))
+            AccessSubject { user: &UserId::new("bob"), rights: &rights }.endpoint(
+                &target,
+                || groups.clone(),
+                Some(&scopes),
+            )
         };
         assert_eq!(verdict("mcp:git:read", "*"), EndpointVerdict::Open);
         assert_eq!(verdict("mcp:time", "*"), EndpointVerdict::BeyondScopes);
