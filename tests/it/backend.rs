@@ -7,6 +7,7 @@ mod client_settings;
 mod demo;
 mod era;
 mod era_changes;
+pub(crate) mod eras;
 mod http;
 mod http_edge_cases;
 mod modern;

@@ -13,6 +13,7 @@ pub(crate) mod peer;
 pub(crate) mod person;
 pub(crate) mod player;
 pub(crate) mod prescribed;
+pub(crate) mod programs;
 pub(crate) mod protected;
 pub(crate) mod provider;
 pub(crate) mod record;

@@ -6,10 +6,9 @@ pub(crate) mod http;
 pub(crate) mod internet;
 pub(crate) mod link;
 pub(crate) mod oauth;
-pub(crate) mod python;
 pub(crate) mod strict;
 
-use std::{fmt::Display, future::Future, path::Path, process::Command, time::Duration};
+use std::{fmt::Display, future::Future, time::Duration};
 
 use lockkeeper::{config::Environment, storage::Storage};
 use serde_json::Value;
@@ -32,11 +31,6 @@ pub(crate) fn postgres() -> Option<String> {
 pub(crate) async fn in_time<F: Future>(what: impl Display, future: F) -> F::Output {
     let output = tokio::time::timeout(NEVER, future).await;
     output.unwrap_or_else(|_| panic!("{what}: did not happen in {} s", NEVER.as_secs()))
-}
-
-/// A pipe at which a server waits until the test writes into it.
-pub(crate) fn mkfifo(path: &Path) {
-    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 /// True for progress of the gateway's own about a slow server, which depends on the machine.

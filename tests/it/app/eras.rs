@@ -9,21 +9,29 @@ use lockkeeper::{
 use reqwest::StatusCode;
 
 use super::Gateway;
-use crate::support::{data_folder::DataFolder, python};
+use crate::{backend::eras::server, kit::programs::ProgramServer, support::data_folder::DataFolder};
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.py");
-
-/// A server without sessions and an older one, each with a log of its input.
-fn configure(folder: &Path, modern: &str, older: &str) {
-    let server = |name: &str, mode: &str| {
-        format!("[servers.{name}]\n") + &python::lines(&[SCRIPT, folder.join(name).to_str().unwrap(), mode])
-    };
-    fs::write(folder.join("lockkeeper.toml"), server("modern", modern) + &server("older", older)).unwrap();
+/// A server without sessions and an older one.
+struct Servers {
+    modern: ProgramServer,
+    older: ProgramServer,
 }
 
-/// The number of times the server was probed.
-fn asked(folder: &Path, name: &str) -> usize {
-    fs::read_to_string(folder.join(name)).unwrap().matches("server/discover").count()
+impl Servers {
+    fn start(modern: &str, older: &str) -> Self {
+        Self { modern: ProgramServer::start(server(modern)), older: ProgramServer::start(server(older)) }
+    }
+
+    fn configure(&self, folder: &Path) {
+        let text = format!("[servers.modern]\n{}[servers.older]\n{}", self.modern.lines(), self.older.lines());
+        fs::write(folder.join("lockkeeper.toml"), text).unwrap();
+    }
+
+    /// The number of times each server was probed.
+    fn asked(&self) -> (usize, usize) {
+        let of = |server: &ProgramServer| server.journal().text().matches("server/discover").count();
+        (of(&self.modern), of(&self.older))
+    }
 }
 
 /// The status of the two servers, after their starts.
@@ -49,7 +57,8 @@ async fn printed(folder: &Path) -> String {
 async fn a_restarted_gateway_knows_the_eras_of_its_servers() {
     let folder = DataFolder::new();
     let folder = folder.path();
-    configure(folder, "modern", "code-32601");
+    let servers = Servers::start("modern", "code-32601");
+    servers.configure(folder);
     let gateway = Gateway::start(folder).await;
     let first = settled(&gateway, folder).await;
     gateway.stop().await;
@@ -57,7 +66,7 @@ async fn a_restarted_gateway_knows_the_eras_of_its_servers() {
     let expected =
         |found: [EraSource; 2]| ["modern", "legacy"].map(str::to_owned).into_iter().zip(found).collect::<Vec<_>>();
     assert_eq!(told(&first), expected([EraSource::Probed; 2]));
-    assert_eq!((asked(folder, "modern"), asked(folder, "older")), (1, 0));
+    assert_eq!(servers.asked(), (1, 0));
 
     let gateway = Gateway::start(folder).await;
     let again = settled(&gateway, folder).await;
@@ -65,17 +74,18 @@ async fn a_restarted_gateway_knows_the_eras_of_its_servers() {
     let since = |eras: &[EraStatus]| eras.iter().map(|era| era.since.clone()).collect::<Vec<_>>();
     assert_eq!(since(&again), since(&first));
     // a server that is known to speak 2026-07-28 is still asked for its server information
-    assert_eq!((asked(folder, "modern"), asked(folder, "older")), (2, 0));
+    assert_eq!(servers.asked(), (2, 0));
     let printed = printed(folder).await;
     assert!(printed.contains("modern, cached") && printed.contains("legacy, cached"), "{printed}");
     gateway.stop().await;
 
     // other servers under the same names
-    configure(folder, "only", "exit");
+    let others = Servers::start("only", "exit");
+    others.configure(folder);
     let gateway = Gateway::start(folder).await;
     assert_eq!(told(&settled(&gateway, folder).await), expected([EraSource::Probed; 2]));
     gateway.stop().await;
-    configure(folder, "modern", "code-32601");
+    servers.configure(folder);
     let gateway = Gateway::start(folder).await;
     assert_eq!(
         told(&settled(&gateway, folder).await),

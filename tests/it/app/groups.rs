@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message as Frame, client::IntoClientRequest as _};
 
 use super::{Events, Gateway, client, made_key};
-use crate::support::{data_folder::DataFolder, python};
-
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
+use crate::{
+    backend::scripted_servers::everyday,
+    kit::{programs::ProgramServer, scripted::Script},
+    support::data_folder::DataFolder,
+};
 
 /// The era of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,16 +22,19 @@ enum Era {
     Modern,
 }
 
-/// A gateway with the servers `one`, `two` and `three`, and a group of the first two without a tool of the second.
-async fn gateway(folder: &Path) -> Gateway {
-    let server = |name: &str| {
-        let lists = if name == "two" { "lists=about" } else { "lists=" };
-        let program = python::lines(&[SCRIPT, folder.join(name).to_str().unwrap(), lists]);
-        format!("[servers.{name}]\nera = \"legacy\"\n{program}")
-    };
-    let servers = ["one", "two", "three"].map(server).concat();
+/// The servers `one`, `two` and `three`.
+fn servers() -> [ProgramServer; 3] {
+    let two = Script::everyday().lists(&["about"]);
+    [Script::everyday(), two, Script::everyday()].map(|script| ProgramServer::start(everyday(script)))
+}
+
+/// A gateway with these servers, and a group of the first two without a tool of the second.
+async fn gateway(folder: &Path, servers: &[ProgramServer; 3]) -> Gateway {
+    let section =
+        |(name, server): (&str, &ProgramServer)| format!("[servers.{name}]\nera = \"legacy\"\n{}", server.lines());
+    let sections: String = ["one", "two", "three"].into_iter().zip(servers).map(section).collect();
     let group = "[groups.work]\nservers = [\"two\", \"one\"]\ntools.deny = [\"two__echo\"]\n";
-    std::fs::write(folder.join("lockkeeper.toml"), servers + group).unwrap();
+    std::fs::write(folder.join("lockkeeper.toml"), sections + group).unwrap();
     Gateway::start(folder).await
 }
 
@@ -101,7 +106,8 @@ fn echo(name: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_lists_and_calls_its_servers_and_refuses_what_it_leaves_out() {
     let folder = DataFolder::new();
-    let gateway = gateway(folder.path()).await;
+    let servers = servers();
+    let gateway = gateway(folder.path(), &servers).await;
     let key = made_key(folder.path(), &["--direct"]);
     for era in [Era::Legacy, Era::Modern] {
         let at = (&gateway, "/mcp/work", key.as_str());
@@ -121,15 +127,16 @@ async fn a_group_lists_and_calls_its_servers_and_refuses_what_it_leaves_out() {
         let listed = ask(era, (&gateway, "/mcp", &key), "tools/list", json!({})).await.unwrap();
         assert_eq!(names(&listed), ["one__echo", "two__echo", "two__about", "three__echo"], "{era:?}");
     }
-    let calls = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap().matches("\"echo\"").count();
-    assert_eq!([calls("one"), calls("two"), calls("three")], [2, 0, 0]);
+    let calls = servers.each_ref().map(|server| server.journal().text().matches("\"echo\"").count());
+    assert_eq!(calls, [2, 0, 0]);
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_for_a_group_opens_its_endpoints_and_no_other() {
     let folder = DataFolder::new();
-    let gateway = gateway(folder.path()).await;
+    let servers = servers();
+    let gateway = gateway(folder.path(), &servers).await;
     let key = made_key(folder.path(), &["--direct", "--group", "work"]);
     for era in [Era::Legacy, Era::Modern] {
         let listed = ask(era, (&gateway, "/mcp/work", &key), "tools/list", json!({})).await.unwrap();
@@ -149,7 +156,8 @@ async fn a_key_for_a_group_opens_its_endpoints_and_no_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_is_served_over_every_transport() {
     let folder = DataFolder::new();
-    let gateway = gateway(folder.path()).await;
+    let servers = servers();
+    let gateway = gateway(folder.path(), &servers).await;
     let key = made_key(folder.path(), &["--direct", "--group", "work"]);
     let about = json!({ "name": "t", "version": "1" });
     let hello = |version: &str| {
@@ -194,7 +202,8 @@ async fn a_group_is_served_over_every_transport() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_names_groups_with_their_urls() {
     let folder = DataFolder::new();
-    let gateway = gateway(folder.path()).await;
+    let servers = servers();
+    let gateway = gateway(folder.path(), &servers).await;
     let key = made_key(folder.path(), &["--direct", "--admin"]);
     let text = gateway.get("/api/status", Some(&key)).await.text().await.unwrap();
     let status: Status = serde_json::from_str(&text).unwrap();

@@ -1,12 +1,15 @@
 //! Programs that share a refresh token, as processes of their own, and a gateway that is killed and started again.
 
 use std::{
-    io::Write as _,
+    env,
+    io::{self, Read as _, Write as _},
+    net::TcpStream,
     path::Path,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use serde_json::{Value, json};
+use url::form_urlencoded;
 
 use super::{client, made_key, program::Program};
 use crate::{
@@ -14,28 +17,40 @@ use crate::{
         gateway::run,
         person::{ConnectedApp, Person},
     },
-    support::{data_folder::DataFolder, python},
+    support::data_folder::DataFolder,
 };
 
-/// A program that shares the token: it asks when it is told to, and prints status and answer.
-const PROCESS: &str = r#"
-import sys, urllib.error, urllib.parse, urllib.request
-url, client, token = sys.argv[1:]
-form = urllib.parse.urlencode({"grant_type": "refresh_token", "client_id": client, "refresh_token": token})
-opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-sys.stdin.readline()
-try:
-    answer = opener.open(url + "/oauth/token", form.encode())
-except urllib.error.HTTPError as error:
-    answer = error
-print(answer.status, answer.read().decode())
-"#;
+/// Stand before the gateway's address and the form that a program sends there.
+const GATEWAY: &str = "gateway=";
+const FORM: &str = "form=";
+
+/// A program that shares the token, which is this one once more: it asks when it is told to, and prints the answer to its
+/// standard error, since the names of tests are on the other.
+#[test]
+#[expect(clippy::print_stderr, reason = "it stands for a program")]
+fn process() {
+    let word = |start: &str| env::args().find_map(|word| word.strip_prefix(start).map(str::to_owned));
+    let (Some(gateway), Some(form)) = (word(GATEWAY), word(FORM)) else { return };
+    io::stdin().read_line(&mut String::new()).unwrap();
+    let mut stream = TcpStream::connect(&gateway).unwrap();
+    let head = format!("POST /oauth/token HTTP/1.1\r\nhost: {gateway}\r\nconnection: close\r\n");
+    let kind = "content-type: application/x-www-form-urlencoded";
+    write!(stream, "{head}{kind}\r\ncontent-length: {}\r\n\r\n{form}", form.len()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    eprint!("{answer}");
+}
 
 /// Has this many processes refresh the token at once; returns the statuses and answers.
 fn refresh(count: usize, gateway: &Program, app: &ConnectedApp, token: &str) -> Vec<(u16, Value)> {
     let process = |_| {
-        let mut command = python::command(&["-c", PROCESS, &gateway.url, &app.client, token]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+        let pairs = [("grant_type", "refresh_token"), ("client_id", &app.client), ("refresh_token", token)];
+        let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        let address = gateway.url.strip_prefix("http://").unwrap();
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["app::refresh::process", "--exact", "--nocapture"]);
+        command.args([format!("{GATEWAY}{address}"), format!("{FORM}{form}")]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let mut processes: Vec<Child> = (0..count).map(process).collect();
     for process in &mut processes {
@@ -43,8 +58,9 @@ fn refresh(count: usize, gateway: &Program, app: &ConnectedApp, token: &str) -> 
     }
     let answer = |process: Child| {
         let output = process.wait_with_output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        let (status, body) = text.split_once(' ').unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text}"));
+        let status = head.split(' ').nth(1).unwrap();
         (status.parse().unwrap(), serde_json::from_str(body).unwrap())
     };
     processes.into_iter().map(answer).collect()

@@ -7,9 +7,14 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Events, client, direct_key, program::Program};
-use crate::support::{data_folder::DataFolder, mkfifo, python};
-
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
+use crate::{
+    backend::scripted_servers::{everyday, gated},
+    kit::{
+        programs::ProgramServer,
+        scripted::{Gate, Script},
+    },
+    support::data_folder::DataFolder,
+};
 
 /// A client of 2024-11-05, which stays connected.
 struct Connected {
@@ -18,10 +23,14 @@ struct Connected {
     last_id: u64,
 }
 
-/// The section of a scripted server, with further lines.
-fn server(folder: &Path, name: &str, lines: &str) -> String {
-    let program = python::lines(&[SCRIPT, folder.join(name).to_str().unwrap(), "lists=about"]);
-    format!("[servers.{name}]\nera = \"legacy\"\n{program}{lines}\n")
+/// A server that lists the tool `about` too.
+fn server() -> ProgramServer {
+    ProgramServer::start(everyday(Script::everyday().lists(&["about"])))
+}
+
+/// The section of a server, with further lines.
+fn section(server: &ProgramServer, name: &str, lines: &str) -> String {
+    format!("[servers.{name}]\nera = \"legacy\"\n{}{lines}\n", server.lines())
 }
 
 fn write(folder: &Path, text: &str) {
@@ -116,8 +125,9 @@ impl Connected {
 async fn servers_come_change_and_go_while_clients_and_the_other_servers_stay() {
     let folder = DataFolder::new();
     let folder = folder.path();
-    let kept = server(folder, "kept", "");
-    write(folder, &(kept.clone() + &server(folder, "other", "")));
+    let [one, other, new] = [server(), server(), server()];
+    let kept = section(&one, "kept", "");
+    write(folder, &(kept.clone() + &section(&other, "other", "")));
     let program = Program::start(folder);
     let key = &direct_key(&folder.join("data"));
     let mut client = Connected::open(&program, key).await;
@@ -126,7 +136,7 @@ async fn servers_come_change_and_go_while_clients_and_the_other_servers_stay() {
     assert!(first.is_ok() && replaced.is_ok(), "{first:?} {replaced:?}");
 
     // the change of the file is enough
-    write(folder, &(kept.clone() + &server(folder, "other", "env = { X = \"1\" }") + &server(folder, "new", "")));
+    write(folder, &(kept.clone() + &section(&other, "other", "env = { X = \"1\" }") + &section(&new, "new", "")));
     client.until(key, &["kept", "other", "new"]).await;
     assert_eq!(client.process(key, "kept").await, first);
     let now = client.process(key, "other").await;
@@ -137,8 +147,8 @@ async fn servers_come_change_and_go_while_clients_and_the_other_servers_stay() {
     write(
         folder,
         &(kept.clone()
-            + &server(folder, "other", "env = { X = \"1\" }\ntools = { deny = [\"echo\"] }")
-            + &server(folder, "new", "")),
+            + &section(&other, "other", "env = { X = \"1\" }\ntools = { deny = [\"echo\"] }")
+            + &section(&new, "new", "")),
     );
     program.hang_up();
     while client.ask(key, "tools/call", json!({ "name": "other__echo", "arguments": {} })).await["error"].is_null() {}
@@ -157,7 +167,8 @@ async fn servers_come_change_and_go_while_clients_and_the_other_servers_stay() {
 async fn a_broken_file_changes_nothing_and_the_status_says_why() {
     let folder = DataFolder::new();
     let folder = folder.path();
-    let kept = server(folder, "kept", "");
+    let server = server();
+    let kept = section(&server, "kept", "");
     write(folder, &kept);
     let program = Program::start(folder);
     let key = &direct_key(&folder.join("data"));
@@ -187,7 +198,8 @@ async fn a_broken_file_changes_nothing_and_the_status_says_why() {
 async fn groups_come_and_go() {
     let folder = DataFolder::new();
     let folder = folder.path();
-    let kept = server(folder, "kept", "");
+    let server = server();
+    let kept = section(&server, "kept", "");
     write(folder, &kept);
     let program = Program::start(folder);
     let key = &direct_key(&folder.join("data"));
@@ -213,22 +225,18 @@ async fn groups_come_and_go() {
 async fn a_server_that_comes_and_is_slow_takes_no_gateway_out_of_service() {
     let folder = DataFolder::new();
     let folder = folder.path();
-    let kept = server(folder, "kept", "");
+    let server = server();
+    let kept = section(&server, "kept", "");
     write(folder, &kept);
     let program = Program::start(folder);
     let ask = async |path: &str| client().get(format!("{}{path}", program.url)).send().await.unwrap().status();
     while ask("/readyz").await != StatusCode::OK {}
 
-    // it answers no handshake while nobody writes into the pipe
-    let gate = folder.join("gate");
-    mkfifo(&gate);
-    let slow = server(folder, "slow", "").replace("/slow\"", &format!("/slow\", \"gate={}\"", gate.display()));
-    write(folder, &(kept + &slow));
+    let slow = ProgramServer::start(gated(&Gate::closed()));
+    write(folder, &(kept + &section(&slow, "slow", "")));
     program.hang_up();
     let key = &direct_key(&folder.join("data"));
     let known = format!("{}/mcp/slow", program.url);
     while client().get(&known).bearer_auth(key).send().await.unwrap().status() == StatusCode::NOT_FOUND {}
     assert_eq!(ask("/readyz").await, StatusCode::OK);
-    fs::write(&gate, "").unwrap();
-    fs::remove_file(&gate).unwrap();
 }

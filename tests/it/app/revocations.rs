@@ -13,11 +13,14 @@ use tokio_tungstenite::{
 
 use super::{Gateway, Response, client, made_key};
 use crate::{
+    backend::scripted_servers::everyday,
     kit::{
         gateway::run,
         person::{ConnectedApp, Person},
+        programs::ProgramServer,
+        scripted::Script,
     },
-    support::{data_folder::DataFolder, python},
+    support::{data_folder::DataFolder, in_time},
 };
 
 /// The endpoints; each has tokens of its own.
@@ -191,31 +194,24 @@ async fn oa_116_a_revoked_grant_or_client_ends_its_streams_on_every_transport_an
     gateway.stop().await;
 }
 
-/// A program with sessions, whose tool asks the person in the middle of a call.
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oa_116_a_call_that_waits_for_its_user_ends_with_the_user() {
     let folder = DataFolder::new();
     let data = folder.path();
-    let log = data.join("server.log");
-    let server = python::lines(&[SCRIPT, log.to_str().unwrap()]) + "spares = 0\n";
-    std::fs::write(data.join("lockkeeper.toml"), format!("[servers.s]\n{server}")).unwrap();
+    // its tool asks the person in the middle of a call
+    let server = ProgramServer::start(everyday(Script::everyday()));
+    let section = format!("[servers.s]\n{}spares = 0\n", server.lines());
+    std::fs::write(data.join("lockkeeper.toml"), section).unwrap();
     let gateway = Gateway::start(data).await;
     let ann = made_key(data, &["--direct", "--user", "ann"]);
     let asked = ask(&gateway, &ann, Value::Null).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
-    let is_cancelled = || std::fs::read_to_string(&log).unwrap().contains(r#""action":"cancel""#);
-    assert!(!is_cancelled());
+    let is_cancelled = |log: &str| log.contains(r#""action":"cancel""#);
+    assert!(!is_cancelled(&server.journal().text()));
 
     run(data, &["users", "disable", "ann"]);
     // the server is told that nobody answers
-    let cancelled = async {
-        while !is_cancelled() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_mins(1), cancelled).await.unwrap();
+    in_time("the cancellation", server.journal().until(is_cancelled)).await;
     let answer = post(&gateway, &ann, &hello(), &[]).await;
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
     // and it does not come back with the user

@@ -1,18 +1,17 @@
 //! What callers reach at a server with a right to read it and with full rights: two people, one of them hostile, over real
 //! sockets at real servers.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use lockkeeper::mcp::{Method, methods::MethodAccess};
 use serde_json::{Value, json};
 
 use super::{Gateway, client, made_key};
 use crate::{
-    kit::person::Person,
-    support::{data_folder::DataFolder, python},
+    backend::scripted_servers::everyday,
+    kit::{person::Person, programs::ProgramServer, scripted::Script},
+    support::data_folder::DataFolder,
 };
-
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 
 /// Methods that MCP does not define, some of them in disguise.
 const BEYOND: [&str; 4] = ["admin/wipe", "skills/list", "events/subscribe", "skills/a/b"];
@@ -30,18 +29,34 @@ const DISGUISED: [&str; 8] = [
 ];
 
 /// The server `plain`; `ruled`, with rules for its tools; and `open`, where everybody may send `skills/…`.
-async fn gateway(folder: &Path) -> Gateway {
-    let server = |name: &str, more: &str| {
-        let program = python::lines(&[SCRIPT, folder.join(name).to_str().unwrap()]);
-        format!("[servers.{name}]\n{program}era = \"legacy\"\nread_only_tools = [\"echo\"]\n{more}\n")
-    };
-    let servers = [
-        server("plain", ""),
-        server("ruled", "tools.deny = [\"die\"]"),
-        server("open", "allow_methods = [\"skills/*\", \"tools/*\", \"tasks/*\"]\ntools.deny = [\"die\"]"),
-    ];
-    fs::write(folder.join("lockkeeper.toml"), servers.concat()).unwrap();
-    Gateway::start(folder).await
+struct Servers(BTreeMap<&'static str, ProgramServer>);
+
+impl Servers {
+    fn start() -> Self {
+        let server = || ProgramServer::start(everyday(Script::everyday()));
+        Self(["plain", "ruled", "open"].map(|name| (name, server())).into())
+    }
+
+    /// The gateway in front of them.
+    async fn gateway(&self, folder: &Path) -> Gateway {
+        let mut text = String::new();
+        for (name, server) in &self.0 {
+            let rules = match *name {
+                "ruled" => "tools.deny = [\"die\"]",
+                "open" => "allow_methods = [\"skills/*\", \"tools/*\", \"tasks/*\"]\ntools.deny = [\"die\"]",
+                _ => "",
+            };
+            let lines = format!("{}era = \"legacy\"\nread_only_tools = [\"echo\"]", server.lines());
+            writeln!(text, "[servers.{name}]\n{lines}\n{rules}").unwrap();
+        }
+        fs::write(folder.join("lockkeeper.toml"), text).unwrap();
+        Gateway::start(folder).await
+    }
+
+    /// The number of lines that a server read and that hold this text.
+    fn read(&self, server: &str, text: &str) -> usize {
+        self.0[server].journal().count(text)
+    }
 }
 
 /// A client of one endpoint, in a session or without one.
@@ -127,12 +142,6 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// The number of lines that a server read and that hold this text.
-fn read(folder: &Path, server: &str, text: &str) -> usize {
-    let log = fs::read_to_string(folder.join(server)).unwrap_or_default();
-    log.lines().filter(|line| line.contains(text)).count()
-}
-
 /// What the server reads as the name of a method.
 fn method(name: &str) -> String {
     format!("\"method\":{}", serde_json::to_string(name).unwrap())
@@ -141,7 +150,8 @@ fn method(name: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oa_150_a_caller_that_may_read_reaches_no_method_that_mcp_does_not_define() {
     let folder = DataFolder::new();
-    let gateway = gateway(folder.path()).await;
+    let servers = Servers::start();
+    let gateway = servers.gateway(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
     let bob =
         ["--direct", "--user", "bob", "--server", "plain:read", "--server", "ruled:read", "--server", "open:read"];
@@ -159,7 +169,7 @@ async fn oa_150_a_caller_that_may_read_reaches_no_method_that_mcp_does_not_defin
     }
     for server in ["plain", "ruled", "open"] {
         for name in DISGUISED.into_iter().chain(BEYOND) {
-            assert_eq!(read(folder.path(), server, &method(name)), 0, "{server} {name}");
+            assert_eq!(servers.read(server, &method(name)), 0, "{server} {name}");
         }
     }
     // what the operator opened is open to both; the server itself does not know it
@@ -168,7 +178,7 @@ async fn oa_150_a_caller_that_may_read_reaches_no_method_that_mcp_does_not_defin
         assert_eq!(client.refused("skills/list", json!({})).await, (200, -32601));
         assert_eq!(client.refused("admin/wipe", json!({})).await, (200, -32601));
     }
-    assert_eq!(read(folder.path(), "open", &method("skills/list")), 2);
+    assert_eq!(servers.read("open", &method("skills/list")), 2);
     // full rights reach a server without rules for its tools, in no spelling of a method of MCP
     for path in ["/mcp/plain", "/mcp/ruled"] {
         let client = Endpoint::legacy(&gateway, path, &ann, "2025-11-25").await;
@@ -176,10 +186,10 @@ async fn oa_150_a_caller_that_may_read_reaches_no_method_that_mcp_does_not_defin
             assert_eq!(client.refused(name, json!({ "name": "die" })).await, (200, -32601), "{path} {name}");
         }
     }
-    let wiped = ["plain", "ruled", "open"].map(|server| read(folder.path(), server, &method("admin/wipe")));
+    let wiped = ["plain", "ruled", "open"].map(|server| servers.read(server, &method("admin/wipe")));
     assert_eq!(wiped, [1, 0, 0]);
     for server in ["plain", "ruled"] {
-        assert!(DISGUISED.iter().all(|name| read(folder.path(), server, &method(name)) == 0));
+        assert!(DISGUISED.iter().all(|name| servers.read(server, &method(name)) == 0));
     }
     gateway.stop().await;
 }
@@ -187,7 +197,8 @@ async fn oa_150_a_caller_that_may_read_reaches_no_method_that_mcp_does_not_defin
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oa_150_a_tool_that_may_change_something_is_unknown_in_every_form_of_a_call() {
     let folder = DataFolder::new();
-    let gateway = gateway(folder.path()).await;
+    let servers = Servers::start();
+    let gateway = servers.gateway(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
     let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--server", "plain:read"]);
     let client = Endpoint::legacy(&gateway, "/mcp/plain", &bob, "2025-03-26").await;
@@ -217,7 +228,7 @@ async fn oa_150_a_tool_that_may_change_something_is_unknown_in_every_form_of_a_c
     assert_eq!(client.raw("", None, silent.to_owned()).await.0, 202);
     let (_, answer) = client.ask("tools/call", json!({ "name": "\u{65}cho", "arguments": { "text": "hi" } })).await;
     assert_eq!(answer["result"]["content"][0]["text"], "hi", "{answer}");
-    assert_eq!(read(folder.path(), "plain", "about"), 0);
+    assert_eq!(servers.read("plain", "about"), 0);
     let (_, answer) =
         Endpoint::modern(&gateway, "/mcp/plain", &ann).ask("tools/call", json!({ "name": "about" })).await;
     assert!(answer["result"].is_object(), "{answer}");
@@ -227,7 +238,8 @@ async fn oa_150_a_tool_that_may_change_something_is_unknown_in_every_form_of_a_c
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oa_150_notifications_beyond_mcp_are_accepted_and_reach_no_server_that_is_only_read() {
     let folder = DataFolder::new();
-    let gateway = gateway(folder.path()).await;
+    let servers = Servers::start();
+    let gateway = servers.gateway(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
     let rights = ["--server", "plain:read", "--server", "ruled", "--server", "open:read"];
     let bob = made_key(folder.path(), &[&["--direct", "--user", "bob"][..], &rights].concat());
@@ -252,33 +264,34 @@ async fn oa_150_notifications_beyond_mcp_are_accepted_and_reach_no_server_that_i
     let modern = Endpoint::modern(&gateway, "/mcp/plain", &bob);
     assert_eq!(modern.refused("notifications/message", json!({})).await, (404, -32601));
     for server in ["plain", "ruled", "open"] {
-        assert_eq!(read(folder.path(), server, &method("notifications/vendor/wipe")), 0, "{server}");
-        assert_eq!(read(folder.path(), server, &method("admin/wipe")), 0, "{server}");
-        assert!(read(folder.path(), server, &method("notifications/message")) == 0 || server == "ruled", "{server}");
+        assert_eq!(servers.read(server, &method("notifications/vendor/wipe")), 0, "{server}");
+        assert_eq!(servers.read(server, &method("admin/wipe")), 0, "{server}");
+        assert!(servers.read(server, &method("notifications/message")) == 0 || server == "ruled", "{server}");
     }
     // full rights at a server without rules for its tools
     let client = Endpoint::legacy(&gateway, "/mcp/plain", &ann, "2025-11-25").await;
     client.ask("tools/call", json!({ "name": "echo", "arguments": { "text": "hi" } })).await;
     assert_eq!(client.notify("notifications/vendor/wipe", json!({})).await, 202);
     client.ask("tools/call", json!({ "name": "echo", "arguments": { "text": "hi" } })).await;
-    assert_eq!(read(folder.path(), "plain", &method("notifications/vendor/wipe")), 1);
+    assert_eq!(servers.read("plain", &method("notifications/vendor/wipe")), 1);
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oa_150_completions_of_anything_but_prompts_and_templates_take_full_rights() {
     let folder = DataFolder::new();
-    let gateway = gateway(folder.path()).await;
+    let servers = Servers::start();
+    let gateway = servers.gateway(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
     let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--server", "plain:read"]);
     let of = |kind: &str| json!({ "ref": { "type": kind, "name": "die" }, "argument": { "name": "a", "value": "" } });
     for (key, reaches) in [(&bob, 1), (&ann, 2)] {
-        let before = read(folder.path(), "plain", &method("completion/complete"));
+        let before = servers.read("plain", &method("completion/complete"));
         let client = Endpoint::legacy(&gateway, "/mcp/plain", key, "2025-11-25").await;
         for kind in ["ref/prompt", "ref/tool"] {
             client.ask("completion/complete", of(kind)).await;
         }
-        assert_eq!(read(folder.path(), "plain", &method("completion/complete")) - before, reaches);
+        assert_eq!(servers.read("plain", &method("completion/complete")) - before, reaches);
     }
     let client = Endpoint::modern(&gateway, "/mcp/plain", &bob);
     assert_eq!(client.refused("completion/complete", of("ref/tool")).await.1, -32602);
@@ -288,7 +301,8 @@ async fn oa_150_completions_of_anything_but_prompts_and_templates_take_full_righ
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oa_151_a_tool_that_rules_leave_out_is_called_in_no_spelling() {
     let folder = DataFolder::new();
-    let gateway = gateway(folder.path()).await;
+    let servers = Servers::start();
+    let gateway = servers.gateway(folder.path()).await;
     let ann = made_key(folder.path(), &["--direct", "--user", "ann"]);
     let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--server", "ruled"]);
     let spellings = ["die", "Die", "die ", "DIE", "\u{ff44}ie", "d\u{200b}ie", "/die", "about", "Echo"];
@@ -306,14 +320,15 @@ async fn oa_151_a_tool_that_rules_leave_out_is_called_in_no_spelling() {
         let (_, answer) = legacy.ask("tools/call", of(&format!("{prefix}echo"))).await;
         assert_eq!(answer["result"]["content"][0]["text"], "hi", "{answer}");
     }
-    assert_eq!(read(folder.path(), "ruled", &method("tools/call")), 3, "the calls of `echo`");
+    assert_eq!(servers.read("ruled", &method("tools/call")), 3, "the calls of `echo`");
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oa_112_a_server_beyond_a_persons_rights_is_like_none_to_a_client_on_a_page_and_to_an_app() {
     let folder = DataFolder::new();
-    let gateway = gateway(folder.path()).await;
+    let servers = Servers::start();
+    let gateway = servers.gateway(folder.path()).await;
     let bob = made_key(folder.path(), &["--direct", "--user", "bob", "--server", "plain:read"]);
     let mut person = Person::new(&gateway.url, &bob);
     person.log_in().await;
@@ -358,7 +373,7 @@ async fn oa_112_a_server_beyond_a_persons_rights_is_like_none_to_a_client_on_a_p
     assert_eq!(connect[0], connect[1]);
     for text in ["\"tools/call\"", "\"prompts/get\"", "\"resources/read\"", "\"completion/complete\"", "\"tasks/get\""]
     {
-        assert_eq!(read(folder.path(), "ruled", text), 0, "{text}");
+        assert_eq!(servers.read("ruled", text), 0, "{text}");
     }
     gateway.stop().await;
 }

@@ -3,16 +3,19 @@
 use std::{fs, path::Path};
 
 use super::{Gateway, client, direct_key};
-use crate::support::{data_folder::DataFolder, mkfifo, python};
+use crate::{
+    backend::scripted_servers::{everyday, gated, greeting_in},
+    kit::{
+        programs::ProgramServer,
+        scripted::{Gate, Script},
+    },
+    support::data_folder::DataFolder,
+};
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
 
-/// A server that answers no handshake while its gate is a pipe without a writer.
-fn configure(folder: &Path, option: &str) {
-    let (log, gate) = (folder.join("log").display().to_string(), folder.join("gate").display().to_string());
-    let program = python::lines(&[SCRIPT, log.as_str(), &format!("gate={gate}"), option]);
-    let text = format!("[servers.slow]\nera = \"legacy\"\n{program}");
+fn configure(folder: &Path, server: &ProgramServer) {
+    let text = format!("[servers.slow]\nera = \"legacy\"\n{}", server.lines());
     fs::write(folder.join("lockkeeper.toml"), text).unwrap();
 }
 
@@ -31,25 +34,25 @@ async fn greeted(gateway: &Gateway, key: &str) -> String {
 async fn after_a_restart_a_session_opens_at_once_despite_a_slow_server() {
     let folder = DataFolder::new();
     let folder = folder.path();
-    let gate = folder.join("gate");
-    fs::write(&gate, "").unwrap();
-    configure(folder, "x=1");
+    let gate = Gate::opened();
+    let slow = ProgramServer::start(gated(&gate));
+    configure(folder, &slow);
     let gateway = Gateway::start(folder).await;
     let key = direct_key(folder);
     let first = greeted(&gateway, &key).await;
     assert!(first.contains("Be kind."), "{first}");
     gateway.stop().await;
 
-    fs::remove_file(&gate).unwrap();
-    mkfifo(&gate);
+    gate.close();
     let gateway = Gateway::start(folder).await;
     assert_eq!(greeted(&gateway, &key).await, first);
     gateway.stop().await;
 
     // another, unknown server under the same name
-    fs::remove_file(&gate).unwrap();
-    fs::write(&gate, "").unwrap();
-    configure(folder, "without=instructions");
+    let mut greeting = greeting_in("{/params/protocolVersion}");
+    greeting.as_object_mut().unwrap().remove("instructions");
+    let unknown = ProgramServer::start(everyday(Script::everyday().greeting(&greeting)));
+    configure(folder, &unknown);
     let gateway = Gateway::start(folder).await;
     let other = greeted(&gateway, &key).await;
     assert!(other.contains(r#""serverInfo""#) && !other.contains("Be kind."), "{other}");

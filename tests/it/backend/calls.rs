@@ -17,11 +17,19 @@ const ASKABLE: &str = r#"{"elicitation":{},"roots":{}}"#;
 #[tokio::test]
 async fn progress_goes_to_its_call_under_the_clients_own_token() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("pair", &[])).await;
+    let (_supervisor, server) = started(scripts.spec("pair")).await;
     // both clients choose the same token, as real ones do
-    let pair = |which| json!({ "name": "pair", "arguments": { "text": which }, "_meta": { "progressToken": "t" } });
-    let mut one = tool(&server, gateway(), &pair("one"));
-    let mut two = tool(&server, gateway(), &pair("two"));
+    let pair = |which, steps: Value| {
+        let arguments = json!({ "mark": which, "steps": steps });
+        json!({ "name": "pair", "arguments": arguments, "_meta": { "progressToken": "t" } })
+    };
+    let both = json!(["until", "tools/call", 2]);
+    let progress = |which| json!(["progress", 1, { "message": which }]);
+    // the second one reports first and ends last
+    let first = json!([both, ["noted", "two"], progress("one"), ["text", "one"], ["note"]]);
+    let second = json!([both, progress("two"), ["note"], ["noted", "one"], ["text", "two"]]);
+    let mut one = tool(&server, gateway(), &pair("one", first));
+    let mut two = tool(&server, gateway(), &pair("two", second));
     let (first, second) = tokio::join!(next(&mut one), next(&mut two));
     for (event, which) in [(first, "one"), (second, "two")] {
         let Event::Notified(progress) = event else { panic!("progress first") };
@@ -36,7 +44,7 @@ async fn progress_goes_to_its_call_under_the_clients_own_token() {
 #[tokio::test]
 async fn answers_of_the_newest_version_are_not_sent_to_an_older_server() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("old", &[])).await;
+    let (_supervisor, server) = started(scripts.spec("old")).await;
     let params = json!({ "name": "echo", "arguments": { "text": "x" }, "requestState": "ST", "inputResponses": {} });
     let params = Payload::of(Revision::V2026_07_28, &params);
     let reply = server.call(Call { method: Method::ToolsCall, params, context: client("s1", ASKABLE) });
@@ -50,7 +58,7 @@ async fn answers_of_the_newest_version_are_not_sent_to_an_older_server() {
 #[tokio::test]
 async fn a_dropped_reply_is_cancelled_at_the_server() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("hang", &[])).await;
+    let (_supervisor, server) = started(scripts.spec("hang")).await;
     let mut listen = call(&server, gateway(), Method::Listen, &Value::Null);
     let reply = tool(&server, gateway(), &json!({ "name": "hang" }));
     let mut running = tokio::task::JoinSet::new();
@@ -66,7 +74,7 @@ async fn a_dropped_reply_is_cancelled_at_the_server() {
 }
 
 /// Waits until the server reports that it hangs; list changes are skipped.
-async fn hanging(listen: &mut Reply) {
+pub(super) async fn hanging(listen: &mut Reply) {
     loop {
         let Event::Notified(told) = next(listen).await else { panic!("a notification") };
         if told.method == Method::LoggingMessage {
@@ -87,7 +95,7 @@ async fn a_server_request_of_a_cancelled_call_is_answered_as_cancelled() {
         ),
         ("files", "roots/list", json!({ "error": "The request was cancelled before the client answered it" })),
     ] {
-        let (_supervisor, server) = started(scripts.spec(name, &[])).await;
+        let (_supervisor, server) = started(scripts.spec(name)).await;
         let capabilities = r#"{"elicitation":{},"sampling":{},"roots":{}}"#;
         let asking = json!({ "name": "ask", "arguments": { "method": method } });
         let mut reply = tool(&server, client("s1", capabilities), &asking);
@@ -111,7 +119,7 @@ async fn a_server_request_of_a_cancelled_call_is_answered_as_cancelled() {
 #[tokio::test]
 async fn a_silent_call_times_out_and_is_cancelled() {
     let scripts = Scripts::new();
-    let mut spec = scripts.spec("hang", &[]);
+    let mut spec = scripts.spec("hang");
     spec.call_timeout = Duration::from_millis(200);
     let (_supervisor, server) = started(spec).await;
     let error = failure(tool(&server, gateway(), &json!({ "name": "hang" }))).await;
@@ -122,7 +130,7 @@ async fn a_silent_call_times_out_and_is_cancelled() {
 #[tokio::test]
 async fn a_server_request_goes_to_the_call_that_caused_it() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("asks", &[])).await;
+    let (_supervisor, server) = started(scripts.spec("asks")).await;
     let params = json!({ "name": "ask", "arguments": { "method": "elicitation/create" } });
     let mut reply = tool(&server, client("s1", ASKABLE), &params);
     let Event::Asked(question) = next(&mut reply).await else { panic!("a question") };
@@ -140,7 +148,7 @@ async fn a_server_request_goes_to_the_call_that_caused_it() {
 #[tokio::test]
 async fn a_server_can_withdraw_its_request() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("asks", &[])).await;
+    let (_supervisor, server) = started(scripts.spec("asks")).await;
     let params = json!({ "name": "ask", "arguments": { "method": "roots/list", "withdraw": true } });
     let mut reply = tool(&server, client("s1", ASKABLE), &params);
     let Event::Asked(mut question) = next(&mut reply).await else { panic!("a question") };
@@ -151,7 +159,7 @@ async fn a_server_can_withdraw_its_request() {
 #[tokio::test]
 async fn a_server_request_that_no_client_supports_is_refused() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("asks", &[])).await;
+    let (_supervisor, server) = started(scripts.spec("asks")).await;
     let ask = |method: &str| json!({ "name": "ask", "arguments": { "method": method } });
     for (method, code) in [("roots/list", -32601), ("elicitation/create", -32602), ("sampling/createMessage", -32602)] {
         let refused: Value = serde_json::from_str(&text(tool(&server, gateway(), &ask(method))).await).unwrap();
@@ -165,7 +173,7 @@ async fn a_server_request_that_no_client_supports_is_refused() {
 #[tokio::test]
 async fn messages_outside_of_calls_reach_only_their_clients_listen() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("talks", &[])).await;
+    let (_supervisor, server) = started(scripts.spec("talks")).await;
     let mut theirs = call(&server, client("s1", "{}"), Method::Listen, &Value::Null);
     let mut other = call(&server, client("s2", "{}"), Method::Listen, &Value::Null);
     assert_eq!(text(tool(&server, client("s1", "{}"), &json!({ "name": "tell" }))).await, "done");
@@ -178,7 +186,7 @@ async fn messages_outside_of_calls_reach_only_their_clients_listen() {
 #[tokio::test]
 async fn each_client_session_has_a_process_of_its_own() {
     let scripts = Scripts::new();
-    let (supervisor, server) = started(scripts.spec("own", &[])).await;
+    let (supervisor, server) = started(scripts.spec("own")).await;
     let about = json!({ "name": "about" });
     let of = async |session| text(tool(&server, client(session, "{}"), &about)).await;
     let (one, again, two) = tokio::join!(of("s1"), of("s1"), of("s2"));
@@ -193,7 +201,7 @@ async fn each_client_session_has_a_process_of_its_own() {
 #[tokio::test]
 async fn idle_sessions_end_and_their_clients_are_notified_of_the_restart() {
     let scripts = Scripts::new();
-    let mut spec = scripts.spec("idle", &[]);
+    let mut spec = scripts.spec("idle");
     spec.idle_timeout = Duration::from_millis(100);
     let (supervisor, server) = started(spec).await;
     let mut listen = call(&server, client("s1", "{}"), Method::Listen, &Value::Null);
@@ -210,7 +218,7 @@ async fn idle_sessions_end_and_their_clients_are_notified_of_the_restart() {
 #[tokio::test]
 async fn a_clients_notification_reaches_its_session_and_opens_none() {
     let scripts = Scripts::new();
-    let (supervisor, server) = started(scripts.spec("told", &[])).await;
+    let (supervisor, server) = started(scripts.spec("told")).await;
     let tell = || call(&server, client("s1", ASKABLE), Method::RootsListChanged, &Value::Null);
     assert!(matches!(tell().outcome().await, Outcome::Complete(payload) if payload.is_absent()));
     assert_eq!(supervisor.status()[0].sessions, 1);
@@ -222,7 +230,7 @@ async fn a_clients_notification_reaches_its_session_and_opens_none() {
 #[tokio::test]
 async fn with_on_loss_end_a_lost_session_ends_the_clients_session() {
     let scripts = Scripts::new();
-    let mut spec = scripts.spec("ends", &[]);
+    let mut spec = scripts.spec("ends");
     spec.on_loss = OnLoss::End;
     let (supervisor, server, mut lost) = started_and_lost(spec).await;
     failure(tool(&server, client("s1", "{}"), &json!({ "name": "die" }))).await;

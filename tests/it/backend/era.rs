@@ -7,19 +7,20 @@ use lockkeeper::{
     backend::Supervisor,
     mcp::{Event, Outcome},
     model::{
-        BackendId, BackendSpec, EraChoice, Share, TransportSpec,
+        BackendSpec, EraChoice, Share,
         status::{BackendState, EraSource, EraStatus},
     },
 };
 use serde_json::{Value, json};
 
-use super::scripted_servers::{
-    SOON, Scripts, client, failure, gateway, hold_time, next, pass, start, started, text, tool, until,
+use super::{
+    eras::spec,
+    scripted_servers::{
+        SOON, Scripts, client, failure, gated, gateway, hold_time, next, pass, start, started, text, tool, until,
+    },
 };
-use crate::{
-    kit::peer::{Peer, Response, Seen, greeting, named, open_events, reply, status},
-    support::{mkfifo, python},
-};
+use crate::kit::peer::{Peer, Response, Seen, greeting, named, open_events, reply, status};
+use crate::kit::scripted::Gate;
 
 /// Result of a detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,15 +29,6 @@ enum Verdict {
     Legacy,
     /// Unusable, without an attempted handshake.
     Neither,
-}
-
-/// The scripted server of `era.py`.
-pub(crate) fn spec(scripts: &Scripts, mode: &[&str]) -> BackendSpec {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/era.py");
-    let stdio = python::stdio(&[&[script, scripts.path("era").to_str().unwrap()], mode].concat());
-    let spec = BackendSpec::new(BackendId::parse("era").unwrap(), TransportSpec::Stdio(stdio));
-    // on a slow machine, an answering server must not count as silent
-    BackendSpec { probe_timeout: spec.start_timeout, ..spec }
 }
 
 fn verdict(supervisor: &Supervisor, log: &str) -> Verdict {
@@ -156,7 +148,7 @@ async fn silence_over_http_is_an_outage() {
 /// The numbers of processes, handshakes and probes.
 fn starts(scripts: &Scripts) -> [usize; 3] {
     let log = scripts.log("era");
-    ["start\n", r#""initialize""#, "server/discover"].map(|what| log.matches(what).count())
+    ["started", r#""initialize""#, "server/discover"].map(|what| log.matches(what).count())
 }
 
 #[tokio::test]
@@ -176,7 +168,7 @@ async fn over_stdio_the_answer_to_the_handshake_decides_the_era() {
         ("only-32601", Verdict::Modern, [1, 1, 1]),
     ] {
         let scripts = Scripts::new();
-        let (supervisor, server) = started(spec(&scripts, &[mode])).await;
+        let (supervisor, server) = started(spec(&scripts, mode)).await;
         assert_eq!(verdict(&supervisor, &scripts.log("era")), expected, "{mode}");
         assert_eq!(starts(&scripts), started_and_asked, "{mode}");
         assert_eq!(text(tool(&server, gateway(), &named("x"))).await, mode);
@@ -186,7 +178,7 @@ async fn over_stdio_the_answer_to_the_handshake_decides_the_era() {
 #[tokio::test]
 async fn a_request_on_a_process_that_refused_the_handshake_has_an_id_of_its_own() {
     let scripts = Scripts::new();
-    let (_supervisor, _) = started(spec(&scripts, &["only"])).await;
+    let (_supervisor, _) = started(spec(&scripts, "only")).await;
     let log = scripts.log("era");
     let ids: Vec<Value> = log
         .lines()
@@ -204,7 +196,7 @@ async fn a_server_of_no_known_version_or_that_refuses_both_is_given_up_with_one_
         ("refuses", "the server refused `initialize`: no key", [1, 1, 1]),
     ] {
         let scripts = Scripts::new();
-        let (supervisor, server) = started(spec(&scripts, &[mode])).await;
+        let (supervisor, server) = started(spec(&scripts, mode)).await;
         let (BackendState::Failed { reason: told, .. } | BackendState::Restarting { reason: told }) =
             supervisor.status().remove(0).state
         else {
@@ -222,7 +214,7 @@ async fn a_process_without_an_answer_to_the_handshake_is_probed_at_its_next_star
     for mode in ["only=exit", "only=silent"] {
         let scripts = Scripts::new();
         let start_timeout = Duration::from_secs(8);
-        let spec = BackendSpec { start_timeout, probe_timeout: SOON, ..spec(&scripts, &[mode]) };
+        let spec = BackendSpec { start_timeout, probe_timeout: SOON, ..spec(&scripts, mode) };
         let (supervisor, server) = started(spec).await;
         assert_eq!(starts(&scripts), [1, 1, 0], "{mode}");
         let ready = || Some(supervisor.status().remove(0).state).filter(|state| *state == BackendState::Ready);
@@ -237,12 +229,11 @@ async fn a_process_without_an_answer_to_the_handshake_is_probed_at_its_next_star
 #[tokio::test]
 async fn a_slow_start_is_not_started_a_second_time_beside_the_first() {
     let scripts = Scripts::new();
-    let gate = scripts.path("gate");
-    mkfifo(&gate);
+    let gate = Gate::closed();
     let spec = BackendSpec {
         era: EraChoice::Auto,
         start_timeout: Duration::from_mins(5),
-        ..scripts.spec("slow", &[&format!("gate={}", gate.display())])
+        ..scripts.serve("slow", gated(&gate))
     };
     let supervisor = start(vec![spec]);
     let log = scripts.logged("slow", "initialize").await;
@@ -251,7 +242,7 @@ async fn a_slow_start_is_not_started_a_second_time_beside_the_first() {
     // far beyond `probe_timeout`
     pass(Duration::from_mins(1)).await;
     drop(held);
-    tokio::task::spawn_blocking(move || std::fs::write(gate, "go").unwrap()).await.unwrap();
+    gate.open();
     assert!(supervisor.ready(SOON).await);
     assert_eq!(supervisor.status()[0].state, BackendState::Ready);
     assert_eq!(scripts.log("slow").matches("started").count(), 1);
@@ -261,7 +252,7 @@ async fn a_slow_start_is_not_started_a_second_time_beside_the_first() {
 #[tokio::test]
 async fn log_messages_of_a_cancelled_call_reach_no_other_client() {
     let scripts = Scripts::new();
-    let spec = BackendSpec { share: Share::All, ..spec(&scripts, &["modern"]) };
+    let spec = BackendSpec { share: Share::All, ..spec(&scripts, "modern") };
     let (_supervisor, server) = started(spec).await;
     let loud = |name: &str| {
         let level = json!({ "io.modelcontextprotocol/logLevel": "debug" });
@@ -286,13 +277,13 @@ async fn log_messages_of_a_cancelled_call_reach_no_other_client() {
 #[tokio::test]
 async fn a_configured_era_is_not_probed() {
     let scripts = Scripts::new();
-    let (supervisor, _) = started(BackendSpec { era: EraChoice::Legacy, ..spec(&scripts, &["dual"]) }).await;
+    let (supervisor, _) = started(BackendSpec { era: EraChoice::Legacy, ..spec(&scripts, "dual") }).await;
     let status = supervisor.status().remove(0);
     assert_eq!(status.protocol_version.as_deref(), Some("2025-11-25"));
     assert_eq!(status.era.map(|era| era.found), Some(EraSource::Configured));
     assert!(!scripts.log("era").contains("server/discover"));
     let scripts = Scripts::new();
-    let (supervisor, _) = started(BackendSpec { era: EraChoice::Modern, ..spec(&scripts, &["code-32601"]) }).await;
+    let (supervisor, _) = started(BackendSpec { era: EraChoice::Modern, ..spec(&scripts, "code-32601") }).await;
     let BackendState::Failed { reason, .. } = supervisor.status().remove(0).state else { panic!("it cannot be used") };
     assert!(reason.contains("era"), "{reason}");
     assert!(!scripts.log("era").contains("initialize"));
@@ -302,7 +293,7 @@ async fn a_configured_era_is_not_probed() {
 async fn a_configured_version_is_the_one_that_is_requested() {
     let scripts = Scripts::new();
     let version = Some("2025-03-26");
-    let spec = BackendSpec { era: EraChoice::Legacy, version, ..spec(&scripts, &["dual"]) };
+    let spec = BackendSpec { era: EraChoice::Legacy, version, ..spec(&scripts, "dual") };
     let (supervisor, _) = started(spec).await;
     assert_eq!(supervisor.status()[0].protocol_version.as_deref(), Some("2025-03-26"));
 }

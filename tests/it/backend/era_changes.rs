@@ -1,20 +1,23 @@
 //! A server whose era changes while it is in use.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
     backend::Supervisor,
     mcp::{Context, Outcome, Server},
     model::{BackendSpec, EraChoice, OnLoss, SessionId, Share, status::BackendState},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
-    era::{answered, server_info, spec},
+    era::{answered, server_info},
+    eras::{changing, server},
     scripted_servers::{Scripts, client, failure, gateway, started, started_and_lost, text, tool, until},
 };
 use crate::kit::peer::{Peer, Seen, event, named, streamed, text_of};
+use crate::kit::programs::ChangingServer;
 
 fn unsupported() -> Value {
     json!({ "error": { "code": -32022, "message": "no", "data": { "supported": ["2025-11-25"], "requested": "2026-07-28" } } })
@@ -24,6 +27,25 @@ fn done(seen: &Seen, words: &str) -> Value {
     let mut result = text_of(words);
     result["resultType"] = "complete".into();
     seen.result(&result)
+}
+
+/// The mode in which a program starts.
+#[derive(Clone)]
+struct Mode(Arc<Mutex<&'static str>>);
+
+impl Mode {
+    fn of(mode: &'static str) -> Self {
+        Self(Arc::new(Mutex::new(mode)))
+    }
+
+    fn becomes(&self, mode: &'static str) {
+        *self.0.lock() = mode;
+    }
+
+    fn spec(&self, scripts: &Scripts) -> BackendSpec {
+        let mode = self.clone();
+        changing(scripts, ChangingServer::new(move |_| server(*mode.0.lock())))
+    }
 }
 
 fn auto(peer: &Peer) -> BackendSpec {
@@ -49,7 +71,7 @@ async fn answered_in_the_end(server: &Arc<dyn Server>, caller: &Context) -> Stri
 #[tokio::test]
 async fn a_call_that_is_rejected_for_its_version_ends_no_other() {
     let (events, receiver) = mpsc::unbounded_channel::<String>();
-    let open = parking_lot::Mutex::new(Some(receiver));
+    let open = Mutex::new(Some(receiver));
     let peer = Peer::start(move |seen| match seen.method() {
         "server/discover" => Some(answered(seen, 200, &server_info(&["2026-07-28"]))),
         "tools/call" if seen.is_tool("refused") => Some(answered(seen, 400, &unsupported())),
@@ -76,12 +98,11 @@ async fn a_call_that_is_rejected_for_its_version_ends_no_other() {
 async fn the_era_of_a_replaced_program_is_detected_again_at_its_next_start() {
     for (before, after, turned) in [("code-32601", "only", "modern"), ("only", "code-32601", "legacy")] {
         let scripts = Scripts::new();
-        let file = scripts.path("mode");
-        fs::write(&file, before).unwrap();
-        let (supervisor, server) = started(spec(&scripts, &["as", file.to_str().unwrap()])).await;
+        let mode = Mode::of(before);
+        let (supervisor, server) = started(mode.spec(&scripts)).await;
         let (old, new) = (client("old", "{}"), client("new", "{}"));
         assert_eq!(text(tool(&server, old.clone(), &named("x"))).await, before);
-        fs::write(&file, after).unwrap();
+        mode.becomes(after);
         assert_eq!(answered_in_the_end(&server, &new).await, after);
         assert_eq!(era(&supervisor).as_deref(), Some(turned));
         // the process of the other era serves no calls any more
@@ -93,10 +114,9 @@ async fn the_era_of_a_replaced_program_is_detected_again_at_its_next_start() {
 #[tokio::test]
 async fn a_process_that_exits_at_its_start_proves_nothing_about_the_others() {
     let scripts = Scripts::new();
-    let file = scripts.path("mode");
-    fs::write(&file, "only").unwrap();
-    let (supervisor, server) = started(spec(&scripts, &["as", file.to_str().unwrap()])).await;
-    fs::write(&file, "exit").unwrap();
+    let mode = Mode::of("only");
+    let (supervisor, server) = started(mode.spec(&scripts)).await;
+    mode.becomes("exit");
     failure(tool(&server, client("one", "{}"), &named("x"))).await;
     assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "only");
     let status = supervisor.status().remove(0);
@@ -107,13 +127,11 @@ async fn a_process_that_exits_at_its_start_proves_nothing_about_the_others() {
 #[tokio::test]
 async fn client_sessions_end_if_their_server_with_state_changes_its_era() {
     let scripts = Scripts::new();
-    let file = scripts.path("mode");
-    fs::write(&file, "code-32601").unwrap();
-    let spec =
-        BackendSpec { share: Share::All, on_loss: OnLoss::End, ..spec(&scripts, &["as", file.to_str().unwrap()]) };
+    let mode = Mode::of("code-32601");
+    let spec = BackendSpec { share: Share::All, on_loss: OnLoss::End, ..mode.spec(&scripts) };
     let (supervisor, server, mut lost) = started_and_lost(spec).await;
     assert_eq!(text(tool(&server, client("one", "{}"), &named("x"))).await, "code-32601");
-    fs::write(&file, "only").unwrap();
+    mode.becomes("only");
     // the process of another client shows the change
     tool(&server, client("two", r#"{"elicitation":{}}"#), &named("x")).outcome().await;
     assert_eq!(lost.recv().await.unwrap(), SessionId::new("one"));

@@ -12,8 +12,11 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::scripted_servers::{Scripts, call, client, failure, gateway, result, started, text, tool, until};
+use super::scripted_servers::{
+    Scripts, call, client, everyday, failure, gateway, greeting_in, result, speaking, started, text, tool, until,
+};
 use crate::kit::peer::{Body, Peer, Response, Seen, greeting, named, reply, status};
+use crate::kit::scripted::Script;
 
 /// Answers `initialize` by `script`, with the number of the request from 0.
 fn initialized_by(
@@ -107,7 +110,10 @@ async fn a_handshake_without_a_version_fails_or_gets_the_assumed_one() {
     assert_eq!(reason(state), "the server answered `initialize` wrongly: `protocolVersion` is missing");
     let peer = Peer::start(nameless()).await;
     let scripts = Scripts::new();
-    for spec in [peer.spec(), scripts.spec("nameless", &["without=protocolVersion"])] {
+    let mut greeting = greeting_in("");
+    greeting.as_object_mut().unwrap().remove("protocolVersion");
+    let server = everyday(Script::everyday().greeting(&greeting));
+    for spec in [peer.spec(), scripts.serve("nameless", server)] {
         let (supervisor, _) = started(BackendSpec { assume_version: Some("2024-11-05"), ..spec }).await;
         assert_eq!(supervisor.status()[0].protocol_version.as_deref(), Some("2024-11-05"));
     }
@@ -162,7 +168,7 @@ async fn a_rejected_initialized_fails_the_handshake() {
 async fn a_method_that_the_servers_version_lacks_is_refused_by_the_gateway() {
     let peer = Peer::start(initialized_by(|seen, _| reply(&seen.result(&greeting("2025-06-18"))))).await;
     let scripts = Scripts::new();
-    for spec in [peer.spec(), scripts.spec("old", &["speaks=2025-06-18"])] {
+    for spec in [peer.spec(), scripts.serve("old", speaking("2025-06-18"))] {
         let (_supervisor, server) = started(spec).await;
         let asked = call(&server, client("c", "{}"), Method::TasksGet, &json!({ "taskId": "1" }));
         assert_eq!(failure(asked).await.code(), ErrorObject::METHOD_NOT_FOUND);

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::scripted_servers::{
-    SOON, Scripts, call, client, failure, next, person, request, result, started, started_and_lost, text, tool, until,
+    SOON, Scripts, call, client, failure, next, person, request, result, speaking, started, started_and_lost, text,
+    tool, until,
 };
 use crate::kit::peer::{Peer, Seen, event, events, text_of};
 
@@ -22,7 +23,7 @@ const PEOPLE: [(&str, &str); 3] = [("ann", "ann-1"), ("ann", "ann-2"), ("bob", "
 const AT_ONCE: usize = 20;
 
 pub(super) fn shared(scripts: &Scripts, name: &str, share: Share, parallel: usize) -> BackendSpec {
-    BackendSpec { share, parallel, ..scripts.spec(name, &[]) }
+    BackendSpec { share, parallel, ..scripts.spec(name) }
 }
 
 pub(super) fn quiz(owner: &str) -> Value {
@@ -139,7 +140,7 @@ async fn a_list_is_asked_of_the_process_that_said_it_changed() {
     let Event::Notified(told) = next(&mut listen).await else { panic!("a notification") };
     assert_eq!(told.method, Method::ToolsListChanged);
     let tools = result(call(&server, client("s2", ASKABLE), Method::ToolsList, &Value::Null)).await;
-    assert!(tools.contains("grown"), "{tools}");
+    assert!(tools.contains("another-0"), "{tools}");
     drop(question);
 }
 
@@ -262,7 +263,7 @@ async fn a_task_is_reached_at_the_process_that_created_it() {
 async fn a_request_that_the_server_never_gets_leaves_its_slot_free() {
     let scripts = Scripts::new();
     // a version without tasks
-    let without_tasks = scripts.spec("refused", &["speaks=2025-06-18"]);
+    let without_tasks = scripts.serve("refused", speaking("2025-06-18"));
     let (supervisor, server) = started(BackendSpec { share: Share::All, parallel: 2, ..without_tasks }).await;
     let refused = call(&server, client("s1", ASKABLE), Method::TasksResult, &json!({ "taskId": "of nobody" }));
     assert_eq!(failure(refused).await.code(), -32601);
@@ -292,7 +293,7 @@ async fn unused_slots_are_ended() {
 #[tokio::test]
 async fn a_server_request_outside_of_calls_waits_for_the_next_call_of_a_client_without_a_session() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("held", &[])).await;
+    let (_supervisor, server) = started(scripts.spec("held")).await;
     let client = || Context { requester: request("r"), ..client("none", ASKABLE) };
     text(tool(&server, client(), &json!({ "name": "late" }))).await;
     // the server request came before the answer to this call, which cannot carry one

@@ -5,15 +5,16 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper::{
     layers::{Beneath, heartbeat},
     mcp::{Context, ErrorObject, Event, Method, Outcome, Reply, Server, ServerRequest},
-    model::{BackendId, BackendSpec, Share, TransportSpec},
+    model::{BackendId, BackendSpec, Share},
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
     question_slots::{ASKABLE, answer, quiz, shared},
-    scripted_servers::{self, Scripts, call, client, hold_time, next, pass, person, result, started, tool},
+    scripted_servers::{self, Scripts, call, client, everyday, hold_time, next, pass, person, result, started, tool},
 };
+use crate::kit::scripted::Script;
 
 /// The default limits.
 const QUESTION_SLOT_TIME: Duration = Duration::from_mins(1);
@@ -60,9 +61,7 @@ async fn asking(
 
 /// Waits until the input of the server with this name contains `text`, while the clock is stopped.
 async fn logged(scripts: &Scripts, name: &str, text: &str) {
-    while !scripts.log(name).contains(text) {
-        tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(5))).await.unwrap();
-    }
+    scripts.journal(name).until(|log| log.contains(text)).await;
 }
 
 #[tokio::test]
@@ -181,10 +180,9 @@ async fn a_call_that_gets_no_slot_reports_progress_and_ends_as_busy() {
 #[tokio::test]
 async fn a_server_request_after_its_call_was_cancelled_reaches_no_other_client() {
     let scripts = Scripts::new();
-    let spec = shared(&scripts, "belated", Share::All, 1);
-    let TransportSpec::Stdio(mut stdio) = spec.transport.clone() else { panic!("a program") };
-    stdio.args.push("belated=1".to_owned());
-    let (_supervisor, server) = started(BackendSpec { transport: TransportSpec::Stdio(stdio), ..spec }).await;
+    let belated = json!([["ask", "belated", "elicitation/create", { "message": "Still there?" }]]);
+    let spec = scripts.serve("belated", everyday(Script::everyday().on("notifications/cancelled", belated)));
+    let (_supervisor, server) = started(BackendSpec { share: Share::All, parallel: 1, ..spec }).await;
     let mut listening = call(&server, client("s2", ASKABLE), Method::Listen, &Value::Null);
     assert!(futures_util::FutureExt::now_or_never(listening.next_event()).is_none());
     // the client never answers

@@ -15,10 +15,12 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::{
-    era::{answered, server_info, spec},
+    era::{answered, server_info},
+    eras::{changing, server, spec},
     scripted_servers::{SOON, Scripts, client, failure, gateway, start_knowing, text, tool, until},
 };
 use crate::kit::peer::{Peer, Seen, greeting, named, reply, status};
+use crate::kit::programs::ChangingServer;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -48,7 +50,7 @@ fn known(supervisor: &Supervisor) -> Vec<(Era, Timestamp)> {
 /// The numbers of process starts, probes and handshakes.
 fn starts(scripts: &Scripts) -> [usize; 3] {
     let log = scripts.log("era");
-    ["start\n", "server/discover", r#""initialize""#].map(|what| log.matches(what).count())
+    ["started", "server/discover", r#""initialize""#].map(|what| log.matches(what).count())
 }
 
 #[tokio::test]
@@ -56,7 +58,7 @@ async fn a_known_program_is_not_probed_again() {
     let now = ManualClock::default().now();
     for (mode, of, expected) in [("dual", Era::Modern, [1, 1, 0]), ("dual", Era::Legacy, [1, 0, 1])] {
         let scripts = Scripts::new();
-        let (supervisor, server) = knowing(spec(&scripts, &[mode]), of, HOUR).await;
+        let (supervisor, server) = knowing(spec(&scripts, mode), of, HOUR).await;
         let since = Some("2025-12-31T23:00:00Z".to_owned());
         let word = if of == Era::Modern { "modern" } else { "legacy" };
         let status = supervisor.status().remove(0);
@@ -84,18 +86,18 @@ async fn a_known_server_over_http_is_not_probed_again() {
 async fn a_legacy_verdict_lasts_a_day() {
     for (ago, found) in [(HOUR * 23, EraSource::Cached), (HOUR * 24, EraSource::Probed)] {
         let scripts = Scripts::new();
-        let (supervisor, _) = knowing(spec(&scripts, &["code-32601"]), Era::Legacy, ago).await;
+        let (supervisor, _) = knowing(spec(&scripts, "code-32601"), Era::Legacy, ago).await;
         assert_eq!(era(&supervisor), ("legacy".to_owned(), found));
     }
     let scripts = Scripts::new();
-    let (supervisor, _) = knowing(spec(&scripts, &["modern"]), Era::Modern, HOUR * 24 * 365).await;
+    let (supervisor, _) = knowing(spec(&scripts, "modern"), Era::Modern, HOUR * 24 * 365).await;
     assert_eq!(era(&supervisor), ("modern".to_owned(), EraSource::Cached));
 }
 
 #[tokio::test]
 async fn a_verdict_from_the_future_is_not_used() {
     let scripts = Scripts::new();
-    let spec = spec(&scripts, &["modern"]);
+    let spec = spec(&scripts, "modern");
     let clock = ManualClock::default();
     let found = clock.now() + HOUR;
     let known = KnownEra { server: spec.transport.server().unwrap(), era: Era::Legacy, found };
@@ -123,7 +125,7 @@ async fn a_program_with_a_changed_era_is_detected_again() {
         let scripts = Scripts::new();
         // a silent process is given up, and started once more
         let start_timeout = if mode.ends_with("silent") { Duration::from_secs(8) } else { SOON };
-        let spec = BackendSpec { start_timeout, ..spec(&scripts, &[mode]) };
+        let spec = BackendSpec { start_timeout, ..spec(&scripts, mode) };
         let (supervisor, server) = knowing(spec, before, HOUR).await;
         let ready = || Some(supervisor.status().remove(0).state).filter(|state| *state == BackendState::Ready);
         until(&format!("`{mode}`"), ready).await;
@@ -138,7 +140,7 @@ async fn a_program_with_a_changed_era_is_detected_again() {
 async fn a_known_program_that_answers_the_probe_as_a_modern_one_gets_no_handshake() {
     for mode in ["newer", "code-32020", "supports=2099-01-01"] {
         let scripts = Scripts::new();
-        let (supervisor, server) = knowing(spec(&scripts, &[mode]), Era::Modern, HOUR).await;
+        let (supervisor, server) = knowing(spec(&scripts, mode), Era::Modern, HOUR).await;
         assert_eq!(supervisor.status().remove(0).era, None);
         failure(tool(&server, gateway(), &named("x"))).await;
         assert_eq!(starts(&scripts), [1, 1, 0], "{mode}");
@@ -148,7 +150,8 @@ async fn a_known_program_that_answers_the_probe_as_a_modern_one_gets_no_handshak
 #[tokio::test]
 async fn a_program_that_changes_its_era_at_each_start_is_used() {
     let scripts = Scripts::new();
-    let (supervisor, server) = knowing(spec(&scripts, &["turns"]), Era::Modern, HOUR).await;
+    let turns = ChangingServer::new(|start| server(if start % 2 == 0 { "code-32601" } else { "only" }));
+    let (supervisor, server) = knowing(changing(&scripts, turns), Era::Modern, HOUR).await;
     assert_eq!(text(tool(&server, gateway(), &named("x"))).await, "only");
     assert_eq!(era(&supervisor).0, "modern");
     assert_eq!(starts(&scripts), [2, 2, 1], "it is not started without end");
@@ -198,7 +201,7 @@ async fn a_server_over_http_that_does_not_answer_keeps_its_era() {
 async fn a_call_during_a_new_detection_is_answered() {
     for (mode, before) in [("code-32601", Era::Modern), ("only", Era::Legacy)] {
         let scripts = Scripts::new();
-        let supervisor = beginning(spec(&scripts, &[mode]), before, HOUR);
+        let supervisor = beginning(spec(&scripts, mode), before, HOUR);
         let server = supervisor.servers().remove(0).server;
         for caller in [client("one", "{}"), client("two", r#"{"elicitation":{}}"#), gateway()] {
             assert_eq!(text(tool(&server, caller, &named("x"))).await, mode);
@@ -209,9 +212,9 @@ async fn a_call_during_a_new_detection_is_answered() {
 #[tokio::test]
 async fn known_eras_are_reported_and_those_of_other_servers_are_dropped() {
     let (found, told, stranger) = (Scripts::new(), Scripts::new(), Digest::sha256("another"));
-    let asked = spec(&found, &["dual"]);
+    let asked = spec(&found, "dual");
     let server = asked.transport.server().unwrap();
-    let configured = BackendSpec { era: EraChoice::Legacy, ..spec(&told, &["dual"]) };
+    let configured = BackendSpec { era: EraChoice::Legacy, ..spec(&told, "dual") };
     let clock = ManualClock::default();
     let now = clock.now();
     let known = |server| KnownEra { server, era: Era::Legacy, found: now - HOUR * 48 };

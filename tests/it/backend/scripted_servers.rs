@@ -1,8 +1,7 @@
 //! Shared by the tests of this folder: scripted servers, and the gateway's side of them.
 
 use std::{
-    fs,
-    path::PathBuf,
+    collections::BTreeMap,
     sync::{Arc, mpsc},
     time::Duration,
 };
@@ -19,16 +18,23 @@ use lockkeeper::{
     },
     model::{
         BackendId, BackendSpec, Caller, EraChoice, KnownEra, LimitsConfig, RequestNumber, Requester, ServerAccess,
-        SessionId, TransportSpec, UserId,
+        SessionId, UserId,
     },
     support::{Clock, Digest, Fence, Latch, Live, ManualClock},
 };
-use serde_json::Value;
-use tempfile::TempDir;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{depends_on_speed, python, strict};
+use crate::{
+    kit::{
+        carriers::{Actor, Program},
+        programs::{Journal, ProgramServer},
+        scripted::{Gate, Script, ScriptedServer},
+    },
+    support::{depends_on_speed, strict},
+};
 
 /// Time limit for something that happens at once. It ends a hang; tests do not depend on the speed of the machine.
 pub(crate) const SOON: Duration = Duration::from_mins(1);
@@ -37,54 +43,54 @@ pub(crate) const SOON: Duration = Duration::from_mins(1);
 pub(crate) const PROXY_ADVICE: &str = "http_proxy of the gateway's environment is not passed on: if the program needs the \
     network to start, add http_proxy = \"${http_proxy}\" to its `env`";
 
-/// Scripted servers on stdio, and the files that they write.
-pub(crate) struct Scripts(TempDir);
+/// Scripted servers on stdio, with a journal for each name.
+#[derive(Default)]
+pub(crate) struct Scripts {
+    servers: Mutex<Vec<ProgramServer>>,
+    journals: Mutex<BTreeMap<String, Journal>>,
+}
 
 impl Scripts {
     pub(crate) fn new() -> Self {
-        Self(TempDir::new().unwrap())
+        Self::default()
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+    /// A backend with this name and the usual tools, which accepts every version with sessions.
+    pub(crate) fn spec(&self, name: &str) -> BackendSpec {
+        self.serve(name, everyday(Script::everyday()))
     }
 
-    /// A backend with this name: the scripted server with these options.
-    pub(crate) fn spec(&self, name: &str, options: &[&str]) -> BackendSpec {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/backend/server.py");
-        let stdio = python::stdio(&[&[script, self.path(name).to_str().unwrap()], options].concat());
-        let spec = BackendSpec::new(BackendId::parse(name).unwrap(), TransportSpec::Stdio(stdio));
+    /// A backend with this name and this server, whose era is legacy.
+    pub(crate) fn serve(&self, name: &str, server: impl Actor) -> BackendSpec {
+        let server = ProgramServer::with_journal(server, self.journal(name));
+        let spec = BackendSpec::new(BackendId::parse(name).unwrap(), server.transport());
+        self.servers.lock().push(server);
         BackendSpec { era: EraChoice::Legacy, ..spec }
+    }
+
+    pub(crate) fn journal(&self, name: &str) -> Journal {
+        self.journals.lock().entry(name.to_owned()).or_default().clone()
     }
 
     /// The input of the server with this name so far.
     pub(crate) fn log(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap_or_default()
+        self.journal(name).text()
     }
 
     /// Waits until the input of the server with this name contains `text`.
     pub(crate) async fn logged(&self, name: &str, text: &str) -> String {
-        until(&format!("`{text}` in the log of `{name}`"), || Some(self.log(name)).filter(|log| log.contains(text)))
-            .await
-    }
-
-    /// The number after `word` in the log of the server with this name.
-    pub(crate) async fn number(&self, name: &str, word: &str) -> i32 {
-        let log = self.logged(name, word).await;
-        let line = log.lines().find_map(|line| line.strip_prefix(word)).unwrap();
-        line.trim().parse().unwrap()
+        let journal = self.journal(name);
+        let logged = tokio::time::timeout(SOON, journal.until(|log| log.contains(text))).await;
+        logged.unwrap_or_else(|_| panic!("`{text}` did not come into the log of `{name}`"))
     }
 }
 
 impl Drop for Scripts {
     /// Validates all input of its servers against the official schema of its version.
     fn drop(&mut self) {
-        let files = fs::read_dir(self.0.path()).unwrap().map(|file| file.unwrap().path());
-        // reading a pipe would block
-        for file in files.filter(|path| path.is_file()) {
-            // a line that is no message is a note of the server
-            let log = fs::read_to_string(file).unwrap_or_default();
-            for message in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        for journal in self.journals.lock().values() {
+            // a line that is no message is a note of the kit
+            for message in journal.text().lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
                 if !std::thread::panicking() && message.is_object() {
                     // a request of 2026-07-28 carries its version
                     let stated = &message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
@@ -94,6 +100,32 @@ impl Drop for Scripts {
             }
         }
     }
+}
+
+/// A server with sessions and this script, whose program says something when it dies.
+pub(crate) fn everyday(script: Script) -> ScriptedServer {
+    let program = Program { last_words: "last words".to_owned(), ..Program::default() };
+    ScriptedServer::scripted(Revision::NEWEST_LEGACY, script).run_as(program)
+}
+
+/// The usual server, which speaks only this version.
+pub(crate) fn speaking(version: &str) -> ScriptedServer {
+    everyday(Script::everyday().greeting(&greeting_in(version)))
+}
+
+/// The result of a handshake in this version.
+pub(crate) fn greeting_in(version: &str) -> Value {
+    json!({
+        "protocolVersion": version,
+        "capabilities": { "tools": { "listChanged": true }, "logging": {}, "tasks": {} },
+        "serverInfo": { "name": "scripted", "version": "7" },
+        "instructions": "Be kind.",
+    })
+}
+
+/// The usual server, whose handshake waits at this gate.
+pub(crate) fn gated(gate: &Gate) -> ScriptedServer {
+    everyday(Script::everyday().first("initialize", json!(["gate"]))).behind(gate)
 }
 
 /// Polls until `probe` returns something, since other processes send no signal.

@@ -12,14 +12,16 @@ use nix::{
 };
 use serde_json::{Value, json};
 
-use super::scripted_servers::{Scripts, call, client, hold_time, next, pass, result, started, text, tool, until};
+use super::scripted_servers::{
+    Scripts, call, client, everyday, hold_time, next, pass, result, started, text, tool, until,
+};
+use crate::kit::scripted::Script;
 
 const DIALOGS: &str = r#"{"elicitation":{}}"#;
 
 /// The process ids of the server with this name, in the order of their starts.
 fn processes(scripts: &Scripts, name: &str) -> Vec<i32> {
-    let log = scripts.log(name);
-    log.lines().filter_map(|line| line.strip_prefix("started ")?.trim().parse().ok()).collect()
+    scripts.journal(name).processes()
 }
 
 async fn started_processes(scripts: &Scripts, name: &str, count: usize) -> Vec<i32> {
@@ -37,7 +39,7 @@ fn pid(text: &str) -> i64 {
 #[tokio::test]
 async fn the_next_session_gets_a_process_that_has_started_before_it() {
     let scripts = Scripts::new();
-    let (supervisor, server) = started(scripts.spec("kept", &[])).await;
+    let (supervisor, server) = started(scripts.spec("kept")).await;
     assert_eq!(processes(&scripts, "kept").len(), 1, "no client has used it yet");
     let first = pid(&text(tool(&server, client("s1", "{}"), &about())).await);
     // that of the gateway, that of the session, the spare one
@@ -47,7 +49,8 @@ async fn the_next_session_gets_a_process_that_has_started_before_it() {
     assert_eq!(i64::from(all[2]), second);
     started_processes(&scripts, "kept", 4).await;
     supervisor.shutdown().await;
-    assert_eq!(scripts.log("kept").matches("stdin closed").count(), 4, "the spare one ends with the others");
+    // the spare one ends with the others
+    until("four ends", || (scripts.journal("kept").count("stdin closed") == 4).then_some(())).await;
 }
 
 /// The lists that the gateway asks for in the name of clients that can show dialogs.
@@ -59,7 +62,7 @@ async fn introduced(server: &Arc<dyn Server>) {
 #[tokio::test]
 async fn the_process_that_introduced_the_server_serves_the_first_session() {
     let scripts = Scripts::new();
-    let spec = BackendSpec { spares: 0, ..scripts.spec("once", &[]) };
+    let spec = BackendSpec { spares: 0, ..scripts.spec("once") };
     let (supervisor, server) = started(spec).await;
     introduced(&server).await;
     let all = started_processes(&scripts, "once", 2).await;
@@ -81,7 +84,9 @@ async fn the_process_that_introduced_the_server_serves_the_first_session() {
 #[tokio::test]
 async fn a_process_that_has_spoken_of_its_own_introduces_alone() {
     let scripts = Scripts::new();
-    let spec = BackendSpec { spares: 0, ..scripts.spec("heard", &["greets=yes"]) };
+    let hello = json!([["tell", "notifications/message", { "level": "info", "data": "hello" }]]);
+    let server = everyday(Script::everyday().on("notifications/initialized", hello));
+    let spec = BackendSpec { spares: 0, ..scripts.serve("heard", server) };
     let (supervisor, server) = started(spec).await;
     introduced(&server).await;
     let all = started_processes(&scripts, "heard", 2).await;
@@ -93,7 +98,7 @@ async fn a_process_that_has_spoken_of_its_own_introduces_alone() {
 #[tokio::test]
 async fn a_process_that_was_told_of_another_client_introduces_alone() {
     let scripts = Scripts::new();
-    let spec = BackendSpec { spares: 0, ..scripts.spec("other", &[]) };
+    let spec = BackendSpec { spares: 0, ..scripts.spec("other") };
     let (supervisor, server) = started(spec).await;
     introduced(&server).await;
     let all = started_processes(&scripts, "other", 2).await;
@@ -110,7 +115,7 @@ async fn a_process_that_was_told_of_another_client_introduces_alone() {
 #[tokio::test]
 async fn a_spare_process_that_has_died_is_passed_over() {
     let scripts = Scripts::new();
-    let (supervisor, server) = started(scripts.spec("dying", &[])).await;
+    let (supervisor, server) = started(scripts.spec("dying")).await;
     text(tool(&server, client("s1", "{}"), &about())).await;
     let all = started_processes(&scripts, "dying", 3).await;
     kill(Pid::from_raw(all[2]), Signal::SIGKILL).unwrap();
@@ -122,7 +127,7 @@ async fn a_spare_process_that_has_died_is_passed_over() {
 #[tokio::test]
 async fn without_spare_processes_each_starts_when_it_is_needed() {
     let scripts = Scripts::new();
-    let spec = BackendSpec { spares: 0, ..scripts.spec("lean", &[]) };
+    let spec = BackendSpec { spares: 0, ..scripts.spec("lean") };
     let (supervisor, server) = started(spec).await;
     text(tool(&server, client("s1", "{}"), &about())).await;
     text(tool(&server, client("s2", "{}"), &about())).await;
@@ -133,7 +138,7 @@ async fn without_spare_processes_each_starts_when_it_is_needed() {
 #[tokio::test]
 async fn a_spare_process_ends_a_while_after_the_last_client() {
     let scripts = Scripts::new();
-    let (supervisor, server) = started(scripts.spec("left", &[])).await;
+    let (supervisor, server) = started(scripts.spec("left")).await;
     text(tool(&server, client("s1", "{}"), &about())).await;
     let all = started_processes(&scripts, "left", 3).await;
     let time = hold_time();

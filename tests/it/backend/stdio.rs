@@ -1,17 +1,25 @@
 //! Child processes: environment, end, and isolation from others.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use lockkeeper::{
-    mcp::{Event, Method},
+    mcp::{Event, Method, Server},
     model::status::BackendState,
     support::Secret,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::scripted_servers::{
-    PROXY_ADVICE, Scripts, call, client, failure, gateway, hold_time, next, pass, started, text, tool, until,
+use super::{
+    calls::hanging,
+    scripted_servers::{
+        PROXY_ADVICE, Scripts, call, client, everyday, failure, gateway, hold_time, next, pass, started, text, tool,
+        until,
+    },
+};
+use crate::kit::{
+    carriers::Program,
+    scripted::{Script, ScriptedServer},
 };
 
 fn echo() -> Value {
@@ -21,26 +29,36 @@ fn echo() -> Value {
 #[tokio::test]
 async fn a_child_process_gets_its_variables_and_no_secret_of_the_gateway() {
     let scripts = Scripts::new();
-    let mut spec = scripts.spec("sees", &[]);
+    let mut spec = scripts.spec("sees");
     let lockkeeper::model::TransportSpec::Stdio(stdio) = &mut spec.transport else { panic!("a command") };
     stdio.env.insert("API_KEY".to_owned(), Secret::new("k"));
     let (_supervisor, server) = started(spec).await;
     let about: Value =
         serde_json::from_str(&text(tool(&server, gateway(), &json!({ "name": "about" }))).await).unwrap();
-    let names: Vec<&str> = about["environment"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    assert!(
-        names.contains(&"API_KEY") && names.contains(&"PATH") && !names.contains(&"LOCKKEEPER_SECRET"),
-        "{names:?}"
-    );
-    assert_eq!(about["pid"], about["parent"], "it leads a process group of its own");
+    let variables = about["environment"].as_object().unwrap();
+    let has = |name: &str| variables.contains_key(name);
+    assert!(has("API_KEY") && has("PATH") && !has("LOCKKEEPER_SECRET"), "{variables:?}");
+    assert_eq!(about["pid"], about["group"], "it leads a process group of its own");
+}
+
+/// A server whose program has a child.
+fn parent(stubborn: bool) -> ScriptedServer {
+    let at_start = "sleep 1000 & export GRANDCHILD=$!".to_owned();
+    everyday(Script::everyday()).run_as(Program { at_start, stubborn, ..Program::default() })
+}
+
+/// The process of such a server, and its child.
+async fn family(server: &Arc<dyn Server>) -> [i32; 2] {
+    let about: Value = serde_json::from_str(&text(tool(server, gateway(), &json!({ "name": "about" }))).await).unwrap();
+    let grandchild = about["environment"]["GRANDCHILD"].as_str().unwrap().parse().unwrap();
+    [i32::try_from(about["pid"].as_i64().unwrap()).unwrap(), grandchild]
 }
 
 #[tokio::test]
 async fn the_whole_process_group_ends_with_the_gateway() {
     let scripts = Scripts::new();
-    let (supervisor, _) = started(scripts.spec("tree", &["grandchild=1", "stubborn=1"])).await;
-    let child = scripts.number("tree", "started").await;
-    let grandchild = scripts.number("tree", "grandchild").await;
+    let (supervisor, server) = started(scripts.serve("tree", parent(true))).await;
+    let [child, grandchild] = family(&server).await;
     assert!(lives(child) && lives(grandchild));
     supervisor.shutdown().await;
     assert!(!lives(child), "the child lives");
@@ -50,13 +68,18 @@ async fn the_whole_process_group_ends_with_the_gateway() {
 #[tokio::test]
 async fn a_program_that_ignores_the_end_of_its_input_is_asked_to_end_soon_unless_it_works_on_a_call() {
     let scripts = Scripts::new();
+    let folder = tempfile::tempdir().unwrap();
     for (name, grace) in [("idle", 300), ("works", 2000)] {
-        let (supervisor, server) = started(scripts.spec(name, &["lingers=1"])).await;
+        let asked_to_end = folder.path().join(name);
+        let program = Program { lingers: Some(asked_to_end.clone()), ..Program::default() };
+        let lingering = everyday(Script::everyday()).run_as(program);
+        let (supervisor, server) = started(scripts.serve(name, lingering)).await;
         let mut running = JoinSet::new();
         assert_eq!(text(tool(&server, client("s1", "{}"), &echo())).await, "hi\n\u{2028}é");
         if name == "works" {
+            let mut listen = call(&server, client("s1", "{}"), Method::Listen, &Value::Null);
             running.spawn(tool(&server, client("s1", "{}"), &json!({ "name": "hang" })).outcome());
-            scripts.logged(name, "hang").await;
+            hanging(&mut listen).await;
         }
         let held = hold_time();
         let begun = tokio::time::Instant::now();
@@ -76,7 +99,7 @@ async fn a_program_that_ignores_the_end_of_its_input_is_asked_to_end_soon_unless
         };
         drop(held);
         assert!((grace..grace + 1000).contains(&ended.as_millis()), "{name}: {ended:?}");
-        assert!(scripts.log(name).contains("asked to end"), "{name}");
+        assert!(asked_to_end.exists(), "{name}");
         drop(ending);
     }
 }
@@ -84,8 +107,8 @@ async fn a_program_that_ignores_the_end_of_its_input_is_asked_to_end_soon_unless
 #[tokio::test]
 async fn no_process_survives_the_supervisor() {
     let scripts = Scripts::new();
-    let (supervisor, server) = started(scripts.spec("tree", &["grandchild=1"])).await;
-    let grandchild = scripts.number("tree", "grandchild").await;
+    let (supervisor, server) = started(scripts.serve("tree", parent(false))).await;
+    let [_, grandchild] = family(&server).await;
     drop((supervisor, server));
     until("the end of the grandchild", || (!lives(grandchild)).then_some(())).await;
 }
@@ -99,7 +122,7 @@ fn lives(pid: i32) -> bool {
 #[tokio::test]
 async fn an_exiting_child_process_fails_its_calls_and_is_restarted() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("dies", &[])).await;
+    let (_supervisor, server) = started(scripts.spec("dies")).await;
     let mut listen = call(&server, client("s1", "{}"), Method::Listen, &Value::Null);
     let session = || client("s1", "{}");
     let (hung, died) = tokio::join!(
@@ -122,7 +145,7 @@ async fn an_exiting_child_process_fails_its_calls_and_is_restarted() {
 #[tokio::test]
 async fn a_base_connection_that_ends_soon_is_restarted_after_a_delay() {
     let scripts = Scripts::new();
-    let (supervisor, server) = started(scripts.spec("dies", &[])).await;
+    let (supervisor, server) = started(scripts.spec("dies")).await;
     let mut listen = call(&server, gateway(), Method::Listen, &Value::Null);
     failure(tool(&server, gateway(), &json!({ "name": "die" }))).await;
     let status = until("the failure", || {
@@ -141,7 +164,7 @@ async fn a_base_connection_that_ends_soon_is_restarted_after_a_delay() {
 #[tokio::test]
 async fn an_endless_line_ends_its_session() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("long", &[])).await;
+    let (_supervisor, server) = started(scripts.spec("long")).await;
     let error = failure(tool(&server, client("s1", "{}"), &json!({ "name": "long" }))).await;
     assert!(error.message().contains("a line is longer than 16777216 bytes"), "{error}");
     assert_eq!(text(tool(&server, gateway(), &echo())).await, "hi\n\u{2028}é");
@@ -150,7 +173,7 @@ async fn an_endless_line_ends_its_session() {
 #[tokio::test]
 async fn a_child_process_that_does_not_read_blocks_no_other() {
     let scripts = Scripts::new();
-    let (supervisor, server) = started(scripts.spec("deaf", &[])).await;
+    let (supervisor, server) = started(scripts.spec("deaf")).await;
     let mut listen = call(&server, client("s1", "{}"), Method::Listen, &Value::Null);
     let mut calls = JoinSet::new();
     calls.spawn(tool(&server, client("s1", "{}"), &json!({ "name": "deaf" })).outcome());

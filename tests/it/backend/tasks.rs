@@ -9,8 +9,9 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::scripted_servers::{
-    Scripts, call, client, failure, next, result, started, text, tool, until, without_tasks,
+    Scripts, call, client, everyday, failure, greeting_in, next, result, started, text, tool, until, without_tasks,
 };
+use crate::kit::scripted::{Script, ScriptedServer};
 
 const ASKABLE: &str = r#"{"elicitation":{}}"#;
 
@@ -24,6 +25,11 @@ fn chore(what: &str) -> Value {
     json!({ "name": "chore", "arguments": { "do": what }, "task": {}, "_meta": { "progressToken": "mine" } })
 }
 
+/// A server whose only tool runs as a task.
+fn worker() -> ScriptedServer {
+    everyday(serde_json::from_str(include_str!("tasks.json")).unwrap())
+}
+
 fn called(server: &Arc<dyn Server>, what: &str) -> Reply {
     tool(server, old("s1"), &chore(what))
 }
@@ -32,13 +38,13 @@ fn called(server: &Arc<dyn Server>, what: &str) -> Reply {
 async fn progressed(reply: &mut Reply, progress: u64) {
     let Event::Notified(told) = next(reply).await else { panic!("progress") };
     assert_eq!(told.method, Method::Progress);
-    assert_eq!(told.params.json(), &format!(r#"{{"progressToken": "mine", "progress": {progress}}}"#));
+    assert_eq!(told.params.json(), &format!(r#"{{"progress": {progress}, "progressToken": "mine"}}"#));
 }
 
 #[tokio::test]
 async fn the_client_gets_result_and_progress_of_the_task_without_seeing_it() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("chore", &[])).await;
+    let (_supervisor, server) = started(scripts.serve("chore", worker())).await;
     let mut listen = call(&server, old("s1"), Method::Listen, &Value::Null);
     let mut reply = called(&server, "answer");
     progressed(&mut reply, 1).await;
@@ -56,7 +62,7 @@ async fn server_requests_of_the_task_come_in_the_call() {
     let scripts = Scripts::new();
     // also on a shared connection
     for (name, share) in [("own", Share::Session), ("all", Share::All)] {
-        let (_supervisor, server) = started(BackendSpec { share, ..scripts.spec(name, &[]) }).await;
+        let (_supervisor, server) = started(BackendSpec { share, ..scripts.serve(name, worker()) }).await;
         let mut reply = called(&server, "ask");
         progressed(&mut reply, 1).await;
         let Event::Asked(question) = next(&mut reply).await else { panic!("a question") };
@@ -68,7 +74,7 @@ async fn server_requests_of_the_task_come_in_the_call() {
 #[tokio::test]
 async fn the_call_ends_like_its_task() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("chore", &[])).await;
+    let (_supervisor, server) = started(scripts.serve("chore", worker())).await;
     let failed: Value = serde_json::from_str(&result(called(&server, "fail")).await).unwrap();
     assert_eq!((&failed["content"][0]["text"], &failed["isError"]), (&json!("bad"), &json!(true)));
     insta::assert_snapshot!(failure(called(&server, "err")).await, @"broken (-32050)");
@@ -81,7 +87,7 @@ async fn the_call_ends_like_its_task() {
 #[tokio::test]
 async fn cancelling_the_call_cancels_the_task() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("chore", &[])).await;
+    let (_supervisor, server) = started(scripts.serve("chore", worker())).await;
     let mut listen = call(&server, old("s1"), Method::Listen, &Value::Null);
     let mut reply = called(&server, "hold");
     progressed(&mut reply, 1).await;
@@ -96,7 +102,7 @@ async fn cancelling_the_call_cancels_the_task() {
 #[tokio::test]
 async fn a_task_created_after_its_call_was_cancelled_is_cancelled_too() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("chore", &[])).await;
+    let (_supervisor, server) = started(scripts.serve("chore", worker())).await;
     let mut listen = call(&server, old("s1"), Method::Listen, &Value::Null);
     let mut running = tokio::task::JoinSet::new();
     running.spawn(called(&server, "dawdle").outcome());
@@ -121,7 +127,7 @@ async fn said(listen: &mut Reply, what: &str) {
 #[tokio::test]
 async fn a_server_that_is_lost_with_the_task_leaves_a_call_that_may_have_run() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("chore", &[])).await;
+    let (_supervisor, server) = started(scripts.serve("chore", worker())).await;
     let error = failure(called(&server, "die")).await;
     let object: Value = serde_json::from_slice(error.json()).unwrap();
     assert_eq!(
@@ -134,7 +140,7 @@ async fn a_server_that_is_lost_with_the_task_leaves_a_call_that_may_have_run() {
 #[tokio::test]
 async fn a_client_that_has_tasks_gets_the_task_that_it_asked_for() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("chore", &[])).await;
+    let (_supervisor, server) = started(scripts.serve("chore", worker())).await;
     let mut listen = call(&server, client("s1", ASKABLE), Method::Listen, &Value::Null);
     let reply = tool(&server, client("s1", ASKABLE), &chore("answer"));
     let made: Value = serde_json::from_str(&result(reply).await).unwrap();
@@ -153,7 +159,9 @@ async fn a_client_that_has_tasks_gets_the_task_that_it_asked_for() {
 #[tokio::test]
 async fn an_older_server_gets_no_task_calls() {
     let scripts = Scripts::new();
-    let (_supervisor, server) = started(scripts.spec("older", &["speaks=2025-03-26"])).await;
+    let refused = json!([["give", { "error": { "code": -32601, "message": "This tool runs only as a task" } }]]);
+    let script = Script::everyday().greeting(&greeting_in("2025-03-26")).hidden("chore", refused);
+    let (_supervisor, server) = started(scripts.serve("older", everyday(script))).await;
     insta::assert_snapshot!(failure(called(&server, "answer")).await, @"This tool runs only as a task (-32601)");
     until("the call", || scripts.log("older").contains("tools/call").then_some(())).await;
     assert!(!scripts.log("older").contains("\"task\""));

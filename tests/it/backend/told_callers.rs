@@ -20,8 +20,9 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use super::scripted_servers::{SOON, Scripts, failure, person, start, start_with, started, text, tool};
+use super::scripted_servers::{SOON, Scripts, everyday, failure, person, start, start_with, started, text, tool};
 use crate::kit::peer::{Peer, Seen, named, reply};
+use crate::kit::{carriers::Program, scripted::Script};
 
 fn told(spec: BackendSpec, name: &str, form: IdentityForm) -> BackendSpec {
     let identity = Some(IdentityHeader { name: name.to_owned(), form });
@@ -154,7 +155,8 @@ async fn without_signing_keys_a_server_that_is_told_by_a_token_does_not_start() 
 #[tokio::test]
 async fn a_program_has_the_caller_in_its_environment_and_arguments() {
     let scripts = Scripts::new();
-    let mut spec = scripts.spec("told", &["user=x"]);
+    let program = Program { arguments: vec!["user=x".to_owned()], ..Program::default() };
+    let mut spec = scripts.serve("told", everyday(Script::everyday()).run_as(program));
     spec.spares = 2;
     let TransportSpec::Stdio(stdio) = &spec.transport else { panic!() };
     let last = stdio.args.len() - 1;
@@ -167,6 +169,7 @@ async fn a_program_has_the_caller_in_its_environment_and_arguments() {
     for (user, written) in [("ann", "ann"), ("key:7", "key%3A7"), ("ann", "ann")] {
         let about = text(tool(&server, person(user, user, "{}"), &named("about"))).await;
         let about: Value = serde_json::from_str(&about).unwrap();
-        assert_eq!(about["caller"], json!([format!("user={written}"), written, format!("Hello {written}")]), "{user}");
+        let told = json!([about["arguments"][0], about["environment"]["CALLER"], about["environment"]["HELLO"]]);
+        assert_eq!(told, json!([format!("user={written}"), written, format!("Hello {written}")]), "{user}");
     }
 }

@@ -13,8 +13,9 @@ use serde_json::json;
 
 use super::{
     channel_script::{ChannelServer, ScriptedEra},
-    scripted_servers::{Scripts, client, started, text, tool},
+    scripted_servers::{Scripts, client, everyday, started, text, tool},
 };
+use crate::kit::scripted::Script;
 use crate::kit::{
     answering::{Act, AnsweringServer},
     carriers::{Carrier, Hosted},
@@ -23,7 +24,14 @@ use crate::kit::{
 
 /// A server on stdio with this offer.
 fn offering(scripts: &Scripts, transport: &str, endpoint: &str) -> BackendSpec {
-    let spec = scripts.spec("moved", &[&format!("upgrade={transport} {endpoint}")]);
+    let spec = scripts.serve(
+        "moved",
+        everyday(Script::everyday().greeting(&json!({
+            "protocolVersion": "{/params/protocolVersion}",
+            "serverInfo": { "name": "moved", "version": "1" },
+            "upgrade": { "endpoint": endpoint, "transport": transport },
+        }))),
+    );
     BackendSpec { era: EraChoice::Auto, ..spec }
 }
 

@@ -2,27 +2,25 @@
 
 use std::fs;
 
-use super::{lockkeeper, shown};
+use lockkeeper::mcp::Revision;
 
-const SERVER: &str = r#"
-import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message.get("id") is None:
-        continue
-    result = {}
-    if message["method"] == "initialize":
-        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
-    elif message["method"] == "tools/list":
-        result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("a" * 60, "short")]}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"#;
+use super::{lockkeeper, shown};
+use crate::kit::{
+    programs::ProgramServer,
+    scripted::{Script, ScriptedServer},
+};
+
+/// A server with a long name among its tools.
+fn server() -> ProgramServer {
+    let script = Script::named("s").lists(&[&"a".repeat(60), "short"]);
+    ProgramServer::in_background(ScriptedServer::scripted(Revision::NEWEST_LEGACY, script))
+}
 
 #[test]
 fn names_that_clients_with_a_prefix_refuse_are_told_and_can_be_shortened() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("server.py"), SERVER).unwrap();
-    let config = "[servers.one]\ncommand = \"python3\"\nargs = [\"server.py\"]\n".to_owned();
+    let server = server();
+    let config = format!("[servers.one]\n{}", server.lines());
     let check = |config: &str| {
         fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
         let output = lockkeeper(folder.path(), &["check"], &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
@@ -40,9 +38,9 @@ fn names_that_clients_with_a_prefix_refuse_are_told_and_can_be_shortened() {
 #[test]
 fn the_tools_of_a_group_are_counted_and_a_wrong_group_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("server.py"), SERVER).unwrap();
+    let server = server();
     let check = |groups: &str| {
-        let config = format!("[servers.one]\ncommand = \"python3\"\nargs = [\"server.py\"]\n{groups}");
+        let config = format!("[servers.one]\n{}{groups}", server.lines());
         fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
         let output = lockkeeper(folder.path(), &["check"], &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
         (output.status.code(), String::from_utf8(output.stderr).unwrap())

@@ -2,7 +2,14 @@
 
 use std::{fs, process::Command};
 
+use lockkeeper::mcp::Revision;
+use serde_json::json;
+
 use super::lockkeeper;
+use crate::kit::{
+    programs::ProgramServer,
+    scripted::{Script, ScriptedServer},
+};
 
 /// The file of an editor, with a server that tells its environment.
 const FILE: &str = r#"{
@@ -12,24 +19,9 @@ const FILE: &str = r#"{
     { "id": "unused", "type": "promptString", "description": "Nobody needs this" }
   ],
   "servers": {
-    "one": { "command": "python3", "args": ["server.py", "${input:key}"], "env": { "KEY": "${input:key}", "LEVEL": "${input:level}" } }
+    "one": { "command": "sh", "args": ["server.sh", "${input:key}"], "env": { "KEY": "${input:key}", "LEVEL": "${input:level}" } }
   }
 }"#;
-
-const SERVER: &str = r#"
-import json, os, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message.get("id") is None:
-        continue
-    result = {}
-    if message["method"] == "initialize":
-        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
-    elif message["method"] == "tools/call":
-        told = "%s %s %s" % (os.environ["KEY"], os.environ["LEVEL"], sys.argv[1])
-        result = {"content": [{"type": "text", "text": "told " + told}]}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"#;
 
 /// Runs a program on a terminal, and answers each question. Prints what the terminal showed.
 const TERMINAL: &str = r#"
@@ -56,7 +48,10 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 #[test]
 fn a_person_is_asked_for_each_value_that_is_needed_once() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in [("mcp.json", FILE), ("server.py", SERVER), ("terminal.py", TERMINAL)] {
+    let told = "told {/process/environment/KEY} {/process/environment/LEVEL} {/process/arguments/0}";
+    let script = Script::named("s").hidden("say", json!([["text", told]]));
+    let server = ProgramServer::in_background(ScriptedServer::scripted(Revision::NEWEST_LEGACY, script));
+    for (name, text) in [("mcp.json", FILE), ("server.sh", &*server.script()), ("terminal.py", TERMINAL)] {
         fs::write(folder.path().join(name), text).unwrap();
     }
     let output = Command::new("python3")

@@ -3,64 +3,79 @@
 use std::{fs, path::Path, process::Output};
 
 use insta::assert_snapshot;
+use lockkeeper::mcp::Revision;
+use serde_json::json;
+use tempfile::TempDir;
 
 use super::{lockkeeper, shown};
-
-/// A server whose tools return their arguments, or fail.
-const SERVER: &str = r#"
-import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message.get("id") is None:
-        continue
-    method, params, result = message["method"], message.get("params", {}), {}
-    if method == "initialize":
-        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "scripted", "version": "1"}}
-    elif method == "tools/list":
-        result = {"tools": [{"name": name, "description": "Does it\nslowly", "inputSchema": {"type": "object"}} for name in ("say", "fail")]}
-    elif method == "tools/call":
-        said = json.dumps(params.get("arguments"), sort_keys=True)
-        result = {"content": [{"type": "text", "text": said}], "isError": params["name"] == "fail"}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"#;
-
-/// A server that writes control sequences wherever its words are shown.
-const RUDE: &str = r#"
-import json, sys
-RUDE = "\x1b]0;owned\x07\x1b[2J\r\x9b1A\u202e"
-print(RUDE + "on stderr", file=sys.stderr, flush=True)
-if len(sys.argv) > 1:
-    sys.exit(1)
-for line in sys.stdin:
-    message = json.loads(line)
-    if message.get("id") is None:
-        continue
-    method, params, answer = message["method"], message.get("params", {}), {"result": {}}
-    if method == "initialize":
-        answer = {"result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": RUDE + "rude", "version": RUDE + "1"}}}
-    elif method == "tools/list":
-        answer = {"result": {"tools": [{"name": name, "description": RUDE + "Does it", "inputSchema": {"type": "object"}} for name in ("say", "fail", RUDE)]}}
-    elif params.get("name") == "say":
-        answer = {"result": {"content": [{"type": "text", "text": RUDE + "said"}, {"type": RUDE, "a": RUDE}], "isError": False}}
-    elif method == "tools/call":
-        answer = {"error": {"code": -32000, "message": RUDE + "refused", "data": RUDE}}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
-"#;
+use crate::kit::{
+    carriers::Program,
+    programs::ProgramServer,
+    scripted::{Script, ScriptedServer},
+};
 
 /// A configuration as people write it.
-const WRITTEN: &str = "# ours\nlisten = \"127.0.0.1:7777\"  # a port of its own\n\n# the first one\n[servers.first]\ncommand = \"python3\"\nargs = [\"server.py\"]\n";
+const WRITTEN: &str = "# ours\nlisten = \"127.0.0.1:7777\"  # a port of its own\n\n# the first one\n[servers.first]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n";
+
+/// Control sequences, and what writes them in the shell.
+const RUDE: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\r\u{9b}1A\u{202e}";
+const WRITE_RUDE: &str = r"printf '\033]0;owned\007\033[2J\r\302\2331A\342\200\256on stderr\n' >&2";
+
+/// A folder with the program of a server.
+struct Folder {
+    folder: TempDir,
+    _server: ProgramServer,
+}
+
+impl Folder {
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     lockkeeper(folder, arguments, &[("PATH", "/usr/local/bin:/usr/bin:/bin")])
 }
 
-fn folder(config: Option<&str>) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("server.py"), SERVER).unwrap();
+/// A folder with a server whose tools return their arguments, or fail.
+fn folder(config: Option<&str>) -> Folder {
+    let tool =
+        |name: &str| json!({ "name": name, "description": "Does it\nslowly", "inputSchema": { "type": "object" } });
+    let said = |fails: bool| json!([["text", "{/params/arguments}", { "isError": fails }]]);
+    let script = Script::named("scripted").listed(tool("say")).listed(tool("fail"));
+    let folder = folder_with(ScriptedServer::scripted(
+        Revision::NEWEST_LEGACY,
+        script.hidden("fail", said(true)).any_tool(said(false)),
+    ));
     if let Some(config) = config {
         fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
     }
     folder
+}
+
+fn folder_with(server: ScriptedServer) -> Folder {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ProgramServer::in_background(server);
+    fs::write(folder.path().join("server.sh"), server.script()).unwrap();
+    Folder { folder, _server: server }
+}
+
+/// A server that writes control sequences wherever its words are shown.
+fn rude() -> ScriptedServer {
+    let greeting = json!({
+        "protocolVersion": "{/params/protocolVersion}", "capabilities": { "tools": {} },
+        "serverInfo": { "name": format!("{RUDE}rude"), "version": format!("{RUDE}1") },
+    });
+    let content = json!([{ "type": "text", "text": format!("{RUDE}said") }, { "type": RUDE, "a": RUDE }]);
+    let said = json!([["give", { "result": { "content": content, "isError": false } }]]);
+    let error = json!({ "code": -32000, "message": format!("{RUDE}refused"), "data": RUDE });
+    let script = ["say", "fail", RUDE].into_iter().fold(Script::default().greeting(&greeting), |script, name| {
+        let description = format!("{RUDE}Does it");
+        script.listed(json!({ "name": name, "description": description, "inputSchema": { "type": "object" } }))
+    });
+    let script = script.hidden("say", said).any_tool(json!([["give", { "error": error }]]));
+    ScriptedServer::scripted(Revision::NEWEST_LEGACY, script)
+        .run_as(Program { at_start: WRITE_RUDE.to_owned(), ..Program::default() })
 }
 
 fn written(folder: &Path) -> String {
@@ -70,7 +85,7 @@ fn written(folder: &Path) -> String {
 #[test]
 fn a_server_is_tried_and_added_to_a_new_file() {
     let folder = folder(None);
-    let added = run(folder.path(), &["add", "My Server", "--env", "A=b", "--", "python3", "server.py"]);
+    let added = run(folder.path(), &["add", "My Server", "--env", "A=b", "--", "sh", "server.sh"]);
     assert_snapshot!(shown(folder.path(), &added), @r"
     0
     --- out
@@ -82,8 +97,8 @@ fn a_server_is_tried_and_added_to_a_new_file() {
     ");
     assert_snapshot!(written(folder.path()), @r#"
     [servers.my-server]
-    command = "python3"
-    args = ["server.py"]
+    command = "sh"
+    args = ["server.sh"]
     env = { A = "b" }
     "#);
     assert_eq!(run(folder.path(), &["check"]).status.code(), Some(0));
@@ -217,7 +232,7 @@ fn the_configured_servers_are_listed_without_secrets() {
     0
     --- out
     SERVER  TRANSPORT        COMMAND OR URL
-    first   stdio            python3 server.py
+    first   stdio            sh server.sh
     far     streamable-http  https://a.example/mcp
     --- err
     configuration: lockkeeper.toml (found in the working directory)
@@ -245,8 +260,7 @@ fn tools_are_listed_and_called() {
     {"n": 1, "text": "hello you"}
     --- err
     "#);
-    let failing =
-        run(folder.path(), &["tools", "call", "fail", "--arguments", "{\"a\":[]}", "--", "python3", "server.py"]);
+    let failing = run(folder.path(), &["tools", "call", "fail", "--arguments", "{\"a\":[]}", "--", "sh", "server.sh"]);
     assert_snapshot!(shown(folder.path(), &failing), @r#"
     1
     --- out
@@ -265,19 +279,19 @@ fn tools_are_listed_and_called() {
       Unknown tool: none
     help: `lockkeeper tools` lists the tools
     ");
-    let sick = run(folder.path(), &["tools", "--", "python3", "none.py"]);
+    let sick = run(folder.path(), &["tools", "--", "sh", "-c", "exit 2"]);
     let said = shown(folder.path(), &sick);
-    assert!(said.contains("error: some servers are not ready\n  none: the process exited (exit status: 2)"), "{said}");
+    assert!(said.contains("error: some servers are not ready\n  sh: the process exited (exit status: 2)"), "{said}");
 }
 
 #[test]
 fn no_server_controls_the_terminal() {
-    let folder = folder(None);
-    fs::write(folder.path().join("rude.py"), RUDE).unwrap();
-    let server: &[&str] = &["--", "python3", "rude.py"];
+    let folder = folder_with(rude());
+    fs::write(folder.path().join("sick.sh"), format!("{WRITE_RUDE}\nexit 1\n")).unwrap();
+    let server: &[&str] = &["--", "sh", "server.sh"];
     for (command, server, shown) in [
         (&["add", "rude"][..], server, "rude"),
-        (&["add", "sick"], &["--", "python3", "rude.py", "sick"], "on stderr"),
+        (&["add", "sick"], &["--", "sh", "sick.sh"], "on stderr"),
         (&["check"], &[], "rude"),
         (&["tools"], server, "Does it"),
         (&["tools", "--json"], server, "Does it"),

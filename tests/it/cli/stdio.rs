@@ -9,40 +9,30 @@ use std::{
     time::Duration,
 };
 
+use lockkeeper::mcp::{Era, Revision};
 use nix::{sys::signal, unistd::Pid};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// A server that writes its process id into a file, and the methods of its requests into another. With the argument
-/// `modern` it has no handshake.
-const SERVER: &str = r#"
-import json, os, sys
-modern = sys.argv[1:] == ["modern"]
-open("pid", "w").write(str(os.getpid()))
-print("a word to standard error", file=sys.stderr, flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    if message.get("id") is None:
-        continue
-    method, params = message["method"], message.get("params") or {}
-    open("methods", "a").write(method + "\n")
-    if method == "server/discover" and modern:
-        result = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}
-    elif method == "initialize" and not modern:
-        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
-    elif method == "tools/list":
-        result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}, {"name": "hang", "inputSchema": {"type": "object"}}]}
-    elif method == "tools/call" and params["name"] == "echo":
-        result = {"content": [{"type": "text", "text": "echoed"}]}
-    elif method == "tools/call":
-        open("called", "w").close()
-        continue
-    else:
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": method}}), flush=True)
-        continue
-    kind = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if modern else {}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {**kind, **result}}), flush=True)
-"#;
+use crate::kit::{
+    carriers::Program as Behaviour,
+    programs::ProgramServer,
+    scripted::{Script, ScriptedServer},
+};
+
+/// A server with the tools `echo` and `hang`, without a handshake if it is modern.
+fn server(version: Revision) -> ProgramServer {
+    let script = if version.era() == Era::Modern { Script::default() } else { Script::named("s") };
+    let script =
+        script.lists(&["echo", "hang"]).hidden("echo", json!([["text", "echoed"]])).any_tool(json!([["hold"]]));
+    let at_start = "echo 'a word to standard error' >&2".to_owned();
+    let program = Behaviour { at_start, ..Behaviour::default() };
+    ProgramServer::in_background(ScriptedServer::scripted(version, script).run_as(program))
+}
+
+fn legacy() -> ProgramServer {
+    server(Revision::NEWEST_LEGACY)
+}
 
 /// The program with its pipes. Dropping it kills it.
 struct Program {
@@ -69,10 +59,10 @@ impl Program {
         Self { child, input, output }
     }
 
-    /// With the scripted server.
-    fn with_server(folder: &Path) -> Self {
-        fs::write(folder.join("server.py"), SERVER).unwrap();
-        Self::start(folder, &["--", "python3", "server.py"])
+    /// With the program of a server.
+    fn with_server(folder: &Path, server: &ProgramServer) -> Self {
+        fs::write(folder.join("server.sh"), server.script()).unwrap();
+        Self::start(folder, &["--", "sh", "server.sh"])
     }
 
     fn tell(&mut self, message: &Value) {
@@ -120,29 +110,30 @@ impl Drop for Program {
     }
 }
 
-/// Waits until the process of the scripted server is gone.
-fn server_is_gone(folder: &Path) {
-    let pid = Pid::from_raw(fs::read_to_string(folder.join("pid")).unwrap().parse().unwrap());
+/// Waits until every process of the server is gone.
+fn is_gone(server: &ProgramServer) {
+    let processes = server.journal().processes();
+    assert!(!processes.is_empty(), "it was not started");
     let start = Instant::now();
-    while signal::kill(pid, None).is_ok() {
+    while processes.iter().any(|process| signal::kill(Pid::from_raw(*process), None).is_ok()) {
         assert!(start.elapsed() < Duration::from_mins(1), "the server runs on");
         std::thread::yield_now();
     }
 }
 
-/// Waits for a file that the scripted server creates.
-fn appears(file: &Path) {
+/// Waits until the server is called.
+fn is_called(server: &ProgramServer) {
     let start = Instant::now();
-    while !file.exists() {
-        assert!(start.elapsed() < Duration::from_mins(1), "{} does not appear", file.display());
+    while server.journal().count("tools/call") == 0 {
+        assert!(start.elapsed() < Duration::from_mins(1), "it is not called");
         std::thread::yield_now();
     }
 }
 
 #[test]
 fn a_client_calls_tools_and_closing_the_input_ends_program_and_server() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut program = Program::with_server(folder.path());
+    let (folder, server) = (tempfile::tempdir().unwrap(), legacy());
+    let mut program = Program::with_server(folder.path(), &server);
     assert_eq!(program.open()["result"]["serverInfo"]["name"], "s");
     let tools = program.ask(1, "tools/list", json!({}));
     assert_eq!(tools["result"]["tools"][0]["name"], "echo", "one server keeps its names");
@@ -152,39 +143,39 @@ fn a_client_calls_tools_and_closing_the_input_ends_program_and_server() {
     let (code, out, err) = program.end();
     assert_eq!((code, out.as_str()), (Some(0), ""));
     assert!(err.contains("serving one client"), "logs: {err}");
-    server_is_gone(folder.path());
+    is_gone(&server);
     let mut files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     files.sort();
-    assert_eq!(files, ["data", "methods", "pid", "server.py"], "the gateway writes into its folder alone");
+    assert_eq!(files, ["data", "server.sh"], "the gateway writes into its folder alone");
 }
 
 #[test]
 fn a_server_that_is_remembered_is_not_asked_for_its_era_again() {
     let folder = tempfile::tempdir().unwrap();
-    let methods = folder.path().join("methods");
-    fs::write(folder.path().join("server.py"), SERVER).unwrap();
+    let modern = server(Revision::V2026_07_28);
     for is_asked in [true, false] {
-        let mut program = Program::start(folder.path(), &["--", "python3", "server.py", "modern"]);
+        let mut program = Program::with_server(folder.path(), &modern);
         program.open();
         assert_eq!(program.ask(1, "tools/call", json!({ "name": "echo" }))["result"]["content"][0]["text"], "echoed");
         program.input = None;
         assert_eq!(program.end().0, Some(0));
-        let asked = fs::read_to_string(&methods).unwrap();
-        assert_eq!(asked.lines().any(|method| method == "initialize"), is_asked, "{asked}");
-        fs::remove_file(&methods).unwrap();
+        let asked = modern.journal().take();
+        assert!(asked.contains("tools/call"), "{asked}");
+        assert_eq!(asked.contains("\"initialize\""), is_asked, "{asked}");
     }
     // without a folder it serves as well
     fs::remove_dir_all(folder.path().join("data")).unwrap();
     fs::write(folder.path().join("data"), "no folder").unwrap();
-    let mut program = Program::with_server(folder.path());
+    let legacy = legacy();
+    let mut program = Program::with_server(folder.path(), &legacy);
     program.open();
     assert_eq!(program.ask(1, "tools/call", json!({ "name": "echo" }))["result"]["content"][0]["text"], "echoed");
 }
 
 #[test]
 fn a_modern_client_needs_no_handshake() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut program = Program::with_server(folder.path());
+    let (folder, server) = (tempfile::tempdir().unwrap(), legacy());
+    let mut program = Program::with_server(folder.path(), &server);
     let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": { "name": "c", "version": "1" },
         "io.modelcontextprotocol/clientCapabilities": {} });
@@ -213,38 +204,38 @@ fn input_that_is_written_and_closed_at_once_is_answered() {
 #[test]
 fn a_signal_ends_it_during_a_call_while_the_input_is_open() {
     for signal in [signal::Signal::SIGTERM, signal::Signal::SIGINT] {
-        let folder = tempfile::tempdir().unwrap();
-        let mut program = Program::with_server(folder.path());
+        let (folder, server) = (tempfile::tempdir().unwrap(), legacy());
+        let mut program = Program::with_server(folder.path(), &server);
         program.open();
         program.tell(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "hang" } }));
-        appears(&folder.path().join("called"));
+        is_called(&server);
         signal::kill(Pid::from_raw(program.child.id().cast_signed()), signal).unwrap();
         let input = program.input.take();
         assert_eq!(program.end().0, Some(0), "{signal}");
         drop(input);
-        server_is_gone(folder.path());
+        is_gone(&server);
     }
 }
 
 #[test]
 fn killing_it_ends_its_servers() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut program = Program::with_server(folder.path());
+    let (folder, server) = (tempfile::tempdir().unwrap(), legacy());
+    let mut program = Program::with_server(folder.path(), &server);
     program.open();
     program.child.kill().unwrap();
     program.child.wait().unwrap();
-    server_is_gone(folder.path());
+    is_gone(&server);
 }
 
 #[test]
 fn a_client_that_closes_the_output_ends_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut program = Program::with_server(folder.path());
+    let (folder, server) = (tempfile::tempdir().unwrap(), legacy());
+    let mut program = Program::with_server(folder.path(), &server);
     program.open();
     drop(program.output.take());
     program.tell(&json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }));
     assert_eq!(program.child.wait().unwrap().code(), Some(0));
-    server_is_gone(folder.path());
+    is_gone(&server);
 }
 
 #[test]
@@ -261,13 +252,13 @@ fn with_required_login_the_client_is_sent_elsewhere_and_no_server_is_started() {
     for (upgrade, endpoint) in
         [("http+sse", "https://mcp.example.com/sse"), ("streamable-http", "https://mcp.example.com/mcp")]
     {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, server) = (tempfile::tempdir().unwrap(), legacy());
         let text = format!(
             "public_url = \"https://mcp.example.com\"\n[stdio]\nrequire_login = true\nupgrade = \"{upgrade}\"\n\
-            [servers.s]\ncommand = \"python3\"\nargs = [\"server.py\"]\n"
+            [servers.s]\n{}",
+            server.lines()
         );
         fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
-        fs::write(folder.path().join("server.py"), SERVER).unwrap();
         let mut program = Program::start(folder.path(), &[]);
         let expected = json!({ "endpoint": endpoint, "transport": upgrade });
         let opened = program.open();
@@ -275,6 +266,6 @@ fn with_required_login_the_client_is_sent_elsewhere_and_no_server_is_started() {
         assert_eq!(program.ask(1, "tools/list", json!({}))["error"]["data"]["upgrade"], expected);
         program.input = None;
         assert_eq!(program.end().0, Some(0));
-        assert!(!folder.path().join("pid").exists(), "no server was started");
+        assert_eq!(server.journal().text(), "", "no server was started");
     }
 }

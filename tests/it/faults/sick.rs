@@ -53,6 +53,7 @@ impl Sick {
             last_words: "no key, no start".to_owned(),
             outlives: mode == "closes its output",
             stubborn: mode == "ignores TERM",
+            ..Program::default()
         };
         Self { mode: mode.to_owned(), is_modern, program, late }
     }

@@ -22,14 +22,21 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use self::lines::Peers;
 use super::{outlet::Outlet, relay};
 
-pub(crate) use super::relay::Program;
+pub(crate) use super::relay::{Process, Program};
 
 /// A server, whatever carries its messages.
 pub(crate) trait Actor: Send + Sync + 'static {
     /// Meets a client; `aside` takes what belongs to no request.
     fn open(&self, aside: Outlet) -> Arc<dyn Session>;
+
+    /// Meets a client of its program, in this process.
+    fn open_program(&self, process: Process, aside: Outlet) -> Arc<dyn Session> {
+        let _ = process;
+        self.open(aside)
+    }
 
     /// True if clients over Streamable HTTP have sessions: else all of them meet the same one.
     fn has_sessions(&self) -> bool;
@@ -54,6 +61,11 @@ pub(crate) trait Actor: Send + Sync + 'static {
 pub(crate) trait Session: Send + Sync + 'static {
     /// Takes a message; what is to happen before the next one happens at once. The future ends with the last of what follows.
     fn take(self: Arc<Self>, received: Received, outlet: Outlet) -> BoxFuture<'static, ()>;
+
+    /// Sees a line of a channel as it came, before the message in it is taken.
+    fn read(&self, line: &[u8]) {
+        let _ = line;
+    }
 
     /// Says that a request over HTTP has a verb that this server lacks.
     fn misused(&self, verb: &str);
@@ -140,7 +152,8 @@ impl Hosted {
                 let folder = TempDir::new().unwrap();
                 let path = folder.path().join("socket");
                 let program = relay::program(&path, &actor.program());
-                tasks.spawn(lines::serve(UnixListener::bind(&path).unwrap(), actor, tasks.clone()));
+                let peers = if carrier == Carrier::Stdio { Peers::Programs } else { Peers::Clients };
+                tasks.spawn(lines::serve(UnixListener::bind(&path).unwrap(), peers, actor, tasks.clone()));
                 match carrier {
                     Carrier::Stdio => Place::Program { program, _folder: folder },
                     _ => Place::Socket { path, _folder: folder },
@@ -271,10 +284,11 @@ async fn converse(session: &Arc<dyn Session>, hear: impl Future<Output = ()>, sa
 
 /// Gives a line of a channel to the session; waits for ever if it reads nothing more.
 async fn deliver(session: &Arc<dyn Session>, line: &[u8], (outlet, tasks): (&Outlet, &Tasks)) {
-    let message = serde_json::from_slice(line).unwrap();
-    let received = Received { message, headers: None, gone: CancellationToken::new() };
-    tasks.spawn(Arc::clone(session).take(received, outlet.clone()));
     if session.is_deaf() {
         std::future::pending::<()>().await;
     }
+    session.read(line);
+    let message = serde_json::from_slice(line).unwrap();
+    let received = Received { message, headers: None, gone: CancellationToken::new() };
+    tasks.spawn(Arc::clone(session).take(received, outlet.clone()));
 }

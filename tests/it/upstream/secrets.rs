@@ -1,43 +1,49 @@
 //! Secrets that each user enters for servers: programs and servers at a URL that get them, pages on which they are entered,
 //! and their end.
 
-use std::{fmt::Write as _, process::Command};
+use std::{fmt::Write as _, ops::Deref, process::Command, sync::Arc};
 
-use axum::{Json, Router, body::Bytes, routing::post};
-use http::{HeaderMap, StatusCode};
-use lockkeeper::model::UserId;
+use lockkeeper::{mcp::Revision, model::UserId};
 use reqwest::StatusCode as Status;
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, task::JoinSet};
 
 use super::world::{World, page_in};
-use crate::kit::person::Person;
-
-/// A program with one tool, which says what it was started with. It prints it too, as careless programs do.
-const PROGRAM: &str = r#"
-import json, os, sys
-own = {"key": os.environ.get("KEY"), "arguments": sys.argv[1:], "process": os.getpid()}
-for line in sys.stdin:
-    message = json.loads(line)
-    result = {"initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "p", "version": "1"}},
-              "tools/list": {"tools": [{"name": "own", "inputSchema": {"type": "object"}}]},
-              "tools/call": {"content": [{"type": "text", "text": json.dumps(own)}]}, "ping": {}}.get(message.get("method"))
-    print("started with", json.dumps(own), file=sys.stderr, flush=True)
-    if "id" in message:
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"#;
+use crate::kit::{
+    carriers::{Carrier, Hosted, Program},
+    person::Person,
+    programs::ProgramServer,
+    scripted::{Script, ScriptedServer},
+};
 
 /// A gateway with a program that needs a secret of each user.
-async fn world(share: &str) -> World {
-    let world = World::in_mode("oauth", &program(share)).await;
-    std::fs::write(world.folder.path().join("program.py"), PROGRAM).unwrap();
-    world
+struct Notes {
+    world: World,
+    _program: ProgramServer,
 }
 
-fn program(share: &str) -> String {
-    let args = r#"["program.py", "--for=${user}", "--key=${secret:API_KEY}"]"#;
-    let runs = format!("command = \"python3\"\nargs = {args}\ncwd = \".\"\nenv = {{ KEY = \"${{secret:API_KEY}}\" }}");
-    format!("[servers.notes]\n{runs}\nshare = \"{share}\"")
+impl Deref for Notes {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+/// A program with one tool, which says what it was started with. It prints it too, as careless programs do.
+fn careless() -> ScriptedServer {
+    let script = Script::named("p").lists(&["own"]).hidden("own", json!([["text", "{/process}"]]));
+    ScriptedServer::scripted(Revision::V2025_06_18, script).run_as(Program {
+        arguments: vec!["--for=${user}".to_owned(), "--key=${secret:API_KEY}".to_owned()],
+        at_start: r#"echo "started with $KEY and $*" >&2"#.to_owned(),
+        ..Program::default()
+    })
+}
+
+async fn world(share: &str) -> Notes {
+    let program = ProgramServer::start(careless());
+    let env = "env = { KEY = \"${secret:API_KEY}\" }";
+    let section = format!("[servers.notes]\n{}cwd = \".\"\n{env}\nshare = \"{share}\"", program.lines());
+    Notes { world: World::in_mode("oauth", &section).await, _program: program }
 }
 
 /// What a client shows that opens pages.
@@ -66,17 +72,17 @@ async fn up_002_a_program_gets_the_secret_of_its_user_and_runs_for_that_user_alo
         save(person, "API_KEY", value).await;
     }
     let (first, other) = (own(&ada).await, own(&bob).await);
-    assert_eq!(first["key"], "s3cret-of-ada");
+    assert_eq!(first["environment"]["KEY"], "s3cret-of-ada");
     assert_eq!(first["arguments"], json!(["--for=ada", "--key=s3cret-of-ada"]));
-    assert_eq!((&other["key"], &other["arguments"][0]), (&json!("s3cret-of-bob"), &json!("--for=bob")));
-    assert_ne!(first["process"], other["process"]);
+    assert_eq!((&other["environment"]["KEY"], &other["arguments"][0]), (&json!("s3cret-of-bob"), &json!("--for=bob")));
+    assert_ne!(first["pid"], other["pid"]);
     assert_eq!(own(&ada).await, first, "one process for all clients of a user");
 
     // another value, another process
     save(&mut ada, "API_KEY", "n3w-of-ada").await;
     let renewed = own(&ada).await;
-    assert_eq!(renewed["key"], "n3w-of-ada");
-    assert_ne!(renewed["process"], first["process"]);
+    assert_eq!(renewed["environment"]["KEY"], "n3w-of-ada");
+    assert_ne!(renewed["pid"], first["pid"]);
     assert_eq!(own(&bob).await, other);
 }
 
@@ -87,8 +93,11 @@ async fn up_002_each_session_has_a_process_with_the_secret_where_sessions_do_not
     ada.log_in().await;
     save(&mut ada, "API_KEY", "s3cret-of-ada").await;
     let (one, two) = (own(&ada).await, own(&ada).await);
-    assert_eq!((&one["key"], &two["key"]), (&json!("s3cret-of-ada"), &json!("s3cret-of-ada")));
-    assert_ne!(one["process"], two["process"]);
+    assert_eq!(
+        (&one["environment"]["KEY"], &two["environment"]["KEY"]),
+        (&json!("s3cret-of-ada"), &json!("s3cret-of-ada"))
+    );
+    assert_ne!(one["pid"], two["pid"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -137,7 +146,7 @@ async fn up_007_a_client_is_led_to_the_page_on_which_the_missing_secret_is_enter
     let next = ada.get(&saved.location.unwrap()).await;
     assert_eq!(next.location.as_deref(), Some("/connect/notes/done"));
     assert!(ada.get("/connect/notes/done").await.body.contains("is connected"));
-    assert_eq!(own(&ada).await["key"], "s3cret-of-ada");
+    assert_eq!(own(&ada).await["environment"]["KEY"], "s3cret-of-ada");
     let forged = eve.submit_account(&shown, &fields).await;
     assert_eq!(forged.status, Status::FORBIDDEN, "the form of another browser");
 }
@@ -184,7 +193,7 @@ async fn up_010_a_secret_ends_by_its_user_and_with_its_user() {
         person.log_in().await;
         save(person, "API_KEY", "s3cret").await;
     }
-    let process = own(&bob).await["process"].as_i64().unwrap();
+    let process = own(&bob).await["pid"].as_i64().unwrap();
     own(&ada).await;
     let account = ada.get("/account").await;
     let deleted = ada.submit_account(&account, &[("name", "API_KEY"), ("decision", "delete")]).await;
@@ -232,11 +241,11 @@ async fn n_065_a_secret_that_is_none_or_that_nobody_asks_for_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_011_a_server_at_a_url_gets_the_secret_of_the_user_in_a_header() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let mut served = JoinSet::new();
-    served.spawn(axum::serve(listener, Router::new().route("/mcp", post(echo_key))).into_future());
-    let options = format!("[servers.wiki]\nurl = \"{url}\"\nheaders = {{ X-Key = \"key ${{secret:WIKI}}\" }}");
+    // its tool says the header
+    let script = Script::named("wiki").lists(&["key"]).hidden("key", json!([["text", "{/headers/x-key}"]]));
+    let server = ScriptedServer::scripted(Revision::V2025_06_18, script);
+    let server = Hosted::start(Carrier::Http, Arc::new(server));
+    let options = format!("[servers.wiki]\n{}headers = {{ X-Key = \"key ${{secret:WIKI}}\" }}", server.lines());
     let world = World::in_mode("oauth", &options).await;
     let (mut ada, mut bob) = (world.person("ada"), world.person("bob"));
     for (person, value) in [(&mut ada, "of-ada"), (&mut bob, "of-bob")] {
@@ -247,25 +256,4 @@ async fn up_011_a_server_at_a_url_gets_the_secret_of_the_user_in_a_header() {
     assert_eq!(bob.client("2026-07-28", json!({})).call("wiki__key").await, "key of-bob");
     save(&mut ada, "WIKI", "changed").await;
     assert_eq!(ada.client("2026-07-28", json!({})).call("wiki__key").await, "key changed");
-}
-
-/// An MCP server whose tool says the header.
-async fn echo_key(headers: HeaderMap, body: Bytes) -> Result<Json<Value>, StatusCode> {
-    let message: Value = serde_json::from_slice(&body).unwrap();
-    let result = match message["method"].as_str().unwrap_or_default() {
-        "initialize" => json!({ "protocolVersion": "2025-06-18", "capabilities": { "tools": {} },
-            "serverInfo": { "name": "wiki", "version": "1" } }),
-        "tools/list" => json!({ "tools": [{ "name": "key", "inputSchema": { "type": "object" } }] }),
-        "tools/call" => {
-            json!({ "content": [{ "type": "text", "text": headers["x-key"].to_str().unwrap() }] })
-        }
-        "ping" => json!({}),
-        method if method.starts_with("notifications/") => return Err(StatusCode::ACCEPTED),
-        _ => {
-            return Ok(Json(
-                json!({ "jsonrpc": "2.0", "id": message["id"], "error": { "code": -32601, "message": "no" } }),
-            ));
-        }
-    };
-    Ok(Json(json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })))
 }

@@ -10,30 +10,48 @@ use tokio::{
 use super::{Actor, Tasks, converse, deliver};
 use crate::kit::outlet::Outlet;
 
-pub(super) async fn serve(listener: UnixListener, actor: Arc<dyn Actor>, tasks: Tasks) {
+/// The other side of a socket.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Peers {
+    /// Programs of servers: the first line of each describes its process.
+    Programs,
+    Clients,
+}
+
+pub(super) async fn serve(listener: UnixListener, peers: Peers, actor: Arc<dyn Actor>, tasks: Tasks) {
     while let Ok((stream, _)) = listener.accept().await {
         let (input, output) = stream.into_split();
-        tasks.spawn(connection(input, output, Arc::clone(&actor), tasks.clone()));
+        tasks.spawn(connection((input, output), peers, Arc::clone(&actor), tasks.clone()));
     }
 }
 
 pub(super) async fn serve_tcp(listener: TcpListener, actor: Arc<dyn Actor>, tasks: Tasks) {
     while let Ok((stream, _)) = listener.accept().await {
         let (input, output) = stream.into_split();
-        tasks.spawn(connection(input, output, Arc::clone(&actor), tasks.clone()));
+        tasks.spawn(connection((input, output), Peers::Clients, Arc::clone(&actor), tasks.clone()));
     }
 }
 
 async fn connection(
-    input: impl AsyncRead + Unpin,
-    mut output: impl AsyncWrite + Unpin,
+    (input, mut output): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    peers: Peers,
     actor: Arc<dyn Actor>,
     tasks: Tasks,
 ) {
     let (outlet, mut pieces) = Outlet::new();
-    let session = actor.open(outlet.clone());
+    let mut input = BufReader::new(input);
+    let session = match peers {
+        Peers::Programs => {
+            let mut line = String::new();
+            // a program that is ended at once says nothing
+            let Ok(1..) = input.read_line(&mut line).await else { return };
+            let Ok(process) = serde_json::from_str(&line) else { return };
+            actor.open_program(process, outlet.clone())
+        }
+        Peers::Clients => actor.open(outlet.clone()),
+    };
     let hear = async {
-        let mut lines = BufReader::new(input).split(b'\n');
+        let mut lines = input.split(b'\n');
         while let Ok(Some(line)) = lines.next_segment().await {
             deliver(&session, &line, (&outlet, &tasks)).await;
         }

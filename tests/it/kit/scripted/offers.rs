@@ -3,7 +3,7 @@
 use lockkeeper::mcp::{Era, Revision};
 use serde_json::{Map, Value, json};
 
-use super::state::State;
+use super::{script::Script, state::State};
 
 const OFFERS: &str = include_str!("offers.json");
 
@@ -12,15 +12,26 @@ const OFFERS: &str = include_str!("offers.json");
 pub(crate) struct Offers {
     pub(crate) version: Revision,
     all: Value,
+    /// What it offers in place of all that.
+    pub(super) script: Option<Script>,
 }
 
 impl Offers {
     pub(crate) fn of(version: Revision) -> Self {
-        Self { version, all: serde_json::from_str(OFFERS).unwrap() }
+        Self { version, all: serde_json::from_str(OFFERS).unwrap(), script: None }
+    }
+
+    pub(super) fn scripted(version: Revision, script: Script) -> Self {
+        Self { script: Some(script), ..Self::of(version) }
     }
 
     /// The entries of one kind: `about`, `tools`, `prompts`, `resources`, `resourceTemplates`.
     pub(crate) fn entries(&self, kind: &str) -> Vec<Value> {
+        match &self.script {
+            Some(script) if kind == "tools" => return script.tools.clone(),
+            Some(_) if kind != "about" => return Vec::new(),
+            _ => {}
+        }
         let version = |name: &Value| name.as_str().map(|name| Revision::parse(name).unwrap());
         let has = |offer: &&Value| {
             version(&offer["since"]) <= Some(self.version)
@@ -38,7 +49,15 @@ impl Offers {
         self.entries("about")[0]["instructions"].clone()
     }
 
+    /// The steps of a call, if it has a script.
+    pub(super) fn steps_of_call(&self, method: &str, params: &Value) -> Option<Vec<Value>> {
+        self.script.as_ref().filter(|_| method == "tools/call").map(|script| script.of_call(params))
+    }
+
     pub(super) fn capabilities(&self) -> Value {
+        if self.script.is_some() {
+            return json!({ "tools": {} });
+        }
         let mut capabilities = json!({ "tools": { "listChanged": true }, "prompts": { "listChanged": true },
             "resources": { "subscribe": true, "listChanged": true }, "logging": {}, "completions": {} });
         if self.version == Revision::V2025_11_25 {
@@ -54,7 +73,11 @@ impl Offers {
         let result = match method {
             "tools/list" => {
                 let tool = |name: &String| json!({ "name": name, "inputSchema": { "type": "object" } });
-                let tools = [named(tool, &state.tools), self.entries("tools")].concat();
+                let mut tools = [named(tool, &state.tools), self.entries("tools")];
+                if self.script.is_some() {
+                    tools.reverse();
+                }
+                let tools = tools.concat();
                 json!({ "tools": tools, "_meta": { "com.acme/list": 1 } })
             }
             "prompts/list" => {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     state::Core,
-    steps::{Call, Exit, Halt},
+    steps::{Call, Exit},
 };
 use crate::kit::{
     carriers::{Received, Session},
@@ -24,6 +24,11 @@ pub(super) struct LegacySession(pub(super) Arc<Core>);
 impl Session for LegacySession {
     fn take(self: Arc<Self>, received: Received, outlet: Outlet) -> BoxFuture<'static, ()> {
         let core = &self.0;
+        if let Some(headers) = &received.headers {
+            let texts =
+                headers.iter().filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.into())));
+            core.change(|state| state.headers = texts.collect());
+        }
         let message = received.message;
         let (method, id) = (message["method"].as_str().map(str::to_owned), message.get("id").cloned());
         let question = match &method {
@@ -36,9 +41,15 @@ impl Session for LegacySession {
             (None, _) => self.answered(&message),
             (Some(method), None) => {
                 let running = core.state.borrow().running.get(&params["requestId"].to_string()).cloned();
-                core.hear(&method, params);
+                core.hear(&method, params.clone());
                 if let (Some(running), "notifications/cancelled") = (running, method.as_str()) {
                     running.cancel();
+                }
+                if let Some(steps) = core.steps_of(&method) {
+                    return Box::pin(async move {
+                        let mut call = Call::new(Arc::clone(&self.0), Value::Null, &params, Exit::of(outlet));
+                        call.run(steps).await;
+                    });
                 }
             }
             (Some(method), Some(id)) => {
@@ -62,6 +73,10 @@ impl Session for LegacySession {
         self.0.notes.fault(format!("{verb} is not there"));
     }
 
+    fn is_deaf(&self) -> bool {
+        self.0.state.borrow().is_deaf
+    }
+
     fn end(&self) -> &CancellationToken {
         &self.0.end
     }
@@ -81,9 +96,24 @@ impl LegacySession {
     }
 
     async fn serve(&self, method: &str, (id, params): (Value, Value), outlet: Outlet) {
-        let prepared = self.0.change(|state| state.outcomes.remove(method));
+        let prepared = self.0.change(|state| {
+            if method == "tools/call" {
+                state.received.push((method.to_owned(), params.clone()));
+            }
+            state.outcomes.remove(method)
+        });
+        let mut outcome = prepared.and_then(|mut outcomes| outcomes.pop_front());
         let mut brings_about = None;
-        let mut answer = match prepared.and_then(|mut outcomes| outcomes.pop_front()) {
+        let steps = self.0.steps_of(method).or_else(|| self.0.offers.steps_of_call(method, &params));
+        if let (None, Some(steps)) = (&outcome, steps) {
+            let mut call = Call::new(Arc::clone(&self.0), id.clone(), &params, Exit::of(outlet.clone()));
+            call.run(steps).await;
+            if call.has_responded {
+                return;
+            }
+            outcome = if method == "tools/call" { Some(call.outcome()) } else { call.given() };
+        }
+        let mut answer = match outcome {
             Some(outcome) => outcome,
             None if method == "tools/call" => self.tools_call(params, &outlet).await,
             None if method == "tasks/result" => {
@@ -152,13 +182,8 @@ impl LegacySession {
     }
 
     async fn run(&self, params: &Value, exit: Exit) -> Value {
-        let mut call = Call::new(Arc::clone(&self.0), params, exit);
-        for step in call.steps() {
-            if let Err(halt) = call.step(&step).await {
-                let (Halt::Asked | Halt::Refused(_)) = halt;
-                panic!("a server with sessions asks in requests: {step}");
-            }
-        }
+        let mut call = Call::new(Arc::clone(&self.0), Value::Null, params, exit);
+        call.run(call.steps()).await;
         call.outcome()
     }
 

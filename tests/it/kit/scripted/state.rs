@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{listens::Listen, offers::Offers};
+use super::{listens::Listen, offers::Offers, script::Gate};
 use crate::kit::{outlet::Outlet, record::Notes};
 
 /// A server toward one client; one of 2026-07-28 over HTTP toward all.
@@ -22,6 +22,9 @@ pub(super) struct Core {
     pub(super) gateways: usize,
     pub(super) state: watch::Sender<State>,
     pub(super) end: CancellationToken,
+    pub(super) gate: Gate,
+    /// The process of its program, if it has one.
+    pub(super) process: Value,
 }
 
 #[derive(Default)]
@@ -50,13 +53,19 @@ pub(super) struct State {
     pub(super) listens: BTreeMap<u64, Listen>,
     /// How often each id and each token was used (2026-07-28).
     pub(super) used: HashMap<String, usize>,
+    /// The headers of the last request over HTTP.
+    pub(super) headers: Map<String, Value>,
+    /// What steps kept for those of other requests.
+    pub(super) kept: Map<String, Value>,
+    /// True if it reads nothing more.
+    pub(super) is_deaf: bool,
 }
 
 // === impl State ===
 
 impl State {
-    pub(super) fn new() -> watch::Sender<Self> {
-        let names = |name: &str| vec![name.to_owned()];
+    pub(super) fn of(offers: &Offers) -> watch::Sender<Self> {
+        let names = |name: &str| if offers.script.is_some() { Vec::new() } else { vec![name.to_owned()] };
         watch::Sender::new(Self {
             tools: names("script"),
             prompts: names("p"),
@@ -77,6 +86,11 @@ impl State {
 // === impl Core ===
 
 impl Core {
+    /// The steps of a method in its script.
+    pub(super) fn steps_of(&self, method: &str) -> Option<Vec<Value>> {
+        self.offers.script.as_ref()?.of_method(method)
+    }
+
     pub(super) fn hear(&self, method: &str, params: Value) {
         self.change(|state| {
             state.received.push((method.to_owned(), params.clone()));

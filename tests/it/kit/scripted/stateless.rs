@@ -102,6 +102,14 @@ impl StatelessServer {
     }
 
     async fn serve(&self, (id, message): (&Value, &Value), headers: Option<&HeaderMap>, outlet: Outlet) {
+        if let Some(steps) = self.0.steps_of(message["method"].as_str().unwrap()) {
+            let mut call = Call::new(Arc::clone(&self.0), id.clone(), &message["params"], Exit::of(outlet.clone()));
+            call.run(steps).await;
+            if let Some(mut answer) = call.given() {
+                answer["id"] = id.clone();
+                return outlet.answer(answer, StatusCode::OK).await;
+            }
+        }
         let judged = headers.map_or(Ok(()), |headers| self.0.judge_headers(headers, message));
         let gateways = if headers.is_some() { self.0.gateways } else { 1 };
         let outcome = match judged.and_then(|()| self.judge(message, gateways)) {
@@ -207,7 +215,7 @@ impl StatelessServer {
     }
 
     async fn call(&self, params: &Value, outlet: &Outlet) -> Result<Value, Refusal> {
-        let mut call = Call::new(Arc::clone(&self.0), params, Exit::of(outlet.clone()));
+        let mut call = Call::new(Arc::clone(&self.0), Value::Null, params, Exit::of(outlet.clone()));
         let mut rounds = Rounds::begin(params);
         rounds.go_on(&mut call)?;
         let steps = call.steps();
@@ -220,6 +228,7 @@ impl StatelessServer {
                     return Ok(json!({ "result": self.0.complete("tools/call", result) }));
                 }
                 Err(Halt::Refused(refusal)) => return Err(refusal),
+                Err(Halt::Over) => break,
             }
         }
         let outcome = call.outcome();

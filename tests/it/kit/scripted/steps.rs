@@ -1,12 +1,18 @@
 //! The steps of a call; what they find out is the text of its result.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::{rounds::Rounds, state::Core, stateless::Refusal};
+use super::{
+    rounds::Rounds,
+    script::{filled, has_gaps, words},
+    state::Core,
+    stateless::Refusal,
+};
 use crate::kit::{
-    outlet::{Outlet, spaced},
+    outlet::{Outlet, Piece, spaced},
     record::Entry,
 };
 
@@ -21,11 +27,15 @@ pub(super) struct Exit {
 pub(super) struct Call {
     pub(super) core: Arc<Core>,
     exit: Exit,
+    id: Value,
+    params: Value,
     arguments: Value,
     token: Value,
     pub(super) told: Map<String, Value>,
     /// What it ends with in place of `told`.
     outcome: Option<Value>,
+    /// True once its outcome was sent.
+    pub(super) has_responded: bool,
     /// Without sessions.
     pub(super) rounds: Option<Rounds>,
 }
@@ -35,6 +45,8 @@ pub(super) enum Halt {
     /// With a result that asks.
     Asked,
     Refused(Refusal),
+    /// It is over.
+    Over,
 }
 
 /// The arguments of a step.
@@ -70,13 +82,51 @@ impl Arguments<'_> {
 // === impl Call ===
 
 impl Call {
-    pub(super) fn new(core: Arc<Core>, params: &Value, exit: Exit) -> Self {
+    pub(super) fn new(core: Arc<Core>, id: Value, params: &Value, exit: Exit) -> Self {
         let (arguments, token) = (params["arguments"].clone(), params["_meta"]["progressToken"].clone());
-        Self { core, exit, arguments, token, told: Map::new(), outcome: None, rounds: None }
+        let (params, told) = (params.clone(), Map::new());
+        Self { core, exit, id, params, arguments, token, told, outcome: None, has_responded: false, rounds: None }
     }
 
     pub(super) fn steps(&self) -> Vec<Value> {
-        self.arguments["steps"].as_array().cloned().unwrap_or_default()
+        let scripted = self.core.offers.steps_of_call("tools/call", &self.params);
+        scripted.unwrap_or_else(|| self.arguments["steps"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// Takes all steps, or as many as there are before its end. For a server that asks in requests.
+    pub(super) async fn run(&mut self, steps: Vec<Value>) {
+        let mut left = VecDeque::from(steps);
+        while let Some(step) = left.pop_front() {
+            if step[0] == "when" {
+                let [_, pointer, value, then @ ..] = step.as_array().unwrap().as_slice() else {
+                    panic!("no step: {step}")
+                };
+                if self.known().pointer(pointer.as_str().unwrap()) == Some(value) {
+                    then.iter().rev().for_each(|step| left.push_front(step.clone()));
+                }
+                continue;
+            }
+            match self.step(&step).await {
+                Ok(()) => {}
+                Err(Halt::Over) => return,
+                Err(Halt::Asked | Halt::Refused(_)) => panic!("a server with sessions asks in requests: {step}"),
+            }
+        }
+    }
+
+    /// What texts of steps may stand for.
+    fn known(&self) -> Value {
+        let (kept, headers) = {
+            let state = self.core.state.borrow();
+            (state.kept.clone(), state.headers.clone())
+        };
+        let (id, params, process) = (&self.id, &self.params, &self.core.process);
+        json!({ "id": id, "params": params, "headers": headers, "told": self.told, "kept": kept, "process": process })
+    }
+
+    /// The outcome that a step gave.
+    pub(super) fn given(self) -> Option<Value> {
+        self.outcome
     }
 
     /// The outcome after all steps, as a member of the response.
@@ -87,7 +137,8 @@ impl Call {
     }
 
     pub(super) async fn step(&mut self, step: &Value) -> Result<(), Halt> {
-        let [name, arguments @ ..] = step.as_array().unwrap().as_slice() else { panic!("no step: {step}") };
+        let full = if has_gaps(step) { &filled(step, &self.known()) } else { step };
+        let [name, arguments @ ..] = full.as_array().unwrap().as_slice() else { panic!("no step: {step}") };
         let arguments = Arguments(arguments);
         let name = name.as_str().unwrap();
         match name {
@@ -115,6 +166,11 @@ impl Call {
                 }
                 Ok(())
             }
+            "text" | "respond" | "write" | "long" | "keep" | "gate" | "deaf" => {
+                self.act(name, &arguments).await;
+                Ok(())
+            }
+            "end" => Err(Halt::Over),
             "hold" => std::future::pending().await,
             "die" => {
                 self.core.end.cancel();
@@ -124,6 +180,36 @@ impl Call {
                 self.look(name, &arguments).await;
                 Ok(())
             }
+        }
+    }
+
+    /// Steps of scripts.
+    async fn act(&mut self, step: &str, arguments: &Arguments<'_>) {
+        let outlet = &self.exit.outlet;
+        match step {
+            // a result with this text, and with these members
+            "text" => {
+                let mut result = arguments.value(1);
+                result["content"] = json!([{ "type": "text", "text": words(&arguments.value(0)) }]);
+                self.outcome = Some(json!({ "result": result }));
+            }
+            // sends the outcome, after which there are more steps
+            "respond" => {
+                let mut answer = self.outcome.take().unwrap();
+                answer["id"] = self.id.clone();
+                outlet.answer(answer, StatusCode::OK).await;
+                self.has_responded = true;
+            }
+            "write" => drop(outlet.write(Piece::Line(words(&arguments.value(0)).into())).await),
+            "long" => {
+                let length = usize::try_from(arguments.value(0).as_u64().unwrap()).unwrap();
+                outlet.write(Piece::Line("x".repeat(length).into())).await;
+            }
+            "keep" => {
+                self.core.change(|state| state.kept.insert(arguments.text(0).to_owned(), arguments.value(1)));
+            }
+            "gate" => self.core.gate.pass().await,
+            _ => self.core.change(|state| state.is_deaf = true),
         }
     }
 
@@ -154,7 +240,8 @@ impl Call {
                 self.core.until(|state| state.asked.get(name).is_some_and(Option::is_some)).await;
                 let answer = self.core.change(|state| state.asked.remove(name)).flatten().unwrap();
                 let answer = answer.get("result").or_else(|| answer.get("error")).cloned();
-                self.told.insert(name.to_owned(), answer.unwrap_or_default());
+                let at = if arguments.0.len() > 1 { arguments.text(1) } else { name };
+                self.told.insert(at.to_owned(), answer.unwrap_or_default());
             }
             _ => {
                 self.core.change(|state| {
