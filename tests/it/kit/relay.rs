@@ -102,8 +102,9 @@ fn relay() {
     let mut to = socket.try_clone().unwrap();
     to.write_all(format!("{}\n", serde_json::to_string(&Process::this()).unwrap()).as_bytes()).unwrap();
     thread::spawn(move || {
-        carry(&mut io::stdin().lock(), &mut to);
-        if outlives_its_input {
+        let has_ended = carry(&mut io::stdin().lock(), &mut to);
+        // if the server is gone, the other direction ends the program
+        if outlives_its_input || !has_ended {
             outlive_nobody();
         }
         let _ = to.shutdown(Shutdown::Write);
@@ -149,13 +150,16 @@ fn wait_for_sigterm(file: String) {
     });
 }
 
-/// Carries bytes until one side ends. [`io::copy`] would splice: Linux holds the lock of the pipe then while it waits for bytes,
+/// Carries bytes until one side ends; true if that is the one that it reads. [`io::copy`] would splice: Linux holds the lock of the pipe then while it waits for bytes,
 /// and a read at its other end waits too, though it must not.
-fn carry(from: &mut impl io::Read, to: &mut impl io::Write) {
+fn carry(from: &mut impl io::Read, to: &mut impl io::Write) -> bool {
     let mut bytes = vec![0; 1 << 16];
-    while let Ok(count @ 1..) = from.read(&mut bytes)
-        && to.write_all(&bytes[..count]).is_ok()
-    {}
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        if to.write_all(&bytes[..count]).is_err() {
+            return false;
+        }
+    }
+    true
 }
 
 /// Waits for a signal that nothing withstands; whoever started it may be gone before that.
