@@ -44,7 +44,9 @@ impl Mode {
 
     fn spec(&self, scripts: &Scripts) -> BackendSpec {
         let mode = self.clone();
-        changing(scripts, ChangingServer::new(move |_| server(*mode.0.lock())))
+        let server = ChangingServer::new(move |_| server(*mode.0.lock()));
+        // a spare process could have started in the mode before
+        BackendSpec { spares: 0, ..changing(scripts, server) }
     }
 }
 
