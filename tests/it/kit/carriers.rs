@@ -282,13 +282,18 @@ async fn converse(session: &Arc<dyn Session>, hear: impl Future<Output = ()>, sa
     session.closed();
 }
 
-/// Gives a line of a channel to the session; waits for ever if it reads nothing more.
+/// Gives a line of a channel to the session; waits for ever if it reads nothing more, from this line on or after it.
 async fn deliver(session: &Arc<dyn Session>, line: &[u8], (outlet, tasks): (&Outlet, &Tasks)) {
-    if session.is_deaf() {
-        std::future::pending::<()>().await;
-    }
+    heard(session).await;
     session.read(line);
     let message = serde_json::from_slice(line).unwrap();
     let received = Received { message, headers: None, gone: CancellationToken::new() };
     tasks.spawn(Arc::clone(session).take(received, outlet.clone()));
+    heard(session).await;
+}
+
+async fn heard(session: &Arc<dyn Session>) {
+    if session.is_deaf() {
+        std::future::pending::<()>().await;
+    }
 }
