@@ -6,16 +6,16 @@
 //! | `pairs` | client side × server side → the decorators of that pair, as one table; a backend that puts them on |
 //! | `repeat` | calls that a server of 2026-07-28 ends with requests, for clients with a session |
 //! | `suspend` | calls whose server asks in mid-call, for clients without one; the sealed state of every request |
-//! | `listens` | levels and subscriptions of sessions, and of requests without one |
+//! | `subscriptions` | subscriptions of sessions, as listens |
 //! | `tasks` | tasks of 2025-11-25 and those of the extension, for clients that have the others or none |
 //! | `deferred` | requests of servers that wait for a call to ride on |
 //! | `collection_window` | the time in which requests are collected, so that the client is asked once |
 
 mod collection_window;
 mod deferred;
-mod listens;
 mod pairs;
 pub(crate) mod repeat;
+mod subscriptions;
 pub(crate) mod suspend;
 pub(crate) mod tasks;
 

@@ -39,7 +39,7 @@ pub use cancel_reason::CancelReason;
 pub use error::ErrorObject;
 pub use indexed_json::IndexedJson;
 pub use jsonrpc::{Message, RequestId};
-pub use level::Level;
+pub use level::{Level, LogLevel};
 pub(crate) use methods::ListKind;
 pub use methods::Method;
 pub use payload::Payload;

@@ -67,7 +67,7 @@ impl ExternalBackend {
 
     /// Keeps a new connection in its slot until it ends.
     async fn run_in(self: &Arc<Self>, slot: &Slot, key: &ConnectionKey, connection: Arc<ServerConnection>) {
-        self.settings.restore(key, &connection).await;
+        connection.follow_interests().await;
         if slot.has_lived() {
             self.notify_restarted(key, &connection);
         }
@@ -76,8 +76,6 @@ impl ExternalBackend {
             // the connection was being opened while those of the other era were ended
             connection.end("the server's protocol era has changed");
         }
-        // a level that was set a moment ago did not reach this connection
-        self.settings.apply_effective_level(key, &connection).await;
         let reason = connection.over().await;
         slot.gone();
         self.lost(slot);

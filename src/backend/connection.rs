@@ -3,8 +3,8 @@
 //! A legacy server shares a session with its client; [`handshake`] opens it. A modern server serves self-contained
 //! requests; [`discover`] asks it for its server information. The rest is common: [`calls`] holds the open calls,
 //! [`call`] makes one, [`receive`] handles incoming messages, [`session_protocol`] and [`request_protocol`] attribute
-//! them to a client, [`server_requests`] keeps the server's requests until they are answered, and [`listen`] shares one
-//! subscription stream between all listeners.
+//! them to a client, and [`server_requests`] keeps the server's requests until they are answered. [`session_interests`] and
+//! [`listen`] bring a server of either era to what its clients want to be told.
 
 pub(crate) mod background;
 pub(crate) mod call;
@@ -16,13 +16,14 @@ mod connection_server;
 pub(crate) mod discover;
 mod fan_in;
 pub(crate) mod handshake;
+pub(crate) mod known_interests;
 mod listen;
-mod listen_state;
 mod ownership;
 pub(crate) mod receive;
 pub(crate) mod request_protocol;
 pub(crate) mod server_info;
 mod server_requests;
+mod session_interests;
 pub(crate) mod session_protocol;
 pub(crate) mod state;
 

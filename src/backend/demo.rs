@@ -18,7 +18,7 @@ use self::{
 };
 use crate::{
     mcp::{
-        Call, Context, ErrorObject, Event, Level, Method, Notification, Outcome, Payload, Reply, Revision, Server,
+        Call, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Revision, Server,
         json::Object,
         listen::{self, Filter},
         meta,
@@ -66,7 +66,7 @@ impl Demo {
             "survey" => duplex::survey(&context.client),
             "haiku" => duplex::haiku(&context.client, call.argument("about")),
             "list_roots" => duplex::roots(&context.client),
-            "log" => duplex::log(self.counter.level(&context.requester)),
+            "log" => duplex::log(context.level.get()),
             "count_up" => complete(&text_result(&format!("The counter is at {}.", self.counter.advance()))),
             name => Reply::failed(ErrorObject::invalid_params(&format!("Unknown tool: {name}"))),
         }
@@ -152,13 +152,6 @@ impl Server for Demo {
         match call.method {
             Method::Discover => Reply::complete(Payload::of(Revision::NEWEST_MODERN, &content::discover())),
             Method::Listen => self.listen(&call),
-            Method::SetLevel => match call.params.string("level").as_deref().and_then(Level::parse) {
-                Some(level) => {
-                    self.counter.set_level(call.context.requester.clone(), level);
-                    complete(&json!({}))
-                }
-                None => Reply::failed(ErrorObject::invalid_params("`level` names no level")),
-            },
             Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => self.subscription(&call),
             Method::Complete => answer(complete::proposals(&call.params)),
             Method::Ping => complete(&json!({})),

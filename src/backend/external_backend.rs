@@ -6,16 +6,15 @@ use metrics::Counter;
 use parking_lot::RwLock;
 
 use super::{
-    client_settings::ClientSettings,
     context::BackendContext,
     era::BackendEra,
     error::{DispatchError, StartError},
     health::Health,
+    interests::Interests,
     listens::Listens,
     opener::Opener,
     pool::Pool,
     slots::QuestionSlots,
-    subscriptions::Subscriptions,
     transport::lost_call,
 };
 use crate::{
@@ -34,8 +33,7 @@ pub(crate) struct ExternalBackend {
     pub(super) opener: Opener,
     pub(super) pool: Arc<Pool>,
     pub(super) listens: Arc<Listens>,
-    pub(super) subscriptions: Arc<Subscriptions>,
-    pub(super) settings: Arc<ClientSettings>,
+    pub(super) interests: Arc<Interests>,
     pub(super) slots: Arc<QuestionSlots>,
     pub(super) crossing: Arc<ServerCrossing>,
     pub(super) context: BackendContext,
@@ -53,21 +51,18 @@ impl ExternalBackend {
     /// Creates the backend without starting it.
     pub(crate) fn new(spec: BackendSpec, context: BackendContext) -> Self {
         let spec = Arc::new(spec);
-        let (listens, subscriptions): (Arc<Listens>, Arc<Subscriptions>) = Default::default();
+        let (listens, interests): (Arc<Listens>, Arc<Interests>) = Default::default();
         let slots = QuestionSlots::new(spec.parallel, context.limits.clone());
         let era = BackendEra::new(&spec, &context.memory, &context.clock);
         let pool = Arc::new(Pool::new(context.limits.clone(), era.now()));
-        let opener = Opener::new(&spec, &context, &listens, &subscriptions);
-        let settings = ClientSettings::new(&spec, &pool, &subscriptions, &context.tasks);
+        let opener = Opener::new(&spec, &context, &listens, &interests);
         let health = Health::starting();
         let calls = RwLock::default();
         let background = context.tasks.clone();
         let spawn = move |task| background.spawn_until_end(task);
-        let held = Arc::clone(&settings);
-        let ended = move |requester: &Requester| held.ended(requester);
         let silence = (opener.origin.clone(), spec.call_timeout);
-        let crossing = ServerCrossing::new(silence, Arc::clone(&context.clock), Box::new(spawn), Box::new(ended));
-        Self { spec, era, health, calls, opener, pool, listens, subscriptions, settings, slots, crossing, context }
+        let crossing = ServerCrossing::new(silence, Arc::clone(&context.clock), Box::new(spawn));
+        Self { spec, era, health, calls, opener, pool, listens, interests, slots, crossing, context }
     }
 
     /// Drops the state of a client that is gone.
@@ -76,7 +71,6 @@ impl ExternalBackend {
             self.pool.forget(session);
         }
         self.crossing.ended(requester);
-        self.settings.ended(requester);
     }
 
     /// The reason why it cannot be used now; `None` if a call may try.

@@ -18,12 +18,12 @@ use super::{
     connection_key::ConnectionKey,
     context::BackendContext,
     error::StartError,
+    interests::Interests,
     listens::Listens,
     output_tail::OutputTail,
     server_transport::ServerTransport,
     spares::{SpareProcess, Spares},
     start_turns::{Demand, StartTurn},
-    subscriptions::Subscriptions,
     transport::{
         self, Connector, Incoming, Transport,
         http::{self, LateStreams},
@@ -43,7 +43,7 @@ pub(crate) struct Opener {
     pub(super) origin: ServerOrigin,
     pub(super) context: BackendContext,
     listens: Arc<Listens>,
-    subscriptions: Arc<Subscriptions>,
+    interests: Arc<Interests>,
     late_streams: LateStreams,
     pub(super) transport: ServerTransport,
     /// Demand for the base connection.
@@ -114,14 +114,14 @@ impl Opener {
         spec: &Arc<BackendSpec>,
         context: &BackendContext,
         listens: &Arc<Listens>,
-        subscriptions: &Arc<Subscriptions>,
+        interests: &Arc<Interests>,
     ) -> Self {
         Self {
             spec: Arc::clone(spec),
             origin: ServerOrigin::new(spec.id.clone()),
             context: context.clone(),
             listens: Arc::clone(listens),
-            subscriptions: Arc::clone(subscriptions),
+            interests: Arc::clone(interests),
             late_streams: LateStreams::default(),
             transport: ServerTransport::new(spec),
             demand: Demand::default(),
@@ -350,7 +350,8 @@ impl Opener {
             client: Arc::new(ClientInfo::gateway()),
             is_another: succession == Succession::Another,
             listens: Arc::clone(&self.listens),
-            subscriptions: Arc::clone(&self.subscriptions),
+            interests: Arc::clone(&self.interests),
+            call_timeout: self.spec.call_timeout,
             tasks: self.context.tasks.clone(),
         }
     }

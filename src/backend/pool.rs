@@ -137,14 +137,6 @@ impl Pool {
         Some(connection)
     }
 
-    /// The connection of `key`, if it is usable.
-    pub(crate) fn present(&self, key: &ConnectionKey) -> Option<Arc<ServerConnection>> {
-        if key.is_base() {
-            return self.base.connection();
-        }
-        self.slots.lock().get(key).and_then(|slot| slot.connection())
-    }
-
     /// The usable connections of the sharer of `key`, in all slots.
     pub(crate) fn sessions(&self, key: &ConnectionKey) -> Vec<Arc<ServerConnection>> {
         if key.is_base() {

@@ -2,6 +2,7 @@
 //! the handshake selects [`SessionServer`] or [`RequestServer`].
 
 mod era_changes;
+mod listen;
 mod request_server;
 mod route;
 mod session_server;
@@ -159,6 +160,7 @@ impl ExternalBackend {
                         yield retry.refused(error);
                         return;
                     }
+                    let _level = connection.with_level(&call.context).await;
                     if let Some(slot) = &mut slot {
                         slot.begin();
                     }
@@ -212,8 +214,7 @@ impl ExternalBackend {
         slot.map_err(|_| self.unavailable(busy))
     }
 
-    /// Leases the connection of `key` at a server of this era: `ready`, if it is still usable. Sets the level of a
-    /// single call; the level of a session was set before.
+    /// Leases the connection of `key` at a server of this era: `ready`, if it is still usable.
     pub(super) async fn connection(
         self: &Arc<Self>,
         (era, key): (Era, &ConnectionKey),
@@ -229,9 +230,6 @@ impl ExternalBackend {
             && self.can_lose_state()
         {
             leased.lease.slot().bind(session);
-        }
-        if context.requester.is_sessionless() {
-            self.settings.apply_effective_level(key, &leased.connection).await;
         }
         Ok(leased)
     }

@@ -56,7 +56,7 @@ impl Supervision {
                 () = end.cancelled() => return,
                 _ = ticks.tick() => {
                     if self.0.spec.on_loss != OnLoss::End {
-                        self.0.pool.sweep(self.0.spec.idle_timeout, |key| self.0.subscriptions.waits(key));
+                        self.0.pool.sweep(self.0.spec.idle_timeout, |key| self.0.interests.waits(key));
                     }
                     self.end_spares().await;
                 }
@@ -134,7 +134,7 @@ impl Supervision {
             Err(failure) => return SessionEnded::Failed(failure),
         };
         self.0.crossing.set_server_tasks(connection.tasks());
-        self.0.settings.restore(&ConnectionKey::base(), &connection).await;
+        connection.follow_interests().await;
         let lived = base.has_lived();
         // first, since a call of a client is refused while the server counts as failed
         if let Some(summary) = connection.summary() {

@@ -14,8 +14,8 @@ use crate::{
     gateway::{self, Gateway},
     layers::TaskOwnerDeps,
     mcp::{
-        Call, CancelReason, ClientInfo, Context, ErrorObject, ListKind, Method, Outcome, Payload, Reply, Revision,
-        Server, Step, WaitNotice, observer::Observer, translate::Profile,
+        Call, CancelReason, ClientInfo, Context, ErrorObject, ListKind, LogLevel, Method, Outcome, Payload, Reply,
+        Revision, Server, Step, WaitNotice, observer::Observer, translate::Profile,
     },
     model::{
         BackendId, BackendSpec, Caller, GroupSpec, LimitsConfig, Naming, Requester, ServerAccess,
@@ -182,6 +182,7 @@ pub(super) fn call(server: &dyn Server, method: Method, params: &Value) -> Reply
         profile: Profile::default(),
         cancel_reason: CancelReason::default(),
         revoked: None,
+        level: LogLevel::default(),
         wait: WaitNotice::default(),
     };
     server.call(Call { method, params: Payload::of(Revision::NEWEST_LEGACY, params), context })

@@ -3,8 +3,8 @@
 //!
 //! | client \ server | asks in mid-call (2024-11-05 to 2025-11-25), has tasks of 2025-11-25 or none | ends the call with its requests (2026-07-28), has the tasks extension or none |
 //! |---|---|---|
-//! | with a session (2024-11-05 to 2025-11-25) | none: the client is asked on the spot; `tasks`, if it has none and the server does | `repeat`, `listens::SessionOverRequests`, `tasks::CoreOverExtension` |
-//! | without (2026-07-28) | `listens::RequestsOverSession`, `tasks::ExtensionOverCore`; at the endpoint `suspend` for calls, `deferred` for listens | at the endpoint `suspend`, for the sealed state alone |
+//! | with a session (2024-11-05 to 2025-11-25) | `subscriptions`; `tasks`, if it has none and the server does; else none: the client is asked on the spot | `repeat`, `subscriptions`, `tasks::CoreOverExtension` |
+//! | without (2026-07-28) | `tasks::ExtensionOverCore`; at the endpoint `suspend` for calls, `deferred` for listens | at the endpoint `suspend`, for the sealed state alone |
 //! | the gateway itself | none | none |
 //!
 //! The table is read for each attempt at a call, since only then the server is known. The decorators at an endpoint of
@@ -14,8 +14,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    listens::{ClientSubscriptions, Ended, RequestsOverSession, SessionOverRequests},
     repeat,
+    subscriptions::{SessionListens, SubscriptionsOverListens},
     tasks::{self, AwaitedTasks, Bridge, OwnNotifications, ServerTasks, Spawn, TaskBridges},
 };
 use crate::{
@@ -41,7 +41,7 @@ pub(crate) enum Pair {
 pub(crate) struct Decorators {
     rounds: RoundTrips,
     tasks: Option<Bridge>,
-    listens: Option<ListenDecorator>,
+    subscriptions: Subscriptions,
 }
 
 /// Number of calls to the server for one call of its client.
@@ -53,19 +53,19 @@ enum RoundTrips {
     Many,
 }
 
-/// Decorator of levels and subscriptions.
+/// A call about a subscription of a session, or another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ListenDecorator {
-    /// [`super::listens::SessionOverRequests`].
-    SessionOverRequests,
-    /// [`super::listens::RequestsOverSession`].
-    RequestsOverSession,
+enum Subscriptions {
+    /// Another one.
+    None,
+    /// It begins or ends a listen: [`SubscriptionsOverListens`].
+    AsListens,
 }
 
 /// The decorators of one backend, and their state.
 pub(crate) struct ServerCrossing {
     tasks: Arc<TaskBridges>,
-    listens: Arc<ClientSubscriptions>,
+    listens: Arc<SessionListens>,
 }
 
 // === impl ServerCrossing ===
@@ -76,10 +76,9 @@ impl ServerCrossing {
         (origin, call_timeout): (ServerOrigin, Duration),
         clock: Arc<dyn Clock>,
         spawn: Spawn,
-        ended: Ended,
     ) -> Arc<Self> {
         let tasks = TaskBridges::new(origin, call_timeout, clock, spawn);
-        Arc::new(Self { tasks, listens: ClientSubscriptions::new(ended) })
+        Arc::new(Self { tasks, listens: Arc::default() })
     }
 
     /// Stores the form of tasks of the current server.
@@ -91,28 +90,30 @@ impl ServerCrossing {
     pub(crate) fn pair(&self, call: &Call, era: Era) -> Pair {
         let is_further_round = call.params.origin().is_some();
         let (requester, client) = (&call.context.requester, call.context.client.revision.era());
-        let (rounds, listens) = match (requester, era) {
+        let rounds = match (requester, era) {
             // the round before was ended by a server without sessions
             (_, Era::Legacy) if is_further_round => return Pair::Gone,
-            (Requester::Session(_), Era::Modern) => {
-                let is_first = !is_further_round && call.method.may_require_input();
-                let rounds = if is_first { RoundTrips::Many } else { RoundTrips::One };
-                (rounds, Some(ListenDecorator::SessionOverRequests))
+            (Requester::Session(_), Era::Modern) if !is_further_round && call.method.may_require_input() => {
+                RoundTrips::Many
             }
-            (Requester::Request(_) | Requester::TasksOf(_), Era::Legacy) => {
-                (RoundTrips::One, Some(ListenDecorator::RequestsOverSession))
-            }
-            _ => (RoundTrips::One, None),
+            _ => RoundTrips::One,
         };
+        let subscriptions = match (requester, &call.method) {
+            (Requester::Session(_), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) => {
+                Subscriptions::AsListens
+            }
+            _ => Subscriptions::None,
+        };
+        let is_plain = rounds == RoundTrips::One && subscriptions == Subscriptions::None;
         // the only methods with decorators between peers of the same era
         let is_list = matches!(call.method, Method::ToolsList | Method::Listen);
-        if client == era && listens.is_none() && !is_list {
+        if client == era && is_plain && !is_list {
             return Pair::Alike;
         }
         match tasks::bridge(call, era, self.tasks.server(era)) {
             Err(tasks::NotMet) => Pair::NotMet,
-            Ok(None) if listens.is_none() && !hides_tasks(call) => Pair::Alike,
-            Ok(tasks) => Pair::Differ(Decorators { rounds, tasks, listens }),
+            Ok(None) if is_plain && !hides_tasks(call) => Pair::Alike,
+            Ok(tasks) => Pair::Differ(Decorators { rounds, tasks, subscriptions }),
         }
     }
 
@@ -130,27 +131,15 @@ impl ServerCrossing {
     }
 
     fn serve_round<S: Server + Clone + 'static>(&self, decorators: Decorators, server: S, call: Call) -> Reply {
-        let Decorators { tasks, listens, .. } = decorators;
+        let Decorators { tasks, subscriptions, .. } = decorators;
         if hides_tasks(&call) {
-            return self.serve_listens(listens, (tasks, OwnNotifications::new(Arc::new(server))), call);
+            return self.serve_tasks(tasks, OwnNotifications::new(Arc::new(server)), call);
         }
-        self.serve_listens(listens, (tasks, server), call)
-    }
-
-    fn serve_listens<S: Server + Clone + 'static>(
-        &self,
-        decorator: Option<ListenDecorator>,
-        (tasks, server): (Option<Bridge>, S),
-        call: Call,
-    ) -> Reply {
-        let listens = || Arc::clone(&self.listens);
-        match decorator {
-            None => self.serve_tasks(tasks, server, call),
-            Some(ListenDecorator::SessionOverRequests) => {
-                self.serve_tasks(tasks, SessionOverRequests { server, listens: listens() }, call)
-            }
-            Some(ListenDecorator::RequestsOverSession) => {
-                self.serve_tasks(tasks, RequestsOverSession { server, listens: listens() }, call)
+        match subscriptions {
+            Subscriptions::None => self.serve_tasks(tasks, server, call),
+            Subscriptions::AsListens => {
+                let listens = Arc::clone(&self.listens);
+                self.serve_tasks(tasks, SubscriptionsOverListens { server, listens }, call)
             }
         }
     }

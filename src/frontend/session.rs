@@ -71,7 +71,7 @@ pub(crate) struct Session {
     /// The client, if it came back without saying who it is.
     presumed: OnceLock<(Arc<ClientInfo>, Profile)>,
     initialized: AtomicBool,
-    level: Mutex<Option<Level>>,
+    level: watch::Sender<Option<Level>>,
     subscriptions: Mutex<SessionSubscriptions>,
     /// Set if it was found in the store, and its servers have yet to get its settings.
     restored: AtomicBool,
@@ -165,7 +165,7 @@ impl Session {
             recognized: OnceCell::new(),
             presumed: OnceLock::new(),
             initialized: AtomicBool::new(false),
-            level: Mutex::new(None),
+            level: watch::Sender::new(None),
             subscriptions: Mutex::default(),
             restored: AtomicBool::new(false),
             stored: AtomicBool::new(false),

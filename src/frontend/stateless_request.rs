@@ -22,8 +22,8 @@ use crate::{
         state::{FrontendState, Sender},
     },
     mcp::{
-        Call, CancelReason, ClientInfo, Context, ErrorObject, IndexedJson, Message, Method, Payload, RequestId,
-        WaitNotice, client_translator::ClientTranslator, listen::Filter, meta, mirrored_params::Mirror,
+        Call, CancelReason, ClientInfo, Context, ErrorObject, IndexedJson, LogLevel, Message, Method, Payload,
+        RequestId, WaitNotice, client_translator::ClientTranslator, listen::Filter, meta, mirrored_params::Mirror,
     },
     model::Requester,
     support::pin_in_box,
@@ -112,6 +112,7 @@ impl StatelessRequest<'_> {
             profile: self.state.settings.profile(&client),
             client,
             mirror: self.mirror.clone(),
+            level: LogLevel::Request(self.envelope.level),
             cancel_reason: self.cancel_reason.clone(),
             revoked: Some(Arc::clone(&self.sender.admission.lease.revoked)),
             wait: WaitNotice::default(),

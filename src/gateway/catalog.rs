@@ -39,7 +39,7 @@ use super::configured_backend::ConfiguredBackend;
 use crate::{
     layers::ServerFacts,
     mcp::{
-        CancelReason, ClientInfo, Context, ErrorObject, ListKind, Revision, Server, WaitNotice,
+        CancelReason, ClientInfo, Context, ErrorObject, ListKind, LogLevel, Revision, Server, WaitNotice,
         translate::{LeftOut, Profile},
     },
     model::{BackendId, Caller, Requester, SessionId, Share},
@@ -95,6 +95,7 @@ impl Catalog {
             profile: Profile::default(),
             cancel_reason: CancelReason::default(),
             revoked: None,
+            level: LogLevel::default(),
             wait: WaitNotice::default(),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     access::{MessageVerdict, VisibleBackend},
     backend_call::{self, MirroredTool},
-    backends::{Backends, NameView},
+    backends::NameView,
     discover, fanout, listen, lists, route,
     shared::GatewayState,
 };
@@ -40,7 +40,7 @@ impl Server for EndpointServer {
 fn dispatch(shared: &Arc<GatewayState>, target: &Target, call: Call, mirror: Option<Arc<Mirror>>) -> Reply {
     let backends = shared.backends.load();
     match backends.view(target) {
-        NameView::Merged => merged(shared, (target, &backends), call, mirror),
+        NameView::Merged => merged(shared, target, call, mirror),
         NameView::Own => match backends.one_at(target, &call.context.caller) {
             None => absent(&call),
             Some(one) => match one.message(&call) {
@@ -53,30 +53,21 @@ fn dispatch(shared: &Arc<GatewayState>, target: &Target, call: Call, mirror: Opt
     }
 }
 
-fn merged(
-    shared: &Arc<GatewayState>,
-    (target, backends): (&Target, &Backends),
-    call: Call,
-    mirror: Option<Arc<Mirror>>,
-) -> Reply {
+fn merged(shared: &Arc<GatewayState>, target: &Target, call: Call, mirror: Option<Arc<Mirror>>) -> Reply {
     match call.method.subject() {
         Some(MethodSubject::Tool) => route::by_name((shared, target), ListKind::Tools, places::NAME, (call, mirror)),
         Some(MethodSubject::Prompt) => route::by_name((shared, target), ListKind::Prompts, places::NAME, (call, None)),
         Some(MethodSubject::Resource) => route::by_uri(shared, target, places::RESOURCE_URI, call),
         Some(MethodSubject::Reference) => route::completion(shared, target, call),
         Some(MethodSubject::Task) => route::by_task(shared, target, call),
-        None => of_all(shared, (target, backends), call),
+        None => of_all(shared, target, call),
     }
 }
 
 /// Serves a call that is about no server in particular.
-fn of_all(shared: &Arc<GatewayState>, (target, backends): (&Target, &Backends), call: Call) -> Reply {
+fn of_all(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     match &call.method {
         Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
-        Method::SetLevel => {
-            let seen = backends.all_visible(target, &call.context.caller);
-            fanout::set_level(shared, seen, call)
-        }
         Method::Ping => Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),
         Method::Discover => {
             let (shared, target) = (Arc::clone(shared), target.clone());
@@ -103,7 +94,6 @@ fn own(shared: &Arc<GatewayState>, target: &Target, one: VisibleBackend, call: C
     match &call.method {
         Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
         Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
-        Method::SetLevel => fanout::set_level(shared, vec![one], call),
         method => match ListKind::listed_by(method) {
             Some(kind) => own_list(shared, one, kind, call),
             None => send(&one, call),

@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        mcp::{CancelReason, ClientInfo, Context, Outcome, translate::Profile},
+        mcp::{CancelReason, ClientInfo, Context, LogLevel, Outcome, translate::Profile},
         model::{Caller, Requester},
     };
 
@@ -191,6 +191,7 @@ mod tests {
             profile: Profile::default(),
             cancel_reason: CancelReason::default(),
             revoked: None,
+            level: LogLevel::default(),
             wait: WaitNotice::default(),
         };
         (events, server.call(Call { method: Method::ToolsCall, params, context }))

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CancelReason, Era, Feature, Method, Payload, Reply, Revision, extensions,
+    CancelReason, Era, Feature, LogLevel, Method, Payload, Reply, Revision, extensions,
     json::{Object, draft::Draft},
     meta,
     mirrored_params::Mirror,
@@ -54,6 +54,8 @@ pub struct Context {
     /// Parameters that the client's transport mirrored; `None` if it mirrors none. From the gateway on, the parameters
     /// to mirror toward the server, whatever the client's version.
     pub mirror: Option<Arc<Mirror>>,
+    /// The log messages that the client wants.
+    pub level: LogLevel,
     /// Treatment of members that the server's version does not define.
     pub profile: Profile,
     /// The reason that the server gets if the call is cancelled.

@@ -1,5 +1,7 @@
 //! The levels of log messages (all versions, logging; RFC 5424 6.2.1).
 
+use tokio::sync::watch;
+
 /// Severity of a log message; ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
@@ -19,6 +21,15 @@ pub enum Level {
     Alert,
     /// The server cannot be used.
     Emergency,
+}
+
+/// The lowest level of log messages that a client wants. Cheap to clone.
+#[derive(Debug, Clone)]
+pub enum LogLevel {
+    /// That of one request; `None` if it wants no log messages (2026-07-28, logging).
+    Request(Option<Level>),
+    /// That of a session, at present; `None` if it has set none.
+    Session(watch::Receiver<Option<Level>>),
 }
 
 impl Level {
@@ -51,6 +62,35 @@ impl Level {
             Self::Alert => "alert",
             Self::Emergency => "emergency",
         }
+    }
+}
+
+// === impl LogLevel ===
+
+impl LogLevel {
+    /// The level at present.
+    pub fn get(&self) -> Option<Level> {
+        match self {
+            Self::Request(level) => *level,
+            Self::Session(level) => *level.borrow(),
+        }
+    }
+
+    /// Waits until it is set again, which that of one request never is. Cancel safe.
+    pub(crate) async fn changed(&mut self) {
+        if let Self::Session(level) = self
+            && level.changed().await.is_ok()
+        {
+            return;
+        }
+        std::future::pending::<()>().await;
+    }
+}
+
+impl Default for LogLevel {
+    /// That of a request that wants no log messages.
+    fn default() -> Self {
+        Self::Request(None)
     }
 }
 

@@ -408,7 +408,7 @@ impl Server for Scripted {
             Method::ResourcesSubscribe if call.params.string("uri").is_some_and(|uri| uri.starts_with("no:")) => {
                 Reply::failed(ErrorObject::invalid_params("no such resource"))
             }
-            Method::SetLevel | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+            Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
                 Reply::complete(Payload::empty(call.params.revision))
             }
             method if method.is_notification() => Reply::complete(Payload::absent(call.params.revision)),

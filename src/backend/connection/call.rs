@@ -13,8 +13,8 @@ use super::{
 use crate::{
     backend::transport::{Exchange, NotSent, TransportError},
     mcp::{
-        CancelReason, ClientInfo, Context, ErrorObject, Event, Facts, Message, Method, Outcome, Payload, RequestId,
-        meta,
+        CancelReason, ClientInfo, Context, ErrorObject, Event, Facts, Level, Message, Method, Outcome, Payload,
+        RequestId, meta,
         mirrored_params::Mirror,
         translate::{Kind, Profile},
     },
@@ -37,6 +37,8 @@ pub(crate) struct OutboundCall {
     pub(crate) client: Option<Arc<ClientInfo>>,
     /// Parameters that are mirrored in headers (2026-07-28).
     pub(crate) mirror: Option<Arc<Mirror>>,
+    /// The lowest level of log messages that the client wants.
+    pub(crate) level: Option<Level>,
     /// Treatment of members that the server's version does not define.
     pub(crate) profile: Profile,
     /// The reason that the server gets if the call is cancelled.
@@ -63,6 +65,7 @@ impl OutboundCall {
             caller: Some(Arc::clone(&context.caller)),
             client: Some(Arc::clone(&context.client)),
             mirror: context.mirror.clone(),
+            level: context.level.get(),
             profile: context.profile,
             cancel_reason: context.cancel_reason.clone(),
         }
@@ -71,8 +74,8 @@ impl OutboundCall {
     /// A call of the gateway's own.
     pub(crate) fn of_gateway(method: Method, params: Payload) -> Self {
         let (profile, cancel_reason) = (Profile::default(), CancelReason::default());
-        let (caller, client) = (None, None);
-        Self { method, params, holder: Requester::Gateway, caller, client, mirror: None, profile, cancel_reason }
+        let (caller, client, level) = (None, None, None);
+        Self { method, params, holder: Requester::Gateway, caller, client, mirror: None, level, profile, cancel_reason }
     }
 }
 
@@ -142,7 +145,7 @@ impl ServerConnection {
             }
             // no translation changes either
             let token = meta::progress_token(&call.params);
-            let level = connection.context.protocol.level(&call.params);
+            let level = connection.context.protocol.level(call.level);
             let OutboundCall { method, holder, caller, mirror, cancel_reason, .. } = call;
             let open = OpenCall::new(method.clone(), kind);
             let open = OpenCall { token: token.clone(), caller, holder, level, ..open };
@@ -200,6 +203,10 @@ impl ServerConnection {
         if kind == CallKind::Handshake {
             return Ok(params);
         }
+        let params = match self.context.protocol.level(call.level) {
+            Some(level) if meta::log_level(&params).is_none() => meta::with_log_level(&params, level),
+            _ => params,
+        };
         let client = call.client.as_deref();
         let facts = Facts { profile: call.profile, client, ..Facts::new(Kind::Request, &call.method) };
         self.context.protocol.params(self, params, &facts)

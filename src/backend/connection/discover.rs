@@ -8,7 +8,6 @@ use futures_util::StreamExt as _;
 use super::{
     call::OutboundCall,
     calls::CallKind,
-    listen,
     server_info::{Account, ServerInfo},
     state::ServerConnection,
 };
@@ -37,19 +36,11 @@ pub(crate) enum DiscoverOutcome {
     Nothing(StartError),
 }
 
-/// Stores server information, and starts the shared listen if it is the first.
-pub(crate) fn apply_server_info(connection: &Arc<ServerConnection>, info: ServerInfo) {
-    let is_first = connection.set_server(info);
-    let Some(listening) = connection.listening() else { return };
-    if is_first {
-        let (listening, connection) = (Arc::clone(listening), Arc::clone(connection));
-        let (tasks, end) = (connection.context.tasks.clone(), connection.end.token().clone());
-        tasks.spawn(async move {
-            end.run_until_cancelled(listen::run(connection, listening)).await;
-        });
-    } else {
+/// Stores server information.
+pub(crate) fn apply_server_info(connection: &ServerConnection, info: ServerInfo) {
+    if !connection.set_server(info) {
         // its notifications may have changed
-        listening.update_filter();
+        connection.context.interests.touch(&connection.context.key);
     }
 }
 

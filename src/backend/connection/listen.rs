@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{
     call::OutboundCall,
     fan_in::{FanInEvent, ListenEvents, ListenFanIn},
-    listen_state::ListenState,
+    known_interests::Granted,
     state::ServerConnection,
 };
 use crate::{
-    backend::subscriptions::Topic,
+    backend::interests::Topic,
     mcp::{
         ErrorObject, Event, ListKind, Method, Notification, Outcome, Payload, Revision,
         listen::strings,
@@ -35,7 +35,6 @@ const NO_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 /// The listen of one connection.
 struct ConnectionListen {
     connection: Arc<ServerConnection>,
-    listening: Arc<ListenState>,
 }
 
 /// Answer to a listen.
@@ -49,33 +48,34 @@ enum ListenAnswer {
 }
 
 /// Keeps the listen open as long as the connection.
-pub(super) async fn run(connection: Arc<ServerConnection>, listening: Arc<ListenState>) {
-    ConnectionListen { connection, listening }.run().await;
+pub(super) async fn run(connection: Arc<ServerConnection>) {
+    ConnectionListen { connection }.run().await;
 }
 
 // === impl ConnectionListen ===
 
 impl ConnectionListen {
     async fn run(&self) {
-        let listening = &self.listening;
-        let context = &self.connection.context;
-        let mut wanted = listening.wanted.subscribe();
+        let (context, known) = (&self.connection.context, self.connection.interests());
+        // a modern server is used before it has acknowledged anything
+        known.set_begun();
+        let mut view = context.interests.view(&context.key);
         let mut fan_in = ListenFanIn::default();
         let mut pause = BACKOFF.0;
         let mut is_first = true;
         let mut refused_at = None;
         loop {
-            let count = *wanted.borrow_and_update();
-            let mut topics = context.subscriptions.topics(&context.key);
+            let count = view.seen();
+            known.set_level(count);
+            let wanted = context.interests.topics(&context.key);
+            let mut topics = wanted.clone();
             if refused_at == Some(count) {
                 topics.retain(|topic| !self.is_new_task(topic));
             }
             let Some(filter) = self.filter(&topics) else {
                 fan_in.close();
-                listening.acknowledge(count, HashSet::new());
-                if wanted.changed().await.is_err() {
-                    return;
-                }
+                known.set_all(count, wanted.into_iter().map(|topic| (topic, Granted::LeftOut)));
+                view.changed().await;
                 continue;
             };
             let (began, was_lost) = (Instant::now(), fan_in.is_empty() && !is_first);
@@ -88,7 +88,7 @@ impl ConnectionListen {
                 continue;
             }
             if let ListenAnswer::Acknowledged(heard) = answer {
-                listening.acknowledge(count, heard);
+                known.set_all(count, wanted.into_iter().map(|topic| granted(topic, &heard)));
                 is_first = false;
                 let is_lost_one = fan_in.take_broken() || was_lost;
                 // a replaced connection has already been reported for lists
@@ -100,7 +100,7 @@ impl ConnectionListen {
                 }
                 tokio::select! {
                     () = self.follow(&mut fan_in) => {}
-                    _ = wanted.changed() => continue,
+                    () = view.changed() => continue,
                 }
             }
             fan_in.close();
@@ -109,7 +109,7 @@ impl ConnectionListen {
             tokio::select! {
                 () = sleep(pause) => {}
                 // a new subscriber does not wait for earlier failures
-                _ = wanted.changed() => {}
+                () = view.changed() => {}
             }
             pause = (pause * 2).min(BACKOFF.1);
         }
@@ -117,7 +117,7 @@ impl ConnectionListen {
 
     /// True if the topic is a task that the server has not acknowledged yet.
     fn is_new_task(&self, topic: &Topic) -> bool {
-        topic.task().is_some() && !self.listening.has_acknowledged(topic)
+        topic.task().is_some() && !self.connection.interests().has(topic)
     }
 
     fn events(&self, filter: &Value) -> ListenEvents {
@@ -170,15 +170,15 @@ impl ConnectionListen {
     }
 
     fn deliver(&self, told: &Notification) {
-        let (listens, subscriptions, key) =
-            (&self.connection.context.listens, &self.connection.context.subscriptions, &self.connection.context.key);
+        let (listens, interests, key) =
+            (&self.connection.context.listens, &self.connection.context.interests, &self.connection.context.key);
         let topic = match told.method {
             Method::ResourceUpdated => told.params.string("uri").map(Topic::Resource),
             Method::Tasks => told.params.string("taskId").map(Topic::Task),
             _ => None,
         };
         if let Some(topic) = topic {
-            listens.notify(key, told, |holder| subscriptions.is_subscribed(key, holder, &topic));
+            listens.notify(key, told, |holder| interests.is_wanted_by(key, holder, &topic));
             if told.method == Method::Tasks
                 && DetailedTask::read(&told.params).is_some_and(|task| task.status.is_final())
             {
@@ -192,9 +192,7 @@ impl ConnectionListen {
     /// Unsubscribes from a topic that has ended.
     fn leave(&self, topic: &Topic) {
         let context = &self.connection.context;
-        if context.subscriptions.is_over(&context.key, topic) {
-            self.listening.update_filter();
-        }
+        context.interests.is_over(&context.key, topic);
     }
 
     /// Reports topics that may have changed while no listen was open.
@@ -204,10 +202,8 @@ impl ConnectionListen {
             self.deliver(&Notification { method: Method::ResourceUpdated, params });
         }
         let tasks: Vec<String> = topics.iter().filter_map(Topic::task).map(str::to_owned).collect();
-        let (listen, end) = (
-            Self { connection: Arc::clone(&self.connection), listening: Arc::clone(&self.listening) },
-            self.connection.end.token().clone(),
-        );
+        let listen = Self { connection: Arc::clone(&self.connection) };
+        let end = self.connection.end.token().clone();
         if !tasks.is_empty() {
             self.connection.context.tasks.spawn(async move {
                 end.run_until_cancelled(listen.report_tasks(tasks)).await;
@@ -234,4 +230,10 @@ impl ConnectionListen {
             }
         }
     }
+}
+
+/// The answer about a topic, from those that the server acknowledged.
+fn granted(topic: Topic, heard: &HashSet<Topic>) -> (Topic, Granted) {
+    let granted = if heard.contains(&topic) { Granted::Yes } else { Granted::LeftOut };
+    (topic, granted)
 }

@@ -1,17 +1,19 @@
 //! Protocol of servers without sessions (2026-07-28): each request is self-contained, with its own envelope, and each
 //! notification belongs to one.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
+use futures_util::{FutureExt as _, future::BoxFuture};
 
 use super::{
     calls::{CallKind, Sharing},
-    listen_state::ListenState,
+    listen,
     receive::{number, unreadable},
     state::{ConnectionContext, Protocol, ServerConnection},
 };
 use crate::{
+    backend::interests::Topic,
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId, Revision,
         json::Object,
@@ -35,8 +37,8 @@ impl Protocol for RequestProtocol {
         Revision::NEWEST_MODERN
     }
 
-    fn listening(&self) -> Option<ListenState> {
-        Some(ListenState::default())
+    fn follow_interests(&self, connection: Arc<ServerConnection>) -> BoxFuture<'static, ()> {
+        listen::run(connection).boxed()
     }
 
     fn sharing(&self, context: &ConnectionContext) -> Sharing {
@@ -75,8 +77,8 @@ impl Protocol for RequestProtocol {
         })
     }
 
-    fn level(&self, params: &Payload) -> Option<Level> {
-        meta::log_level(params)
+    fn level(&self, level: Option<Level>) -> Option<Level> {
+        level
     }
 
     fn received(&self, connection: &ServerConnection, json: Bytes) -> Payload {
@@ -150,6 +152,13 @@ impl Protocol for RequestProtocol {
             tracing::warn!(server = %connection.context.backend, %method, "a server of 2026-07-28 sends requests; they are ignored");
         }
         None
+    }
+
+    fn offers(&self, connection: &ServerConnection, topic: &Topic) -> bool {
+        match topic {
+            Topic::Resource(_) => connection.server().is_some_and(|server| server.offers("resources", "subscribe")),
+            Topic::Task(_) => connection.tasks().has_tasks(),
+        }
     }
 
     fn check(&self, _: &ServerConnection, _: (&Method, &Payload)) -> Result<(), ErrorObject> {

@@ -4,16 +4,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::{FutureExt as _, future::BoxFuture};
 
 use super::{
     calls::{CallKind, Callers, Sharing},
-    listen_state::ListenState,
     ownership::{CallOwner, OwnedId},
     receive::unreadable,
+    session_interests,
     state::{ConnectionContext, Protocol, ServerConnection},
 };
 use crate::{
-    backend::{connection_key::SharingScope, subscriptions::Topic},
+    backend::{connection_key::SharingScope, interests::Topic},
     mcp::{
         Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
         Untranslatable, task, translate::Cause,
@@ -43,8 +44,8 @@ impl Protocol for SessionProtocol {
         Revision::NEWEST_LEGACY
     }
 
-    fn listening(&self) -> Option<ListenState> {
-        None
+    fn follow_interests(&self, connection: Arc<ServerConnection>) -> BoxFuture<'static, ()> {
+        session_interests::run(connection).boxed()
     }
 
     fn sharing(&self, context: &ConnectionContext) -> Sharing {
@@ -68,7 +69,7 @@ impl Protocol for SessionProtocol {
         })
     }
 
-    fn level(&self, _: &Payload) -> Option<Level> {
+    fn level(&self, _: Option<Level>) -> Option<Level> {
         // the level applies to the whole session
         None
     }
@@ -113,12 +114,12 @@ impl Protocol for SessionProtocol {
         if let Some(call) = on {
             return Some((call, Event::Notified(notification)));
         }
-        let (key, subscriptions) = (&connection.context.key, &connection.context.subscriptions);
+        let (key, interests) = (&connection.context.key, &connection.context.interests);
         let audience = Audience::of(connection, &notification);
         let heard = connection.context.listens.notify(key, &notification, |holder| match &audience {
             Audience::All => true,
             Audience::One(owner) => holder == owner,
-            Audience::Subscribers(topic) => subscriptions.is_subscribed(key, holder, topic),
+            Audience::Subscribers(topic) => interests.is_wanted_by(key, holder, topic),
             Audience::Nobody => false,
         });
         match audience {
@@ -157,6 +158,11 @@ impl Protocol for SessionProtocol {
             return None;
         }
         connection.requests.forward(id, method, params, call)
+    }
+
+    /// The server judges about the URI of a resource, whatever it declares.
+    fn offers(&self, _: &ServerConnection, topic: &Topic) -> bool {
+        topic.uri().is_some()
     }
 
     /// Rejects methods that the negotiated version does not have (`translation` 6.5); unknown methods pass.

@@ -1,11 +1,15 @@
 //! One connection to one server: its parts, its owner, its end.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -13,22 +17,22 @@ use tokio_util::sync::CancellationToken;
 use super::{
     background::BackgroundSender,
     calls::{CallKind, Calls, Sharing},
-    listen_state::ListenState,
+    known_interests::KnownInterests,
     server_info::{ServerInfo, ServerSummary},
     server_requests::{RequestContext, ServerRequests},
 };
 use crate::{
     backend::{
         connection_key::ConnectionKey,
+        interests::{Interest, Interests, Topic},
         listens::Listens,
-        subscriptions::Subscriptions,
         task_group::TaskGroup,
         transport::{Incoming, Transport, lost_call},
     },
     crossing::tasks::ServerTasks,
     mcp::{
-        ClientInfo, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId, Revision,
-        ServerOrigin, deferred_requests::DeferredRequests,
+        ClientInfo, Context, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId,
+        Revision, ServerOrigin, deferred_requests::DeferredRequests,
     },
     model::{BackendId, TransportAbilities, status::OutputLine},
 };
@@ -42,14 +46,13 @@ pub(crate) struct ServerConnection {
     pub(super) requests: Arc<ServerRequests>,
     /// Those that wait for a call.
     pub(super) deferred: Arc<DeferredRequests<RequestId>>,
-    /// The shared `subscriptions/listen`; `None` if each subscription is a request of its own.
-    listening: Option<Arc<ListenState>>,
+    /// The server's answers about the interests of its clients.
+    interests: KnownInterests,
     pub(super) sender: BackgroundSender,
     /// Server information from the handshake.
     server: OnceLock<ServerInfo>,
     /// The server's form of tasks, from its latest server information.
     tasks: Mutex<ServerTasks>,
-    level: Mutex<Option<Level>>,
     /// True once it was logged that the server sends requests, which its version forbids.
     pub(super) sent_request: AtomicBool,
     /// True once the server has sent a notification or a request.
@@ -79,8 +82,10 @@ pub(crate) struct ConnectionContext {
     pub(crate) is_another: bool,
     /// Listens, for notifications outside of calls.
     pub(crate) listens: Arc<Listens>,
-    /// Log levels and subscriptions of its clients.
-    pub(crate) subscriptions: Arc<Subscriptions>,
+    /// Log levels and topics of its clients.
+    pub(crate) interests: Arc<Interests>,
+    /// Maximum silence of the server in a call.
+    pub(crate) call_timeout: Duration,
     /// Its task group.
     pub(crate) tasks: TaskGroup,
 }
@@ -99,8 +104,8 @@ pub(crate) trait Protocol: Send + Sync {
     /// The newest version, which is used until one is negotiated.
     fn newest(&self) -> Revision;
 
-    /// The state of the shared listen; `None` if each subscription is a request of its own.
-    fn listening(&self) -> Option<ListenState>;
+    /// Brings the server to what its clients want, as long as the connection is open.
+    fn follow_interests(&self, connection: Arc<ServerConnection>) -> BoxFuture<'static, ()>;
 
     /// The ambiguity of messages that name no call.
     fn sharing(&self, context: &ConnectionContext) -> Sharing;
@@ -116,8 +121,8 @@ pub(crate) trait Protocol: Send + Sync {
     fn params(&self, connection: &ServerConnection, params: Payload, facts: &Facts<'_>)
     -> Result<Payload, ErrorObject>;
 
-    /// The log level that a call with these parameters asks for, apart from the level of the session.
-    fn level(&self, params: &Payload) -> Option<Level>;
+    /// The log level that a call of a client with this one carries.
+    fn level(&self, level: Option<Level>) -> Option<Level>;
 
     /// A payload that the server wrote.
     fn received(&self, connection: &ServerConnection, json: Bytes) -> Payload;
@@ -148,6 +153,9 @@ pub(crate) trait Protocol: Send + Sync {
         on: Option<u64>,
     ) -> Option<(u64, Event)>;
 
+    /// True if the server can be asked to notify about `topic`.
+    fn offers(&self, connection: &ServerConnection, topic: &Topic) -> bool;
+
     /// Checks that a client may send a request.
     ///
     /// # Errors
@@ -166,7 +174,6 @@ impl ServerConnection {
         let end = End::within(context.tasks.end());
         let sender = BackgroundSender::new(&context.backend, &transport, &context.tasks, end.token());
         let calls = Arc::new(Calls::new(context.protocol.sharing(&context), first_id, transport.unanswered()));
-        let listening = context.protocol.listening().map(Arc::new);
         let requests = ServerRequests::new(RequestContext {
             backend: context.backend.clone(),
             calls: Arc::clone(&calls),
@@ -182,11 +189,10 @@ impl ServerConnection {
             calls,
             deferred: Arc::clone(&requests.deferred),
             requests,
-            listening,
+            interests: KnownInterests::default(),
             sender,
             server: OnceLock::new(),
             tasks: Mutex::new(ServerTasks::NONE),
-            level: Mutex::default(),
             sent_request: AtomicBool::new(false),
             has_spoken: AtomicBool::new(false),
             incoming: Mutex::new(Some(incoming)),
@@ -245,24 +251,37 @@ impl ServerConnection {
         self.context.protocol.check(self, (method, params))
     }
 
+    /// True if the server can be asked to notify about `topic`.
+    pub(crate) fn offers(&self, topic: &Topic) -> bool {
+        self.context.protocol.offers(self, topic)
+    }
+
     /// True if the server accepts a log level for the connection.
     pub(crate) fn can_log(&self) -> bool {
         self.server().is_some_and(ServerInfo::takes_level)
     }
 
-    /// The level that the server has.
-    pub(crate) fn level(&self) -> Option<Level> {
-        *self.level.lock()
+    /// The server's answers about the interests of its clients.
+    pub(crate) const fn interests(&self) -> &KnownInterests {
+        &self.interests
     }
 
-    /// Stores the level that the server has.
-    pub(crate) fn set_level(&self, level: Level) {
-        *self.level.lock() = Some(level);
+    /// Brings the server to the log level of a call, as long as the result is kept; waits a moment until it knows it.
+    pub(crate) async fn with_level(&self, of: &Context) -> Option<Interest> {
+        of.level.get().filter(|_| self.can_log())?;
+        let mut interest = self.context.interests.of(&self.context.key, of.requester.clone(), of.caller.user.clone());
+        let change = interest.hold_level(&of.level);
+        self.end.token().run_until_cancelled(self.interests.level_known(change)).await;
+        Some(interest)
     }
 
-    /// The shared `subscriptions/listen` (2026-07-28); `None` if each subscription is a request of its own.
-    pub(crate) const fn listening(&self) -> Option<&Arc<ListenState>> {
-        self.listening.as_ref()
+    /// Begins to bring the server to what its clients want; waits a moment for what they want already.
+    pub(crate) async fn follow_interests(self: &Arc<Self>) {
+        let (following, end) = (self.context.protocol.follow_interests(Arc::clone(self)), self.end.token().clone());
+        self.context.tasks.spawn(async move {
+            end.run_until_cancelled(following).await;
+        });
+        self.end.token().run_until_cancelled(self.interests.begun()).await;
     }
 
     /// Requests of the server to its client.

@@ -1,7 +1,7 @@
 //! The changing resource of the demonstration backend, and its subscribers. Nothing runs without subscribers.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -15,7 +15,7 @@ use tokio::{sync::broadcast, time::interval};
 
 use super::results::REVISION;
 use crate::{
-    mcp::{Event, Level, Method, Notification, Payload, Reply},
+    mcp::{Event, Method, Notification, Payload, Reply},
     model::Requester,
 };
 
@@ -26,12 +26,11 @@ const EVERY: Duration = Duration::from_secs(5);
 /// Maximum number of changes that a listen may lag behind.
 const BEHIND: usize = 16;
 
-/// A counter, and the settings of client sessions at this backend.
+/// A counter, and the client sessions that are subscribed to it.
 #[derive(Debug)]
 pub(super) struct Counter {
     value: AtomicU64,
     subscribed: Mutex<HashSet<Requester>>,
-    levels: Mutex<HashMap<Requester, Level>>,
     /// Reports that the counter has changed, or that a client has subscribed.
     changed: broadcast::Sender<()>,
 }
@@ -40,7 +39,7 @@ impl Counter {
     /// Creates a counter at 0 without subscribers.
     pub(super) fn new() -> Arc<Self> {
         let changed = broadcast::Sender::new(BEHIND);
-        Arc::new(Self { value: AtomicU64::new(0), subscribed: Mutex::default(), levels: Mutex::default(), changed })
+        Arc::new(Self { value: AtomicU64::new(0), subscribed: Mutex::default(), changed })
     }
 
     /// The current value.
@@ -66,20 +65,9 @@ impl Counter {
         self.subscribed.lock().remove(holder);
     }
 
-    /// Stores the log level of a client session.
-    pub(super) fn set_level(&self, holder: Requester, level: Level) {
-        self.levels.lock().insert(holder, level);
-    }
-
-    /// The log level of a client session, if it was set.
-    pub(super) fn level(&self, holder: &Requester) -> Option<Level> {
-        self.levels.lock().get(holder).copied()
-    }
-
-    /// Drops the settings of a client that is gone.
+    /// Unsubscribes a client that is gone.
     pub(super) fn forget(&self, holder: &Requester) {
         self.subscribed.lock().remove(holder);
-        self.levels.lock().remove(holder);
     }
 
     /// Notifications for this client session: each change while it is subscribed, including those of its own timer.

@@ -1,21 +1,25 @@
 //! Serves calls at a server with sessions (2024-11-05 to 2025-11-25): it keeps log level and subscriptions, accepts
 //! notifications, and sends its own on the session. Sharers of a session are counted.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use futures_util::{StreamExt as _, future::join_all, stream};
+use futures_util::future::join_all;
 
-use super::route::Route;
+use super::{listen::ServerListen, route::Route};
 use crate::{
     backend::{
-        connection::session_protocol::made_task, connection_key::ConnectionKey, error::too_many_subscriptions,
-        external_backend::ExternalBackend, subscriptions::Topic,
+        connection::session_protocol::made_task, connection_key::ConnectionKey, external_backend::ExternalBackend,
+        interests::Topic,
     },
-    mcp::{Call, Era, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen},
+    mcp::{Call, Era, ErrorObject, Method, Payload, Reply, Revision, Server, listen},
 };
 
 /// The era of such servers.
 const ERA: Era = Era::Legacy;
+/// Time for a server to accept a subscription of a client without a session.
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_millis(3_500);
+/// Time for which the subscription of a session outlasts the request to its server, to have that one's error.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A backend whose server has sessions.
 #[derive(Clone)]
@@ -31,14 +35,11 @@ impl Server for SessionServer {
 impl SessionServer {
     /// Serves one call.
     pub(super) fn serve(self, route: Route, call: Call) -> Reply {
-        let key = || route.key.clone();
         match call.method {
             Method::Initialize => Reply::failed(ErrorObject::method_not_found("initialize")),
-            Method::Listen => self.listen(&route.key, &call),
-            Method::SetLevel => Reply::later(async move { self.0.settings.set_level(&call).await }),
-            Method::ResourcesSubscribe => Reply::later(self.subscribe(key(), call)),
-            Method::ResourcesUnsubscribe => Reply::later(self.unsubscribe(key(), call)),
-            ref method if method.is_notification() => Reply::later(self.notify(key(), call)),
+            Method::Listen => self.listen(route.key, call),
+            Method::ResourcesUnsubscribe => Reply::later(self.unsubscribed(route.key, call)),
+            ref method if method.is_notification() => Reply::later(self.notify(route.key, call)),
             ref method if method.is_of_core_tasks() => {
                 let home = self.task_key(route.key, &call);
                 self.0.serve(Route::of(ERA, home), call)
@@ -55,14 +56,25 @@ impl SessionServer {
         sessions.iter().find(|session| made_task(session, &task)).map_or(key, |one| one.context.key.clone())
     }
 
-    /// Serves a listen: all notifications for this client outside of calls, or those of the methods that it names. It
-    /// ends if the server turns out to have no sessions.
-    fn listen(self, key: &ConnectionKey, call: &Call) -> Reply {
-        let methods = listen::methods(&call.params);
-        let begins = if methods.is_empty() { None } else { Some(listen::honouring([])) };
-        let heard = self.0.listens.listen(key, &call.context, methods);
-        let turned = self.0.era.clone().changed_from(ERA);
-        Reply::new(stream::iter(begins).chain(heard.take_until(turned)))
+    /// Serves a listen.
+    fn listen(self, key: ConnectionKey, call: Call) -> Reply {
+        let topics = listen::resources(&call.params).into_iter().map(Topic::Resource).collect();
+        // a client without a session is told what was accepted by then
+        let is_sessionless = call.context.requester.is_sessionless();
+        let patience = if is_sessionless { SUBSCRIBE_TIMEOUT } else { self.0.spec.call_timeout + GRACE };
+        let level = call.context.level.clone();
+        ServerListen { backend: self.0, era: ERA, key, call, topics, patience, level }.serve()
+    }
+
+    /// Answers once the server knows that nobody wants a resource whose subscription has ended.
+    async fn unsubscribed(self, key: ConnectionKey, call: Call) -> Reply {
+        if let Some(topic) = call.params.string("uri").map(Topic::Resource)
+            && let Some(leased) = self.0.pool.ready(&key)
+            && !self.0.interests.is_wanted(&key, &topic)
+        {
+            leased.connection.interests().left(&topic).await;
+        }
+        Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
     }
 
     /// Forwards a client's notification to each of its connections.
@@ -76,46 +88,5 @@ impl SessionServer {
             join_all(told).await;
         }
         Reply::complete(absent)
-    }
-
-    /// Subscribes: the first subscriber sends the request, others are counted.
-    async fn subscribe(self, key: ConnectionKey, call: Call) -> Reply {
-        let holder = call.context.requester.clone();
-        let Some(uri) = call.params.string("uri") else { return self.0.serve(Route::of(ERA, key), call) };
-        let topic = Topic::Resource(uri);
-        let subscriptions = Arc::clone(&self.0.subscriptions);
-        let turn = subscriptions.turn(&key).await;
-        if !key.is_of_one_client() && subscriptions.has_others(&key, &holder, &topic) {
-            subscriptions.subscribed(&key, holder, topic);
-            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
-        }
-        if !subscriptions.has_room(&key) {
-            return Reply::failed(too_many_subscriptions());
-        }
-        self.0.serve(Route::of(ERA, key.clone()), call).map(move |event| {
-            let _turn = &turn;
-            if matches!(event, Event::Done(Outcome::Complete(_))) {
-                subscriptions.subscribed(&key, holder.clone(), topic.clone());
-            }
-            event
-        })
-    }
-
-    /// Unsubscribes: the last subscriber sends the request.
-    async fn unsubscribe(self, key: ConnectionKey, call: Call) -> Reply {
-        let holder = call.context.requester.clone();
-        let Some(uri) = call.params.string("uri") else { return self.0.serve(Route::of(ERA, key), call) };
-        let topic = Topic::Resource(uri);
-        let subscriptions = Arc::clone(&self.0.subscriptions);
-        let turn = subscriptions.turn(&key).await;
-        let others = subscriptions.has_others(&key, &holder, &topic);
-        subscriptions.unsubscribed(&key, &holder, &topic);
-        if others && !key.is_of_one_client() {
-            return Reply::complete(Payload::empty(Revision::NEWEST_LEGACY));
-        }
-        self.0.serve(Route::of(ERA, key.clone()), call).map(move |event| {
-            let _turn = &turn;
-            event
-        })
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::{
     crossing::pairs::awaits_tasks,
-    mcp::{CancelReason, Capabilities, ClientInfo, Context, Payload, WaitNotice, listen, translate::Profile},
+    mcp::{CancelReason, Capabilities, ClientInfo, Context, LogLevel, Payload, WaitNotice, listen, translate::Profile},
     model::{BackendId, Caller, Requester},
     support::SystemClock,
 };
@@ -43,6 +43,7 @@ pub(super) fn context(revision: Revision, capabilities: &'static str) -> Context
         caller: Arc::new(Caller::gateway()),
         requester: Requester::Gateway,
         revoked: None,
+        level: LogLevel::default(),
         wait: WaitNotice::default(),
         client: Arc::new(ClientInfo { revision, capabilities, ..ClientInfo::gateway() }),
         mirror: None,

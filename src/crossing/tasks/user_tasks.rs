@@ -90,7 +90,7 @@ impl Inner {
 mod tests {
     use super::*;
     use crate::{
-        mcp::{CancelReason, ClientInfo, WaitNotice, translate::Profile},
+        mcp::{CancelReason, ClientInfo, LogLevel, WaitNotice, translate::Profile},
         model::{Caller, Requester, UserId},
     };
 
@@ -105,6 +105,7 @@ mod tests {
             profile: Profile::default(),
             cancel_reason: CancelReason::default(),
             revoked: None,
+            level: LogLevel::default(),
             wait: WaitNotice::default(),
         }
     }

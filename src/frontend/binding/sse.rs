@@ -107,7 +107,7 @@ fn go_on(state: &Arc<FrontendState>, session: &Arc<Session>, sender: &Sender, co
             state.sessions.keep(&session, continued).await;
         }
         if session.take_restored() {
-            session.ended.run_until_cancelled(inbound.restore_settings()).await;
+            inbound.restore_subscriptions();
         }
     });
 }

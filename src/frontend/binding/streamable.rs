@@ -110,7 +110,7 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Re
     let session = find(state, head, id).await.map_err(|refusal| refusal.with_body(kept))?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     if session.take_restored() {
-        Box::pin(inbound.restore_settings()).await;
+        inbound.restore_subscriptions();
     }
     let served = match (head.version, frame) {
         (VersionHeader::Unknown, _) => Err(RequestRefusal::unsupported_version()),
@@ -144,7 +144,7 @@ async fn stream(state: &Arc<FrontendState>, head: &RequestHead) -> Result<Respon
     };
     inbound.listen();
     if session.take_restored() {
-        inbound.restore_settings().await;
+        inbound.restore_subscriptions();
     }
     let credential_end = credential_end(&head.sender.admission.lease, state.clock.now());
     Ok(match source {

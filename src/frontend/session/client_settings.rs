@@ -12,14 +12,12 @@ use super::{
     session_subscriptions::SessionSubscriptions,
 };
 use crate::mcp::{
-    Call, ClientInfo, ErrorObject, Event, Level, Method, Outcome, Payload, Reply, RequestId,
+    Call, ClientInfo, ErrorObject, Event, Level, LogLevel, Method, Outcome, Payload, Reply, RequestId, Revision,
     json::{self, Object},
 };
 
-/// A setting of a client.
+/// A change of a client's subscriptions.
 enum Setting {
-    /// The lowest level of log messages that it reads.
-    Level(Level),
     /// A subscription to the resource of this URI.
     Subscribed(String),
     /// The end of such a subscription.
@@ -31,12 +29,17 @@ enum Setting {
 impl Session {
     /// The lowest level of log messages that the client wants; `None` if it set none.
     pub(crate) fn level(&self) -> Option<Level> {
-        *self.level.lock()
+        *self.level.borrow()
+    }
+
+    /// The same, for its calls and listens.
+    pub(super) fn log_level(&self) -> LogLevel {
+        LogLevel::Session(self.level.subscribe())
     }
 
     /// Sets the lowest level of log messages that the client wants.
-    pub(crate) fn set_level(&self, level: Option<Level>) {
-        *self.level.lock() = level;
+    fn set_level(&self, level: Level) {
+        self.level.send_replace(Some(level));
         self.changed.store(true, Ordering::Release);
     }
 
@@ -66,14 +69,14 @@ impl Session {
 
     /// Forgets the settings, for a client that begins anew.
     pub(super) fn forget_settings(&self) {
-        *self.level.lock() = None;
+        self.level.send_replace(None);
         *self.subscriptions.lock() = SessionSubscriptions::default();
         self.restored.store(false, Ordering::Release);
     }
 
     /// Restores the settings of the process before this one.
     pub(crate) fn restore(&self, level: Option<Level>, subscriptions: Vec<String>) {
-        *self.level.lock() = level;
+        self.level.send_replace(level);
         *self.subscriptions.lock() = SessionSubscriptions::restored(subscriptions);
         self.restored.store(true, Ordering::Release);
     }
@@ -82,8 +85,8 @@ impl Session {
 // === impl Inbound ===
 
 impl Inbound<'_> {
-    /// Sets the level. It takes effect here at once, independently of the servers: messages below it do not reach the
-    /// client. A refused request changes nothing.
+    /// Sets the level: messages below it do not reach the client. Servers learn it from the session's calls and listens. A
+    /// refused request changes nothing.
     pub(super) fn set_level(&self, id: RequestId, params: Payload, client: &Arc<ClientInfo>) -> SessionExchange {
         let name = Object::parse(params.json()).and_then(|params| params.string("level"));
         let Some(level) = name.as_deref().and_then(Level::parse) else {
@@ -92,7 +95,15 @@ impl Inbound<'_> {
             let data = serde_json::json!({ "level": name });
             return refuse(id, ErrorObject::with_data(ErrorObject::INVALID_PARAMS, &message, &data));
         };
-        self.set(id, Setting::Level(level), params, client)
+        let call = Call { method: Method::SetLevel, params, context: self.context(client) };
+        let context = self.exchange_context(self.on_disconnect(), &call);
+        let (state, session) = (Arc::clone(self.state), Arc::clone(self.session));
+        let set = Reply::later(async move {
+            session.set_level(level);
+            state.sessions.save(&session).await;
+            Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
+        });
+        self.exchange((id.clone(), Some((id, call.context.cancel_reason))), set, context)
     }
 
     /// A subscription counts when its server has granted it.
@@ -121,13 +132,10 @@ impl Inbound<'_> {
         let mut reply = self.sender.servers.sessions.call(call);
         let (state, session) = (Arc::clone(self.state), Arc::clone(self.session));
         let noted = Reply::new(async_stream::stream! {
-            let before = session.level();
-            setting.begin(&session);
             while let Some(event) = StreamExt::next(&mut reply).await {
                 if let Event::Done(outcome) = &event {
-                    match outcome {
-                        Outcome::Complete(_) => setting.granted(&session),
-                        _ => setting.refused(&session, before),
+                    if matches!(outcome, Outcome::Complete(_)) {
+                        setting.granted(&session);
                     }
                     state.sessions.save(&session).await;
                 }
@@ -137,25 +145,19 @@ impl Inbound<'_> {
         self.exchange((id.clone(), Some((id, cancel_reason))), noted, context)
     }
 
-    /// Sets again everything that the client had set in the process before this one: the level before anything else, the
-    /// subscriptions in the background. A subscription that a server no longer grants is dropped.
-    pub(crate) async fn restore_settings(&self) {
+    /// Subscribes again to everything that the client had subscribed to in the process before this one, in the background.
+    pub(crate) fn restore_subscriptions(&self) {
         let Some(client) = self.session.client() else { return };
-        let set = |method, params: String| {
-            let params = Payload::new(client.revision, params.into());
-            self.sender.servers.sessions.call(Call { method, params, context: self.context(client) })
-        };
-        if let Some(level) = self.session.level() {
-            let _ = set(Method::SetLevel, format!(r#"{{"level":"{}"}}"#, level.as_str())).outcome().await;
-        }
         let uris = self.session.subscriptions();
         if uris.is_empty() {
             return;
         }
-        let granted: Vec<_> = uris
-            .iter()
-            .map(|uri| set(Method::ResourcesSubscribe, format!(r#"{{"uri":{}}}"#, json::quote(uri))).outcome())
-            .collect();
+        let subscribe = |uri: &String| {
+            let params = Payload::new(client.revision, format!(r#"{{"uri":{}}}"#, json::quote(uri)).into());
+            let call = Call { method: Method::ResourcesSubscribe, params, context: self.context(client) };
+            self.sender.servers.sessions.call(call).outcome()
+        };
+        let granted: Vec<_> = uris.iter().map(subscribe).collect();
         let ended = self.session.ended.clone();
         self.state.tracker.spawn(async move {
             ended.run_until_cancelled(join_all(granted)).await;
@@ -168,31 +170,17 @@ impl Inbound<'_> {
 impl Setting {
     const fn method(&self) -> Method {
         match self {
-            Self::Level(_) => Method::SetLevel,
             Self::Subscribed(_) => Method::ResourcesSubscribe,
             Self::Unsubscribed(_) => Method::ResourcesUnsubscribe,
         }
     }
 
-    fn begin(&self, session: &Session) {
-        if let Self::Level(level) = self {
-            session.set_level(Some(*level));
-        }
-    }
-
     fn granted(&self, session: &Session) {
         match self {
-            Self::Level(_) => {}
             // the server judges a request without one
             Self::Subscribed(uri) if uri.is_empty() => {}
             Self::Subscribed(uri) => session.add_subscription(uri.clone()),
             Self::Unsubscribed(uri) => session.remove_subscription(uri),
-        }
-    }
-
-    fn refused(&self, session: &Session, before: Option<Level>) {
-        if let Self::Level(_) = self {
-            session.set_level(before);
         }
     }
 }

@@ -214,6 +214,7 @@ impl Inbound<'_> {
             caller: Arc::clone(&self.sender.admission.caller),
             requester: Requester::Session(self.session.id.clone()),
             mirror: None,
+            level: self.session.log_level(),
             client: Arc::clone(client),
             profile: self.session.profile(),
             cancel_reason: CancelReason::default(),

@@ -12,7 +12,8 @@ use super::{
 use crate::{
     frontend::state::BehindEndpoint,
     mcp::{
-        Call, Capabilities, ClientInfo, Context, ErrorObject, Method, Outcome, Payload, Reply, RequestId, Revision,
+        Call, Capabilities, ClientInfo, Context, ErrorObject, LogLevel, Method, Outcome, Payload, Reply, RequestId,
+        Revision,
         client_translator::ClientTranslator,
         extensions,
         json::{self, Object},
@@ -54,7 +55,7 @@ impl Inbound<'_> {
         tracing::info!(session = ?self.session.id, revision = %revision, user = %self.sender.admission.caller.user,
             client = %client.display(), "a client opens a session");
         // the session begins with the answer: until then the gateway asks the server for itself
-        let context = Context { requester: Requester::Gateway, ..self.context(client) };
+        let context = Context { requester: Requester::Gateway, level: LogLevel::default(), ..self.context(client) };
         let call = Call { method: Method::Discover, params: Payload::absent(revision), context };
         let translator =
             ClientTranslator::new(client, call.context.profile, &Method::Initialize, &Payload::absent(revision));

@@ -1,4 +1,4 @@
-//! Log levels and subscriptions of clients, and their restoration in a fresh session.
+//! Log levels and subscriptions of clients, in fresh sessions and in shared ones.
 
 use std::sync::{
     Arc,
@@ -6,11 +6,15 @@ use std::sync::{
 };
 
 use axum::http::Method as Verb;
-use lockkeeper::mcp::{Context, Method, Server};
+use lockkeeper::{
+    mcp::{Context, ErrorObject, Level, LogLevel, Method, Reply, Server},
+    model::{BackendSpec, Share},
+};
 use serde_json::{Value, json};
+use tokio::{sync::watch, task::JoinSet};
 
-use super::scripted_servers::{self, call, client, result, started, text, tool};
-use crate::kit::peer::{Peer, Seen, named, reply, status};
+use super::scripted_servers::{self, call, client, failure, person, result, started, text, tool, until};
+use crate::kit::peer::{Peer, Seen, named, open_events, reply, status};
 
 #[tokio::test]
 async fn a_fresh_session_gets_the_clients_settings() {
@@ -26,13 +30,17 @@ async fn a_fresh_session_gets_the_clients_settings() {
     };
     let peer = Peer::start(script).await;
     let (_supervisor, server) = started(peer.spec()).await;
-    let set = async |method, params: Value| result(call(&server, client("c", "{}"), method, &params)).await;
-    set(Method::SetLevel, json!({ "level": "debug" })).await;
+    let (_level, level) = watch::channel(Some(Level::Debug));
+    let context = || Context { level: LogLevel::Session(level.clone()), ..client("c", "{}") };
+    let mut listening = JoinSet::new();
+    listening.spawn(call(&server, context(), Method::Listen, &Value::Null).outcome());
+    let set = async |method, params: Value| result(call(&server, context(), method, &params)).await;
     set(Method::ResourcesSubscribe, json!({ "uri": "a:kept" })).await;
     set(Method::ResourcesSubscribe, json!({ "uri": "a:left" })).await;
     set(Method::ResourcesUnsubscribe, json!({ "uri": "a:left" })).await;
+    peer.saw("logging/setLevel").await;
     forgotten.store(2, Ordering::SeqCst);
-    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s3");
+    assert_eq!(text(tool(&server, context(), &named("x"))).await, "s3");
     let again: Vec<Value> = peer
         .seen()
         .into_iter()
@@ -45,12 +53,9 @@ async fn a_fresh_session_gets_the_clients_settings() {
 
 // LOG
 #[tokio::test]
-async fn a_level_is_stored_even_if_the_server_refuses_it() {
-    let set = async |server: &Arc<dyn Server>| {
-        let told = call(server, client("c", "{}"), Method::SetLevel, &json!({ "level": "debug" }));
-        assert_eq!(result(told).await, "{}");
-    };
-    // it declares no `logging`: before the session opens, and after
+async fn a_level_that_the_server_does_not_take_fails_no_call() {
+    let context = || Context { level: LogLevel::Request(Some(Level::Debug)), ..client("c", "{}") };
+    // it declares no `logging`
     let silent = |seen: &Seen| {
         let greeting = json!({ "protocolVersion": "2025-11-25", "capabilities": {},
             "serverInfo": { "name": "silent", "version": "1" } });
@@ -58,9 +63,7 @@ async fn a_level_is_stored_even_if_the_server_refuses_it() {
     };
     let peer = Peer::start(silent).await;
     let (_supervisor, server) = started(peer.spec()).await;
-    set(&server).await;
-    text(tool(&server, client("c", "{}"), &named("x"))).await;
-    set(&server).await;
+    text(tool(&server, context(), &named("x"))).await;
     assert!(peer.seen_of("logging/setLevel").is_empty());
     // it declares `logging` and refuses the level
     let refuses = |seen: &Seen| {
@@ -69,9 +72,36 @@ async fn a_level_is_stored_even_if_the_server_refuses_it() {
     };
     let peer = Peer::start(refuses).await;
     let (_supervisor, server) = started(peer.spec()).await;
-    text(tool(&server, client("c", "{}"), &named("x"))).await;
-    set(&server).await;
+    for _ in 0..2 {
+        text(tool(&server, context(), &named("x"))).await;
+    }
     assert_eq!(peer.seen_of("logging/setLevel").len(), 1);
+}
+
+#[tokio::test]
+async fn a_level_that_a_session_sets_is_told_at_once_and_the_most_verbose_one_to_a_shared_server() {
+    let script = |seen: &Seen| (seen.method() == "logging/setLevel").then(|| reply(&seen.result(&json!({}))));
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(BackendSpec { share: Share::All, ..peer.spec() }).await;
+    let mut listening = JoinSet::new();
+    let levels = ["ann", "bob"].map(|user| {
+        let (level, of_session) = watch::channel(None);
+        let context = Context { level: LogLevel::Session(of_session), ..person(user, user, "{}") };
+        listening.spawn(call(&server, context, Method::Listen, &Value::Null).outcome());
+        level
+    });
+    let mut told: Vec<Value> = Vec::new();
+    for (session, level, effective) in
+        [(0, Level::Error, "error"), (1, Level::Debug, "debug"), (0, Level::Alert, ""), (1, Level::Warning, "warning")]
+    {
+        levels[session].send_replace(Some(level));
+        if !effective.is_empty() {
+            told.push(effective.into());
+        }
+        let seen =
+            || peer.seen_of("logging/setLevel").iter().map(|seen| seen.body["params"]["level"].clone()).collect();
+        until(effective, || Some(seen()).filter(|seen: &Vec<Value>| *seen == told)).await;
+    }
 }
 
 #[tokio::test]
@@ -79,14 +109,11 @@ async fn the_level_of_a_request_is_set_while_it_runs() {
     let script = |seen: &Seen| (seen.method() == "logging/setLevel").then(|| reply(&seen.result(&json!({}))));
     let peer = Peer::start(script).await;
     let (_supervisor, server) = started(peer.spec()).await;
-    for (request, level) in [("r1", Some("debug")), ("r2", Some("debug")), ("r3", None)] {
-        let context = Context { requester: scripted_servers::request(request), ..client(request, "{}") };
-        let mut params = named("x");
-        if let Some(level) = level {
-            params["_meta"]["io.modelcontextprotocol/logLevel"] = level.into();
-        }
+    for (request, level) in [("r1", Some(Level::Debug)), ("r2", Some(Level::Debug)), ("r3", None)] {
+        let level = LogLevel::Request(level);
+        let context = Context { requester: scripted_servers::request(request), level, ..client(request, "{}") };
         // requests of one user share a session
-        assert_eq!(text(tool(&server, context, &params)).await, "s2");
+        assert_eq!(text(tool(&server, context, &named("x"))).await, "s2");
     }
     let seen = peer.seen_of("logging/setLevel");
     let levels: Vec<_> = seen.iter().map(|seen| &seen.body["params"]["level"]).collect();
@@ -103,11 +130,70 @@ async fn a_level_for_a_lost_session_is_set_on_the_next_one() {
     let peer = Peer::start(script).await;
     let (_supervisor, server) = started(peer.spec()).await;
     assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s2");
-    let set = call(&server, client("c", "{}"), Method::SetLevel, &json!({ "level": "error" }));
-    assert_eq!(result(set).await, "{}");
-    assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s3");
+    let context = Context { level: LogLevel::Request(Some(Level::Error)), ..client("c", "{}") };
+    assert_eq!(text(tool(&server, context, &named("x"))).await, "s3");
     let seen = peer.seen();
     let levels = seen.iter().filter(|seen| seen.method() == "logging/setLevel");
     let levels: Vec<_> = levels.map(|seen| (seen.header("mcp-session-id"), &seen.body["params"]["level"])).collect();
     assert_eq!(levels, [(Some("s2"), &json!("error")), (Some("s3"), &json!("error"))]);
+}
+
+fn subscribe(server: &Arc<dyn Server>, user: &str, uri: &str) -> Reply {
+    call(server, person(user, user, "{}"), Method::ResourcesSubscribe, &json!({ "uri": uri }))
+}
+
+/// The subscriptions that a server was asked for whose URI begins so.
+fn asked_for(peer: &Peer, begin: &str) -> Vec<String> {
+    let uris = peer.seen_of("resources/subscribe").into_iter();
+    let uris = uris.map(|seen| seen.body["params"]["uri"].as_str().unwrap().to_owned());
+    uris.filter(|uri| uri.starts_with(begin)).collect()
+}
+
+#[tokio::test]
+async fn a_subscription_that_the_server_does_not_answer_holds_up_nobody_elses() {
+    let script = |seen: &Seen| {
+        let is_silent = seen.body["params"]["uri"].as_str().is_some_and(|uri| uri.starts_with("a:silent"));
+        let answer = || if is_silent { open_events(": x\n\n".to_owned()) } else { reply(&seen.result(&json!({}))) };
+        seen.method().starts_with("resources/").then(answer)
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(BackendSpec { share: Share::All, ..peer.spec() }).await;
+    let mut hostile = JoinSet::new();
+    for number in 0..100 {
+        hostile.spawn(subscribe(&server, "hostile", &format!("a:silent/{number}")).outcome());
+    }
+    until("many open requests", || (asked_for(&peer, "a:silent").len() > 10).then_some(())).await;
+    assert_eq!(result(subscribe(&server, "ann", "a:fine")).await, "{}");
+    // the same user has a number of open requests, and another one waits for the same resource as long as it likes
+    let mut ann = JoinSet::new();
+    ann.spawn(subscribe(&server, "ann", "a:silent/99").outcome());
+    until("the resource that waited", || asked_for(&peer, "a:silent/99").pop()).await;
+    assert_eq!(result(subscribe(&server, "bob", "a:fine")).await, "{}");
+    assert_eq!(asked_for(&peer, "a:fine").len(), 1, "those who share a server share its subscription");
+    ann.abort_all();
+    hostile.abort_all();
+    while hostile.join_next().await.is_some() || ann.join_next().await.is_some() {}
+    let left = || (peer.seen_of("notifications/cancelled").len() == asked_for(&peer, "a:silent").len()).then_some(());
+    until("the end of what nobody waits for", left).await;
+}
+
+#[tokio::test]
+async fn a_subscription_that_was_refused_is_asked_for_again() {
+    let refused = AtomicUsize::new(0);
+    let script = move |seen: &Seen| {
+        let error =
+            json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": { "code": -32602, "message": "not yet" } });
+        let answer = || match refused.fetch_add(1, Ordering::SeqCst) {
+            0 => reply(&error),
+            _ => reply(&seen.result(&json!({}))),
+        };
+        (seen.method() == "resources/subscribe").then(answer)
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(BackendSpec { share: Share::All, ..peer.spec() }).await;
+    let error = failure(subscribe(&server, "ann", "a:x")).await;
+    assert_eq!((error.code(), error.message()), (ErrorObject::INVALID_PARAMS, "not yet".to_owned()));
+    assert_eq!(result(subscribe(&server, "bob", "a:x")).await, "{}");
+    assert_eq!(result(subscribe(&server, "ann", "a:x")).await, "{}");
+    assert_eq!(asked_for(&peer, "a:x").len(), 2);
 }

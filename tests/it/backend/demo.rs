@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockkeeper::{
-    mcp::{ErrorObject, Event, Method, Payload, Server},
+    mcp::{Context, ErrorObject, Event, Level, LogLevel, Method, Payload, Server},
     model::{BackendId, BackendSpec, TransportSpec},
 };
 use serde_json::{Value, json};
@@ -110,12 +110,8 @@ async fn its_server_requests_report_the_answers() {
 #[tokio::test(start_paused = true)]
 async fn its_log_respects_the_level_of_the_session() {
     let server = demo();
-    let level = call(&server, client("a", "{}"), Method::SetLevel, &json!({ "level": "alert" }));
-    result(level).await;
-    assert_eq!(
-        text(tool(&server, client("a", "{}"), &json!({ "name": "log" }))).await,
-        "2 of 8 messages were written."
-    );
+    let context = Context { level: LogLevel::Request(Some(Level::Alert)), ..client("a", "{}") };
+    assert_eq!(text(tool(&server, context, &json!({ "name": "log" }))).await, "2 of 8 messages were written.");
     assert_eq!(
         text(tool(&server, client("b", "{}"), &json!({ "name": "log" }))).await,
         "8 of 8 messages were written."

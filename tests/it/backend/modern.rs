@@ -9,7 +9,7 @@ use futures_util::{StreamExt as _, stream};
 use http::Method as Verb;
 use lockkeeper::{
     crossing::{self, Crossing},
-    mcp::{Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server},
+    mcp::{Context, ErrorObject, Event, Level, LogLevel, Method, Outcome, Payload, Reply, Revision, Server},
     model::{BackendSpec, EraChoice, ReplicaNumber, Target},
     support::{SealingKey, SeededRandom, SystemClock},
 };
@@ -93,10 +93,10 @@ async fn a_request_carries_its_client_and_its_headers_and_comes_back_as_it_was_w
     }))
     .await;
     let (_supervisor, server) = started(spec(&peer)).await;
-    let level = json!({ "level": "warning" });
-    result(call(&server, client("s1", NONE), Method::SetLevel, &level)).await;
     let params = json!({ "name": "\u{e9}", "_meta": { "progressToken": "mine", "x/y": 1 } });
-    let mut called = tool(&server, client("s1", r#"{"sampling":{},"roots":{"listChanged":true}}"#), &params);
+    let level = LogLevel::Request(Some(Level::Warning));
+    let context = Context { level, ..client("s1", r#"{"sampling":{},"roots":{"listChanged":true}}"#) };
+    let mut called = tool(&server, context, &params);
     let (method, params) = notified(&mut called).await;
     assert_eq!((method, params.string("progressToken").as_deref()), (Method::Progress, Some("mine")));
     let Event::Done(Outcome::Complete(payload)) = next(&mut called).await else { panic!("a result") };
@@ -226,9 +226,6 @@ async fn a_server_without_subscriptions_is_reported() {
     let peer = Peer::start(modern(json!({ "resources": {} }), |_| None)).await;
     let (_supervisor, server) = started(spec(&peer)).await;
     assert_eq!(failure(subscribe(&server, "s1", "x:a")).await.code(), ErrorObject::METHOD_NOT_FOUND);
-    // LOG: a level is stored for the client, whatever the server supports
-    let level = call(&server, client("s1", NONE), Method::SetLevel, &json!({ "level": "info" }));
-    assert_eq!(result(level).await, "{}");
     assert!(peer.seen_of("subscriptions/listen").is_empty());
 }
 

@@ -11,8 +11,8 @@ use futures_util::StreamExt as _;
 use lockkeeper::{
     backend::{BackendDeps, Supervisor},
     mcp::{
-        Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
-        Payload, Reply, Revision, Server, WaitNotice,
+        Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, LogLevel, Method, Notification,
+        Outcome, Payload, Reply, Revision, Server, WaitNotice,
         observer::{LifecycleEvent, Observer},
         translate::Profile,
     },
@@ -276,6 +276,7 @@ fn context(requester: Requester, capabilities: &'static str) -> Context {
         profile: Profile::default(),
         cancel_reason: CancelReason::default(),
         revoked: None,
+        level: LogLevel::default(),
         wait: WaitNotice::default(),
     }
 }

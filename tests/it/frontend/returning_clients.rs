@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use lockkeeper::mcp::Method;
+use lockkeeper::mcp::{Level, Method};
 use serde_json::{Value, json};
 
 use super::{Client, World, call, http_sse::Connected, initialize, text};
@@ -57,7 +57,8 @@ async fn a_client_that_opens_its_lost_stream_again_goes_on_as_the_one_it_was() {
         connected = Connected::of(returning(now, "ann")).await;
         assert!(is_asked(&mut connected).await, "its capabilities are known: {restarts}");
         let count = if restarts { 1 } else { 2 };
-        now.server.wait_for(Method::SetLevel, count).await;
+        let asked = now.server.calls.lock().iter().rfind(|call| call.method == Method::ToolsCall).cloned().unwrap();
+        assert_eq!(asked.context.level.get(), Some(Level::Error));
         now.server.wait_for(Method::ResourcesSubscribe, count).await;
         assert_eq!(now.front.status()[0].client, "test 1");
         if restarts {

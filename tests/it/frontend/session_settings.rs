@@ -1,6 +1,9 @@
 //! Settings of a session, and their restoration after a restart of the gateway.
 
-use lockkeeper::{mcp::Method, model::LimitsConfig};
+use lockkeeper::{
+    mcp::{Level, Method},
+    model::LimitsConfig,
+};
 use serde_json::{Value, json};
 
 use super::{Client, Events, World, body, call};
@@ -15,18 +18,26 @@ fn sent(world: &World, method: &Method) -> Vec<Value> {
     calls.iter().filter(|call| call.method == *method).map(|call| call.params.view().unwrap()).collect()
 }
 
+/// The level at present of the first call of this method that the server got.
+fn level_of(world: &World, method: &Method) -> Option<Level> {
+    let calls = world.server.calls.lock();
+    calls.iter().find(|call| call.method == *method).and_then(|call| call.context.level.get())
+}
+
 async fn set(client: &Client, method: &str, params: Value) -> Value {
     body(client.send(ask(method, &params)).await).await
 }
 
 #[tokio::test]
-async fn the_level_is_set_at_the_server_and_filtered_here() {
+async fn the_level_goes_along_with_calls_and_is_filtered_here() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut stream = Events::of(client.get().await);
     assert_eq!(set(&client, "logging/setLevel", json!({ "level": "error" })).await["result"], json!({}));
-    assert_eq!(sent(&world, &Method::SetLevel), [json!({ "level": "error" })]);
+    client.send(call(1, "echo", json!({}))).await;
     world.server.wait_for(Method::Listen, 1).await;
+    assert_eq!(level_of(&world, &Method::ToolsCall), Some(Level::Error));
+    assert_eq!(level_of(&world, &Method::Listen), Some(Level::Error), "an open listen learns it too");
     for level in ["info", "critical"] {
         world.server.told.send((Method::LoggingMessage, json!({ "level": level, "data": 1 }))).unwrap();
     }
@@ -65,12 +76,10 @@ async fn a_session_of_the_previous_process_gets_its_level_and_subscriptions() {
     client.router = after.router.clone();
     assert!(body(client.send(call(1, "echo", json!({}))).await).await["result"].is_object());
     after.server.wait_for(Method::ResourcesSubscribe, 1).await;
-    assert_eq!(sent(&after, &Method::SetLevel), [json!({ "level": "error" })]);
     assert_eq!(sent(&after, &Method::ResourcesSubscribe), [json!({ "uri": "file:///b" })]);
-    let first = after.server.calls.lock()[0].method.clone();
-    assert_eq!(first, Method::SetLevel, "the level holds before the first call");
+    assert_eq!(level_of(&after, &Method::ToolsCall), Some(Level::Error), "the level holds for the first call");
     client.send(call(2, "echo", json!({}))).await;
-    assert_eq!(sent(&after, &Method::SetLevel).len(), 1, "once is enough");
+    assert_eq!(sent(&after, &Method::ResourcesSubscribe).len(), 1, "once is enough");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use futures_util::stream;
 use insta::assert_snapshot;
 use lockkeeper::{
     gateway::{Gateway, GatewaySettings},
-    mcp::{Call, ErrorObject, Event, Method, Notification, Outcome, Reply, ServerRequest, Step},
+    mcp::{Call, Event, Method, Notification, Outcome, Reply, ServerRequest, Step},
     model::{Access, BackendSpec, HttpSpec, NameGlobs, Rights, ToolRules, TransportSpec},
 };
 use serde_json::json;
@@ -325,30 +325,15 @@ async fn notifications_for_all_reach_every_allowed_backend() {
     let (one, two, gateway) = two();
     let client = Client::new(gateway.merged());
     client.tools().await;
-    assert_snapshot!(client.ask(Method::SetLevel, r#"{"level":"info"}"#).await, @"{}");
     assert_snapshot!(client.ask(Method::RootsListChanged, "").await, @"");
     for backend in [&one, &two] {
-        assert_eq!(backend.asked("logging/setLevel"), [r#"{"level":"info"}"#]);
         assert_eq!(backend.asked("notifications/roots/list_changed").len(), 1);
     }
     let mut rights = Rights::none();
     rights.backends.allow(&id("b1"), Access::Full);
-    Client::of(gateway.merged(), "bob", rights).ask(Method::SetLevel, r#"{"level":"error"}"#).await;
-    assert_eq!((one.asked("logging/setLevel").len(), two.asked("logging/setLevel").len()), (2, 1));
-}
-
-// LOG
-#[tokio::test]
-async fn a_level_reaches_every_backend_and_is_never_refused() {
-    let (one, two, gateway) = two();
-    *one.about.lock() = r#"{"capabilities":{}}"#.to_owned();
-    *one.answer.lock() = Some(Box::new(|_: &Call| Reply::failed(ErrorObject::method_not_found("logging/setLevel"))));
-    let single = gateway.single(&id("b1")).unwrap();
-    for server in [gateway.merged(), single] {
-        // nothing was listed yet: the order does not matter
-        assert_eq!(Client::new(server).ask(Method::SetLevel, r#"{"level":"info"}"#).await, "{}");
-    }
-    assert_eq!((one.asked("logging/setLevel").len(), two.asked("logging/setLevel").len()), (2, 1));
+    Client::of(gateway.merged(), "bob", rights).ask(Method::RootsListChanged, "").await;
+    let told = |backend: &Backend| backend.asked("notifications/roots/list_changed").len();
+    assert_eq!((told(&one), told(&two)), (2, 1));
 }
 
 #[tokio::test]

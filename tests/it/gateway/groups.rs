@@ -256,11 +256,10 @@ async fn what_a_client_mirrors_is_checked_for_the_tools_of_the_group_alone() {
 }
 
 #[tokio::test]
-async fn levels_subscriptions_and_tasks_reach_the_servers_of_the_group_alone() {
+async fn notifications_subscriptions_and_tasks_reach_the_servers_of_the_group_alone() {
     let world = World::new([group("work", &["b1", "b2"], None)]);
     let client = world.at("work");
     client.tools().await;
-    client.ask(Method::SetLevel, r#"{"level":"debug"}"#).await;
     client.ask(Method::RootsListChanged, "{}").await;
     for (method, own, other) in [
         (Method::ResourcesSubscribe, r#"{"uri":"b1+x:1"}"#, r#"{"uri":"b3+x:1"}"#),
@@ -275,14 +274,8 @@ async fn levels_subscriptions_and_tasks_reach_the_servers_of_the_group_alone() {
         assert!(client.ask(method.clone(), other).await.starts_with("error"), "{method}");
     }
     let asked = |at: usize| {
-        [
-            "logging/setLevel",
-            "notifications/roots/list_changed",
-            "resources/subscribe",
-            "tasks/get",
-            "completion/complete",
-        ]
-        .map(|method| world.backends[at].asked(method).len())
+        ["notifications/roots/list_changed", "resources/subscribe", "tasks/get", "completion/complete"]
+            .map(|method| world.backends[at].asked(method).len())
     };
-    assert_eq!([asked(0), asked(1), asked(2)], [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0; 5]]);
+    assert_eq!([asked(0), asked(1), asked(2)], [[1, 1, 1, 1], [1, 0, 0, 0], [0; 4]]);
 }

@@ -17,8 +17,8 @@ use lockkeeper::{
     gateway::{ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings},
     layers::TaskOwnerDeps,
     mcp::{
-        Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome,
-        Payload, Reply, Revision, Server, Step, WaitNotice,
+        Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, LogLevel, Method, Notification,
+        Outcome, Payload, Reply, Revision, Server, Step, WaitNotice,
         listen::{self, Filter},
         observer::{LifecycleEvent, Observer},
         translate::Profile,
@@ -215,6 +215,7 @@ impl Client {
             profile: Profile::default(),
             cancel_reason: CancelReason::default(),
             revoked: None,
+            level: LogLevel::default(),
             wait: WaitNotice::default(),
         };
         Self { server, context }

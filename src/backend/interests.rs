@@ -1,0 +1,526 @@
+//! Interests of one backend's clients: log levels and topics, by sharer. Each connection of a sharer brings
+//! its server to the union of them (`translation` 4c). Knows nothing of how a server is told.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    mem,
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::connection_key::{ConnectionKey, SharingScope};
+use crate::{
+    mcp::{Level, LogLevel, uri::covers},
+    model::{Requester, UserId},
+};
+
+/// Maximum number of topics of the clients on one connection. Where several users share it, none has more than half of
+/// what the others leave.
+const MAX_SUBSCRIPTIONS: usize = 10_000;
+
+/// A resource or a task to subscribe to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Topic {
+    /// Updates of the resource with this URI, and of its sub-resources.
+    Resource(String),
+    /// The status of the task with this id (tasks extension).
+    Task(String),
+}
+
+/// Levels and topics at one backend, by sharer.
+#[derive(Debug, Default)]
+pub(crate) struct Interests(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    sharers: HashMap<ConnectionKey, SharerInterests>,
+}
+
+/// Levels and topics of one sharer's clients.
+#[derive(Debug, Default)]
+struct SharerInterests {
+    /// Levels of listens and calls, by number: a session may set its own at any time.
+    levels: HashMap<u64, LogLevel>,
+    last_level: u64,
+    /// The most verbose of them, when they were looked at last.
+    level: Option<Level>,
+    /// The change that made it the most verbose.
+    level_since: u64,
+    topics: BTreeMap<Topic, TopicHolders>,
+    /// Number of topics of each user.
+    users: HashMap<UserId, usize>,
+    /// The number of changes, for the connections of the sharer.
+    changes: watch::Sender<u64>,
+}
+
+/// The clients that want one topic.
+#[derive(Debug, Default)]
+struct TopicHolders {
+    /// With the number of their listens for it.
+    holders: HashMap<Requester, (UserId, usize)>,
+    /// The change that added the latest of them.
+    since: u64,
+}
+
+/// The topics and the level of one listen, or the level of one call. Dropping it gives them up.
+#[derive(Debug)]
+pub(crate) struct Interest {
+    interests: Arc<Interests>,
+    key: ConnectionKey,
+    holder: Requester,
+    user: UserId,
+    topics: HashSet<Topic>,
+    /// The number of its level, if it has one.
+    level: Option<u64>,
+}
+
+/// The view of one connection.
+#[derive(Debug)]
+pub(crate) struct InterestsView {
+    interests: Arc<Interests>,
+    key: ConnectionKey,
+    changes: watch::Receiver<u64>,
+}
+
+/// The step from what a server knows to what is wanted of it.
+#[derive(Debug, Default)]
+pub(crate) struct Difference {
+    /// The number of changes that it covers.
+    pub(crate) version: u64,
+    /// The effective level: the most verbose.
+    pub(crate) level: Option<Level>,
+    /// Topics that the server does not know, each with the users who want it.
+    pub(crate) missing: Vec<(Topic, Vec<UserId>)>,
+    /// Topics that nobody wants any more.
+    pub(crate) unwanted: Vec<Topic>,
+}
+
+/// All the topics that this user may have are taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom;
+
+// === impl Interests ===
+
+impl Interests {
+    /// The interest of a listen or a call of `holder`: nothing yet.
+    pub(crate) fn of(self: &Arc<Self>, key: &ConnectionKey, holder: Requester, user: UserId) -> Interest {
+        Interest { interests: Arc::clone(self), key: key.sharer(), holder, user, topics: HashSet::new(), level: None }
+    }
+
+    /// The view of a connection of `key`.
+    pub(crate) fn view(self: &Arc<Self>, key: &ConnectionKey) -> InterestsView {
+        let changes = self.0.lock().sharers.entry(key.sharer()).or_default().changes.subscribe();
+        InterestsView { interests: Arc::clone(self), key: key.clone(), changes }
+    }
+
+    /// The number of changes so far.
+    pub(crate) fn version(&self, key: &ConnectionKey) -> u64 {
+        self.0.lock().sharers.get(&key.sharer()).map_or(0, |sharer| *sharer.changes.borrow())
+    }
+
+    /// Makes the connections of `key` compare again.
+    pub(crate) fn touch(&self, key: &ConnectionKey) {
+        if let Some(sharer) = self.0.lock().sharers.get_mut(&key.sharer()) {
+            sharer.changed();
+        }
+    }
+
+    /// Removes all interest in `topic`, which has ended.
+    pub(crate) fn is_over(&self, key: &ConnectionKey, topic: &Topic) {
+        if let Some(sharer) = self.0.lock().sharers.get_mut(&key.sharer()) {
+            sharer.end(topic);
+        }
+    }
+
+    /// All topics.
+    pub(crate) fn topics(&self, key: &ConnectionKey) -> Vec<Topic> {
+        let inner = self.0.lock();
+        let sharer = inner.sharers.get(&key.sharer());
+        sharer.map(|sharer| sharer.topics.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// True if a client waits for updates: such a connection is not idle.
+    pub(crate) fn waits(&self, key: &ConnectionKey) -> bool {
+        key.is_first_slot() && self.0.lock().sharers.get(key).is_some_and(|sharer| !sharer.topics.is_empty())
+    }
+
+    /// True if somebody wants `topic` itself.
+    pub(crate) fn is_wanted(&self, key: &ConnectionKey, topic: &Topic) -> bool {
+        self.0.lock().sharers.get(&key.sharer()).is_some_and(|sharer| sharer.topics.contains_key(topic))
+    }
+
+    /// True if `holder` wants `topic`, or a resource above it (all versions, resources: an update may be of a
+    /// sub-resource).
+    pub(crate) fn is_wanted_by(&self, key: &ConnectionKey, holder: &Requester, topic: &Topic) -> bool {
+        let inner = self.0.lock();
+        let Some(sharer) = inner.sharers.get(&key.sharer()) else { return false };
+        match topic {
+            Topic::Task(_) => sharer.topics.get(topic).is_some_and(|wanted| wanted.holders.contains_key(holder)),
+            Topic::Resource(uri) => sharer.topics.iter().any(|(topic, wanted)| {
+                wanted.holders.contains_key(holder) && topic.uri().is_some_and(|above| covers(above, uri))
+            }),
+        }
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// Removes the sharer if nothing is left of it.
+    fn tidy(&mut self, key: &ConnectionKey) {
+        if self.sharers.get(key).is_some_and(SharerInterests::is_empty) {
+            self.sharers.remove(key);
+        }
+    }
+}
+
+// === impl Interest ===
+
+impl Interest {
+    /// Adds a topic; returns the number of the change.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for it.
+    pub(crate) fn want(&mut self, topic: Topic) -> Result<u64, NoRoom> {
+        let mut inner = self.interests.0.lock();
+        let sharer = inner.sharers.entry(self.key.clone()).or_default();
+        let version = *sharer.changes.borrow() + 1;
+        if self.topics.contains(&topic) {
+            return Ok(version - 1);
+        }
+        if !sharer.has_room(&self.key, &self.user, &topic) {
+            inner.tidy(&self.key);
+            return Err(NoRoom);
+        }
+        sharer.add(&self.holder, &self.user, topic.clone(), version);
+        self.topics.insert(topic);
+        Ok(sharer.changed())
+    }
+
+    /// Adds the level; returns the number of the change that the server has to know. A level that any session has set by now
+    /// counts, whether its own listen has noticed or not.
+    pub(crate) fn hold_level(&mut self, level: &LogLevel) -> u64 {
+        let mut inner = self.interests.0.lock();
+        let sharer = inner.sharers.entry(self.key.clone()).or_default();
+        sharer.last_level += 1;
+        let number = *self.level.get_or_insert(sharer.last_level);
+        sharer.levels.insert(number, level.clone());
+        sharer.look_at_levels()
+    }
+
+    /// Notices that the session has set its level.
+    pub(crate) fn level_changed(&self) {
+        if let Some(sharer) = self.interests.0.lock().sharers.get_mut(&self.key) {
+            sharer.look_at_levels();
+        }
+    }
+
+    fn leave_level(&mut self) {
+        let Some(number) = self.level.take() else { return };
+        let mut inner = self.interests.0.lock();
+        let Some(sharer) = inner.sharers.get_mut(&self.key) else { return };
+        if sharer.levels.remove(&number).is_some_and(|level| level.get() == sharer.level) {
+            sharer.look_at_levels();
+        }
+        inner.tidy(&self.key);
+    }
+
+    /// Gives up all topics but these.
+    pub(crate) fn narrow(&mut self, kept: &[Topic]) {
+        let (kept, left) = mem::take(&mut self.topics).into_iter().partition(|topic| kept.contains(topic));
+        self.topics = kept;
+        self.leave(&left);
+    }
+
+    fn leave(&self, topics: &HashSet<Topic>) {
+        if topics.is_empty() {
+            return;
+        }
+        let mut inner = self.interests.0.lock();
+        let Some(sharer) = inner.sharers.get_mut(&self.key) else { return };
+        let left = topics.iter().filter(|topic| sharer.remove(&self.holder, topic)).count();
+        if left > 0 {
+            sharer.changed();
+        }
+        inner.tidy(&self.key);
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        let topics = mem::take(&mut self.topics);
+        self.leave(&topics);
+        self.leave_level();
+    }
+}
+
+// === impl InterestsView ===
+
+impl InterestsView {
+    /// Waits for a change. Never ends without one.
+    pub(crate) async fn changed(&mut self) {
+        // the sharer stays as long as it has a view
+        let _ = self.changes.changed().await;
+    }
+
+    /// The number of changes, which count as seen.
+    pub(crate) fn seen(&mut self) -> u64 {
+        *self.changes.borrow_and_update()
+    }
+
+    /// Compares what is wanted with the `topics` of the server. One that it `knows`, since the change with this number, is
+    /// not missing. Only the first connection of a sharer has topics.
+    pub(crate) fn difference<'a>(
+        &mut self,
+        knows: impl Fn(&Topic, u64) -> bool,
+        topics: impl Iterator<Item = &'a Topic>,
+    ) -> Difference {
+        let version = self.seen();
+        let inner = self.interests.0.lock();
+        let Some(sharer) = inner.sharers.get(&self.key.sharer()) else { return Difference::default() };
+        let level = sharer.level;
+        if !self.key.is_first_slot() {
+            return Difference { version, level, ..Difference::default() };
+        }
+        let missing = sharer.topics.iter().filter(|(topic, wanted)| !knows(topic, wanted.since));
+        let missing = missing.map(|(topic, wanted)| (topic.clone(), wanted.users())).collect();
+        let unwanted = topics.filter(|topic| !sharer.topics.contains_key(topic)).cloned().collect();
+        Difference { version, level, missing, unwanted }
+    }
+
+    /// True if somebody wants the topic.
+    pub(crate) fn is_wanted(&self, topic: &Topic) -> bool {
+        self.interests.is_wanted(&self.key, topic)
+    }
+}
+
+impl Drop for InterestsView {
+    fn drop(&mut self) {
+        // this view has no receiver any more
+        self.changes = watch::Sender::default().subscribe();
+        self.interests.0.lock().tidy(&self.key.sharer());
+    }
+}
+
+// === impl Topic ===
+
+impl Topic {
+    /// The URI of a resource.
+    pub(crate) fn uri(&self) -> Option<&str> {
+        match self {
+            Self::Resource(uri) => Some(uri),
+            Self::Task(_) => None,
+        }
+    }
+
+    /// The id of a task.
+    pub(crate) fn task(&self) -> Option<&str> {
+        match self {
+            Self::Resource(_) => None,
+            Self::Task(id) => Some(id),
+        }
+    }
+}
+
+// === impl TopicHolders ===
+
+impl TopicHolders {
+    fn users(&self) -> Vec<UserId> {
+        let users: HashSet<&UserId> = self.holders.values().map(|(user, _)| user).collect();
+        users.into_iter().cloned().collect()
+    }
+
+    fn has_user(&self, user: &UserId) -> bool {
+        self.holders.values().any(|(other, _)| other == user)
+    }
+}
+
+// === impl SharerInterests ===
+
+impl SharerInterests {
+    /// Reports a change to the connections; returns its number.
+    fn changed(&self) -> u64 {
+        let mut version = 0;
+        self.changes.send_modify(|changes| {
+            *changes += 1;
+            version = *changes;
+        });
+        version
+    }
+
+    /// Finds the most verbose level, which the connections learn if it is another than before; returns the number of that
+    /// change.
+    fn look_at_levels(&mut self) -> u64 {
+        let level = self.levels.values().filter_map(LogLevel::get).min();
+        // a server cannot be told that nobody wants any
+        if mem::replace(&mut self.level, level) != level && level.is_some() {
+            self.level_since = self.changed();
+        }
+        self.level_since
+    }
+
+    /// True if `user` may have another topic. With several users, each of them leaves room for a further one.
+    fn has_room(&self, key: &ConnectionKey, user: &UserId, topic: &Topic) -> bool {
+        if self.topics.get(topic).is_some_and(|wanted| wanted.has_user(user)) {
+            return true;
+        }
+        if matches!(key.scope, SharingScope::Session(_) | SharingScope::User(_)) {
+            return self.topics.len() < MAX_SUBSCRIPTIONS;
+        }
+        let own = self.users.get(user).copied().unwrap_or_default();
+        let others = self.users.values().sum::<usize>() - own;
+        own < MAX_SUBSCRIPTIONS.saturating_sub(others) / 2
+    }
+
+    fn add(&mut self, holder: &Requester, user: &UserId, topic: Topic, version: u64) {
+        let wanted = self.topics.entry(topic).or_default();
+        if !wanted.has_user(user) {
+            *self.users.entry(user.clone()).or_default() += 1;
+        }
+        wanted.holders.entry(holder.clone()).or_insert_with(|| (user.clone(), 0)).1 += 1;
+        wanted.since = version;
+    }
+
+    /// Removes one listen of `holder` for `topic`. Returns true if it was the last one of all.
+    fn remove(&mut self, holder: &Requester, topic: &Topic) -> bool {
+        let Some(wanted) = self.topics.get_mut(topic) else { return false };
+        let Some((user, count)) = wanted.holders.get_mut(holder) else { return false };
+        *count -= 1;
+        if *count > 0 {
+            return false;
+        }
+        let user = user.clone();
+        wanted.holders.remove(holder);
+        let (is_last_of_user, is_last) = (!wanted.has_user(&user), wanted.holders.is_empty());
+        if is_last_of_user {
+            self.count_off_user(&user);
+        }
+        if is_last {
+            self.topics.remove(topic);
+        }
+        is_last
+    }
+
+    /// Removes a topic with all who want it.
+    fn end(&mut self, topic: &Topic) {
+        let Some(wanted) = self.topics.remove(topic) else { return };
+        for user in wanted.users() {
+            self.count_off_user(&user);
+        }
+        self.changed();
+    }
+
+    fn count_off_user(&mut self, user: &UserId) {
+        if let Some(count) = self.users.get_mut(user) {
+            *count -= 1;
+            if *count == 0 {
+                self.users.remove(user);
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.levels.is_empty() && self.topics.is_empty() && self.changes.receiver_count() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::SessionId;
+
+    fn session(name: &str) -> Requester {
+        Requester::Session(SessionId::new(name))
+    }
+
+    fn topic(number: usize) -> Topic {
+        Topic::Resource(format!("x:{number}"))
+    }
+
+    fn level(view: &mut InterestsView) -> Option<Level> {
+        view.difference(|_, _| false, std::iter::empty()).level
+    }
+
+    #[test]
+    fn the_most_verbose_level_is_effective_until_its_client_leaves() {
+        let (interests, key) = (Arc::new(Interests::default()), ConnectionKey::base());
+        let mut view = interests.view(&key);
+        let [mut a, mut b, mut call] = ["a", "b", "b"].map(|name| interests.of(&key, session(name), UserId::new(name)));
+        let at = |level| LogLevel::Request(Some(level));
+        a.hold_level(&at(Level::Error));
+        assert_eq!(level(&mut view), Some(Level::Error));
+        let since = b.hold_level(&at(Level::Debug));
+        assert_eq!(a.hold_level(&at(Level::Alert)), since, "the effective level is the same");
+        assert_eq!(call.hold_level(&at(Level::Debug)), since);
+        assert_eq!(level(&mut view), Some(Level::Debug));
+        drop(call);
+        assert_eq!(level(&mut view), Some(Level::Debug), "the other one still wants it");
+        drop(b);
+        assert_eq!(level(&mut view), Some(Level::Alert));
+        let (set, of_session) = watch::channel(None);
+        let mut listen = interests.of(&key, session("c"), UserId::new("c"));
+        listen.hold_level(&LogLevel::Session(of_session));
+        set.send_replace(Some(Level::Info));
+        a.hold_level(&at(Level::Alert));
+        assert_eq!(level(&mut view), Some(Level::Info), "a call of another client sees it at once");
+        drop((a, listen));
+        assert_eq!(level(&mut view), None);
+        drop(view);
+        assert!(interests.0.lock().sharers.is_empty(), "nothing is left");
+    }
+
+    #[test]
+    fn a_subscription_lasts_until_the_last_client_leaves_it() {
+        let (interests, key) = (Arc::new(Interests::default()), ConnectionKey::base());
+        let listen = |name: &str| {
+            let mut listen = interests.of(&key, session(name), UserId::new(name));
+            listen.want(topic(1)).unwrap();
+            listen
+        };
+        let (a, again, b) = (listen("a"), listen("a"), listen("b"));
+        drop(a);
+        assert!(interests.is_wanted_by(&key, &session("a"), &topic(1)), "it has another listen for it");
+        drop(again);
+        assert!(!interests.is_wanted_by(&key, &session("a"), &topic(1)));
+        assert!(interests.is_wanted_by(&key.in_slot(1), &session("b"), &topic(1)));
+        assert!(interests.waits(&key) && !interests.waits(&key.in_slot(1)));
+        drop(b);
+        assert!(!interests.waits(&key) && interests.0.lock().sharers.is_empty());
+    }
+
+    #[test]
+    fn a_user_with_many_topics_leaves_room_for_others() {
+        let (interests, key) = (Arc::new(Interests::default()), ConnectionKey::base());
+        let mut hostile = interests.of(&key, session("h"), UserId::new("hostile"));
+        let taken = (0..2 * MAX_SUBSCRIPTIONS).take_while(|number| hostile.want(topic(*number)).is_ok()).count();
+        assert_eq!(taken, MAX_SUBSCRIPTIONS / 2);
+        let mut again = interests.of(&key, session("another session"), UserId::new("hostile"));
+        assert_eq!(again.want(topic(taken)), Err(NoRoom));
+        assert!(again.want(topic(0)).is_ok(), "it has this one already");
+        let mut other = interests.of(&key, session("o"), UserId::new("other"));
+        let taken =
+            (0..MAX_SUBSCRIPTIONS).take_while(|number| other.want(topic(MAX_SUBSCRIPTIONS + number)).is_ok()).count();
+        assert_eq!(taken, MAX_SUBSCRIPTIONS / 4);
+        drop((hostile, again));
+        assert!(other.want(topic(0)).is_ok());
+    }
+
+    #[test]
+    fn a_topic_is_missing_until_the_server_knows_it_and_again_after_a_refusal() {
+        let (interests, key) = (Arc::new(Interests::default()), ConnectionKey::base());
+        let mut view = interests.view(&key);
+        let mut one = interests.of(&key, session("a"), UserId::new("a"));
+        let refused_at = one.want(topic(1)).unwrap();
+        let missing = |view: &mut InterestsView| {
+            view.difference(|_, since| since <= refused_at, std::iter::empty()).missing.len()
+        };
+        assert_eq!(missing(&mut view), 0);
+        let mut two = interests.of(&key, session("b"), UserId::new("b"));
+        two.want(topic(1)).unwrap();
+        assert_eq!(missing(&mut view), 1);
+        assert_eq!(view.difference(|_, _| true, [topic(2)].iter()).unwanted, [topic(2)]);
+    }
+}
