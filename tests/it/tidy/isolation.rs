@@ -1,5 +1,5 @@
-//! The page of isolation (`docs/isolation.md`): it names every bound of the code with its file, every table of the store, and
-//! a test for every row or that there is none.
+//! The page of isolation (`docs/isolation.md`): it names every bound and every async lock of the code with its file, every
+//! table of the store, and a test for every row or that there is none.
 
 use std::collections::BTreeSet;
 
@@ -44,6 +44,23 @@ async fn every_table_of_the_store_is_on_the_page_of_isolation_and_no_other() {
     let stored: Vec<String> = sqlx::query_scalar(select).fetch_all(&pool).await.unwrap();
     let stored: BTreeSet<_> = stored.into_iter().collect();
     assert_eq!(stored, cited_tables(&read(PAGE)), "the tables of the store, and those of {PAGE}");
+}
+
+#[test]
+fn every_file_with_an_async_lock_is_in_the_table_of_them_and_no_other() {
+    let is_lock = |line: &str| {
+        let is_type =
+            ["tokio::sync::Mutex<", "AsyncMutex<", "Arc<Mutex<()>>", "Semaphore>", ": Semaphore", "OnceCell<"];
+        !line.starts_with("use ") && is_type.iter().any(|name| line.contains(name))
+    };
+    let of_file =
+        |(path, text): &(String, String)| code(text).lines().any(|line| is_lock(line.trim())).then(|| path.clone());
+    let in_code: BTreeSet<String> =
+        sources().iter().filter_map(of_file).filter(|path| path != "storage/template.rs").collect();
+    let page = read(PAGE);
+    let table = page.split("## Async locks").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("the table");
+    let cited = table.split('`').filter_map(|word| word.strip_prefix("src/")).map(str::to_owned).collect();
+    assert_eq!(in_code, cited, "the files with async locks, and those in the table of {PAGE}");
 }
 
 #[test]
