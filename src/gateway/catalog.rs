@@ -201,16 +201,38 @@ impl Catalog {
         self.share == Share::Session && self.key(context).owner == CacheOwner::Base
     }
 
-    /// Handles a change of these lists in the backend's session for this context. Returns true if the client is
-    /// notified at once; otherwise once the list has been fetched and differs.
-    pub(crate) fn changed_for(&self, context: &Context, kinds: &[ListKind]) -> bool {
+    /// The list that this context is served, if it is there.
+    pub(crate) fn cached(&self, context: &Context, kind: ListKind) -> Option<Arc<List>> {
+        self.cache(context).list(kind).value()
+    }
+
+    /// Handles a change of these lists in the backend's session for this context. The gateway's lists that its client was
+    /// told of since its last change are `reported`. Returns true if the client is notified at once; otherwise once the list
+    /// has been fetched and differs.
+    pub(crate) fn changed_for(
+        &self,
+        context: &Context,
+        kinds: &[ListKind],
+        reported: &[(ListKind, Arc<List>)],
+    ) -> bool {
         if let (Share::Session, Some(owner)) = (self.share, self.own_owner(context)) {
             let capabilities = context.client.capabilities.key().to_owned();
             let key = ListCacheKey { owner, capabilities };
+            let served = kinds.iter().map(|kind| self.cached(context, *kind)).collect::<Vec<_>>();
             // replaced, so that a request that follows the notification waits for the new list
             self.caches.write().remove(&key);
-            self.open(key, context);
-            return true;
+            let cache = self.open(key, context);
+            if reported.is_empty() {
+                return true;
+            }
+            for (kind, served) in kinds.iter().zip(served) {
+                let reported = reported.iter().find(|(other, _)| other == kind).map(|(_, list)| Arc::clone(list));
+                if let Some(list) = reported.or(served) {
+                    cache.list(*kind).notify_later(Some(list));
+                    self.source.list(&cache, *kind);
+                }
+            }
+            return false;
         }
         let cache = self.cache(context);
         cache.invalidate(kinds);

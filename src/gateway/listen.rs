@@ -4,10 +4,10 @@
 //! A listen with a filter begins with a single acknowledgement for all backends, each of which gets its own tasks and
 //! resources. A backend's `list_changed` is forwarded once the new list has been fetched and differs from the one that
 //! was served; several within 100 ms are merged. A server that tells the gateway and a session of the same change tells
-//! it twice: what the gateway hears waits a second for what the session hears.
+//! it twice: a session hears of it again if its own list is another than the gateway's that it heard of.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     future::ready,
     pin::{Pin, pin},
     sync::Arc,
@@ -28,7 +28,7 @@ use serde_json::Value;
 use super::{
     access::VisibleBackend,
     backends::NameView,
-    catalog::Change,
+    catalog::{Change, List},
     discover,
     names::{self, UriOwner},
     shared::GatewayState,
@@ -44,8 +44,6 @@ use crate::{
 
 /// Changes that come together are one.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// The same for a change that was heard on the gateway's connection, where the session's own may report it too.
-const HEARD_FIRST: Duration = Duration::from_secs(1);
 /// The first and the longest pause before a backend's listen that ended is opened again.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
@@ -54,8 +52,8 @@ const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Events buffered before that; the oldest are dropped and counted.
 const MAX_EARLY: usize = 256;
 
-/// Endless events of one backend.
-type BackendEvents = Pin<Box<dyn Stream<Item = Event> + Send>>;
+/// Endless events of one backend, with its name.
+type BackendEvents = Pin<Box<dyn Stream<Item = (BackendId, Event)> + Send>>;
 
 /// Event sources of one listen.
 struct ListenSources {
@@ -68,6 +66,8 @@ struct ListenSources {
     changes: broadcast::Receiver<Change>,
     sets: watch::Receiver<u64>,
     pending: PendingChanges,
+    /// The gateway's lists that were reported as changed to a client whose own connection may report that too.
+    reported: HashMap<(BackendId, ListKind), Arc<List>>,
     /// The resources that are listened to: by backend, its own URIs and as the client names them.
     resources: BTreeMap<BackendId, Vec<(String, String)>>,
 }
@@ -99,6 +99,7 @@ pub(crate) fn listen(shared: Arc<GatewayState>, target: Target, call: Call) -> R
         changes,
         sets,
         pending: PendingChanges::default(),
+        reported: HashMap::new(),
         resources: BTreeMap::new(),
     };
     Reply::new(async_stream::stream! {
@@ -134,7 +135,7 @@ impl ListenSources {
         self.told.extend(subscriptions);
         for one in &seen {
             let changed = one.entry.catalog.just_changed(&self.call.context);
-            self.pending.add(TOGETHER, changed.into_iter().map(ListKind::change));
+            self.pending.add(changed.into_iter().map(ListKind::change));
         }
         (self.view, self.seen) = (view, seen);
     }
@@ -188,7 +189,7 @@ impl ListenSources {
         let own: Vec<&str> = uris.iter().map(|(own, _)| own.as_str()).collect();
         let call = Call { params: listen::for_resources(&own), ..self.call.clone() };
         let told = follow(one.clone(), NameView::Own, call);
-        Some(Box::pin(told.filter_map(move |event| {
+        Some(Box::pin(told.filter_map(move |(backend, event)| {
             let honoured = match event {
                 Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged => {
                     listen::resources(&told.params)
@@ -197,54 +198,68 @@ impl ListenSources {
                 _ => return ready(None),
             };
             let shown = uris.iter().filter(|(own, _)| honoured.contains(own)).map(|(_, shown)| shown.clone());
-            ready(Some(Filter { resources: shown.collect(), ..Filter::default() }.acknowledged()))
+            ready(Some((backend, Filter { resources: shown.collect(), ..Filter::default() }.acknowledged())))
         })))
     }
 
     async fn hear(&mut self) -> Vec<Event> {
         let due = self.pending.due;
         tokio::select! {
-            Some(event) = self.told.next(), if !self.told.is_empty() => match event {
+            Some((backend, event)) = self.told.next(), if !self.told.is_empty() => match event {
                 Event::Notified(Notification { method, .. }) if !ListKind::changed_by(&method).is_empty() => {
-                    self.pending.add(TOGETHER, [method]);
+                    self.heard_change(&backend, method);
                 }
                 event => return vec![event],
             },
             change = self.changes.recv() => match change {
-                Ok(change) => {
-                    if let Some(wait) = self.wait_for(&change) {
-                        self.pending.add(wait, [change.method()]);
-                    }
-                }
+                Ok(change) => self.changed(&change),
                 // Too many to follow: all may have changed.
-                Err(_) => self.pending.add(TOGETHER, ListKind::CHANGES),
+                Err(_) => self.pending.add(ListKind::CHANGES),
             },
             Ok(()) = self.sets.changed() => {
                 self.open();
-                self.pending.add(TOGETHER, ListKind::CHANGES);
+                self.pending.add(ListKind::CHANGES);
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => return self.pending.take(),
         }
         Vec::new()
     }
 
-    /// The time in which other reports may join this one; `None` if this context does not see the list that changed.
-    fn wait_for(&self, change: &Change) -> Option<Duration> {
-        let catalog = &self.seen.iter().find(|one| one.entry.id == change.backend)?.entry.catalog;
-        let context = &self.call.context;
-        let is_seen = catalog.key(context) == change.cache;
-        is_seen.then(|| if catalog.hears_own_changes(context) { HEARD_FIRST } else { TOGETHER })
+    /// Handles a change that the client's own connection reports: the catalog decides whether it is news.
+    fn heard_change(&mut self, backend: &BackendId, method: Method) {
+        let Some(seen) = self.seen.iter().find(|one| one.entry.id == *backend) else { return };
+        let kinds = ListKind::changed_by(&method);
+        let reported = &mut self.reported;
+        let reported =
+            kinds.iter().filter_map(|kind| reported.remove(&(backend.clone(), *kind)).map(|list| (*kind, list)));
+        if seen.entry.catalog.changed_for(&self.call.context, kinds, &reported.collect::<Vec<_>>()) {
+            self.pending.add([method]);
+        }
+    }
+
+    /// Handles a list that has changed in the catalog, if this client sees it.
+    fn changed(&mut self, change: &Change) {
+        let Some(seen) = self.seen.iter().find(|one| one.entry.id == change.backend) else { return };
+        let (catalog, context) = (&seen.entry.catalog, &self.call.context);
+        if catalog.key(context) != change.cache {
+            return;
+        }
+        if catalog.hears_own_changes(context)
+            && let Some(list) = catalog.cached(context, change.kind)
+        {
+            self.reported.insert((change.backend.clone(), change.kind), list);
+        }
+        self.pending.add([change.method()]);
     }
 }
 
 // === impl PendingChanges ===
 
 impl PendingChanges {
-    /// Reports these lists after `wait`, or with what is due earlier.
-    fn add(&mut self, wait: Duration, methods: impl IntoIterator<Item = Method>) {
-        let due = Instant::now() + wait;
+    /// Reports these lists soon, with what else is due.
+    fn add(&mut self, methods: impl IntoIterator<Item = Method>) {
         for method in methods {
-            self.due = Some(self.due.map_or(due, |other| other.min(due)));
+            self.due.get_or_insert_with(|| Instant::now() + TOGETHER);
             if !self.methods.contains(&method) {
                 self.methods.push(method);
             }
@@ -320,8 +335,7 @@ fn part(seen: &VisibleBackend, view: NameView, call: &Call) -> Call {
     Call { params: listen::for_tasks(&own), ..call.clone() }
 }
 
-/// The listen at one backend, reopened when it ends. Changes of lists go to the catalog, which reports actual ones. If
-/// the listen names tasks or resources, the first notification is an acknowledgement, and no other follows.
+/// The listen at one backend, reopened when it ends. If the listen names tasks or resources, the first notification is an acknowledgement, and no other follows.
 fn follow(seen: VisibleBackend, view: NameView, call: Call) -> BackendEvents {
     Box::pin(async_stream::stream! {
         let rewriter = seen.rewriter();
@@ -337,19 +351,14 @@ fn follow(seen: VisibleBackend, view: NameView, call: Call) -> BackendEvents {
                 if is_acknowledgement(&event) && !std::mem::take(&mut is_due) {
                     continue;
                 }
-                if let Event::Notified(notification) = &event {
-                    let kinds = ListKind::changed_by(&notification.method);
-                    if !kinds.is_empty() && !seen.entry.catalog.changed_for(&call.context, kinds) {
-                        continue;
-                    }
-                }
-                yield match view {
+                let event = match view {
                     NameView::Merged => rewriter.event(&Method::Listen, event),
                     NameView::Own => event,
                 };
+                yield (seen.entry.id.clone(), event);
             }
             if std::mem::take(&mut is_due) {
-                yield listen::honouring([]);
+                yield (seen.entry.id.clone(), listen::honouring([]));
             }
             pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
             sleep(pause).await;

@@ -87,6 +87,28 @@ async fn a_change_that_the_gateway_hears_before_the_session_is_reported_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_hears_again_of_a_list_that_is_another_than_the_one_it_heard_of() {
+    let backend = Backend::with_tools(&["a"]);
+    let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
+    assert_eq!(client.tools().await, "b1__a");
+    let listen = background(heard(client.call(Method::Listen, "")));
+    settle().await;
+    backend.set_tools(&["a", "for_all"]);
+    backend.tell(None, Method::ToolsListChanged, "");
+    let began = tokio::time::Instant::now();
+    let (told, rest) = listen.await.unwrap();
+    assert!(began.elapsed() < Duration::from_millis(500), "it waits for no other report");
+    assert_eq!(told, "notifications/tools/list_changed");
+    let listen = background(heard(rest));
+    backend.set_tools(&["a", "for_one"]);
+    backend.tell(Some("session-1"), Method::ToolsListChanged, "");
+    let (told, rest) = listen.await.unwrap();
+    assert_eq!(told, "notifications/tools/list_changed");
+    assert_eq!(client.tools().await, "b1__a b1__for_one");
+    assert!(tokio::time::timeout(Duration::from_secs(5), heard(rest)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_notified_client_gets_the_new_list_even_from_a_slow_server() {
     let session = Requester::Session(SessionId::new("session-1"));
     for requester in [session, Requester::Request(RequestNumber::new(1))] {
