@@ -10,8 +10,7 @@ use bytes::{Buf as _, Bytes};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use parking_lot::Mutex;
 use tokio::{
-    net::unix::pipe,
-    process::ChildStdin,
+    net::UnixStream,
     sync::{
         mpsc::{self, error::TrySendError},
         watch,
@@ -20,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::process::Process;
+use self::process::{ChildStreams, Process};
 use super::{
     interface::{Exchange, Incoming, ServerLocation, Transport, TransportError, UnansweredCalls},
     line_input::server_input,
@@ -53,14 +52,14 @@ pub(crate) struct StdioTransport {
 /// [`Writer`]. Cheap to clone.
 #[derive(Clone)]
 struct Input {
-    pipe: Arc<Mutex<Pipe>>,
+    stream: Arc<Mutex<InputStream>>,
     queue: mpsc::Sender<Bytes>,
 }
 
-/// The pipe to a child.
-struct Pipe {
+/// The stream to a child.
+struct InputStream {
     /// `None` if nothing is written any more.
-    sender: Option<Arc<pipe::Sender>>,
+    sender: Option<Arc<UnixStream>>,
     /// Lines that are queued or wait for room in the queue.
     waiting: usize,
 }
@@ -73,8 +72,8 @@ struct WaitingLine {
 
 /// Writes what is queued. Dropping it closes standard input.
 struct Writer {
-    pipe: Arc<Mutex<Pipe>>,
-    sender: Arc<pipe::Sender>,
+    stream: Arc<Mutex<InputStream>>,
+    sender: Arc<UnixStream>,
     queued: mpsc::Receiver<Bytes>,
 }
 
@@ -86,19 +85,14 @@ pub(crate) fn connect(
     tasks: &TaskGroup,
 ) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let environment = environment::of_child(environment, &spec.env);
-    let (process, stdin, stdout) = Process::start((backend, output), spec, &environment)?;
-    let no_pipe = |error: io::Error| StartError::Unreachable(format!("the child has no pipes ({error})"));
-    let (input, writer) = Input::new(stdin_pipe(stdin).map_err(no_pipe)?);
+    let (process, streams) = Process::start((backend, output), spec, &environment)?;
+    let ChildStreams { input: stdin, output: stdout } = streams;
+    let (input, writer) = Input::new(stdin);
     let (exited, exit) = watch::channel(None);
     let (stop, unanswered) = (tasks.end().child_token(), UnansweredCalls::default());
     tasks.spawn(process.run(writer.run(), (stop.clone(), unanswered.clone()), exited));
     let incoming = server_input(stdout, (backend.clone(), output.clone()), ended(exit.clone()));
     Ok((Arc::new(StdioTransport { input, output: output.clone(), unanswered, stop, exit }), incoming))
-}
-
-/// A child's standard input as a pipe to which a line can be written without waiting.
-fn stdin_pipe(stdin: ChildStdin) -> io::Result<pipe::Sender> {
-    pipe::Sender::from_owned_fd(stdin.into_owned_fd()?)
 }
 
 /// The reason for which a child's standard output ended.
@@ -159,11 +153,11 @@ impl Transport for StdioTransport {
 // === impl Input ===
 
 impl Input {
-    fn new(sender: pipe::Sender) -> (Self, Writer) {
+    fn new(sender: UnixStream) -> (Self, Writer) {
         let sender = Arc::new(sender);
-        let pipe = Arc::new(Mutex::new(Pipe { sender: Some(Arc::clone(&sender)), waiting: 0 }));
+        let stream = Arc::new(Mutex::new(InputStream { sender: Some(Arc::clone(&sender)), waiting: 0 }));
         let (queue, queued) = mpsc::channel(QUEUE);
-        (Self { pipe: Arc::clone(&pipe), queue }, Writer { pipe, sender, queued })
+        (Self { stream: Arc::clone(&stream), queue }, Writer { stream, sender, queued })
     }
 
     /// Writes a line, or queues what the child does not take at once. Returns what there is no room for in the queue.
@@ -172,17 +166,17 @@ impl Input {
     ///
     /// If the child is known to read no more.
     fn send(&self, mut line: Bytes) -> Result<Option<WaitingLine>, TransportError> {
-        let mut pipe = self.pipe.lock();
-        let Some(sender) = &pipe.sender else { return Err(gone()) };
+        let mut stream = self.stream.lock();
+        let Some(sender) = &stream.sender else { return Err(gone()) };
         // nobody overtakes what waits
-        if pipe.waiting == 0 {
+        if stream.waiting == 0 {
             match sender.try_write(&line) {
                 Ok(length) if length == line.len() => return Ok(None),
                 Ok(length) => line.advance(length),
                 Err(error) if is_passing(&error) => {}
                 // its end is told where it is read, and with it why what was sent has no answer
                 Err(_) => {
-                    pipe.sender = None;
+                    stream.sender = None;
                     return Ok(None);
                 }
             }
@@ -192,7 +186,7 @@ impl Input {
             Err(TrySendError::Full(line)) => Some(WaitingLine { input: self.clone(), line: Some(line) }),
             Err(TrySendError::Closed(_)) => return Err(gone()),
         };
-        pipe.waiting += 1;
+        stream.waiting += 1;
         Ok(waiting)
     }
 }
@@ -221,7 +215,7 @@ impl WaitingLine {
 impl Drop for WaitingLine {
     fn drop(&mut self) {
         if self.line.is_some() {
-            self.input.pipe.lock().waiting -= 1;
+            self.input.stream.lock().waiting -= 1;
         }
     }
 }
@@ -243,14 +237,14 @@ impl Writer {
                     Err(_) => return,
                 }
             }
-            self.pipe.lock().waiting -= 1;
+            self.stream.lock().waiting -= 1;
         }
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.pipe.lock().sender = None;
+        self.stream.lock().sender = None;
     }
 }
 
@@ -260,12 +254,12 @@ mod tests {
 
     use super::*;
 
-    /// More than a pipe holds.
-    const LONG: usize = 100_000;
+    /// More than a socket holds.
+    const LONG: usize = 400_000;
 
     #[tokio::test]
     async fn lines_reach_a_slow_reader_whole_and_in_order() {
-        let (sender, mut receiver) = pipe::pipe().unwrap();
+        let (sender, mut receiver) = UnixStream::pair().unwrap();
         let (input, writer) = Input::new(sender);
         let lines: Vec<Bytes> = (0..100_u8).map(|number| vec![number; LONG].into()).collect();
         let expected = lines.concat();
@@ -284,7 +278,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_given_up_is_not_written() {
-        let (sender, mut receiver) = pipe::pipe().unwrap();
+        let (sender, mut receiver) = UnixStream::pair().unwrap();
         let (input, writer) = Input::new(sender);
         for _ in 0..QUEUE {
             assert!(input.send(Bytes::from(vec![b'a'; LONG])).unwrap().is_none());
@@ -300,7 +294,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_sent_to_a_child_that_reads_no_more() {
-        let (sender, receiver) = pipe::pipe().unwrap();
+        let (sender, receiver) = UnixStream::pair().unwrap();
         sender.writable().await.unwrap();
         let (input, _writer) = Input::new(sender);
         drop(receiver);

@@ -1,10 +1,10 @@
 //! Child processes: environment, end, and isolation from others.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use lockkeeper::{
     mcp::{Event, Method, Server},
-    model::status::BackendState,
+    model::{BackendId, BackendSpec, StdioSpec, TransportSpec, status::BackendState},
     support::Secret,
 };
 use serde_json::{Value, json};
@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use super::{
     calls::hanging,
     scripted_servers::{
-        PROXY_ADVICE, Scripts, call, client, everyday, failure, gateway, hold_time, next, pass, started, text, tool,
-        until,
+        PROXY_ADVICE, Scripts, call, client, everyday, failure, gateway, hold_time, next, pass, start, started, text,
+        tool, until,
     },
 };
 use crate::kit::{
@@ -30,7 +30,7 @@ fn echo() -> Value {
 async fn a_child_process_gets_its_variables_and_no_secret_of_the_gateway() {
     let scripts = Scripts::new();
     let mut spec = scripts.spec("sees");
-    let lockkeeper::model::TransportSpec::Stdio(stdio) = &mut spec.transport else { panic!("a command") };
+    let TransportSpec::Stdio(stdio) = &mut spec.transport else { panic!("a command") };
     stdio.env.insert("API_KEY".to_owned(), Secret::new("k"));
     let (_supervisor, server) = started(spec).await;
     let about: Value =
@@ -187,4 +187,33 @@ async fn a_child_process_that_does_not_read_blocks_no_other() {
     while let Some(outcome) = calls.join_next().await {
         assert!(matches!(outcome.unwrap(), lockkeeper::mcp::Outcome::Failed(_)));
     }
+}
+
+/// Moves bytes from a socket on which nothing comes to its standard output, in the kernel: on a pipe it holds the lock
+/// meanwhile. It says so where that is refused.
+const MOVES_IN_THE_KERNEL: &str = "
+import os, socket, sys
+kept = socket.socketpair()
+try:
+    os.splice(kept[0].fileno(), 1, 1 << 16)
+except OSError:
+    print('not with a socket', file=sys.stderr, flush=True)
+sys.stdin.read()
+";
+
+#[tokio::test]
+async fn a_server_that_moves_bytes_in_the_kernel_holds_up_nobody_else() {
+    let scripts = Scripts::new();
+    let args = ["-c", MOVES_IN_THE_KERNEL].map(str::to_owned).into();
+    let moving = StdioSpec { command: "python3".to_owned(), args, env: BTreeMap::new(), cwd: None };
+    let moving = BackendSpec::new(BackendId::parse("moving").unwrap(), TransportSpec::Stdio(moving));
+    let supervisor = start(vec![moving, scripts.spec("quick")]);
+    until("its refusal", || {
+        let printed = supervisor.status().remove(0).output;
+        printed.iter().any(|line| line.to_string().contains("not with a socket")).then_some(())
+    })
+    .await;
+    let quick = supervisor.servers().remove(1).server;
+    assert_eq!(text(tool(&quick, gateway(), &json!({ "name": "echo", "arguments": { "text": "hi" } }))).await, "hi");
+    supervisor.shutdown().await;
 }

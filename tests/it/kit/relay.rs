@@ -19,8 +19,9 @@ use nix::unistd::{Pid, getpgid};
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Runs the program with the pipe in place of its output, where the names of tests would be written.
-const COMMAND: &str = r#"exec "$0" "$@" 3>&1 >/dev/null"#;
+/// Runs the program with its output as standard error, since names of tests would be written to it, and with its standard error,
+/// a pipe, beside.
+const COMMAND: &str = r#"exec "$0" "$@" 3>&2 2>&1 >/dev/null"#;
 /// Stands before the path of the socket.
 const SOCKET: &str = "relay=";
 /// Stands before what it writes to its standard error at its end.
@@ -35,8 +36,10 @@ const OUTLIVES: &str = "outlives-its-output";
 const STUBBORN: &str = "stubborn";
 /// Stands before the program's own arguments.
 const ARGUMENTS: &str = "--";
-/// The descriptor of the pipe.
-const OUTPUT: i32 = 3;
+/// The descriptor of the output.
+const OUTPUT: i32 = 2;
+/// The standard error.
+const ERRORS: &str = "/dev/fd/3";
 
 /// How a program on stdio behaves.
 #[derive(Debug, Clone, Default)]
@@ -88,7 +91,7 @@ pub(super) fn program(socket: &Path, of: &Program) -> StdioSpec {
 
 /// Ends with the status 0 once its input has ended, and with 3 if the server goes away before.
 #[test]
-#[expect(clippy::exit, clippy::print_stderr, reason = "it stands for a program")]
+#[expect(clippy::exit, reason = "it stands for a program")]
 fn relay() {
     let word = |start: &str| env::args().find_map(|word| word.strip_prefix(start).map(str::to_owned));
     let Some(socket) = word(SOCKET) else { return };
@@ -110,20 +113,22 @@ fn relay() {
         let _ = to.shutdown(Shutdown::Write);
         process::exit(0);
     });
-    let mut output = File::options().write(true).open(format!("/dev/fd/{OUTPUT}")).unwrap();
-    carry(&mut &socket, &mut output);
-    drop(output);
+    carry(&mut &socket, &mut io::stderr().lock());
     if outlives {
         nix::unistd::close(OUTPUT).unwrap();
         outlive_nobody();
     }
     if let Some(words) = word(LAST_WORDS).filter(|words| !words.is_empty()) {
-        eprintln!("{words}");
+        writeln!(errors(), "{words}").unwrap();
     }
     if let Some(commands) = word(AT_END).filter(|commands| !commands.is_empty()) {
-        let _ = process::Command::new("/bin/sh").args(["-c", &commands]).status();
+        let _ = process::Command::new("/bin/sh").args(["-c", &commands]).stderr(errors()).status();
     }
     process::exit(word(EXITS).map_or(3, |status| status.parse().unwrap()));
+}
+
+fn errors() -> File {
+    File::options().write(true).open(ERRORS).unwrap()
 }
 
 impl Process {

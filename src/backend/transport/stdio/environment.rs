@@ -86,6 +86,8 @@ pub(crate) fn of_child(
     let inherited = gateway.iter().filter(|(name, _)| passes(name));
     let mut environment: BTreeMap<String, Secret> =
         inherited.map(|(name, value)| (name.clone(), Secret::new(value.as_str()))).collect();
+    // else bash takes the socket on its standard input for a login over the network, and reads `.bashrc`
+    environment.insert("SHLVL".to_owned(), Secret::new("1"));
     // so that a gateway that starts itself ends
     let above = nesting(gateway.get(NESTING).map(String::as_str));
     environment.insert(NESTING.to_owned(), Secret::new(above.saturating_add(1).to_string()));
@@ -105,7 +107,7 @@ mod tests {
         let child = of_child(&gateway, &configured);
         let seen: Vec<String> = child.iter().map(|(name, value)| format!("{name}={}", value.expose())).collect();
         let expected = ["API_KEY=configured", "LC_ALL=inherited", "LOCKKEEPER_NESTING=1", "PATH=configured"];
-        assert_eq!(seen, [&expected[..], &["XDG_CACHE_HOME=inherited"]].concat());
+        assert_eq!(seen, [&expected[..], &["SHLVL=1", "XDG_CACHE_HOME=inherited"]].concat());
     }
 
     #[test]
@@ -113,10 +115,10 @@ mod tests {
         let value = "http://ann:secret@proxy.example";
         let gateway: BTreeMap<String, String> =
             NETWORK.iter().map(|name| ((*name).to_owned(), value.to_owned())).collect();
-        assert_eq!(of_child(&gateway, &BTreeMap::new()).keys().collect::<Vec<_>>(), [NESTING]);
+        assert_eq!(of_child(&gateway, &BTreeMap::new()).keys().collect::<Vec<_>>(), [NESTING, "SHLVL"]);
         let configured = [("HTTPS_PROXY".to_owned(), Secret::new(value))].into();
         let child = of_child(&gateway, &configured);
-        assert_eq!(child.keys().collect::<Vec<_>>(), ["HTTPS_PROXY", NESTING]);
+        assert_eq!(child.keys().collect::<Vec<_>>(), ["HTTPS_PROXY", NESTING, "SHLVL"]);
         let advice = advice(&[("HTTPS_PROXY".to_owned(), value.to_owned())].into(), &BTreeMap::new()).unwrap();
         assert!(advice.contains(r#"HTTPS_PROXY = "${HTTPS_PROXY}""#) && !advice.contains("secret"), "{advice}");
         assert_eq!(

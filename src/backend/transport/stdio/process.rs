@@ -3,6 +3,8 @@
 use std::{
     collections::BTreeMap,
     io,
+    net::Shutdown,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     process::{ExitStatus, Stdio},
     time::Duration,
 };
@@ -13,7 +15,8 @@ use nix::{
 };
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
-    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    net::UnixStream,
+    process::{Child, ChildStderr, Command},
     sync::watch,
     time::timeout,
 };
@@ -44,6 +47,13 @@ pub(super) struct Process {
     output: OutputTail,
 }
 
+/// The gateway's ends of a child's standard input and output.
+pub(super) struct ChildStreams {
+    /// Closed, it is the end of the child's standard input.
+    pub(super) input: UnixStream,
+    pub(super) output: UnixStream,
+}
+
 /// The process group of a child, so that trees such as `npx -> sh -> node` die whole. Killed when dropped.
 struct Group(Option<Pid>);
 
@@ -55,7 +65,7 @@ impl Process {
         (backend, output): (&BackendId, &OutputTail),
         spec: &StdioSpec,
         environment: &BTreeMap<String, Secret>,
-    ) -> Result<(Self, ChildStdin, ChildStdout), StartError> {
+    ) -> Result<(Self, ChildStreams), StartError> {
         if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
             let text = format!("the working directory `{}` does not exist: create it or correct `cwd`", cwd.display());
             return Err(StartError::NoCommand(text));
@@ -63,7 +73,10 @@ impl Process {
         let mut command = Command::new(&spec.command);
         command.args(&spec.args).env_clear();
         command.envs(environment.iter().map(|(name, value)| (name, value.expose())));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (streams, [stdin, stdout]) = ChildStreams::new().map_err(|error| {
+            StartError::Unreachable(format!("the command `{}` cannot be given input and output: {error}", spec.command))
+        })?;
+        command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         if let Some(cwd) = &spec.cwd {
             command.current_dir(cwd);
@@ -71,13 +84,12 @@ impl Process {
         let mut child = command.spawn().map_err(|error| cannot_run(&spec.command, &error))?;
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let group = Group(pid);
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(StartError::Unreachable("the child has no pipes".to_owned()));
+        let Some(stderr) = child.stderr.take() else {
+            return Err(StartError::Unreachable("the child has no standard error".to_owned()));
         };
         tracing::info!(server = %backend, command = spec.command, pid = pid.map(Pid::as_raw), "process started");
         let process = Self { backend: backend.clone(), child, stderr, group, output: output.clone() };
-        Ok((process, stdin, stdout))
+        Ok((process, streams))
     }
 
     /// Runs `writer`, which holds the child's standard input, until the child exits or `stop` is cancelled; ends what is left
@@ -116,6 +128,27 @@ impl Process {
         let (text, _, ()) = tokio::join!(live, over.run_until_cancelled(writer), reading);
         exited.send_replace(Some(text));
     }
+}
+
+// === impl ChildStreams ===
+
+impl ChildStreams {
+    /// Fresh streams, and the child's ends of input and output. They are sockets, as the clients on Node.js give them: a child
+    /// that moves bytes between a socket and a pipe in the kernel (`splice`) holds the lock of that pipe while it waits, and
+    /// whoever reads or writes the other end of the pipe hangs with it, whatever flags it has.
+    fn new() -> io::Result<(Self, [Stdio; 2])> {
+        let (input, stdin) = StdUnixStream::pair()?;
+        let (output, stdout) = StdUnixStream::pair()?;
+        input.shutdown(Shutdown::Read)?;
+        output.shutdown(Shutdown::Write)?;
+        let ends = [stdin, stdout].map(|end| Stdio::from(OwnedFd::from(end)));
+        Ok((Self { input: asynchronous(input)?, output: asynchronous(output)? }, ends))
+    }
+}
+
+fn asynchronous(end: StdUnixStream) -> io::Result<UnixStream> {
+    end.set_nonblocking(true)?;
+    UnixStream::from_std(end)
 }
 
 /// Keeps the lines of standard error until the other side is closed.
