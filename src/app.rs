@@ -422,6 +422,7 @@ impl Foundation<'_> {
             access: self.upstream.access().clone(),
             task_owners: Some(StoredTaskOwners::new(self.storage.clone(), Arc::clone(&world.clock))),
             replica: ReplicaPart::of(self.replicas.as_ref()),
+            sole_client: None,
         }
     }
 

@@ -18,6 +18,7 @@ mod error;
 mod external_backend;
 mod health;
 mod interests;
+mod introductions;
 mod listens;
 mod opener;
 mod output_tail;

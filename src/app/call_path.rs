@@ -17,10 +17,10 @@ use crate::{
     config::Config,
     crossing::{self, Crossing},
     fetch::Fetcher,
-    frontend::{self, BehindEndpoint, EndpointServers, Frontend, Routes},
+    frontend::{self, BehindEndpoint, Frontend, Routes},
     gateway::{self, ConfiguredBackend, Gateway, GatewaySettings},
     layers::{TaskOwnerDeps, TaskOwnerStore},
-    mcp::{Payload, Server, observer::RequesterObserver},
+    mcp::{Payload, Server, SoleClient, observer::RequesterObserver},
     model::{BackendId, BackendSpec, EgressPolicy, IdentitySigner, ServerAccess, Target},
     storage::Storage,
     support::{Clock, OsRandom, Random, SealingKey, SystemClock},
@@ -66,6 +66,8 @@ pub(super) struct CallPathDeps<'a> {
     pub(super) task_owners: Option<Arc<dyn TaskOwnerStore>>,
     /// What tells this gateway from the others on its database.
     pub(super) replica: ReplicaPart,
+    /// The only client, of a gateway that has no other.
+    pub(super) sole_client: Option<SoleClient>,
 }
 
 /// The parts between a client and a server.
@@ -120,11 +122,12 @@ impl CallPathDeps<'_> {
         let supervisor = Arc::new(Supervisor::start(self.config.backends.clone(), self.backend_deps(world))?);
         world.events.set_eras(|| supervisor.eras());
         let task_owners = TaskOwnerDeps { store: self.task_owners.clone(), clock: Arc::clone(&world.clock) };
-        let stacks = Arc::new(Stacks::new(task_owners, (world.tracker.clone(), world.cancel.child_token())));
+        let stacks = Stacks::new(task_owners, (world.tracker.clone(), world.cancel.child_token()));
+        let stacks = Arc::new(stacks.of(self.sole_client.clone()));
         let gateway = self.gateway(&supervisor, &stacks, world);
         let crossing = self.crossing(world);
         let observer = events::requester_observer(&supervisor, &gateway);
-        let frontend = self.frontend(routes((&gateway, &crossing), None), observer, world);
+        let frontend = self.frontend(routes((&stacks, &gateway, &crossing), None), observer, world);
         Ok(CallPath { supervisor, stacks, gateway, crossing, frontend })
     }
 
@@ -138,6 +141,7 @@ impl CallPathDeps<'_> {
             access: self.access.clone(),
             observer: world.events.observer(),
             fence: self.replica.fence.clone(),
+            sole_client: self.sole_client.clone(),
             home: self.replica.home.clone(),
             shutdown: world.cancel.child_token(),
         }
@@ -185,13 +189,15 @@ pub(super) fn configured_backends(
 }
 
 /// The server of each endpoint. Those of an endpoint that was there `before` stay: they have state of its clients.
-pub(super) fn routes((gateway, crossing): (&Arc<Gateway>, &Crossing), before: Option<&Routes>) -> Routes {
+pub(super) fn routes(
+    (stacks, gateway, crossing): (&Stacks, &Arc<Gateway>, &Crossing),
+    before: Option<&Routes>,
+) -> Routes {
     let around = |target: Target, server: Arc<dyn Server>, behind: BehindEndpoint| {
         if let Some(servers) = before.and_then(|before| before.at(&target)).filter(|before| before.behind == behind) {
             return Arc::clone(servers);
         }
-        let requests = Stacks::around_endpoint(crossing, target, Arc::clone(&server));
-        Arc::new(EndpointServers { sessions: server, requests, behind })
+        Arc::new(stacks.around_endpoint((crossing, target), server, behind))
     };
     let named = |(id, behind): (BackendId, BehindEndpoint)| {
         let server = gateway.single(&id)?;

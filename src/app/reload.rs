@@ -144,7 +144,7 @@ impl Reloader {
         // from the inside out, so that nobody is sent to what is not there yet
         self.gateway
             .replace(call_path::configured_backends(specs, (&self.supervisor, &self.stacks), &HashMap::new()), groups);
-        self.frontend.replace_routes(call_path::routes((&self.gateway, &self.crossing), Some(&before)));
+        self.frontend.replace_routes(call_path::routes((&self.stacks, &self.gateway, &self.crossing), Some(&before)));
         self.oauth.replace_backends(self.gateway.ids(), groups.clone());
         retired.end();
         changes

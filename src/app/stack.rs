@@ -3,6 +3,7 @@
 //! | From the client to the server | Where it is put on |
 //! |---|---|
 //! | suspended calls and deferred requests, for clients without a session | each endpoint, by `Stacks::around_endpoint` |
+//! | what notes the only client of a gateway on standard input | each endpoint, by `Stacks::around_endpoint` |
 //! | routing: names, lists, the choice of a server | `gateway` |
 //! | the layers | each server, by [`Stacks::around_server`] |
 //! | the view of its tools, which the catalog reads too | each server, by [`Stacks::around_server`] |
@@ -17,15 +18,18 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     backend::{self, SupervisedServer},
     crossing::Crossing,
+    frontend::{BehindEndpoint, EndpointServers},
     gateway::ConfiguredBackend,
     layers::{self, Layer, TaskOwnerDeps, TaskOwners},
-    mcp::{Payload, Server},
+    mcp::{Payload, Server, SoleClient},
     model::{BackendSpec, Target, TaskScope},
 };
 
 /// Builds stacks. Holds what the layers of all servers share.
 pub struct Stacks {
     task_owners: TaskOwners,
+    /// The only client, of a gateway that has no other.
+    sole_client: Option<SoleClient>,
 }
 
 // === impl Stacks ===
@@ -33,7 +37,13 @@ pub struct Stacks {
 impl Stacks {
     /// Stacks whose layers run their background tasks on this tracker.
     pub fn new(task_owners: TaskOwnerDeps, background: (TaskTracker, CancellationToken)) -> Self {
-        Self { task_owners: TaskOwners::new(task_owners, background) }
+        Self { task_owners: TaskOwners::new(task_owners, background), sole_client: None }
+    }
+
+    /// The same for a gateway with this client alone, if it has no other.
+    #[must_use]
+    pub(super) fn of(self, sole_client: Option<SoleClient>) -> Self {
+        Self { sole_client, ..self }
     }
 
     /// The layers around the server of this backend, the outermost first. One that is off is not in the list.
@@ -69,9 +79,19 @@ impl Stacks {
         }
     }
 
-    /// An endpoint for clients without a session. Its decorators stand outside the gateway, since a request state is
-    /// bound to the parameters as the client sent them, and is opened before the gateway edits any.
-    pub(super) fn around_endpoint(crossing: &Crossing, target: Target, server: Arc<dyn Server>) -> Arc<dyn Server> {
-        crossing.around_endpoint(target, server)
+    /// An endpoint for clients with a session, and for those without, behind which are these backends. Its decorators stand
+    /// outside the gateway, since a request state is bound to the parameters as the client sent them, and is opened before
+    /// the gateway edits any.
+    pub(super) fn around_endpoint(
+        &self,
+        (crossing, target): (&Crossing, Target),
+        gateway: Arc<dyn Server>,
+        behind: BehindEndpoint,
+    ) -> EndpointServers {
+        let sessions = match &self.sole_client {
+            Some(client) => client.noted_at(gateway),
+            None => gateway,
+        };
+        EndpointServers { requests: crossing.around_endpoint(target, Arc::clone(&sessions)), sessions, behind }
     }
 }

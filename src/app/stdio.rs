@@ -16,6 +16,7 @@ use crate::{
     frontend::UpgradeOffer,
     gateway::GatewaySettings,
     listener::descriptors,
+    mcp::SoleClient,
     model::{Caller, EgressPolicy, Naming, ServerAccess, Target},
     resource::{Authorized, StreamLease},
     storage::Storage,
@@ -112,6 +113,7 @@ impl LocalServers {
             gateway: GatewaySettings { cold_list_budget: LIST_BUDGET, ..module_settings::gateway(config) },
             task_owners: None,
             replica: ReplicaPart::sole(),
+            sole_client: Some(SoleClient::default()),
         };
         let path = deps.build(&world)?;
         let news = world.inbox.known.clone();

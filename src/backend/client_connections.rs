@@ -7,6 +7,7 @@ use super::{
     connection_key::ConnectionKey,
     error::StartError,
     external_backend::ExternalBackend,
+    introductions::Introductions,
     opener::{Failure, Succession},
     pool::{Slot, SlotState},
 };
@@ -23,9 +24,10 @@ impl ExternalBackend {
         self.context.tasks.spawn(async move {
             let era = backend.era.now();
             let succession = if slot.has_lived() { Succession::Another } else { Succession::First };
-            let opened = match backend.introduced(&key, &client).await {
-                Some(connection) => Ok(connection),
-                None => backend.opener.open(era, (&key, succession), &client).await,
+            let opened = match (Introductions(&backend).adopted(&key, &client).await, era) {
+                (Some(connection), _) => Ok(connection),
+                (None, Some(era)) => backend.opener.open(era, (&key, succession), &client).await,
+                (None, None) => Introductions(&backend).opened((&key, succession), &client).await,
             };
             backend.opener.count(opened.as_deref().ok());
             if let Ok(connection) = &opened {
@@ -35,7 +37,8 @@ impl ExternalBackend {
                 Ok(connection) => {
                     slot.circuit.succeeded();
                     backend.keep_spares();
-                    backend.run_in(&slot, &key, connection).await;
+                    Introductions(&backend).prepare_next(&key, &client);
+                    backend.run(&slot, (&key, &client), connection).await;
                 }
                 // waiting calls start over
                 Err(_) if backend.era.now() != era => slot.set(SlotState::Gone),
@@ -50,19 +53,30 @@ impl ExternalBackend {
         });
     }
 
-    /// The process in which the server was introduced to clients like this one, which serves this one from now on.
-    async fn introduced(&self, key: &ConnectionKey, client: &ClientInfo) -> Option<Arc<ServerConnection>> {
-        if !self.spec.transport.starts_process() {
-            return None;
-        }
-        let introduced = self.pool.take_introduced(key, client)?;
-        self.opener.take_over(&introduced, key).await
-    }
-
     /// Starts spare processes for the clients that come next.
     fn keep_spares(self: &Arc<Self>) {
         let backend = Arc::clone(self);
         self.context.tasks.spawn_until_end(async move { backend.opener.start_spares().await });
+    }
+
+    /// Keeps a new connection until it ends: in this slot, or in that of its era if another one was presumed.
+    async fn run(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        (key, client): (&ConnectionKey, &Arc<ClientInfo>),
+        connection: Arc<ServerConnection>,
+    ) {
+        let of_era = connection.context.key.clone();
+        if of_era == *key {
+            return self.run_in(slot, key, connection).await;
+        }
+        // waiting calls look for the connection of its era
+        slot.set(SlotState::Gone);
+        let lease = if of_era.is_base() { None } else { self.pool.lease(&of_era).ok() };
+        match lease.map(|lease| Arc::clone(lease.slot())).filter(|slot| slot.begin(client)) {
+            Some(slot) => self.run_in(&slot, &of_era, connection).await,
+            None => connection.end("another connection serves its client"),
+        }
     }
 
     /// Keeps a new connection in its slot until it ends.
@@ -108,7 +122,7 @@ impl ExternalBackend {
     }
 
     /// Notifies the client that its server was restarted (design rule 9).
-    fn notify_restarted(&self, key: &ConnectionKey, connection: &ServerConnection) {
+    pub(super) fn notify_restarted(&self, key: &ConnectionKey, connection: &ServerConnection) {
         if connection.can_log() {
             let text =
                 format!("Server `{}` was started anew; what it remembered of this session is gone", self.spec.id);

@@ -27,6 +27,8 @@ pub(crate) struct ConnectionKey {
 pub(crate) enum SharingScope {
     /// The base connection: of the gateway, and of clients that need no other.
     Base,
+    /// The base connection of a gateway that has one client alone: the server is told of that client.
+    Sole,
     /// The gateway, for lists that it serves to all clients with the same capabilities.
     Catalog,
     /// One client session.
@@ -43,7 +45,7 @@ impl Hash for ConnectionKey {
         match &self.scope {
             SharingScope::Session(session) => session.hash(state),
             SharingScope::User(user) => user.hash(state),
-            SharingScope::Base | SharingScope::Catalog | SharingScope::All => {}
+            SharingScope::Base | SharingScope::Sole | SharingScope::Catalog | SharingScope::All => {}
         }
     }
 }
@@ -52,6 +54,11 @@ impl ConnectionKey {
     /// The key of the base connection.
     pub(crate) const fn base() -> Self {
         Self { scope: SharingScope::Base, capabilities: String::new(), identity: None, slot: 0 }
+    }
+
+    /// The key of the base connection of a gateway with one client.
+    pub(crate) const fn sole() -> Self {
+        Self { scope: SharingScope::Sole, capabilities: String::new(), identity: None, slot: 0 }
     }
 
     /// The key for `context` at a server with sessions.
@@ -94,6 +101,17 @@ impl ConnectionKey {
         is_session.then(|| Self { scope: SharingScope::Catalog, ..self.clone() })
     }
 
+    /// The key of the same client at a server without sessions, where this is its key at one with sessions; `None` if the
+    /// base connection serves it there.
+    pub(crate) fn without_sessions(&self) -> Option<Self> {
+        match self.scope {
+            SharingScope::Session(_) | SharingScope::User(_) => {
+                Some(Self { capabilities: String::new(), ..self.clone() })
+            }
+            SharingScope::Base | SharingScope::Sole | SharingScope::Catalog | SharingScope::All => None,
+        }
+    }
+
     /// The same sharer's connection in another slot.
     #[must_use]
     pub(crate) fn in_slot(&self, slot: usize) -> Self {
@@ -121,13 +139,18 @@ impl ConnectionKey {
         !self.capabilities.is_empty()
     }
 
-    /// True for the base connection.
-    pub(crate) fn is_base(&self) -> bool {
-        self.scope == SharingScope::Base
+    /// True for the base connection of a gateway with one client.
+    pub(crate) const fn is_sole(&self) -> bool {
+        matches!(self.scope, SharingScope::Sole)
     }
 
-    /// True if only one client session, or only the gateway, uses the connection: then any of its calls may carry a
-    /// server request (design rule 4).
+    /// True for the base connection.
+    pub(crate) const fn is_base(&self) -> bool {
+        matches!(self.scope, SharingScope::Base | SharingScope::Sole)
+    }
+
+    /// True if only one client session, or only the gateway, uses the connection, by the key alone: see
+    /// [`super::connection::state::ConnectionContext::is_of_one_client`].
     pub(crate) const fn is_of_one_client(&self) -> bool {
         matches!(self.scope, SharingScope::Session(_) | SharingScope::Catalog)
     }

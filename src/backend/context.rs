@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{era::KnownEras, start_turns::StartTurns, task_group::TaskGroup, transport::http::Client};
 use crate::{
-    mcp::observer::Observer,
+    mcp::{SoleClient, observer::Observer},
     model::{IdentitySigner, LimitsConfig, ServerAccess},
     support::{Clock, Fence, Latch, Live},
 };
@@ -34,6 +34,8 @@ pub(crate) struct BackendContext {
     pub(super) observer: Observer,
     /// Passed by everything that is sent to servers.
     pub(super) fence: Fence,
+    /// The only client, of a gateway that has no other.
+    pub(super) sole_client: Option<SoleClient>,
     /// Open when this replica is the home of the servers that have one.
     pub(super) home: Latch,
 }

@@ -20,31 +20,35 @@ use super::{
 };
 use crate::mcp::{ClientInfo, Era};
 
-/// Opener of one backend's base connection.
+/// Opener of a connection to a server whose era may be unknown.
 pub(super) struct Detection<'a> {
     pub(super) opener: &'a Opener,
     pub(super) era: &'a BackendEra,
     pub(super) pool: &'a Pool,
+    /// The key of the connection at a server with sessions.
+    pub(super) legacy: &'a ConnectionKey,
+    /// The key of the connection at one without.
+    pub(super) modern: &'a ConnectionKey,
+    pub(super) succession: Succession,
 }
 
 // === impl Detection ===
 
 impl Detection<'_> {
     /// Opens the base connection.
-    pub(super) async fn open_base(&self) -> Result<Arc<ServerConnection>, Failure> {
-        let client = Arc::new(ClientInfo::gateway());
+    pub(super) async fn open_base(&self, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
         let mut opened = match self.era.starting_verdict() {
-            Some(verdict) if verdict.is_configured() => self.open_configured(verdict, &client).await,
-            Some(verdict) if verdict.era == Era::Modern => self.confirm_modern(verdict, &client).await,
-            Some(verdict) => self.confirm_legacy(verdict, &client).await,
-            None => self.detect(&client).await,
+            Some(verdict) if verdict.is_configured() => self.open_configured(verdict, client).await,
+            Some(verdict) if verdict.era == Era::Modern => self.confirm_modern(verdict, client).await,
+            Some(verdict) => self.confirm_legacy(verdict, client).await,
+            None => self.detect(client).await,
         };
         // ends, since an endpoint over HTTP is not followed elsewhere
         while let Err(Failure { error: StartError::Upgrade(offer), .. }) = &opened {
             opened = match self.opener.follow(offer) {
                 Ok(()) => match self.era.starting_verdict().filter(Verdict::is_configured) {
-                    Some(verdict) => self.open_configured(verdict, &client).await,
-                    None => self.detect(&client).await,
+                    Some(verdict) => self.open_configured(verdict, client).await,
+                    None => self.detect(client).await,
                 },
                 Err(refusal) => Err(refusal.into()),
             };
@@ -57,13 +61,34 @@ impl Detection<'_> {
         opened
     }
 
+    /// Opens a client's connection before the base connection has told the era, as to a server of the presumed one. A server
+    /// that answers the handshake on a channel with an error is asked there if it is modern.
+    pub(super) async fn open_early(&self, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
+        let presumed = self.era.presumed(self.opener.transport.is_channel()).unwrap_or(Era::Legacy);
+        let connection = if presumed == Era::Legacy && self.opener.transport.is_channel() {
+            self.greet(client).await?
+        } else {
+            self.opener.open(presumed, (self.key(presumed), self.succession), client).await?
+        };
+        self.era.found(connection.era());
+        self.pool.serve(connection.era());
+        Ok(connection)
+    }
+
+    /// The key of the connection at a server of this era.
+    const fn key(&self, era: Era) -> &ConnectionKey {
+        match era {
+            Era::Legacy => self.legacy,
+            Era::Modern => self.modern,
+        }
+    }
+
     async fn open_configured(
         &self,
         verdict: Verdict,
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Failure> {
-        let key = (&ConnectionKey::base(), self.succession());
-        self.opener.open(Some(verdict.era), key, client).await
+        self.opener.open(verdict.era, (self.key(verdict.era), self.succession), client).await
     }
 
     /// Opens the connection to a server that was modern before. `server/discover` is sent with the full timeout; its
@@ -177,14 +202,14 @@ impl Detection<'_> {
     /// Makes the handshake. A server that answers it with an error, or wrongly, is probed: on a channel on the same one,
     /// over HTTP if the error says that it is modern.
     async fn greet(&self, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
-        let Refusal { failure, answered } = match self.opener.greet(&ConnectionKey::base(), client).await {
+        let Refusal { failure, answered } = match self.opener.greet(self.legacy, client).await {
             Ok(session) => return Ok(session),
             Err(refusal) => refusal,
         };
         let (spare, patience) = match answered {
             Some(answered) if self.opener.transport.is_channel() => {
-                let key = ConnectionKey::base();
-                (self.opener.hand_over(answered, (&key, self.succession())).await, self.opener.spec.probe_timeout)
+                let key = (self.modern, self.succession);
+                (self.opener.hand_over(answered, key).await, self.opener.spec.probe_timeout)
             }
             Some(_) if matches!(failure.error, StartError::OtherEra(_)) => {
                 (Some(self.open_probe().await?), self.opener.spec.start_timeout)
@@ -206,13 +231,9 @@ impl Detection<'_> {
         }
     }
 
-    fn succession(&self) -> Succession {
-        if self.pool.base().has_lived() { Succession::Another } else { Succession::First }
-    }
-
     /// Opens a connection for the probe.
     async fn open_probe(&self) -> Result<UnsettledConnection, Failure> {
-        self.opener.open_transport(&ConnectionKey::base(), self.succession()).await
+        self.opener.open_transport(self.modern, self.succession).await
     }
 
     /// Sends the probe.

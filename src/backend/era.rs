@@ -115,6 +115,28 @@ impl BackendEra {
         is_believed.then_some(Verdict { era, found: Source::Cached(found) })
     }
 
+    /// The era to open a client's connection with while it is not known: the one that a start tries first; `None` if the base
+    /// connection has to find it out. A channel takes the handshake of either era.
+    pub(crate) fn presumed(&self, is_channel: bool) -> Option<Era> {
+        if self.doubted().is_some() {
+            return None;
+        }
+        self.starting_verdict().map(|verdict| verdict.era).or_else(|| is_channel.then_some(Era::Legacy))
+    }
+
+    /// True if [`Self::presumed`] is the era of servers with sessions.
+    pub(crate) fn presumes_sessions(&self, is_channel: bool) -> bool {
+        self.presumed(is_channel) == Some(Era::Legacy)
+    }
+
+    /// Stores the era of a connection that a start opened: the expected one is confirmed, another one detected.
+    pub(crate) fn found(&self, era: Era) {
+        match self.starting_verdict().filter(|verdict| verdict.era == era) {
+            Some(verdict) => self.confirm(verdict),
+            None => self.detected(era),
+        }
+    }
+
     /// Confirms the era after a successful start.
     pub(crate) fn confirm(&self, verdict: Verdict) {
         self.verdict.send_if_modified(|known| known.replace(verdict) != Some(verdict));

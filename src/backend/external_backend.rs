@@ -6,20 +6,22 @@ use metrics::Counter;
 use parking_lot::RwLock;
 
 use super::{
+    connection_key::ConnectionKey,
     context::BackendContext,
+    detection::Detection,
     era::BackendEra,
     error::{DispatchError, StartError},
     health::Health,
     interests::Interests,
     listens::Listens,
-    opener::Opener,
+    opener::{Opener, Succession},
     pool::Pool,
     slots::QuestionSlots,
     transport::lost_call,
 };
 use crate::{
     crossing::ServerCrossing,
-    mcp::{ErrorObject, Method},
+    mcp::{ClientInfo, ErrorObject, Method},
     model::{BackendSpec, Requester},
 };
 
@@ -71,6 +73,28 @@ impl ExternalBackend {
             self.pool.forget(session);
         }
         self.crossing.ended(requester);
+    }
+
+    /// The key of the base connection.
+    pub(super) const fn base_key(&self) -> ConnectionKey {
+        if self.context.sole_client.is_some() { ConnectionKey::sole() } else { ConnectionKey::base() }
+    }
+
+    /// The client of which the server is told on the base connection: the gateway, or the only client once it is known.
+    pub(super) async fn base_client(&self) -> Arc<ClientInfo> {
+        match &self.context.sole_client {
+            Some(sole) => sole.told().await,
+            None => Arc::new(ClientInfo::gateway()),
+        }
+    }
+
+    /// The detection of the server's era by a connection with these keys, at a server with sessions and at one without.
+    pub(super) fn detection<'a>(
+        &'a self,
+        (legacy, modern): (&'a ConnectionKey, &'a ConnectionKey),
+        succession: Succession,
+    ) -> Detection<'a> {
+        Detection { opener: &self.opener, era: &self.era, pool: &self.pool, legacy, modern, succession }
     }
 
     /// The reason why it cannot be used now; `None` if a call may try.

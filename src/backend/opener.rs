@@ -1,6 +1,12 @@
 //! Opens connections: transport, version offers, timeouts. Knows nothing of sharing.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::time::{Instant, timeout_at};
 
@@ -32,9 +38,12 @@ use super::{
     upgrade::TransportOffer,
 };
 use crate::{
-    mcp::{ClientInfo, Era, Feature, Revision, ServerOrigin},
+    mcp::{ClientInfo, Era, Feature, Revision, ServerOrigin, SoleClient},
     model::{BackendSpec, TransportSpec, status::OutputLine},
 };
+
+/// A start that takes longer is slow: a client does not wait for it if a process can be introduced to it beforehand.
+const SLOW_START: Duration = Duration::from_secs(2);
 
 /// Opens the connections of one backend.
 pub(crate) struct Opener {
@@ -52,6 +61,8 @@ pub(crate) struct Opener {
     pub(super) output: OutputTail,
     /// Processes for clients to come.
     pub(super) spares: Spares,
+    /// True once a process took longer than [`SLOW_START`] from its start to the end of the handshake.
+    is_slow: AtomicBool,
     /// The client for HTTP; the failure if the settings of this server allow none.
     client: Result<http::Client, StartError>,
 }
@@ -128,19 +139,20 @@ impl Opener {
             output: OutputTail::hiding(spec.disclosure.as_ref().map_or(&[], |disclosure| &disclosure.hidden)),
             client: http_client(spec, context),
             spares: Spares::new(wanted_spares(spec)),
+            is_slow: AtomicBool::new(false),
         }
     }
 
-    /// Opens a connection of `key` to a server of this era; if it is unknown, with a handshake.
+    /// Opens a connection of `key` to a server of this era.
     pub(super) async fn open(
         &self,
-        era: Option<Era>,
+        era: Era,
         (key, succession): (&ConnectionKey, Succession),
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Failure> {
         match era {
-            Some(Era::Modern) => self.open_modern(key, succession).await,
-            Some(Era::Legacy) | None => self.open_session(key, client).await,
+            Era::Modern => self.open_modern(key, succession).await,
+            Era::Legacy => self.open_session(key, client).await,
         }
     }
 
@@ -162,7 +174,7 @@ impl Opener {
     ) -> Result<Arc<ServerConnection>, Refusal> {
         let mut deadline = None;
         // several clients could have tasks with the same id (2025-11-25)
-        let client = if key.is_of_one_client() { Arc::clone(client) } else { Arc::new(client.of_many()) };
+        let client = if self.serves_one_client(key) { Arc::clone(client) } else { Arc::new(client.of_many()) };
         let assumed = self.spec.assume_version.and_then(Revision::parse);
         let newest = self.spec.version.and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
         let revision = newest.unwrap_or(Revision::NEWEST_LEGACY);
@@ -170,6 +182,7 @@ impl Opener {
         let mut choice = TransportChoice::of(&self.transport);
         loop {
             let NewTransport { open, turn, source } = self.new_transport(&choice.current, key).await?;
+            let began = Instant::now();
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.spec.start_timeout);
             let may_be_http_sse = Arc::clone(&open.transport);
             let context = ConnectionContext {
@@ -189,6 +202,9 @@ impl Opener {
                 }
                 Ok(Ok(())) => {
                     choice.worked(&self.transport);
+                    if source == TransportSource::Made {
+                        self.is_slow.store(began.elapsed() > SLOW_START, Ordering::Relaxed);
+                    }
                     return Ok(session.keep());
                 }
                 Ok(Err(HandshakeError::Offer(lower))) => {
@@ -297,6 +313,11 @@ impl Opener {
         Ok(NewTransport { open: OpenTransport::fresh(transport, incoming), turn, source: TransportSource::Made })
     }
 
+    /// True if clients are spared a whole start, with its handshake: starts are slow, and processes may be kept ready.
+    pub(super) fn is_introduced_ahead(&self) -> bool {
+        self.spares.are_wanted() && self.is_slow.load(Ordering::Relaxed)
+    }
+
     /// Starts the spare processes that are missing, one after the other, after all starts that somebody waits for. If one
     /// cannot be started, the next client tries.
     pub(super) async fn start_spares(&self) {
@@ -336,6 +357,11 @@ impl Opener {
         Ok(Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams, output, fence })
     }
 
+    fn serves_one_client(&self, key: &ConnectionKey) -> bool {
+        let has_session = || self.context.sole_client.as_ref().is_some_and(SoleClient::has_session);
+        key.is_of_one_client() || key.is_sole() && has_session()
+    }
+
     fn context(
         &self,
         protocol: &'static dyn Protocol,
@@ -348,6 +374,7 @@ impl Opener {
             protocol,
             abilities: self.transport.abilities(),
             client: Arc::new(ClientInfo::gateway()),
+            is_of_one_client: self.serves_one_client(key),
             is_another: succession == Succession::Another,
             listens: Arc::clone(&self.listens),
             interests: Arc::clone(&self.interests),

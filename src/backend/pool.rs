@@ -5,13 +5,16 @@ use std::{
     collections::HashSet,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 
 use super::{
     circuit::Circuit,
@@ -41,6 +44,10 @@ pub(crate) struct Slot {
     running: AtomicUsize,
     lives: AtomicUsize,
     bound: Mutex<HashSet<SessionId>>,
+    /// True once a client is to continue the connection.
+    is_reserved: AtomicBool,
+    /// Notified when the last running call ends, while the connection is reserved.
+    freed: Notify,
     /// The failures to open a connection for this client, which are no other client's.
     pub(crate) circuit: Circuit,
 }
@@ -50,8 +57,8 @@ pub(crate) struct Slot {
 pub(crate) enum SlotState {
     /// No connection so far.
     New,
-    /// A connection is being opened.
-    Starting,
+    /// A connection is being opened, on which the server is told of this client.
+    Starting(Arc<ClientInfo>),
     /// A usable connection, unless it ended at this moment.
     Ready(Arc<ServerConnection>),
     /// The connection is gone. Never in the base slot: a lost base connection is already being reopened.
@@ -64,6 +71,9 @@ pub(crate) enum SlotState {
 #[derive(Debug, thiserror::Error)]
 #[error("all {0} sessions that it may have are in use; try again later, or raise `server_sessions` in `[limits]`")]
 pub(crate) struct Full(usize);
+
+/// The right of one client to continue the connection on which the gateway asked for the lists of clients like it.
+pub(crate) struct Adoption(Arc<Slot>);
 
 /// The right to use a slot. The connection is not idle while a lease is held.
 pub(crate) struct Lease(Arc<Slot>);
@@ -126,12 +136,34 @@ impl Pool {
         Ok(lease)
     }
 
-    /// Takes the connection on which the gateway asked for the lists of clients like this one, if it can become this
-    /// client's: nobody uses it, and the client would miss nothing.
-    pub(crate) fn take_introduced(&self, key: &ConnectionKey, client: &ClientInfo) -> Option<Arc<ServerConnection>> {
+    /// Leases the slot of `key` if the pool has room for it: nothing is ended for its sake.
+    pub(crate) fn lease_spare(&self, key: &ConnectionKey) -> Option<Lease> {
+        let mut slots = self.slots.lock();
+        if let Some(slot) = slots.get(key) {
+            return Some(Lease::new(slot));
+        }
+        (slots.len() < self.limits.get().server_sessions)
+            .then(|| Lease::new(slots.entry(key.clone()).or_insert_with(|| Arc::new(Slot::new()))))
+    }
+
+    /// Reserves the connection on which the gateway asks for the lists of clients like this one, if it can become this
+    /// client's: it is there or is being opened, it is told of the same client, and no other has reserved it.
+    pub(crate) fn adoption(&self, key: &ConnectionKey, client: &ClientInfo) -> Option<Adoption> {
+        let introduced = key.introduced()?;
+        let slot = Arc::clone(self.slots.lock().get(&introduced)?);
+        (slot.suits(client) && !slot.is_reserved.swap(true, Ordering::SeqCst)).then(|| Adoption(slot))
+    }
+
+    /// Takes the reserved connection out of the pool, if nobody uses it and the client would miss nothing.
+    pub(crate) fn adopt(
+        &self,
+        adoption: &Adoption,
+        key: &ConnectionKey,
+        client: &ClientInfo,
+    ) -> Option<Arc<ServerConnection>> {
         let introduced = key.introduced()?;
         let mut slots = self.slots.lock();
-        let slot = slots.get(&introduced).filter(|slot| slot.is_idle())?;
+        let slot = slots.get(&introduced).filter(|slot| Arc::ptr_eq(slot, &adoption.0) && slot.is_idle())?;
         let connection = slot.connection().filter(|connection| connection.suits(client))?;
         slots.remove(&introduced);
         Some(connection)
@@ -266,6 +298,8 @@ impl Slot {
             running: AtomicUsize::new(0),
             lives: AtomicUsize::new(0),
             bound: Mutex::default(),
+            is_reserved: AtomicBool::new(false),
+            freed: Notify::new(),
             circuit: Circuit::default(),
         }
     }
@@ -283,16 +317,17 @@ impl Slot {
         self.lives.load(Ordering::Acquire) > 0
     }
 
-    /// Claims the opening of a connection. Returns true if the caller has to open it.
-    pub(crate) fn begin(&self) -> bool {
+    /// Claims the opening of a connection, on which the server is told of `client`. Returns true if the caller has to open
+    /// it.
+    pub(crate) fn begin(&self, client: &Arc<ClientInfo>) -> bool {
         self.state.send_if_modified(|state| {
             let vacant = match state {
                 SlotState::New | SlotState::Gone | SlotState::Failed(_) => true,
                 SlotState::Ready(connection) => connection.is_over(),
-                SlotState::Starting => false,
+                SlotState::Starting(_) => false,
             };
             if vacant {
-                *state = SlotState::Starting;
+                *state = SlotState::Starting(Arc::clone(client));
             }
             vacant
         })
@@ -355,8 +390,22 @@ impl Slot {
         }
     }
 
+    /// True while a connection is being opened.
+    pub(crate) fn is_starting(&self) -> bool {
+        matches!(&*self.state.borrow(), SlotState::Starting(_))
+    }
+
     fn is_idle(&self) -> bool {
-        self.running.load(Ordering::Acquire) == 0 && !matches!(&*self.state.borrow(), SlotState::Starting)
+        self.running.load(Ordering::Acquire) == 0 && !self.is_starting()
+    }
+
+    /// True if the connection, once it is open, can become that of this client.
+    fn suits(&self, client: &ClientInfo) -> bool {
+        match &*self.state.borrow() {
+            SlotState::Starting(told) => told.is_introduced_as(client),
+            SlotState::Ready(connection) => !connection.is_over() && connection.suits(client),
+            SlotState::New | SlotState::Gone | SlotState::Failed(_) => false,
+        }
     }
 }
 
@@ -377,6 +426,38 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         *self.0.used.lock() = Instant::now();
-        self.0.running.fetch_sub(1, Ordering::AcqRel);
+        // in one order with a reservation, so that one of the two sees the other
+        if self.0.running.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.is_reserved.load(Ordering::SeqCst) {
+            self.0.freed.notify_waiters();
+        }
+    }
+}
+
+// === impl Adoption ===
+
+impl Adoption {
+    /// Waits until the connection is open; false if it cannot be opened.
+    pub(crate) async fn is_open(&self) -> bool {
+        matches!(self.0.wait().await, Ok(Some(_)))
+    }
+
+    /// Waits until no call runs on the connection.
+    pub(crate) async fn free(&self) {
+        loop {
+            let freed = self.0.freed.notified();
+            tokio::pin!(freed);
+            // no end is missed after this point
+            freed.as_mut().enable();
+            if self.0.running.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            freed.await;
+        }
+    }
+}
+
+impl Drop for Adoption {
+    fn drop(&mut self) {
+        self.0.is_reserved.store(false, Ordering::SeqCst);
     }
 }

@@ -17,6 +17,7 @@ use super::{
     connection_key::ConnectionKey,
     error::DispatchError,
     external_backend::{CallCounter, ExternalBackend},
+    introductions::Introductions,
     pool::LeasedConnection,
     slots::{SlotGuard, SlotRequest},
     transport::NotSent,
@@ -62,8 +63,8 @@ impl Server for BackendServer {
         }
     }
 
-    fn expect(&self) {
-        self.0.demand_start();
+    fn expect(&self, client: &Context) {
+        Introductions(&self.0).expect(client);
     }
 }
 
@@ -102,11 +103,20 @@ impl ExternalBackend {
     }
 
     /// The key of a client's connection to a server of this era.
-    fn key(&self, era: Era, context: &Context) -> ConnectionKey {
-        match era {
+    pub(super) fn key(&self, era: Era, context: &Context) -> ConnectionKey {
+        let key = match era {
             Era::Legacy => ConnectionKey::of(&self.spec, context),
             Era::Modern => ConnectionKey::of_modern(&self.spec, context),
+        };
+        match &self.context.sole_client {
+            Some(sole) if key.is_base() || key.identity.is_none() && sole.is(&context.client) => self.base_key(),
+            _ => key,
         }
+    }
+
+    /// The key of a client's connection to a server with sessions.
+    pub(super) fn session_key(&self, context: &Context) -> ConnectionKey {
+        self.key(Era::Legacy, context)
     }
 
     /// Serves a call on its connection, in a question slot if it needs one.

@@ -46,6 +46,11 @@ impl Spares {
         Self { wanted, state: Mutex::new(state) }
     }
 
+    /// True if processes are to be kept ready.
+    pub(crate) const fn are_wanted(&self) -> bool {
+        self.wanted > 0
+    }
+
     /// Takes a process that runs this command and has not ended.
     pub(crate) fn take(&self, to: &TransportSpec) -> Option<(Arc<dyn Transport>, Incoming)> {
         loop {

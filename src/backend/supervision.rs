@@ -6,8 +6,12 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, interval};
 
 use super::{
-    connection_key::ConnectionKey, detection::Detection, error::StartError, external_backend::ExternalBackend,
-    opener::Failure, pool::SlotState, spares::SpareProcess, transport,
+    error::StartError,
+    external_backend::ExternalBackend,
+    opener::{Failure, Succession},
+    pool::SlotState,
+    spares::SpareProcess,
+    transport,
 };
 use crate::{
     mcp::observer::LifecycleEvent,
@@ -86,7 +90,7 @@ impl Supervision {
         let mut failures = 0;
         let mut turned: Option<Instant> = None;
         loop {
-            let ended = match self.run_once().await {
+            let ended = match self.run_once(failures).await {
                 SessionEnded::EraChanged(failure) if turned.is_some_and(|last| last.elapsed() < SHORT_LIFE) => {
                     SessionEnded::Failed(failure)
                 }
@@ -94,6 +98,7 @@ impl Supervision {
             };
             failures = match ended {
                 SessionEnded::Lived => 0,
+                SessionEnded::Brief => failures + 1,
                 SessionEnded::EraChanged(_) => {
                     turned = Some(Instant::now());
                     0
@@ -123,13 +128,14 @@ impl Supervision {
         self.0.pool.base().set(SlotState::Failed(error.postponed(retry_in)));
     }
 
-    /// Runs the base connection from its start to its end.
-    async fn run_once(&self) -> SessionEnded {
+    /// Runs the base connection from its start to its end, after so many failures in a row.
+    async fn run_once(&self, failures: u32) -> SessionEnded {
         let base = self.0.pool.base();
-        base.set(SlotState::Starting);
+        let (client, key) = (self.0.base_client().await, self.0.base_key());
+        base.set(SlotState::Starting(Arc::clone(&client)));
         self.0.health.tries_again();
-        let detection = Detection { opener: &self.0.opener, era: &self.0.era, pool: &self.0.pool };
-        let connection = match detection.open_base().await {
+        let succession = if base.has_lived() { Succession::Another } else { Succession::First };
+        let connection = match self.0.detection((&key, &key), succession).open_base(&client).await {
             Ok(connection) => connection,
             Err(failure) => return SessionEnded::Failed(failure),
         };
@@ -143,8 +149,10 @@ impl Supervision {
         base.set(SlotState::Ready(Arc::clone(&connection)));
         self.0.opener.demand.met();
         // listeners know an earlier connection, or were notified in vain during the start
-        if lived || self.0.health.has_failed() {
-            self.0.listens.notify_lists_changed(&ConnectionKey::base());
+        if lived && connection.context.is_of_one_client {
+            self.0.notify_restarted(&key, &connection);
+        } else if lived || self.0.health.has_failed() {
+            self.0.listens.notify_lists_changed(&key);
         }
         let began = Instant::now();
         let reason = connection.over().await;
@@ -154,14 +162,14 @@ impl Supervision {
             tracing::info!(server = %self.0.spec.id, reason, "the server's protocol era is detected again");
             return SessionEnded::EraChanged(Failure { error: StartError::Unreachable(reason), output });
         }
-        if began.elapsed() < SHORT_LIFE {
+        if began.elapsed() < SHORT_LIFE && (failures > 0 || !connection.context.is_of_one_client) {
             let error = StartError::Unreachable(reason);
             return SessionEnded::Failed(Failure { error, output });
         }
         let lines: Vec<String> = output.iter().map(ToString::to_string).collect();
         tracing::warn!(server = %self.0.spec.id, reason, output = ?lines, "the connection to the server was lost");
         self.0.health.lost(reason, output);
-        SessionEnded::Lived
+        if began.elapsed() < SHORT_LIFE { SessionEnded::Brief } else { SessionEnded::Lived }
     }
 }
 
@@ -174,6 +182,8 @@ fn delay_after(failures: u32) -> Duration {
 enum SessionEnded {
     /// It lasted for a while: it is restarted at once.
     Lived,
+    /// It ended soon, and the only client had it: it is restarted at once, for a first time.
+    Brief,
     /// The server's era has changed: it is restarted at once, unless that has just been done.
     EraChanged(Failure),
     /// It did not start, or ended soon.

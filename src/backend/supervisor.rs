@@ -24,7 +24,7 @@ use super::{
     transport::{self, http::ClientError},
 };
 use crate::{
-    mcp::observer::Observer,
+    mcp::{SoleClient, observer::Observer},
     model::{
         BackendId, BackendSpec, IdentitySigner, KnownEra, LimitsConfig, Requester, ServerAccess, status::BackendStatus,
     },
@@ -49,6 +49,8 @@ pub struct BackendDeps {
     pub observer: Observer,
     /// Passed by everything that is sent to servers.
     pub fence: Fence,
+    /// The only client, of a gateway that has no other: the base connections are its own, and are opened once it is known.
+    pub sole_client: Option<SoleClient>,
     /// Open when this replica is the home of the servers that have one ([`ServerHome::One`]).
     ///
     /// [`ServerHome::One`]: crate::model::ServerHome::One
@@ -100,6 +102,7 @@ impl Supervisor {
             access: deps.access,
             observer: deps.observer,
             fence: deps.fence,
+            sole_client: deps.sole_client,
             home: deps.home,
         };
         let start = |(spec, generation): (BackendSpec, u64)| {

@@ -59,6 +59,7 @@ impl Probe {
             access: ServerAccess::none(),
             observer: Observer::none(),
             fence: Fence::always_open(),
+            sole_client: None,
             home: Latch::opened(),
             shutdown: cancel.clone(),
         };

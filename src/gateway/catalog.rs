@@ -107,6 +107,9 @@ impl Catalog {
         let mut freshness = self.source.server_info(&cache);
         let fallback = self.source.last_server_info();
         freshness.value = freshness.value.or_else(|| fallback.clone());
+        if freshness.value.is_none() {
+            self.expect(context);
+        }
         Lookup { cached: Arc::clone(&cache.server_info), freshness, fallback, is_told: false }
     }
 
@@ -128,10 +131,16 @@ impl Catalog {
         let is_told = self.share == Share::Session && cache.key.owner != CacheOwner::Base;
         let freshness = self.source.list(&cache, kind);
         let fallback = if freshness.value.is_some() { None } else { self.substitute(&cache.key, kind) };
-        if freshness.value.is_none() && context.requester != Requester::Gateway {
-            self.source.server.expect();
+        if freshness.value.is_none() {
+            self.expect(context);
         }
         Lookup { cached: Arc::clone(cache.list(kind)), freshness, fallback, is_told }
+    }
+
+    fn expect(&self, context: &Context) {
+        if context.requester != Requester::Gateway {
+            self.source.server.expect(context);
+        }
     }
 
     /// The list that stands for one that is not there yet: that of the gateway with the same capabilities, or its own. An

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use super::layer::{Beneath, Layer};
 use crate::{
     mcp::{
-        Call, ErrorObject, Reply, Server,
+        Call, Context, ErrorObject, Reply, Server,
         error::{Retry, Unavailable},
     },
     model::BackendId,
@@ -56,7 +56,7 @@ impl Server for BoundedCalls {
         }
     }
 
-    fn expect(&self) {
-        self.server.expect();
+    fn expect(&self, client: &Context) {
+        self.server.expect(client);
     }
 }

@@ -6,7 +6,7 @@ use super::{
     layer::{Beneath, Layer},
     server_facts::ServerFacts,
 };
-use crate::mcp::{Call, Event, Method, Outcome, Reply, Server};
+use crate::mcp::{Call, Context, Event, Method, Outcome, Reply, Server};
 
 /// The layer that checks results.
 pub fn output_checks() -> Layer {
@@ -37,7 +37,7 @@ impl Server for CheckedOutputs {
         })
     }
 
-    fn expect(&self) {
-        self.server.expect();
+    fn expect(&self, client: &Context) {
+        self.server.expect(client);
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::layer::{Beneath, Layer};
 use crate::{
-    mcp::{Call, Event, Method, Notification, Payload, Reply, Revision, Server, WaitNotice, json, meta},
+    mcp::{Call, Context, Event, Method, Notification, Payload, Reply, Revision, Server, WaitNotice, json, meta},
     model::BackendId,
 };
 
@@ -63,8 +63,8 @@ impl Server for Heartbeats {
         pulse.bridge(self.server.call(call))
     }
 
-    fn expect(&self) {
-        self.server.expect();
+    fn expect(&self, client: &Context) {
+        self.server.expect(client);
     }
 }
 

@@ -242,8 +242,8 @@ impl Server for OwnedTasks {
         }
     }
 
-    fn expect(&self) {
-        self.0.server.expect();
+    fn expect(&self, client: &Context) {
+        self.0.server.expect(client);
     }
 }
 

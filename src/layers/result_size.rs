@@ -9,7 +9,7 @@ use metrics::Counter;
 
 use super::layer::{Beneath, Layer};
 use crate::mcp::{
-    Call, Event, Outcome, Payload, Reply, Server,
+    Call, Context, Event, Outcome, Payload, Reply, Server,
     json::{self, At, draft::Draft},
     methods::ResultShape,
 };
@@ -63,8 +63,8 @@ impl Server for BoundedResults {
         })
     }
 
-    fn expect(&self) {
-        self.server.expect();
+    fn expect(&self, client: &Context) {
+        self.server.expect(client);
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::{
-    mcp::{Call, ErrorObject, Event, Method, Outcome, Payload, Reply, Server, json, methods::places},
+    mcp::{Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Server, json, methods::places},
     model::{ToolRules, WritingTools},
 };
 
@@ -127,7 +127,7 @@ impl Server for ToolView {
         }
     }
 
-    fn expect(&self) {
-        self.server.expect();
+    fn expect(&self, client: &Context) {
+        self.server.expect(client);
     }
 }

@@ -27,8 +27,10 @@ pub trait Server: Send + Sync {
     /// way to the backend. The reply to a notification ends with an absent payload.
     fn call(&self, call: Call) -> Reply;
 
-    /// Tells the server that a client waits for what it has not said yet.
-    fn expect(&self) {}
+    /// Tells the server that a client waits for what it has not said yet, and may call it next.
+    fn expect(&self, client: &Context) {
+        let _ = client;
+    }
 }
 
 /// One self-contained call.
@@ -147,9 +149,12 @@ impl ClientInfo {
 
     /// True if a server with sessions is told the same of both.
     pub fn is_introduced_as(&self, other: &Self) -> bool {
-        let told =
-            |client: &Self| (client.revision.era(), client.implementation.clone(), client.capabilities.json().clone());
-        told(self) == told(other)
+        self.revision.era() == other.revision.era() && self.describes_itself_as(other)
+    }
+
+    /// True if both give the same account of themselves, whatever versions they speak.
+    pub(crate) fn describes_itself_as(&self, other: &Self) -> bool {
+        self.implementation == other.implementation && self.capabilities.json() == other.capabilities.json()
     }
 
     /// The name that it gave.

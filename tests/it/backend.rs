@@ -8,6 +8,7 @@ mod demo;
 mod era;
 mod era_changes;
 pub(crate) mod eras;
+mod first_calls;
 mod http;
 mod http_edge_cases;
 mod modern;

@@ -44,7 +44,7 @@ impl Protocol for RequestProtocol {
     fn sharing(&self, context: &ConnectionContext) -> Sharing {
         // no messages outside of exchanges (2026-07-28, transports)
         let has_exchanges = context.abilities.delivery == Delivery::Exchange;
-        if has_exchanges || context.key.is_of_one_client() { Sharing::Unambiguous } else { Sharing::Ambiguous }
+        if has_exchanges || context.is_of_one_client { Sharing::Unambiguous } else { Sharing::Ambiguous }
     }
 
     fn kind(&self, _: &Method) -> CallKind {

@@ -49,7 +49,7 @@ impl Protocol for SessionProtocol {
     }
 
     fn sharing(&self, context: &ConnectionContext) -> Sharing {
-        if context.key.is_of_one_client() { Sharing::Unambiguous } else { Sharing::Ambiguous }
+        if context.is_of_one_client { Sharing::Unambiguous } else { Sharing::Ambiguous }
     }
 
     fn kind(&self, method: &Method) -> CallKind {
@@ -192,7 +192,7 @@ fn note_task(connection: &ServerConnection, call: u64, result: &Payload) {
 
 /// True if the client of a connection declared support for `method`, and the handshake is done.
 fn can_be_asked(connection: &ServerConnection, method: &Method) -> bool {
-    let is_of_one_client = connection.context.key.is_of_one_client();
+    let is_of_one_client = connection.context.is_of_one_client;
     let capability = match method {
         Method::CreateMessage => "sampling",
         Method::Elicit => "elicitation",
@@ -217,7 +217,7 @@ impl Audience {
     /// The audience of a notification outside of any exchange: if the connection has only one client session, that one.
     fn of(connection: &ServerConnection, notification: &Notification) -> Self {
         let (params, key) = (&notification.params, &connection.context.key);
-        if key.is_of_one_client() {
+        if connection.context.is_of_one_client {
             return Self::All;
         }
         let owner = |thing| match connection.calls.ownership.lock().owner(&thing) {

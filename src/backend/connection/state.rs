@@ -78,6 +78,9 @@ pub(crate) struct ConnectionContext {
     pub(crate) abilities: TransportAbilities,
     /// The client that the server was told of; of a server without sessions, the gateway.
     pub(crate) client: Arc<ClientInfo>,
+    /// True if only one client session, or only the gateway, uses it: then any of its calls may carry a server request (design
+    /// rule 4).
+    pub(crate) is_of_one_client: bool,
     /// True if it replaces an earlier connection.
     pub(crate) is_another: bool,
     /// Listens, for notifications outside of calls.

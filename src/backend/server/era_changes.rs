@@ -14,7 +14,8 @@ use crate::{
         connection_key::ConnectionKey,
         error::{DispatchError, StartError},
         external_backend::ExternalBackend,
-        pool::LeasedConnection,
+        introductions::Introductions,
+        pool::{Lease, LeasedConnection},
     },
     mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply, WaitNotice},
     model::Requester,
@@ -38,7 +39,7 @@ impl ExternalBackend {
     }
 
     /// Gives the start of the base connection a turn before those that nobody waits for.
-    pub(super) fn demand_start(&self) {
+    pub(in crate::backend) fn demand_start(&self) {
         if self.pool.base().connection().is_none() {
             self.context.starts.demand(&self.opener.demand);
         }
@@ -65,21 +66,27 @@ impl ExternalBackend {
         self.era.now().is_some_and(|era| self.pool.is_there(&self.key(era, context)))
     }
 
-    /// Waits until the era is known: a listen indefinitely, other calls for `start_timeout`.
-    async fn found_era(&self, call: &Call) -> Result<Era, ErrorObject> {
+    /// Waits until the era is known: a listen indefinitely, other calls for `start_timeout`. The base connection tells it, or
+    /// that of this client, which is opened meanwhile.
+    async fn found_era(self: &Arc<Self>, call: &Call) -> Result<Era, ErrorObject> {
         if call.method == Method::Listen {
             return Ok(self.era.wait().await);
         }
         if let Some(trouble) = self.trouble_now(&call.context.requester).await {
             return Err(trouble.of_call(&self.spec.id));
         }
+        let own = Introductions(self).begin(&call.context);
         let failed = async {
             loop {
                 if let Err(error) = self.pool.base().wait().await {
-                    return error;
+                    match own.as_ref().map(Lease::slot).filter(|slot| slot.is_starting()) {
+                        Some(own) => drop(own.wait().await),
+                        None => return error,
+                    }
+                } else {
+                    // it becomes known now
+                    self.era.wait().await;
                 }
-                // it becomes known now
-                self.era.wait().await;
             }
         };
         let patience = self.spec.start_timeout;
@@ -117,7 +124,7 @@ impl ExternalBackend {
                 if let Some(other) = self.era.now().filter(|now| *now != era) {
                     return Err(DispatchError::EraChanged(other));
                 }
-                if !key.is_base() && lease.slot().begin() {
+                if !key.is_base() && lease.slot().begin(&context.client) {
                     self.open(lease.slot(), key, &context.client);
                 }
                 match lease.slot().wait().await {

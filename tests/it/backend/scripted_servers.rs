@@ -204,6 +204,7 @@ pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDep
         eras: Vec::new(),
         observer: Observer::none(),
         fence: Fence::always_open(),
+        sole_client: None,
         home: Latch::opened(),
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         shutdown: CancellationToken::new(),

@@ -131,6 +131,22 @@ fn is_called(server: &ProgramServer) {
 }
 
 #[test]
+fn the_server_is_started_once_as_the_client_says_who_it_is() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), legacy());
+    let mut program = Program::with_server(folder.path(), &server);
+    assert!(server.journal().processes().is_empty(), "nobody has said who the client is");
+    program.open();
+    program.ask(1, "tools/list", json!({}));
+    for id in 2..4 {
+        let called = program.ask(id, "tools/call", json!({ "name": "echo" }));
+        assert_eq!(called["result"]["content"][0]["text"], "echoed");
+    }
+    assert_eq!(server.journal().processes().len(), 1);
+    let greeting = server.journal().text();
+    assert!(greeting.contains(r#""clientInfo":{"name":"c","version":"1"}"#), "{greeting}");
+}
+
+#[test]
 fn a_client_calls_tools_and_closing_the_input_ends_program_and_server() {
     let (folder, server) = (tempfile::tempdir().unwrap(), legacy());
     let mut program = Program::with_server(folder.path(), &server);

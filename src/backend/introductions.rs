@@ -1,0 +1,96 @@
+//! Connections of clients before anybody knows the server's era, and processes that were introduced to clients like them: a
+//! client waits for one start, and for none where a process is ready. Knows nothing of calls.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+
+use super::{
+    connection::ServerConnection,
+    connection_key::ConnectionKey,
+    external_backend::ExternalBackend,
+    opener::{Failure, Succession},
+    pool::Lease,
+};
+use crate::mcp::{ClientInfo, Context};
+
+/// The longest that a client waits for lists to be fetched on the connection that is to become its own.
+const LISTING: Duration = Duration::from_secs(1);
+
+/// Introductions of one backend's server to its clients.
+pub(super) struct Introductions<'a>(pub(super) &'a Arc<ExternalBackend>);
+
+// === impl Introductions ===
+
+impl Introductions<'_> {
+    /// Opens the connection of this client before the base connection has told the era of the server, so that its call waits
+    /// for one start alone. Returns the right to wait for it; `None` if the era has to be found out first, or the base
+    /// connection serves this client.
+    pub(super) fn begin(&self, context: &Context) -> Option<Lease> {
+        let era = self.0.era.presumed(self.0.opener.transport.is_channel())?;
+        let key = self.0.key(era, context);
+        if key.is_base() {
+            return None;
+        }
+        let lease = self.0.pool.lease(&key).ok()?;
+        if lease.slot().begin(&context.client) {
+            self.0.open(lease.slot(), &key, &context.client);
+        }
+        Some(lease)
+    }
+
+    /// A connection of `key` to a server whose era was not known when it began.
+    pub(super) async fn opened(
+        &self,
+        (key, succession): (&ConnectionKey, Succession),
+        client: &Arc<ClientInfo>,
+    ) -> Result<Arc<ServerConnection>, Failure> {
+        let modern = key.without_sessions().unwrap_or_else(|| self.0.base_key());
+        self.0.detection((key, &modern), succession).open_early(client).await
+    }
+
+    /// The process in which the server was introduced to clients like this one, which serves this one from now on: as soon as
+    /// it is open and the lists were fetched there.
+    pub(super) async fn adopted(&self, key: &ConnectionKey, client: &ClientInfo) -> Option<Arc<ServerConnection>> {
+        if !self.0.spec.transport.starts_process() {
+            return None;
+        }
+        let adoption = self.0.pool.adoption(key, client)?;
+        if !adoption.is_open().await {
+            return None;
+        }
+        // it is of no use to a client that would have to wait longer
+        let _ = timeout(LISTING, adoption.free()).await;
+        let introduced = self.0.pool.adopt(&adoption, key, client)?;
+        self.0.opener.take_over(&introduced, key).await
+    }
+
+    /// Prepares for a call of this client, which waits for the lists while the server starts: that start is given a turn before
+    /// those that nobody waits for, and a process is introduced to clients like this one beside it.
+    pub(super) fn expect(&self, client: &Context) {
+        if self.0.pool.base().connection().is_some() {
+            return;
+        }
+        self.0.demand_start();
+        if self.0.era.presumes_sessions(self.0.opener.transport.is_channel()) && self.0.opener.spares.are_wanted() {
+            self.introduce(&self.0.session_key(client), &client.client);
+        }
+    }
+
+    /// Has a process introduced to clients like this one, for the next of them, where that takes long.
+    pub(super) fn prepare_next(&self, key: &ConnectionKey, client: &Arc<ClientInfo>) {
+        if self.0.opener.is_introduced_ahead() {
+            self.introduce(key, client);
+        }
+    }
+
+    /// Has a process introduced to clients like this one, unless there is one. The first of them that calls takes it.
+    fn introduce(&self, key: &ConnectionKey, client: &Arc<ClientInfo>) {
+        let Some(next) = key.introduced().filter(|_| self.0.spec.transport.starts_process()) else { return };
+        if let Some(lease) = self.0.pool.lease_spare(&next)
+            && lease.slot().begin(client)
+        {
+            self.0.open(lease.slot(), &next, client);
+        }
+    }
+}
