@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     crossing::ServerCrossing,
-    mcp::{ClientInfo, ErrorObject, Method},
+    mcp::{ClientInfo, ErrorObject, Method, SoleClient},
     model::{BackendSpec, Requester},
 };
 
@@ -75,14 +75,19 @@ impl ExternalBackend {
         self.crossing.ended(requester);
     }
 
+    /// The only client, if the base connection is its own: over HTTP nothing is saved by that, and each keeps its session.
+    pub(super) fn sole_client(&self) -> Option<&SoleClient> {
+        self.context.sole_client.as_ref().filter(|_| self.spec.is_channel())
+    }
+
     /// The key of the base connection.
-    pub(super) const fn base_key(&self) -> ConnectionKey {
-        if self.context.sole_client.is_some() { ConnectionKey::sole() } else { ConnectionKey::base() }
+    pub(super) fn base_key(&self) -> ConnectionKey {
+        self.sole_client().map_or_else(ConnectionKey::base, |_| ConnectionKey::sole())
     }
 
     /// The client of which the server is told on the base connection: the gateway, or the only client once it is known.
     pub(super) async fn base_client(&self) -> Arc<ClientInfo> {
-        match &self.context.sole_client {
+        match self.sole_client() {
             Some(sole) => sole.told().await,
             None => Arc::new(ClientInfo::gateway()),
         }

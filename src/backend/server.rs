@@ -108,7 +108,7 @@ impl ExternalBackend {
             Era::Legacy => ConnectionKey::of(&self.spec, context),
             Era::Modern => ConnectionKey::of_modern(&self.spec, context),
         };
-        match &self.context.sole_client {
+        match self.sole_client() {
             Some(sole) if key.is_base() || key.identity.is_none() && sole.is(&context.client) => self.base_key(),
             _ => key,
         }

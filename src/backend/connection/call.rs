@@ -138,7 +138,7 @@ impl ServerConnection {
             };
             // the server may send requests of this call on the standalone stream
             if kind == CallKind::Asking
-                && connection.context.key.can_be_asked()
+                && connection.context.can_be_asked()
                 && let Some(listening) = connection.transport.listening()
             {
                 listening.await;

@@ -167,6 +167,17 @@ pub(crate) trait Protocol: Send + Sync {
     fn check(&self, connection: &ServerConnection, request: (&Method, &Payload)) -> Result<(), ErrorObject>;
 }
 
+// === impl ConnectionContext ===
+
+impl ConnectionContext {
+    /// True if the client that the server was told of has capabilities, so that the server may send it requests.
+    pub(super) fn can_be_asked(&self) -> bool {
+        !self.client.capabilities.key().is_empty()
+    }
+}
+
+// === impl ServerConnection ===
+
 impl ServerConnection {
     /// Creates a connection over a transport, without receiving. Its requests have ids from `first_id`.
     pub(super) fn new(
