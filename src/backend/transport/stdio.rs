@@ -4,13 +4,18 @@
 pub(crate) mod environment;
 mod process;
 
-use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write as _},
+    os::unix::net::UnixStream,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::{Buf as _, Bytes};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use parking_lot::Mutex;
 use tokio::{
-    net::UnixStream,
     sync::{
         mpsc::{self, error::TrySendError},
         watch,
@@ -170,7 +175,7 @@ impl Input {
         let Some(sender) = &stream.sender else { return Err(gone()) };
         // nobody overtakes what waits
         if stream.waiting == 0 {
-            match sender.try_write(&line) {
+            match (&**sender).write(&line) {
                 Ok(length) if length == line.len() => return Ok(None),
                 Ok(length) => line.advance(length),
                 Err(error) if is_passing(&error) => {}
@@ -223,14 +228,19 @@ impl Drop for WaitingLine {
 // === impl Writer ===
 
 impl Writer {
+    /// Waits until the child takes more. Asked for only then, since a socket says so each time the child has read.
+    async fn writable(&self) -> io::Result<()> {
+        tokio::net::UnixStream::from_std(self.sender.try_clone()?)?.writable().await
+    }
+
     /// Writes until the child reads no more or there is nothing more to come.
     async fn run(mut self) {
         while let Some(mut line) = self.queued.recv().await {
             while !line.is_empty() {
-                match self.sender.try_write(&line) {
+                match (&*self.sender).write(&line) {
                     Ok(length) => line.advance(length),
                     Err(error) if is_passing(&error) => {
-                        if self.sender.writable().await.is_err() {
+                        if self.writable().await.is_err() {
                             return;
                         }
                     }
@@ -254,12 +264,21 @@ mod tests {
 
     use super::*;
 
+    /// A child's input, and its own end.
+    fn pair() -> (UnixStream, tokio::net::UnixStream) {
+        let (input, child) = UnixStream::pair().unwrap();
+        for end in [&input, &child] {
+            end.set_nonblocking(true).unwrap();
+        }
+        (input, tokio::net::UnixStream::from_std(child).unwrap())
+    }
+
     /// More than a socket holds.
     const LONG: usize = 400_000;
 
     #[tokio::test]
     async fn lines_reach_a_slow_reader_whole_and_in_order() {
-        let (sender, mut receiver) = UnixStream::pair().unwrap();
+        let (sender, mut receiver) = pair();
         let (input, writer) = Input::new(sender);
         let lines: Vec<Bytes> = (0..100_u8).map(|number| vec![number; LONG].into()).collect();
         let expected = lines.concat();
@@ -278,7 +297,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_given_up_is_not_written() {
-        let (sender, mut receiver) = UnixStream::pair().unwrap();
+        let (sender, mut receiver) = pair();
         let (input, writer) = Input::new(sender);
         for _ in 0..QUEUE {
             assert!(input.send(Bytes::from(vec![b'a'; LONG])).unwrap().is_none());
@@ -294,8 +313,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_sent_to_a_child_that_reads_no_more() {
-        let (sender, receiver) = UnixStream::pair().unwrap();
-        sender.writable().await.unwrap();
+        let (sender, receiver) = pair();
         let (input, _writer) = Input::new(sender);
         drop(receiver);
         let send = || input.send(Bytes::from_static(b"a"));

@@ -49,8 +49,8 @@ pub(super) struct Process {
 
 /// The gateway's ends of a child's standard input and output.
 pub(super) struct ChildStreams {
-    /// Closed, it is the end of the child's standard input.
-    pub(super) input: UnixStream,
+    /// Closed, it is the end of the child's standard input. Never blocks.
+    pub(super) input: StdUnixStream,
     pub(super) output: UnixStream,
 }
 
@@ -142,13 +142,10 @@ impl ChildStreams {
         input.shutdown(Shutdown::Read)?;
         output.shutdown(Shutdown::Write)?;
         let ends = [stdin, stdout].map(|end| Stdio::from(OwnedFd::from(end)));
-        Ok((Self { input: asynchronous(input)?, output: asynchronous(output)? }, ends))
+        input.set_nonblocking(true)?;
+        output.set_nonblocking(true)?;
+        Ok((Self { input, output: UnixStream::from_std(output)? }, ends))
     }
-}
-
-fn asynchronous(end: StdUnixStream) -> io::Result<UnixStream> {
-    end.set_nonblocking(true)?;
-    UnixStream::from_std(end)
 }
 
 /// Keeps the lines of standard error until the other side is closed.
