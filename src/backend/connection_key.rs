@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use crate::{
-    mcp::Context,
+    mcp::{ClientInfo, Context},
     model::{BackendSpec, CallerIdentity, Requester, SessionId, Share, UserId},
 };
 
@@ -110,6 +110,14 @@ impl ConnectionKey {
             }
             SharingScope::Base | SharingScope::Sole | SharingScope::Catalog | SharingScope::All => None,
         }
+    }
+
+    /// The key of the connection that lists for clients like this one, whose sessions may continue it; `None` if they share
+    /// theirs, or the server is told who opened it.
+    pub(crate) fn introducing(spec: &BackendSpec, client: &ClientInfo) -> Option<Self> {
+        let capabilities = client.capabilities.key().to_owned();
+        let is_session = spec.share == Share::Session && spec.disclosure.is_none();
+        is_session.then_some(Self { scope: SharingScope::Catalog, capabilities, identity: None, slot: 0 })
     }
 
     /// The same sharer's connection in another slot.

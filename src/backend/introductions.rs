@@ -72,21 +72,25 @@ impl Introductions<'_> {
             return;
         }
         self.0.demand_start();
+        // the base connection is the only client's own
+        if self.0.sole_client().is_some() {
+            return;
+        }
         if self.0.era.presumes_sessions(self.0.opener.transport.is_channel()) && self.0.opener.spares.are_wanted() {
-            self.introduce(&self.0.session_key(client), &client.client);
+            self.introduce(ConnectionKey::introducing(&self.0.spec, &client.client), &client.client);
         }
     }
 
     /// Has a process introduced to clients like this one, for the next of them, where that takes long.
     pub(super) fn prepare_next(&self, key: &ConnectionKey, client: &Arc<ClientInfo>) {
         if self.0.opener.is_introduced_ahead() {
-            self.introduce(key, client);
+            self.introduce(key.introduced(), client);
         }
     }
 
     /// Has a process introduced to clients like this one, unless there is one. The first of them that calls takes it.
-    fn introduce(&self, key: &ConnectionKey, client: &Arc<ClientInfo>) {
-        let Some(next) = key.introduced().filter(|_| self.0.spec.transport.starts_process()) else { return };
+    fn introduce(&self, next: Option<ConnectionKey>, client: &Arc<ClientInfo>) {
+        let Some(next) = next.filter(|_| self.0.spec.transport.starts_process()) else { return };
         if let Some(lease) = self.0.pool.lease_spare(&next)
             && lease.slot().begin(client)
         {

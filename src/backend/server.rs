@@ -114,11 +114,6 @@ impl ExternalBackend {
         }
     }
 
-    /// The key of a client's connection to a server with sessions.
-    pub(super) fn session_key(&self, context: &Context) -> ConnectionKey {
-        self.key(Era::Legacy, context)
-    }
-
     /// Serves a call on its connection, in a question slot if it needs one.
     fn serve(self: Arc<Self>, route: Route, call: Call) -> Reply {
         if self.needs_slot(&call.method, &route.key) {

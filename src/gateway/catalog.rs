@@ -138,7 +138,8 @@ impl Catalog {
     }
 
     fn expect(&self, context: &Context) {
-        if context.requester != Requester::Gateway {
+        // a client that opens its session is not the requester yet
+        if context.requester != Requester::Gateway || *context.client != ClientInfo::gateway() {
             self.source.server.expect(context);
         }
     }
