@@ -5,29 +5,33 @@ use std::sync::Arc;
 use super::{
     connection::ServerConnection,
     connection_key::ConnectionKey,
+    era::AssumedEra,
     error::StartError,
     external_backend::ExternalBackend,
     introductions::Introductions,
     opener::{Failure, Succession},
     pool::{Slot, SlotState},
 };
-use crate::mcp::{ClientInfo, Era, Method, Notification, Payload, Revision, observer::LifecycleEvent};
+use crate::mcp::{ClientInfo, Method, Notification, Payload, Revision, observer::LifecycleEvent};
 
 impl ExternalBackend {
     /// Opens the connection of `slot`, in one task that all waiting calls share.
-    pub(super) fn open(self: &Arc<Self>, slot: &Arc<Slot>, key: &ConnectionKey, client: &Arc<ClientInfo>) {
+    pub(super) fn open(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        key: &ConnectionKey,
+        (assumed, client): (AssumedEra, &Arc<ClientInfo>),
+    ) {
         if let Some(trouble) = self.trouble().or_else(|| slot.circuit.admit().err()) {
             slot.set(SlotState::Failed(trouble));
             return;
         }
         let (backend, slot, key, client) = (Arc::clone(self), Arc::clone(slot), key.clone(), Arc::clone(client));
         self.context.tasks.spawn(async move {
-            let era = backend.era.now();
             let succession = if slot.has_lived() { Succession::Another } else { Succession::First };
-            let opened = match (Introductions(&backend).adopted(&key, &client).await, era) {
-                (Some(connection), _) => Ok(connection),
-                (None, Some(era)) => backend.opener.open(era, (&key, succession), &client).await,
-                (None, None) => Introductions(&backend).opened((&key, succession), &client).await,
+            let opened = match Introductions(&backend).adopted(&key, &client).await {
+                Some(connection) => Ok(connection),
+                None => Introductions(&backend).opened(assumed, (&key, succession), &client).await,
             };
             backend.opener.count(opened.as_deref().ok());
             if let Ok(connection) = &opened {
@@ -37,17 +41,17 @@ impl ExternalBackend {
                 Ok(connection) => {
                     slot.circuit.succeeded();
                     backend.keep_spares();
-                    Introductions(&backend).prepare_next(&key, &client);
+                    Introductions(&backend).prepare_next(&key, &connection, &client);
                     backend.run(&slot, (&key, &client), connection).await;
                 }
                 // waiting calls start over
-                Err(_) if backend.era.now() != era => slot.set(SlotState::Gone),
+                Err(_) if backend.era.now() != assumed.known() => slot.set(SlotState::Gone),
                 Err(Failure { error, output }) => {
                     let output: Vec<String> = output.iter().map(ToString::to_string).collect();
                     tracing::warn!(server = %backend.spec.id, %error, ?output, "no session could be opened");
                     slot.circuit.failed(&error);
                     slot.set(SlotState::Failed(error.clone()));
-                    backend.contradicted(era, &error);
+                    backend.contradicted(assumed, &error);
                 }
             }
         });
@@ -98,11 +102,11 @@ impl ExternalBackend {
 
     /// Handles a connection that could not be opened because the server reports another era: the base connection
     /// belongs to an older process, or its loss has not been noticed yet. It is ended, and the era is detected again.
-    fn contradicted(&self, era: Option<Era>, error: &StartError) {
+    fn contradicted(&self, assumed: AssumedEra, error: &StartError) {
         let base = self.pool.base();
-        if let (StartError::OtherEra(_), Some(assumed)) = (error, era)
+        if let (StartError::OtherEra(_), Some(assumed)) = (error, assumed.known())
             && !self.era.is_configured()
-            && base.era() == era
+            && base.era() == Some(assumed)
         {
             self.era.doubt(assumed);
             base.end("the server's protocol era seems to have changed");

@@ -43,7 +43,7 @@ impl Demo {
     }
 
     /// Drops the subscriptions of a client that is gone.
-    pub(super) fn ended(&self, requester: &Requester) {
+    pub(super) fn forget(&self, requester: &Requester) {
         self.counter.forget(requester);
     }
 

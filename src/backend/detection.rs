@@ -63,15 +63,18 @@ impl Detection<'_> {
 
     /// Opens a client's connection before the base connection has told the era, as to a server of the presumed one. A server
     /// that answers the handshake on a channel with an error is asked there if it is modern.
-    pub(super) async fn open_early(&self, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
-        let presumed = self.era.presumed(self.opener.transport.is_channel()).unwrap_or(Era::Legacy);
+    pub(super) async fn open_early(
+        &self,
+        presumed: Era,
+        client: &Arc<ClientInfo>,
+    ) -> Result<Arc<ServerConnection>, Failure> {
         let connection = if presumed == Era::Legacy && self.opener.transport.is_channel() {
             self.greet(client).await?
         } else {
             self.opener.open(presumed, (self.key(presumed), self.succession), client).await?
         };
         self.era.found(connection.era());
-        self.pool.serve(connection.era());
+        self.pool.end_all_but(connection.era());
         Ok(connection)
     }
 
@@ -149,14 +152,14 @@ impl Detection<'_> {
     /// Confirms the era, and ends connections of the other era.
     fn confirm(&self, verdict: Verdict) {
         self.era.confirm(verdict);
-        self.pool.serve(verdict.era);
+        self.pool.end_all_but(verdict.era);
     }
 
     /// Stores the era of a connection as detected, and ends connections of the other era.
     fn detected(&self, connection: Arc<ServerConnection>) -> Arc<ServerConnection> {
         let era = connection.era();
         self.era.detected(era);
-        self.pool.serve(era);
+        self.pool.end_all_but(era);
         connection
     }
 

@@ -11,7 +11,7 @@ use crate::{
         observer::{LifecycleEvent, Observer},
     },
     model::{
-        BackendSpec, EraChoice, KnownEra,
+        BackendSpec, EraCell, EraChoice, KnownEra,
         status::{EraSource, EraStatus},
     },
     support::{Clock, Digest, Timestamp},
@@ -25,6 +25,8 @@ const LEGACY_FOR: Duration = Duration::from_hours(24);
 #[derive(Clone)]
 pub(crate) struct BackendEra {
     verdict: Arc<watch::Sender<Option<Verdict>>>,
+    /// That of the verdict, for calls.
+    now: Arc<EraCell>,
     /// The era that a start assumed last, if it failed since.
     doubted: Arc<Mutex<Option<Era>>>,
     memory: KnownEras,
@@ -38,6 +40,15 @@ pub(crate) struct Verdict {
     /// The era.
     pub(crate) era: Era,
     found: Source,
+}
+
+/// The era to open a client's connection with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AssumedEra {
+    /// The era of the server.
+    Known(Era),
+    /// The one that a start tries first, while it is not known.
+    Presumed(Era),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,14 +70,15 @@ pub(crate) struct KnownEras {
 impl BackendEra {
     /// Takes the configured era, if any. A stored era counts only once a start confirms it.
     pub(crate) fn new(spec: &BackendSpec, memory: &KnownEras, clock: &Arc<dyn Clock>) -> Self {
-        let configured = |era| Some(Verdict { era, found: Source::Configured });
-        let verdict = watch::Sender::new(match spec.era {
+        let configured = match spec.era {
             EraChoice::Auto => None,
-            EraChoice::Modern => configured(Era::Modern),
-            EraChoice::Legacy => configured(Era::Legacy),
-        });
+            EraChoice::Modern => Some(Era::Modern),
+            EraChoice::Legacy => Some(Era::Legacy),
+        };
+        let verdict = configured.map(|era| Verdict { era, found: Source::Configured });
         Self {
-            verdict: Arc::new(verdict),
+            verdict: Arc::new(watch::Sender::new(verdict)),
+            now: Arc::new(EraCell::new(configured)),
             doubted: Arc::default(),
             memory: memory.clone(),
             server: spec.transport.server(),
@@ -76,7 +88,7 @@ impl BackendEra {
 
     /// The era, if it is known.
     pub(crate) fn now(&self) -> Option<Era> {
-        self.verdict.borrow().map(|verdict| verdict.era)
+        self.now.get()
     }
 
     /// True if the server is known to have sessions.
@@ -85,14 +97,10 @@ impl BackendEra {
     }
 
     /// Waits until the era is known.
-    pub(crate) async fn wait(&self) -> Era {
+    pub(crate) async fn wait(&self) {
         let mut changes = self.verdict.subscribe();
-        let known = changes.wait_for(Option::is_some).await.ok().and_then(|verdict| *verdict);
-        match known {
-            Some(verdict) => verdict.era,
-            // never: `self` holds the sender
-            None => std::future::pending().await,
-        }
+        // no failure: `self` holds the sender
+        let _ = changes.wait_for(Option::is_some).await;
     }
 
     /// Waits until the era is known and is not `era`.
@@ -115,18 +123,17 @@ impl BackendEra {
         is_believed.then_some(Verdict { era, found: Source::Cached(found) })
     }
 
-    /// The era to open a client's connection with while it is not known: the one that a start tries first; `None` if the base
-    /// connection has to find it out. A channel takes the handshake of either era.
-    pub(crate) fn presumed(&self, is_channel: bool) -> Option<Era> {
+    /// The era to open a client's connection with; `None` if the base connection has to find it out. A channel takes the
+    /// handshake of either era.
+    pub(crate) fn assumed(&self, is_channel: bool) -> Option<AssumedEra> {
+        if let Some(era) = self.now() {
+            return Some(AssumedEra::Known(era));
+        }
         if self.doubted().is_some() {
             return None;
         }
-        self.starting_verdict().map(|verdict| verdict.era).or_else(|| is_channel.then_some(Era::Legacy))
-    }
-
-    /// True if [`Self::presumed`] is the era of servers with sessions.
-    pub(crate) fn presumes_sessions(&self, is_channel: bool) -> bool {
-        self.presumed(is_channel) == Some(Era::Legacy)
+        let presumed = self.starting_verdict().map(|verdict| verdict.era);
+        presumed.or_else(|| is_channel.then_some(Era::Legacy)).map(AssumedEra::Presumed)
     }
 
     /// Stores the era of a connection that a start opened: the expected one is confirmed, another one detected.
@@ -139,6 +146,8 @@ impl BackendEra {
 
     /// Confirms the era after a successful start.
     pub(crate) fn confirm(&self, verdict: Verdict) {
+        // first, for those who wait for the verdict
+        self.now.set(verdict.era);
         self.verdict.send_if_modified(|known| known.replace(verdict) != Some(verdict));
     }
 
@@ -180,6 +189,30 @@ impl BackendEra {
         };
         let era = if era == Era::Modern { "modern" } else { "legacy" };
         Some(EraStatus { era: era.to_owned(), found, since: since.map(|at| at.to_string()) })
+    }
+}
+
+// === impl AssumedEra ===
+
+impl AssumedEra {
+    /// The era.
+    pub(crate) const fn era(self) -> Era {
+        match self {
+            Self::Known(era) | Self::Presumed(era) => era,
+        }
+    }
+
+    /// True if a server of it has sessions.
+    pub(crate) fn has_sessions(self) -> bool {
+        self.era() == Era::Legacy
+    }
+
+    /// The era, if it is known.
+    pub(crate) const fn known(self) -> Option<Era> {
+        match self {
+            Self::Known(era) => Some(era),
+            Self::Presumed(_) => None,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::upgrade::TransportOffer;
 use crate::{
     mcp::{
-        Era, ErrorObject,
+        ErrorObject,
         error::{Retry, Unavailable},
     },
     model::BackendId,
@@ -80,8 +80,8 @@ pub enum StartError {
 pub(crate) enum DispatchError {
     /// No connection can serve it.
     Unavailable(ErrorObject),
-    /// The server was just found to be of this era.
-    EraChanged(Era),
+    /// The server was just found to be of the other era.
+    EraChanged,
 }
 
 impl StartError {

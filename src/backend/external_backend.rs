@@ -1,9 +1,10 @@
 //! One backend outside the gateway, behind a transport: its parts. Knows nothing of how a call is served.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use metrics::Counter;
 use parking_lot::RwLock;
+use tokio::time::{sleep, timeout};
 
 use super::{
     connection_key::ConnectionKey,
@@ -22,8 +23,11 @@ use super::{
 use crate::{
     crossing::ServerCrossing,
     mcp::{ClientInfo, ErrorObject, Method, SoleClient},
-    model::{BackendSpec, Requester},
+    model::{BackendSpec, Requester, status::BackendStatus},
 };
+
+/// Interval between two looks at the calls of a server that is being ended.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// One backend outside the gateway, behind a transport.
 pub(crate) struct ExternalBackend {
@@ -56,7 +60,7 @@ impl ExternalBackend {
         let (listens, interests): (Arc<Listens>, Arc<Interests>) = Default::default();
         let slots = QuestionSlots::new(spec.parallel, context.limits.clone());
         let era = BackendEra::new(&spec, &context.memory, &context.clock);
-        let pool = Arc::new(Pool::new(context.limits.clone(), era.now()));
+        let pool = Arc::new(Pool::new(context.limits.clone()));
         let opener = Opener::new(&spec, &context, &listens, &interests);
         let health = Health::starting();
         let calls = RwLock::default();
@@ -68,11 +72,32 @@ impl ExternalBackend {
     }
 
     /// Drops the state of a client that is gone.
-    pub(crate) fn ended(&self, requester: &Requester) {
+    pub(super) fn forget(&self, requester: &Requester) {
         if let Some(session) = requester.session() {
             self.pool.forget(session);
         }
         self.crossing.ended(requester);
+    }
+
+    /// Its state for people. The catalog fills in the counts.
+    pub(super) fn reported(&self) -> BackendStatus {
+        let server = (&self.spec.id, self.opener.transport.name());
+        let mut status = self.health.report(server, self.era.status(), (self.pool.count(), &self.opener.output));
+        status.warnings.extend(self.pool.warning());
+        status
+    }
+
+    /// Ends all its connections and processes once no call runs at it, after `grace` at the latest, or when all backends end;
+    /// and waits for their end.
+    pub(super) async fn finish_unused(&self, grace: Duration) {
+        let unused = async {
+            while self.pool.is_in_use() {
+                sleep(LOOK).await;
+            }
+        };
+        let tasks = &self.context.tasks;
+        let _ = tasks.end().run_until_cancelled(timeout(grace, unused)).await;
+        tasks.finish().await;
     }
 
     /// The only client, if the base connection is its own: over HTTP nothing is saved by that, and each keeps its session.
@@ -123,7 +148,7 @@ impl ExternalBackend {
     pub(super) fn not_begun(&self, error: DispatchError) -> ErrorObject {
         match error {
             DispatchError::Unavailable(error) => error,
-            DispatchError::EraChanged(_) => self.unavailable("its protocol era has just changed; try again"),
+            DispatchError::EraChanged => self.unavailable("its protocol era has just changed; try again"),
         }
     }
 }

@@ -154,7 +154,7 @@ impl Health {
     }
 
     /// Waits until the first start has ended, well or not.
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn first_start(&self) {
         let mut changes = self.condition.subscribe();
         let _ = changes.wait_for(|condition| !matches!(condition.phase, Phase::Starting(_))).await;
     }
@@ -177,7 +177,7 @@ impl Health {
     }
 
     /// The status of the backend. The catalog fills in the counts.
-    pub(crate) fn status(
+    pub(crate) fn report(
         &self,
         (id, transport): (&BackendId, &'static str),
         era: Option<EraStatus>,

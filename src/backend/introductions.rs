@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use super::{
     connection::ServerConnection,
     connection_key::ConnectionKey,
+    era::AssumedEra,
     external_backend::ExternalBackend,
     opener::{Failure, Succession},
     pool::Lease,
@@ -27,26 +28,32 @@ impl Introductions<'_> {
     /// for one start alone. Returns the right to wait for it; `None` if the era has to be found out first, or the base
     /// connection serves this client.
     pub(super) fn begin(&self, context: &Context) -> Option<Lease> {
-        let era = self.0.era.presumed(self.0.opener.transport.is_channel())?;
-        let key = self.0.key(era, context);
+        let assumed = self.0.era.assumed(self.0.opener.transport.is_channel())?;
+        let key = self.0.key(assumed.era(), context);
         if key.is_base() {
             return None;
         }
         let lease = self.0.pool.lease(&key).ok()?;
         if lease.slot().begin(&context.client) {
-            self.0.open(lease.slot(), &key, &context.client);
+            self.0.open(lease.slot(), &key, (assumed, &context.client));
         }
         Some(lease)
     }
 
-    /// A connection of `key` to a server whose era was not known when it began.
+    /// A connection of `key` to a server of this era, or of another one if it was only presumed.
     pub(super) async fn opened(
         &self,
+        assumed: AssumedEra,
         (key, succession): (&ConnectionKey, Succession),
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Failure> {
-        let modern = key.without_sessions().unwrap_or_else(|| self.0.base_key());
-        self.0.detection((key, &modern), succession).open_early(client).await
+        match assumed {
+            AssumedEra::Known(era) => self.0.opener.open(era, (key, succession), client).await,
+            AssumedEra::Presumed(era) => {
+                let modern = key.without_sessions().unwrap_or_else(|| self.0.base_key());
+                self.0.detection((key, &modern), succession).open_early(era, client).await
+            }
+        }
     }
 
     /// The process in which the server was introduced to clients like this one, which serves this one from now on: as soon as
@@ -76,25 +83,28 @@ impl Introductions<'_> {
         if self.0.sole_client().is_some() {
             return;
         }
-        if self.0.era.presumes_sessions(self.0.opener.transport.is_channel()) && self.0.opener.spares.are_wanted() {
-            self.introduce(ConnectionKey::introducing(&self.0.spec, &client.client), &client.client);
+        if let Some(assumed) = self.0.era.assumed(self.0.opener.transport.is_channel())
+            && assumed.has_sessions()
+            && self.0.opener.spares.are_wanted()
+        {
+            self.introduce(ConnectionKey::introducing(&self.0.spec, &client.client), (assumed, &client.client));
         }
     }
 
     /// Has a process introduced to clients like this one, for the next of them, where that takes long.
-    pub(super) fn prepare_next(&self, key: &ConnectionKey, client: &Arc<ClientInfo>) {
+    pub(super) fn prepare_next(&self, key: &ConnectionKey, opened: &ServerConnection, client: &Arc<ClientInfo>) {
         if self.0.opener.is_introduced_ahead() {
-            self.introduce(key.introduced(), client);
+            self.introduce(key.introduced(), (AssumedEra::Known(opened.era()), client));
         }
     }
 
     /// Has a process introduced to clients like this one, unless there is one. The first of them that calls takes it.
-    fn introduce(&self, next: Option<ConnectionKey>, client: &Arc<ClientInfo>) {
+    fn introduce(&self, next: Option<ConnectionKey>, (assumed, client): (AssumedEra, &Arc<ClientInfo>)) {
         let Some(next) = next.filter(|_| self.0.spec.transport.starts_process()) else { return };
         if let Some(lease) = self.0.pool.lease_spare(&next)
             && lease.slot().begin(client)
         {
-            self.0.open(lease.slot(), &next, client);
+            self.0.open(lease.slot(), &next, (assumed, client));
         }
     }
 }

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     mcp::{ClientInfo, Era},
-    model::{EraCell, LimitsConfig, SessionId},
+    model::{LimitsConfig, SessionId},
     support::{FastMap, Live},
 };
 
@@ -33,8 +33,6 @@ pub(crate) struct Pool {
     base: Arc<Slot>,
     slots: Mutex<FastMap<ConnectionKey, Arc<Slot>>>,
     limits: Live<LimitsConfig>,
-    /// The era of the connections that serve calls.
-    era: EraCell,
 }
 
 /// The slot of one connection. It outlives the connection, to record that there was one.
@@ -89,14 +87,9 @@ pub(crate) struct LeasedConnection {
 // === impl Pool ===
 
 impl Pool {
-    /// Creates a pool of at most `server_sessions` connections beside the base connection. `era` is the configured one, if any.
-    pub(crate) fn new(limits: Live<LimitsConfig>, era: Option<Era>) -> Self {
-        Self { base: Arc::new(Slot::new()), slots: Mutex::default(), limits, era: EraCell::new(era) }
-    }
-
-    /// The era of the connections that serve calls; `None` if it is unknown.
-    pub(crate) fn era(&self) -> Option<Era> {
-        self.era.get()
+    /// Creates a pool of at most `server_sessions` connections beside the base connection.
+    pub(crate) fn new(limits: Live<LimitsConfig>) -> Self {
+        Self { base: Arc::new(Slot::new()), slots: Mutex::default(), limits }
     }
 
     /// Leases the connection of `key` if it is usable at once.
@@ -192,9 +185,8 @@ impl Pool {
         }
     }
 
-    /// Serves calls with connections of this era from now on, and ends those of the other.
-    pub(crate) fn serve(&self, era: Era) {
-        self.era.set(era);
+    /// Ends the connections that are not of this era.
+    pub(crate) fn end_all_but(&self, era: Era) {
         let slots = self.slots.lock();
         for connection in slots.values().chain([&self.base]).filter_map(|slot| slot.connection()) {
             if connection.era() != era {

@@ -6,16 +6,18 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, interval};
 
 use super::{
+    context::BackendContext,
     error::StartError,
     external_backend::ExternalBackend,
     opener::{Failure, Succession},
     pool::SlotState,
     spares::SpareProcess,
+    task_group::TaskGroup,
     transport,
 };
 use crate::{
     mcp::observer::LifecycleEvent,
-    model::{OnLoss, ServerHome},
+    model::{BackendSpec, OnLoss, ServerHome},
 };
 
 /// Delay before a start that is unlikely to succeed.
@@ -31,14 +33,23 @@ const SWEEP: Duration = Duration::from_secs(30);
 const SPARE_LIFE: Duration = Duration::from_mins(1);
 
 /// Supervises one backend.
-pub(super) struct Supervision(pub(super) Arc<ExternalBackend>);
+struct Supervision(Arc<ExternalBackend>);
+
+/// Starts a server without waiting for it, with tasks of its own.
+pub(super) fn start(spec: BackendSpec, context: BackendContext) -> Arc<ExternalBackend> {
+    let tasks = TaskGroup::new(context.tasks.end().child_token());
+    let backend = Arc::new(ExternalBackend::new(spec, BackendContext { tasks: tasks.clone(), ..context }));
+    tasks.spawn(Supervision(Arc::clone(&backend)).supervise());
+    tasks.spawn(Supervision(Arc::clone(&backend)).sweep());
+    backend
+}
 
 // === impl Supervision ===
 
 impl Supervision {
     /// Keeps the base connection open until the backend is ended: from when this replica is the home of a backend that has
     /// one.
-    pub(super) async fn supervise(self) {
+    async fn supervise(self) {
         let end = self.0.context.tasks.end().clone();
         tokio::select! {
             biased;
@@ -51,7 +62,7 @@ impl Supervision {
 
     /// Ends idle connections until the backend is ended, unless the loss of one ends the client's session; and spare
     /// processes that no client needs.
-    pub(super) async fn sweep(self) {
+    async fn sweep(self) {
         let end = self.0.context.tasks.end().clone();
         let period = (self.0.spec.idle_timeout / 2).clamp(Duration::from_millis(10), SWEEP);
         let mut ticks = interval(period);

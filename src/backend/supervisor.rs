@@ -18,13 +18,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     context::BackendContext,
     era::KnownEras,
+    member::Backend,
     start_turns::StartTurns,
-    supervised_backend::{SupervisedBackend, SupervisedServer},
     task_group::TaskGroup,
     transport::{self, http::ClientError},
 };
 use crate::{
-    mcp::{SoleClient, observer::Observer},
+    mcp::{Server, SoleClient, observer::Observer},
     model::{
         BackendId, BackendSpec, IdentitySigner, KnownEra, LimitsConfig, Requester, ServerAccess, status::BackendStatus,
     },
@@ -62,13 +62,31 @@ pub struct BackendDeps {
 /// All backends. Dropping it stops them.
 pub struct Supervisor {
     /// In configured order.
-    members: ArcSwap<Vec<Arc<SupervisedBackend>>>,
+    members: ArcSwap<Vec<Arc<StartedBackend>>>,
     /// One replacement at a time.
     replacing: Mutex<()>,
     /// Number of servers started so far.
     started: AtomicU64,
     context: BackendContext,
     _end: DropGuard,
+}
+
+/// A backend, and the configuration that it was started with.
+struct StartedBackend {
+    spec: BackendSpec,
+    generation: u64,
+    backend: Backend,
+    server: Arc<dyn Server>,
+}
+
+/// A backend as a server.
+pub struct SupervisedServer {
+    /// Its name.
+    pub id: BackendId,
+    /// Number of the start that made this server: another server of the same name has another one.
+    pub generation: u64,
+    /// The server itself.
+    pub server: Arc<dyn Server>,
 }
 
 /// The difference between two sets of backends.
@@ -105,9 +123,8 @@ impl Supervisor {
             sole_client: deps.sole_client,
             home: deps.home,
         };
-        let start = |(spec, generation): (BackendSpec, u64)| {
-            Arc::new(SupervisedBackend::start(spec, generation, context.clone()))
-        };
+        let start =
+            |(spec, generation): (BackendSpec, u64)| Arc::new(StartedBackend::start(spec, generation, context.clone()));
         let members: Vec<_> = specs.into_iter().zip(0..).map(start).collect();
         let started = AtomicU64::new(members.len() as u64);
         Ok(Self {
@@ -127,20 +144,20 @@ impl Supervisor {
         let old = self.members.load_full();
         let mut changes = BackendChanges::default();
         let member = |spec: &BackendSpec| {
-            let before = old.iter().find(|member| *member.id() == spec.id);
+            let before = old.iter().find(|member| member.spec.id == spec.id);
             match before {
-                Some(kept) if spec.is_served_as(kept.spec()) => return Arc::clone(kept),
+                Some(kept) if spec.is_served_as(&kept.spec) => return Arc::clone(kept),
                 Some(_) => changes.replaced.push(spec.id.clone()),
                 None => changes.added.push(spec.id.clone()),
             }
             let generation = self.started.fetch_add(1, Ordering::Relaxed);
-            Arc::new(SupervisedBackend::start(spec.clone(), generation, self.context.clone()))
+            Arc::new(StartedBackend::start(spec.clone(), generation, self.context.clone()))
         };
-        let new: Vec<Arc<SupervisedBackend>> = specs.iter().map(member).collect();
-        let is_gone = |member: &&Arc<SupervisedBackend>| !new.iter().any(|kept| Arc::ptr_eq(kept, member));
-        let retired: Vec<Arc<SupervisedBackend>> = old.iter().filter(is_gone).cloned().collect();
+        let new: Vec<Arc<StartedBackend>> = specs.iter().map(member).collect();
+        let is_gone = |member: &&Arc<StartedBackend>| !new.iter().any(|kept| Arc::ptr_eq(kept, member));
+        let retired: Vec<Arc<StartedBackend>> = old.iter().filter(is_gone).cloned().collect();
         let is_removed = |id: &&BackendId| specs.iter().all(|spec| spec.id != **id);
-        changes.removed = retired.iter().map(|member| member.id()).filter(is_removed).cloned().collect();
+        changes.removed = retired.iter().map(|member| &member.spec.id).filter(is_removed).cloned().collect();
         self.context.memory.retain(specs);
         self.members.store(Arc::new(new));
         (
@@ -160,25 +177,25 @@ impl Supervisor {
 
     /// The digest of a backend's server; `None` without such a backend, or if it has none.
     pub fn server_of(&self, id: &BackendId) -> Option<Digest> {
-        self.members.load().iter().find(|member| member.id() == id)?.spec().transport.server()
+        self.members.load().iter().find(|member| member.spec.id == *id)?.spec.transport.server()
     }
 
     /// The status of all backends, in configured order. The catalog fills in the counts.
     pub fn status(&self) -> Vec<BackendStatus> {
-        self.members.load().iter().map(|member| member.status()).collect()
+        self.members.load().iter().map(|member| member.backend.status(&member.spec)).collect()
     }
 
     /// Waits at most `patience` until the first start of every backend has ended, well or not. Returns true if all
     /// have.
     pub async fn ready(&self, patience: Duration) -> bool {
         let members = self.members.load_full();
-        timeout(patience, join_all(members.iter().map(|member| member.settled()))).await.is_ok()
+        timeout(patience, join_all(members.iter().map(|member| member.backend.settled()))).await.is_ok()
     }
 
     /// Drops the state of a client session, or of a request without one, that is gone.
     pub fn ended(&self, requester: &Requester) {
         for member in self.members.load().iter() {
-            member.ended(requester);
+            member.backend.ended(requester);
         }
     }
 
@@ -190,13 +207,28 @@ impl Supervisor {
     /// Ends all connections and processes, and waits for them: a few seconds at most.
     pub async fn shutdown(&self) {
         self.context.tasks.finish().await;
-        join_all(self.members.load_full().iter().map(|member| member.end())).await;
+        join_all(self.members.load_full().iter().map(|member| member.backend.end())).await;
+    }
+}
+
+// === impl StartedBackend ===
+
+impl StartedBackend {
+    fn start(spec: BackendSpec, generation: u64, context: BackendContext) -> Self {
+        let backend = Backend::start(&spec, context);
+        let server = backend.server();
+        Self { spec, generation, backend, server }
+    }
+
+    fn server(&self) -> SupervisedServer {
+        let Self { spec, generation, server, .. } = self;
+        SupervisedServer { id: spec.id.clone(), generation: *generation, server: Arc::clone(server) }
     }
 }
 
 /// Backends that no new call may reach.
 pub struct RetiredBackends {
-    members: Vec<Arc<SupervisedBackend>>,
+    members: Vec<Arc<StartedBackend>>,
     tasks: TaskGroup,
     grace: Duration,
 }
@@ -208,7 +240,7 @@ impl RetiredBackends {
     pub fn end(self) {
         for member in self.members {
             let grace = self.grace;
-            self.tasks.spawn(async move { member.retire(grace).await });
+            self.tasks.spawn(async move { member.backend.retire(grace).await });
         }
     }
 }

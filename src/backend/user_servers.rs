@@ -31,7 +31,7 @@ impl Server for PerUserServer {
         if call.method == Method::Listen {
             return listen::of_user(servers, call);
         }
-        if let Some(server) = servers.running(&call.context.caller.user) {
+        if let Some(server) = servers.of(&call.context.caller.user) {
             return serve(servers, server, call);
         }
         Reply::later(async move {
@@ -52,7 +52,7 @@ fn serve(servers: Arc<UserServers>, served: UsedServer, call: Call) -> Reply {
     }
     let (method, client) = (call.method.clone(), Arc::clone(&call.context.client));
     let user = call.context.caller.user.clone();
-    served.server.server().call(call).map(move |event| {
+    served.server.server.call(call).map(move |event| {
         let _in_use = &served;
         match event {
             Event::Done(Outcome::Failed(error)) if error.requires_login() => {
@@ -69,7 +69,7 @@ fn own_tool(servers: Arc<UserServers>, served: UsedServer, call: Call) -> Reply 
     let (method, client) = (call.method.clone(), Arc::clone(&call.context.client));
     let user = call.context.caller.user.clone();
     let params = Payload::absent(client.revision);
-    let listing = served.server.server().call(Call { method: Method::ToolsList, params, ..call });
+    let listing = served.server.server.call(Call { method: Method::ToolsList, params, ..call });
     Reply::later(async move {
         let listed = listing.outcome().await;
         drop(served);

@@ -30,7 +30,7 @@ use std::{
 
 use futures_util::StreamExt as _;
 
-pub(super) use self::awaited_tasks::AwaitedTasks;
+pub(crate) use self::awaited_tasks::AwaitedTasks;
 use self::{core_over_extension::CoreOverExtension, extension_over_core::ExtensionOverCore, shared_tasks::SharedTasks};
 use crate::{
     mcp::{Call, Era, Event, Feature, Method, Outcome, Reply, Revision, Server, ServerOrigin, json::Object, meta},

@@ -6,19 +6,21 @@ use super::{
     access::{MessageVerdict, VisibleBackend},
     backend_call::{self, MirroredTool},
     backends::NameView,
-    discover, fanout, listen, lists, route,
+    discover, fanout, listen, lists,
+    route::{self, AddressedCall},
     shared::GatewayState,
 };
 use crate::{
     mcp::{
-        Call, ErrorObject, ListKind, Method, Payload, Reply, Revision, Server, json,
+        Call, ErrorObject, ListKind, Method, Payload, Reply, Revision, Server,
         methods::{MethodSubject, places},
         mirrored_params::Mirror,
     },
     model::Target,
 };
 
-/// The server at one endpoint.
+/// The server at one endpoint. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct EndpointServer {
     pub(crate) shared: Arc<GatewayState>,
     pub(crate) target: Target,
@@ -32,35 +34,66 @@ impl Server for EndpointServer {
         }
         // from here on it is what is to be mirrored toward the server
         let mirror = call.context.mirror.take();
-        dispatch(&self.shared, &self.target, call, mirror)
-    }
-}
-
-/// Serves a call of which the client mirrored this.
-fn dispatch(shared: &Arc<GatewayState>, target: &Target, call: Call, mirror: Option<Arc<Mirror>>) -> Reply {
-    let backends = shared.backends.load();
-    match backends.view(target) {
-        NameView::Merged => merged(shared, target, call, mirror),
-        NameView::Own => match backends.one_at(target, &call.context.caller) {
-            None => absent(&call),
-            Some(one) => match one.message(&call) {
-                MessageVerdict::ByTool => own_tool((shared, target), &one, call, mirror),
-                MessageVerdict::Open => own(shared, target, one, call),
-                MessageVerdict::Unknown => unknown_method(&call),
-                MessageVerdict::Refused(error) => Reply::failed(error),
+        let (shared, target) = (&self.shared, &self.target);
+        let backends = shared.backends.load();
+        match (backends.view(target), call.method.subject()) {
+            (NameView::Own, _) => match backends.one_at(target, &call.context.caller) {
+                Some(one) => self.own(one, call, mirror),
+                None => absent(&call),
             },
-        },
+            (NameView::Merged, Some(MethodSubject::Tool)) => {
+                route::by_name((shared, target), ListKind::Tools, places::NAME, (call, mirror))
+            }
+            (NameView::Merged, Some(MethodSubject::Prompt)) => {
+                route::by_name((shared, target), ListKind::Prompts, places::NAME, (call, None))
+            }
+            (NameView::Merged, Some(MethodSubject::Resource)) => {
+                route::by_uri(shared, target, places::RESOURCE_URI, call)
+            }
+            (NameView::Merged, Some(MethodSubject::Reference)) => route::completion(shared, target, call),
+            (NameView::Merged, Some(MethodSubject::Task)) => route::by_task(shared, target, call),
+            (NameView::Merged, None) => of_all(shared, target, call),
+        }
     }
 }
 
-fn merged(shared: &Arc<GatewayState>, target: &Target, call: Call, mirror: Option<Arc<Mirror>>) -> Reply {
-    match call.method.subject() {
-        Some(MethodSubject::Tool) => route::by_name((shared, target), ListKind::Tools, places::NAME, (call, mirror)),
-        Some(MethodSubject::Prompt) => route::by_name((shared, target), ListKind::Prompts, places::NAME, (call, None)),
-        Some(MethodSubject::Resource) => route::by_uri(shared, target, places::RESOURCE_URI, call),
-        Some(MethodSubject::Reference) => route::completion(shared, target, call),
-        Some(MethodSubject::Task) => route::by_task(shared, target, call),
-        None => of_all(shared, target, call),
+impl EndpointServer {
+    /// Serves a call of the one server of this endpoint, of which the client mirrored this.
+    fn own(&self, one: VisibleBackend, call: Call, mirror: Option<Arc<Mirror>>) -> Reply {
+        match one.message(&call) {
+            MessageVerdict::ByTool => self.own_tool(&one, call, mirror),
+            MessageVerdict::Unknown => unknown_method(&call),
+            MessageVerdict::Refused(error) => Reply::failed(error),
+            MessageVerdict::Open => match &call.method {
+                Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
+                Method::Listen => listen::listen(Arc::clone(&self.shared), self.target.clone(), call),
+                method => match ListKind::listed_by(method) {
+                    Some(kind) => own_list(&self.shared, one, kind, call),
+                    None => send(&one, call),
+                },
+            },
+        }
+    }
+
+    fn own_tool(&self, one: &VisibleBackend, call: Call, mirror: Option<Arc<Mirror>>) -> Reply {
+        let shown = if one.entry.catalog.may_mirror_params() { call.params.string("name") } else { None };
+        let Some(tool) = shown.and_then(|name| MirroredTool::of(one, (&name, &name), mirror)) else {
+            return call_own_tool(one, call);
+        };
+        match tool.check_at_hand(&call) {
+            Some(Ok(())) => call_own_tool(one, call),
+            Some(Err(error)) => Reply::failed(error),
+            None => {
+                let endpoint = self.clone();
+                Reply::later(async move {
+                    match tool.check(&call).await {
+                        // looked for again: the backends may have changed meanwhile
+                        Ok(()) => endpoint.call(call),
+                        Err(error) => Reply::failed(error),
+                    }
+                })
+            }
+        }
     }
 }
 
@@ -90,54 +123,14 @@ fn of_all(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
     }
 }
 
-fn own(shared: &Arc<GatewayState>, target: &Target, one: VisibleBackend, call: Call) -> Reply {
-    match &call.method {
-        Method::Discover => Reply::later(async move { Reply::done(discover::own(&one, &call.context).await) }),
-        Method::Listen => listen::listen(Arc::clone(shared), target.clone(), call),
-        method => match ListKind::listed_by(method) {
-            Some(kind) => own_list(shared, one, kind, call),
-            None => send(&one, call),
-        },
-    }
-}
-
-fn own_tool(
-    (shared, target): (&Arc<GatewayState>, &Target),
-    one: &VisibleBackend,
-    call: Call,
-    mirror: Option<Arc<Mirror>>,
-) -> Reply {
-    let shown = if one.entry.catalog.may_mirror_params() { call.params.string("name") } else { None };
-    let Some(tool) = shown.and_then(|name| MirroredTool::of(one, (&name, &name), mirror)) else {
-        return call_own_tool(one, call);
-    };
-    match tool.check_at_hand(&call) {
-        Some(Ok(())) => call_own_tool(one, call),
-        Some(Err(error)) => Reply::failed(error),
-        None => {
-            let (shared, target) = (Arc::clone(shared), target.clone());
-            Reply::later(async move {
-                match tool.check(&call).await {
-                    // looked for again: the backends may have changed meanwhile
-                    Ok(()) => dispatch(&shared, &target, call, None),
-                    Err(error) => Reply::failed(error),
-                }
-            })
-        }
-    }
-}
-
 fn call_own_tool(one: &VisibleBackend, call: Call) -> Reply {
     if one.opens_all_tools() {
         return send(one, call);
     }
-    let found = call.params.find(places::NAME);
-    let name = found.string(call.params.json()).unwrap_or_default();
     // a repeated member must not be read otherwise than it was checked
-    route::send_if_open(one, (&name, &name), call, move |one, name, call| {
-        let params = call.params.replaced(&found, &json::quote(name));
-        send(one, Call { params, ..call })
-    })
+    let addressed = AddressedCall::of_own_tool(call);
+    let name = addressed.shown();
+    addressed.send_if_open(one, ListKind::Tools, (&name, &name))
 }
 
 fn send(one: &VisibleBackend, call: Call) -> Reply {

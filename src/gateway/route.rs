@@ -7,6 +7,7 @@ use serde_json::json as data;
 use super::{
     access::{Completed, ToolVerdict, VisibleBackend},
     backend_call::{self, MirroredTool},
+    backends::NameView,
     names::{self, UriOwner},
     shared::GatewayState,
     uri_owner,
@@ -21,10 +22,12 @@ use crate::{
     model::Target,
 };
 
-/// A call and the name in it: the parameters are parsed once.
-struct AddressedCall {
+/// A call of what one server has, and where its parameters say what that is: they are parsed once.
+pub(crate) struct AddressedCall {
     call: Call,
     found: Found,
+    /// The view that the client has of the server.
+    view: NameView,
 }
 
 /// `tools/call` and `prompts/get`, and completions of a prompt's arguments. What the client mirrored of a tool's call is
@@ -61,7 +64,15 @@ pub(crate) fn by_name(
             }
         }
     }
-    AddressedCall { call, found }.send_by_name(seen, kind, (&shown, rest))
+    let addressed = AddressedCall { call, found, view: NameView::Merged };
+    if !names::may_be_short(rest) {
+        return addressed.send_if_open(&seen, kind, (&shown, rest));
+    }
+    let rest = rest.to_owned();
+    Reply::later(async move {
+        let name = long(&seen, kind, &addressed.call.context, &shown).await.unwrap_or(rest);
+        addressed.send_if_open(&seen, kind, (&shown, &name))
+    })
 }
 
 /// The full name of a shortened `shown`. Waits for the backend's list only if the cached one does not have it.
@@ -78,7 +89,7 @@ pub(crate) fn by_uri(shared: &Arc<GatewayState>, target: &Target, place: &[At], 
     let found = call.params.find(place);
     let Some(uri) = found.string(call.params.json()) else { return Reply::failed(ErrorObject::missing_string("uri")) };
     let backends = shared.backends.load();
-    let addressed = AddressedCall { call, found };
+    let addressed = AddressedCall { call, found, view: NameView::Merged };
     match names::uri_owner(&uri) {
         UriOwner::Backend(backend, original) => {
             match backends.visible(target, &addressed.call.context.caller, backend) {
@@ -122,32 +133,8 @@ pub(crate) fn by_task(shared: &Arc<GatewayState>, target: &Target, call: Call) -
     let seen = names::split_task_id(&shown)
         .and_then(|(backend, id)| Some((backends.visible(target, &call.context.caller, backend)?, id)));
     match seen {
-        Some((seen, id)) => AddressedCall { call, found }.send(&seen, id),
+        Some((seen, id)) => AddressedCall { call, found, view: NameView::Merged }.send(&seen, id),
         None => Reply::failed(ErrorObject::unknown_task()),
-    }
-}
-
-/// Sends a call of the tool that is `shown` under this name, and whose own name is `name`, if the verdict on it is open. Waits
-/// for the caller's list where only that decides.
-pub(crate) fn send_if_open(
-    seen: &VisibleBackend,
-    (shown, name): (&str, &str),
-    call: Call,
-    send: impl FnOnce(&VisibleBackend, &str, Call) -> Reply + Send + 'static,
-) -> Reply {
-    match seen.tool(&call.context, name) {
-        ToolVerdict::Open => send(seen, name, call),
-        ToolVerdict::Unknown => Reply::failed(unknown(ListKind::Tools, shown)),
-        ToolVerdict::InList => {
-            let (seen, shown, name) = (seen.clone(), shown.to_owned(), name.to_owned());
-            Reply::later(async move {
-                match seen.listed_tool(&call.context, &name).await {
-                    Ok(Some(listed)) => send(&seen, &listed, call),
-                    Ok(None) => Reply::failed(unknown(ListKind::Tools, &shown)),
-                    Err(error) => Reply::failed(error),
-                }
-            })
-        }
     }
 }
 
@@ -167,31 +154,44 @@ fn no_resource(uri: &str) -> ErrorObject {
 // === impl AddressedCall ===
 
 impl AddressedCall {
-    /// Sends a call of the tool or prompt that is `shown` by a name whose part without the backend is `rest`.
-    fn send_by_name(self, seen: VisibleBackend, kind: ListKind, (shown, rest): (&str, &str)) -> Reply {
-        if !names::may_be_short(rest) {
-            return self.send_named(&seen, kind, shown, rest);
-        }
-        let (shown, rest) = (shown.to_owned(), rest.to_owned());
-        Reply::later(async move {
-            let name = long(&seen, kind, &self.call.context, &shown).await.unwrap_or(rest);
-            self.send_named(&seen, kind, &shown, &name)
-        })
+    /// A call of a tool at the server's own endpoint.
+    pub(crate) fn of_own_tool(call: Call) -> Self {
+        let found = call.params.find(places::NAME);
+        Self { call, found, view: NameView::Own }
     }
 
-    fn send_named(self, seen: &VisibleBackend, kind: ListKind, shown: &str, name: &str) -> Reply {
-        if !matches!(kind, ListKind::Tools) {
-            return self.send(seen, name);
+    /// The name, URI or id; empty if it is no text.
+    pub(crate) fn shown(&self) -> String {
+        self.found.string(self.call.params.json()).unwrap_or_default()
+    }
+
+    /// Sends the call of the tool or prompt that is `shown` under this name, and whose own name is `name`, if the verdict on it
+    /// is open. Waits for the caller's list where only that decides.
+    pub(crate) fn send_if_open(self, seen: &VisibleBackend, kind: ListKind, (shown, name): (&str, &str)) -> Reply {
+        let verdict = match kind {
+            ListKind::Tools => seen.tool(&self.call.context, name),
+            ListKind::Prompts | ListKind::Resources | ListKind::Templates => ToolVerdict::Open,
+        };
+        match verdict {
+            ToolVerdict::Open => self.send(seen, name),
+            ToolVerdict::Unknown => Reply::failed(unknown(kind, shown)),
+            ToolVerdict::InList => {
+                let (seen, shown, name) = (seen.clone(), shown.to_owned(), name.to_owned());
+                Reply::later(async move {
+                    match seen.listed_tool(&self.call.context, &name).await {
+                        Ok(Some(listed)) => self.send(&seen, &listed),
+                        Ok(None) => Reply::failed(unknown(kind, &shown)),
+                        Err(error) => Reply::failed(error),
+                    }
+                })
+            }
         }
-        let Self { call, found } = self;
-        send_if_open(seen, (shown, name), call, |seen, name, call| Self { call, found }.send(seen, name))
     }
 
     /// Sends the call with the backend's own name for what it is for, and shows what comes back. Every occurrence of a
     /// repeated member is replaced, so that the backend reads the name that was checked.
     fn send(self, seen: &VisibleBackend, original: &str) -> Reply {
-        let Self { call, found } = self;
-        let rewriter = seen.rewriter();
+        let Self { call, found, view } = self;
         let method = call.method.clone();
         let params = call.params.replaced(&found, &json::quote(original));
         tracing::debug!(server = %seen.entry.id, %method, user = %call.context.caller.user, "call");
@@ -200,6 +200,12 @@ impl AddressedCall {
             Some(server) => server.call(call),
             None => backend_call::call(seen, call),
         };
-        reply.map(move |event| rewriter.event(&method, event))
+        match view {
+            NameView::Own => reply,
+            NameView::Merged => {
+                let rewriter = seen.rewriter();
+                reply.map(move |event| rewriter.event(&method, event))
+            }
+        }
     }
 }

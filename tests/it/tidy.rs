@@ -72,8 +72,7 @@ const ASK_ERAS: &[&str] = &[
     "backend/era.rs",
     "backend/opener.rs",
     "backend/server.rs",
-    "backend/server/request_server.rs",
-    "backend/server/session_server.rs",
+    "backend/server/era_server.rs",
 ];
 
 /// Remaining cycles of files. The list only shrinks.

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     backend::transport::{Exchange, NotSent, TransportError},
     mcp::{
-        CancelReason, ClientInfo, Context, ErrorObject, Event, Facts, Level, Message, Method, Outcome, Payload,
-        RequestId, meta,
+        Call, CancelReason, ClientInfo, ErrorObject, Event, Facts, Level, Message, Method, Outcome, Payload, RequestId,
+        meta,
         mirrored_params::Mirror,
         translate::{Kind, Profile},
     },
@@ -27,6 +27,8 @@ use crate::{
 pub(crate) struct OutboundCall {
     /// The method.
     pub(crate) method: Method,
+    /// `None`: the protocol of the server decides.
+    kind: Option<CallKind>,
     /// Its parameters.
     pub(crate) params: Payload,
     /// The requester: a client session, the clients of one user without a session, or the gateway.
@@ -57,9 +59,10 @@ struct CallTicket {
 
 impl OutboundCall {
     /// A client's call.
-    pub(crate) fn by(context: &Context, method: &Method, params: &Payload) -> Self {
+    pub(crate) fn by(Call { method, params, context }: &Call) -> Self {
         Self {
             method: method.clone(),
+            kind: None,
             params: params.clone(),
             holder: context.requester.clone(),
             caller: Some(Arc::clone(&context.caller)),
@@ -71,11 +74,25 @@ impl OutboundCall {
         }
     }
 
-    /// A call of the gateway's own.
+    /// A call of the gateway's own, in which the server can ask nobody.
     pub(crate) fn of_gateway(method: Method, params: Payload) -> Self {
-        let (profile, cancel_reason) = (Profile::default(), CancelReason::default());
-        let (caller, client, level) = (None, None, None);
-        Self { method, params, holder: Requester::Gateway, caller, client, mirror: None, level, profile, cancel_reason }
+        Self {
+            method,
+            kind: Some(CallKind::Plain),
+            params,
+            holder: Requester::Gateway,
+            caller: None,
+            client: None,
+            mirror: None,
+            level: None,
+            profile: Profile::default(),
+            cancel_reason: CancelReason::default(),
+        }
+    }
+
+    /// The handshake with these parameters.
+    pub(super) fn handshake(params: Payload) -> Self {
+        Self { kind: Some(CallKind::Handshake), ..Self::of_gateway(Method::Initialize, params) }
     }
 }
 
@@ -89,19 +106,8 @@ impl ServerConnection {
         call: OutboundCall,
         timeout: Duration,
     ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
-        let kind = self.context.protocol.kind(&call.method);
-        self.call_of(call, kind, timeout)
-    }
-
-    /// Makes one call of any kind.
-    pub(super) fn call_of(
-        self: &Arc<Self>,
-        call: OutboundCall,
-        kind: CallKind,
-        timeout: Duration,
-    ) -> impl Stream<Item = Result<Event, NotSent>> + Send + use<> {
         let connection = Arc::clone(self);
-        self.exchange(call, kind, timeout).map(move |event| match event {
+        self.exchange(call, timeout).map(move |event| match event {
             Ok(Event::Done(Outcome::Failed(error))) if connection.context.protocol.is_of_another_version(&error) => {
                 // elsewhere, one of several machines may say so: `server/discover` shows if all do
                 if connection.context.abilities.delivery == Delivery::Channel {
@@ -124,11 +130,11 @@ impl ServerConnection {
     pub(super) fn exchange(
         self: &Arc<Self>,
         call: OutboundCall,
-        kind: CallKind,
         timeout: Duration,
     ) -> impl Stream<Item = Result<Event, TransportError>> + Send + use<> {
         let connection = Arc::clone(self);
         async_stream::stream! {
+            let kind = call.kind.unwrap_or_else(|| connection.context.protocol.kind(&call.method));
             let params = match connection.params(&call, kind) {
                 Ok(params) => params,
                 Err(error) => {
@@ -147,8 +153,7 @@ impl ServerConnection {
             let token = meta::progress_token(&call.params);
             let level = connection.context.protocol.level(call.level);
             let OutboundCall { method, holder, caller, mirror, cancel_reason, .. } = call;
-            let open = OpenCall::new(method.clone(), kind);
-            let open = OpenCall { token: token.clone(), caller, holder, level, ..open };
+            let open = OpenCall { token: token.clone(), caller, holder, level, ..OpenCall::new(method.clone(), kind) };
             let mut ticket = match CallTicket::open(connection, open, cancel_reason) {
                 Ok(ticket) => ticket,
                 Err(reason) => {

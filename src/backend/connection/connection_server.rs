@@ -54,7 +54,7 @@ impl Server for ConnectionServer {
         }
         let is_of_task = method.is_of_core_tasks();
         let call_timeout = if method == Method::TasksResult { MAX_TASK_TIME } else { self.call_timeout };
-        let events = connection.call(OutboundCall::by(&call.context, &method, &call.params), call_timeout);
+        let events = connection.call(OutboundCall::by(&call), call_timeout);
         let not_sent = Arc::clone(&self.not_sent);
         Reply::new(events.map(move |event| {
             event.unwrap_or_else(|reason| {

@@ -7,7 +7,6 @@ use futures_util::StreamExt as _;
 
 use super::{
     call::OutboundCall,
-    calls::CallKind,
     server_info::{Account, ServerInfo},
     state::ServerConnection,
 };
@@ -55,7 +54,7 @@ pub(crate) async fn discover(connection: &Arc<ServerConnection>, timeout: Durati
 
 async fn ask(connection: &Arc<ServerConnection>, timeout: Duration) -> DiscoverOutcome {
     let call = OutboundCall::of_gateway(Method::Discover, Payload::absent(Revision::NEWEST_LEGACY));
-    let mut events = pin!(connection.exchange(call, CallKind::Plain, timeout));
+    let mut events = pin!(connection.exchange(call, timeout));
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Done(Outcome::Complete(result) | Outcome::InputRequired(result))) => {

@@ -8,7 +8,6 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     call::OutboundCall,
-    calls::CallKind,
     discover::{incompatible, supported},
     server_info::{Account, ServerInfo},
     state::ServerConnection,
@@ -83,8 +82,7 @@ impl Handshake<'_> {
         let params = Payload::new(offer.revision, offer.params());
         // `start_timeout` of the caller applies, which covers more than this request
         let never = Duration::from_hours(24);
-        let call = OutboundCall::of_gateway(Method::Initialize, params);
-        let mut events = std::pin::pin!(connection.call_of(call, CallKind::Handshake, never));
+        let mut events = std::pin::pin!(connection.call(OutboundCall::handshake(params), never));
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Done(Outcome::Complete(result))) => {
@@ -146,7 +144,7 @@ impl Handshake<'_> {
         }
         let params = Payload::new(server.revision, Bytes::from_static(COMPLETION_PROBE));
         let call = OutboundCall::of_gateway(Method::Complete, params);
-        let mut events = std::pin::pin!(self.connection.call_of(call, CallKind::Plain, PROBE_TIMEOUT));
+        let mut events = std::pin::pin!(self.connection.call(call, PROBE_TIMEOUT));
         while let Some(event) = events.next().await {
             let Ok(Event::Done(outcome)) = event else { continue };
             let unknown = match &outcome {

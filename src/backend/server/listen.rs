@@ -106,7 +106,7 @@ impl ServerListen {
             let mut interest = self.interest();
             let accepted = match Box::pin(self.subscribe(&mut interest)).await {
                 Ok(accepted) => accepted,
-                Err(changed @ DispatchError::EraChanged(_)) => {
+                Err(changed @ DispatchError::EraChanged) => {
                     drop(interest);
                     for await event in Arc::clone(&self.backend).reply_not_begun(changed, self.call.clone()) {
                         yield event;

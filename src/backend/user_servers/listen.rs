@@ -10,7 +10,7 @@ use super::{
     unconnected,
 };
 use crate::{
-    mcp::{Call, Event, ListKind, Method, Notification, Payload, Reply, Revision, listen::Filter},
+    mcp::{Call, Event, ListKind, Method, Notification, Payload, Reply, Revision, Server as _, listen::Filter},
     model::UserId,
 };
 
@@ -59,7 +59,7 @@ pub(super) fn of_user(servers: Arc<UserServers>, call: Call) -> Reply {
         loop {
             let server = servers.open(&user).await.ok().flatten().map(|used| used.server);
             let listening = server.map(OpenListen::new);
-            let mut reply = listening.as_ref().map(|open| open.0.server().call(call.clone()));
+            let mut reply = listening.as_ref().map(|open| open.0.server.call(call.clone()));
             if reply.is_none() && !std::mem::replace(&mut is_acknowledged, true) {
                 yield nothing(&call);
             }

@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
 use parking_lot::{Mutex, RwLock};
 use tokio::{
     sync::{Mutex as AsyncMutex, broadcast},
@@ -19,9 +18,12 @@ use tokio::{
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use crate::{
-    backend::{context::BackendContext, error::StartError, running_server::RunningServer, task_group::TaskGroup},
-    mcp::{ErrorObject, Server},
-    model::{AccessChange, AccessEffect, AccessPage, BackendId, BackendSpec, Requester, UserId},
+    backend::{
+        context::BackendContext, error::StartError, external_backend::ExternalBackend, server::BackendServer,
+        supervision, task_group::TaskGroup,
+    },
+    mcp::ErrorObject,
+    model::{AccessChange, AccessEffect, AccessPage, BackendId, BackendSpec, UserId},
 };
 
 /// Longest time between two searches for idle servers.
@@ -42,7 +44,7 @@ pub(crate) struct UserServers {
 
 /// The server of one user.
 pub(super) struct UserServer {
-    running: RunningServer,
+    pub(super) server: BackendServer,
     used: Mutex<Instant>,
     /// Open listens.
     pub(super) listens: AtomicUsize,
@@ -75,45 +77,29 @@ impl UserServers {
         servers
     }
 
-    /// Number of running servers.
-    pub(in crate::backend) fn count(&self) -> usize {
-        self.running.read().len()
+    /// The running servers.
+    pub(in crate::backend) fn running(&self) -> Vec<Arc<ExternalBackend>> {
+        self.running.read().values().map(|server| Arc::clone(&server.server.0)).collect()
     }
 
-    /// Drops the state of a client that is gone.
-    pub(in crate::backend) fn ended(&self, requester: &Requester) {
-        for server in self.running.read().values() {
-            server.running.ended(requester);
-        }
-    }
-
-    /// Ends all servers, and waits for them.
-    pub(in crate::backend) async fn end(&self) {
-        let running: Vec<_> = self.running.write().drain().map(|(_, server)| server).collect();
-        join_all(running.iter().map(|server| server.running.end())).await;
+    /// Ends all servers, and those that start from now on.
+    pub(in crate::backend) async fn close(&self) {
         self.context.tasks.finish().await;
     }
 
-    /// The same once no call runs at them, after `grace` at the latest.
-    pub(in crate::backend) async fn retire(&self, grace: Duration) {
-        let running: Vec<_> = self.running.read().values().cloned().collect();
-        join_all(running.iter().map(|server| server.running.retire(grace))).await;
-        self.end().await;
-    }
-
     /// The user's server, if it runs.
-    pub(super) fn running(&self, user: &UserId) -> Option<UsedServer> {
+    pub(super) fn of(&self, user: &UserId) -> Option<UsedServer> {
         // under the lock: what is taken out of the table has no further calls
         self.running.read().get(user).map(UsedServer::of)
     }
 
     /// The user's server, started if needed; `None` if the user has not given what it needs.
     pub(super) async fn open(&self, user: &UserId) -> Result<Option<UsedServer>, ErrorObject> {
-        if let Some(server) = self.running(user) {
+        if let Some(server) = self.of(user) {
             return Ok(Some(server));
         }
         let _starting = self.starting.lock().await;
-        if let Some(server) = self.running(user) {
+        if let Some(server) = self.of(user) {
             return Ok(Some(server));
         }
         loop {
@@ -145,9 +131,13 @@ impl UserServers {
                 Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => break,
             }
         }
-        let started = RunningServer::start(spec, self.context.clone());
-        let (now, listens) = (Mutex::new(Instant::now()), AtomicUsize::new(0));
-        let server = Arc::new(UserServer { running: started, used: now, listens, calls: TaskTracker::new() });
+        let server = BackendServer(supervision::start(spec, self.context.clone()));
+        let server = Arc::new(UserServer {
+            server,
+            used: Mutex::new(Instant::now()),
+            listens: AtomicUsize::new(0),
+            calls: TaskTracker::new(),
+        });
         let for_call = UsedServer::of(&server);
         running.insert(user.clone(), server);
         Some(for_call)
@@ -175,7 +165,7 @@ impl UserServers {
         self.context.tasks.spawn(async move {
             // also without an end of all calls
             let _ = timeout(grace, server.calls.wait()).await;
-            server.running.retire(grace).await;
+            server.server.0.finish_unused(grace).await;
         });
     }
 
@@ -200,7 +190,8 @@ impl UserServers {
     }
 
     fn apply(&self, change: &AccessChange) {
-        let has_failed = self.running.read().get(&change.user).is_some_and(|server| server.running.has_failed());
+        let has_failed =
+            self.running.read().get(&change.user).is_some_and(|server| server.server.0.health.has_failed());
         if change.effect == AccessEffect::Ended || has_failed {
             self.stop(&change.user);
         }
@@ -216,7 +207,7 @@ impl UserServers {
             ticks.tick().await;
             let is_idle = |server: &UserServer| {
                 server.listens.load(Ordering::Acquire) == 0
-                    && !server.running.is_in_use()
+                    && !server.server.0.pool.is_in_use()
                     && server.used.lock().elapsed() >= idle
             };
             let users: Vec<UserId> = {
@@ -251,14 +242,5 @@ impl UsedServer {
     fn of(server: &Arc<UserServer>) -> Self {
         *server.used.lock() = Instant::now();
         Self { server: Arc::clone(server), _call: server.calls.token() }
-    }
-}
-
-// === impl UserServer ===
-
-impl UserServer {
-    /// The server itself.
-    pub(super) const fn server(&self) -> &Arc<dyn Server> {
-        self.running.server()
     }
 }

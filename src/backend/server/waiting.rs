@@ -1,10 +1,10 @@
-//! Calls to a backend whose era is unknown or has changed: they wait, or are served by the other era's protocol.
+//! Calls to a backend whose era is unknown or has changed, or whose server has not been met: they wait, and begin again.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use super::route::Route;
+use super::{BackendServer, attempts::Route};
 use crate::{
     backend::{
         connection::{
@@ -12,12 +12,13 @@ use crate::{
             discover::{DiscoverOutcome, apply_server_info, discover},
         },
         connection_key::ConnectionKey,
+        era::AssumedEra,
         error::{DispatchError, StartError},
         external_backend::ExternalBackend,
         introductions::Introductions,
         pool::{Lease, LeasedConnection},
     },
-    mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply, WaitNotice},
+    mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply, Server as _, WaitNotice},
     model::Requester,
 };
 
@@ -25,17 +26,17 @@ use crate::{
 const RETRY_PATIENCE: Duration = Duration::from_secs(10);
 
 impl ExternalBackend {
-    /// Serves a call that waits for its server to start; the client gets progress if it asked for it.
-    pub(super) fn call_at_start(self: Arc<Self>, call: Call) -> Reply {
+    /// Prepares for a call that waits for its server to start: that start is not put off, and the client gets progress if it
+    /// asked for it.
+    pub(super) fn note_wait(self: &Arc<Self>, call: &Call) {
         if call.context.requester != Requester::Gateway {
             self.demand_start();
         }
         if call.context.wait.is_read() {
-            let (backend, message) = (Arc::clone(&self), format!("waiting for `{}` to start", self.spec.id));
+            let (backend, message) = (Arc::clone(self), format!("waiting for `{}` to start", self.spec.id));
             let context = Context { wait: WaitNotice::default(), ..call.context.clone() };
             call.context.wait.set(move || (!backend.is_there(&context)).then(|| message.clone()));
         }
-        self.begin_call(call)
     }
 
     /// Gives the start of the base connection a turn before those that nobody waits for.
@@ -45,17 +46,12 @@ impl ExternalBackend {
         }
     }
 
-    fn begin_call(self: Arc<Self>, call: Call) -> Reply {
-        if let Some(era) = self.era.now() {
-            let route = self.route(era, &call);
-            return self.dispatch(route, call);
-        }
+    /// Serves a call as soon as the era of the server is known.
+    pub(super) fn call_once_era_is_known(self: Arc<Self>, call: Call) -> Reply {
+        self.note_wait(&call);
         Reply::later(async move {
             match self.found_era(&call).await {
-                Ok(era) => {
-                    let route = self.route(era, &call);
-                    self.dispatch(route, call)
-                }
+                Ok(()) => BackendServer(self).call(call),
                 Err(error) => Reply::failed(error),
             }
         })
@@ -68,9 +64,10 @@ impl ExternalBackend {
 
     /// Waits until the era is known: a listen indefinitely, other calls for `start_timeout`. The base connection tells it, or
     /// that of this client, which is opened meanwhile.
-    async fn found_era(self: &Arc<Self>, call: &Call) -> Result<Era, ErrorObject> {
+    async fn found_era(self: &Arc<Self>, call: &Call) -> Result<(), ErrorObject> {
         if call.method == Method::Listen {
-            return Ok(self.era.wait().await);
+            self.era.wait().await;
+            return Ok(());
         }
         if let Some(trouble) = self.trouble_now(&call.context.requester).await {
             return Err(trouble.of_call(&self.spec.id));
@@ -92,7 +89,7 @@ impl ExternalBackend {
         let patience = self.spec.start_timeout;
         tokio::select! {
             biased;
-            era = self.era.wait() => Ok(era),
+            () = self.era.wait() => Ok(()),
             error = failed => Err(error.of_call(&self.spec.id)),
             () = sleep(patience) => {
                 Err(self.unavailable(&format!("it is still starting after {} s", patience.as_secs())))
@@ -121,11 +118,11 @@ impl ExternalBackend {
         let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;
         let found = async {
             loop {
-                if let Some(other) = self.era.now().filter(|now| *now != era) {
-                    return Err(DispatchError::EraChanged(other));
+                if self.era.now().is_some_and(|now| now != era) {
+                    return Err(DispatchError::EraChanged);
                 }
                 if !key.is_base() && lease.slot().begin(&context.client) {
-                    self.open(lease.slot(), key, &context.client);
+                    self.open(lease.slot(), key, (AssumedEra::Known(era), &context.client));
                 }
                 match lease.slot().wait().await {
                     Ok(Some(connection)) if connection.era() == era => return Ok(connection),
@@ -142,12 +139,12 @@ impl ExternalBackend {
         Ok(LeasedConnection { lease, connection })
     }
 
-    /// Waits for a connection, since it decides on the decorators.
-    pub(super) async fn wait_for_server(self: Arc<Self>, Route { era, key, ready }: Route, call: Call) -> Reply {
+    /// Serves a call once its server has been met, since that decides on the decorators.
+    pub(super) async fn call_once_met(self: Arc<Self>, Route { era, key, ready }: Route, call: Call) -> Reply {
         match self.connection((era, &key), ready, &call.context).await {
             Ok(leased) => {
                 self.crossing.set_server_tasks(leased.connection.tasks());
-                self.dispatch(Route { era, key, ready: Some(leased) }, call)
+                BackendServer(self).call(call)
             }
             Err(error) => self.reply_not_begun(error, call),
         }
@@ -156,18 +153,12 @@ impl ExternalBackend {
     /// The reply to a call that was not begun. If the server's era has changed, it is served by the other protocol. A
     /// task of the former processes is gone.
     pub(super) fn reply_not_begun(self: Arc<Self>, error: DispatchError, call: Call) -> Reply {
-        match error {
-            DispatchError::EraChanged(era)
-                if !(call.method.is_of_core_tasks() || call.method == Method::TasksUpdate) =>
-            {
-                let route = self.route(era, &call);
-                self.dispatch(route, call)
-            }
-            error => {
-                self.count(&call.method, "unavailable");
-                Reply::failed(self.not_begun(error))
-            }
+        let is_about_task = call.method.is_of_core_tasks() || call.method == Method::TasksUpdate;
+        if matches!(error, DispatchError::EraChanged) && !is_about_task {
+            return BackendServer(self).call(call);
         }
+        self.count(&call.method, "unavailable");
+        Reply::failed(self.not_begun(error))
     }
 
     /// The result of `server/discover`, asked for again if it may be out of date.

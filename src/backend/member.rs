@@ -1,0 +1,145 @@
+//! One configured backend: a server for everybody, one for each user, or the built-in one. Its life is here, and nowhere else:
+//! status, start, the end of clients, its own end.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+
+use super::{
+    Demo,
+    context::BackendContext,
+    external_backend::ExternalBackend,
+    health,
+    server::BackendServer,
+    supervision,
+    user_servers::{PerUserServer, UserServers},
+};
+use crate::{
+    mcp::Server,
+    model::{
+        BackendSpec, Requester,
+        status::{BackendState, BackendStatus, OfferCounts},
+    },
+};
+
+/// One configured backend.
+pub(super) enum Backend {
+    /// A server for everybody.
+    Shared(Arc<ExternalBackend>),
+    /// A server for each user.
+    PerUser(Arc<UserServers>),
+    /// The built-in server.
+    BuiltIn(Arc<Demo>),
+}
+
+// === impl Backend ===
+
+impl Backend {
+    /// Starts the backend without waiting for it, with tasks of its own.
+    pub(super) fn start(spec: &BackendSpec, context: BackendContext) -> Self {
+        if spec.is_built_in() {
+            return Self::BuiltIn(Arc::new(Demo::new(context.clock)));
+        }
+        if spec.is_per_user() && spec.auth.fault().is_none() {
+            return Self::PerUser(UserServers::start(spec.clone(), context));
+        }
+        Self::Shared(supervision::start(with_own_token(spec, &context), context))
+    }
+
+    /// The backend as a server.
+    pub(super) fn server(&self) -> Arc<dyn Server> {
+        match self {
+            Self::Shared(one) => Arc::new(BackendServer(Arc::clone(one))),
+            Self::PerUser(users) => Arc::new(PerUserServer(Arc::clone(users))),
+            Self::BuiltIn(demo) => Arc::<Demo>::clone(demo),
+        }
+    }
+
+    /// Its status, with this configuration. The catalog fills in the counts.
+    pub(super) fn status(&self, spec: &BackendSpec) -> BackendStatus {
+        match self {
+            Self::Shared(one) => one.reported(),
+            Self::PerUser(users) => {
+                let notice = "each user connects it on a page of the gateway, and sees its own lists".to_owned();
+                BackendStatus { notices: vec![notice], sessions: users.running().len(), ..ready(spec) }
+            }
+            Self::BuiltIn(_) => BackendStatus {
+                protocol_version: Some(Demo::REVISION.to_string()),
+                lacks: health::lacks(Demo::REVISION),
+                server: Some(format!("lockkeeper-demo {}", env!("CARGO_PKG_VERSION"))),
+                ..ready(spec)
+            },
+        }
+    }
+
+    /// Waits until its first start has ended, well or not. The servers of users start when they are called.
+    pub(super) async fn settled(&self) {
+        if let Self::Shared(one) = self {
+            one.health.first_start().await;
+        }
+    }
+
+    /// Drops the state of a client session, or of a request without one, that is gone.
+    pub(super) fn ended(&self, requester: &Requester) {
+        if let Self::BuiltIn(demo) = self {
+            demo.forget(requester);
+        }
+        for server in self.running() {
+            server.forget(requester);
+        }
+    }
+
+    /// Ends all connections and processes, and waits for them: a few seconds at most.
+    pub(super) async fn end(&self) {
+        if let Self::PerUser(users) = self {
+            users.close().await;
+        }
+        join_all(self.running().iter().map(|server| server.context.tasks.finish())).await;
+    }
+
+    /// The same once no call runs at it, after `grace` at the latest, or when all backends end. Nobody may call it any
+    /// more.
+    pub(super) async fn retire(&self, grace: Duration) {
+        let running = self.running();
+        join_all(running.iter().map(|server| server.finish_unused(grace))).await;
+        self.end().await;
+    }
+
+    /// The servers outside the gateway that run for it.
+    fn running(&self) -> Vec<Arc<ExternalBackend>> {
+        match self {
+            Self::Shared(one) => vec![Arc::clone(one)],
+            Self::PerUser(users) => users.running(),
+            Self::BuiltIn(_) => Vec::new(),
+        }
+    }
+}
+
+/// The status of a backend that needs no start.
+fn ready(spec: &BackendSpec) -> BackendStatus {
+    BackendStatus {
+        id: spec.id.to_string(),
+        transport: spec.transport.name().to_owned(),
+        protocol_version: None,
+        era: None,
+        lacks: Vec::new(),
+        notices: Vec::new(),
+        server: None,
+        state: BackendState::Ready,
+        counts: OfferCounts::default(),
+        left_out: Vec::new(),
+        sessions: 0,
+        restarts: 0,
+        output: Vec::new(),
+        advice: None,
+        warnings: Vec::new(),
+    }
+}
+
+/// The server with the gateway's own token, if it has client credentials there.
+fn with_own_token(spec: &BackendSpec, context: &BackendContext) -> BackendSpec {
+    match context.access.of_gateway(spec) {
+        Some(bearer) => BackendSpec { transport: spec.transport.clone().with_bearer(bearer), ..spec.clone() },
+        None => spec.clone(),
+    }
+}
