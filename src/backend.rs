@@ -4,41 +4,31 @@
 //! The [`Supervisor`] holds all backends. It starts the base connection of each at once and restarts it when it is
 //! lost; the gateway uses base connections for lists and status. Connections for clients are opened on demand and
 //! closed when idle. No backend waits for another.
+//!
+//! | Module | What |
+//! |---|---|
+//! | `supervision` | the life of each backend: all of them, one of them, its base connection, its health |
+//! | `server` | a backend as a server: which connection serves a call, attempts, waits, listens; a server for each user |
+//! | `start` | how a connection is opened: transport, process, era, handshake |
+//! | `sharing` | who shares a connection: keys, the pool, question slots |
+//! | `interests` | what clients want to be told outside of calls, and who hears it |
+//! | `connection` | one connection to one server |
+//! | `transport` | how messages move |
 
-mod caller_transport;
-mod circuit;
-mod client_connections;
 mod connection;
-mod connection_key;
 mod context;
 mod demo;
-mod detection;
-mod era;
 mod error;
-mod external_backend;
-mod health;
 mod interests;
-mod introductions;
-mod listens;
-mod member;
-mod opener;
-mod output_tail;
-mod pool;
 mod server;
-mod server_transport;
-mod slots;
-mod spares;
-mod start_turns;
+mod sharing;
+mod start;
 mod supervision;
-mod supervisor;
 mod task_group;
 pub(crate) mod transport;
-mod transport_choice;
-mod upgrade;
-mod user_servers;
 
 pub use demo::Demo;
 pub use error::StartError;
-pub use supervisor::{BackendChanges, BackendDeps, RetiredBackends, SupervisedServer, Supervisor};
+pub use server::user_servers::CONNECT_TOOL;
+pub use supervision::supervisor::{BackendChanges, BackendDeps, RetiredBackends, SupervisedServer, Supervisor};
 pub use transport::http::ClientError;
-pub use user_servers::CONNECT_TOOL;

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{era::KnownEras, start_turns::StartTurns, task_group::TaskGroup, transport::http::Client};
+use super::{
+    start::{era::KnownEras, start_turns::StartTurns},
+    task_group::TaskGroup,
+    transport::http::Client,
+};
 use crate::{
     mcp::{SoleClient, observer::Observer},
     model::{IdentitySigner, LimitsConfig, ServerAccess},

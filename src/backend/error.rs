@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::upgrade::TransportOffer;
+use super::start::upgrade::TransportOffer;
 use crate::{
     mcp::{
         ErrorObject,

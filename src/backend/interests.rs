@@ -1,6 +1,8 @@
 //! Interests of one backend's clients: log levels and topics, by sharer. Each connection of a sharer brings
 //! its server to the union of them (`translation` 4c). Knows nothing of how a server is told.
 
+pub(crate) mod listens;
+
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     mem,
@@ -10,7 +12,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::connection_key::{ConnectionKey, SharingScope};
+use super::sharing::connection_key::{ConnectionKey, SharingScope};
 use crate::{
     mcp::{Level, LogLevel, uri::covers},
     model::{Requester, UserId},

@@ -2,19 +2,24 @@
 //! [`EraServer`] makes the call.
 
 mod attempts;
+mod client_connections;
 mod era_server;
+pub(crate) mod external_backend;
 mod listen;
+pub(crate) mod user_servers;
 mod waiting;
 
 use std::sync::Arc;
 
-use self::{attempts::Route, era_server::EraServer};
-use super::{
-    connection_key::ConnectionKey,
-    error::DispatchError,
+use self::{
+    attempts::Route,
+    era_server::EraServer,
     external_backend::{CallCounter, ExternalBackend},
-    introductions::Introductions,
-    pool::LeasedConnection,
+};
+use super::{
+    error::DispatchError,
+    sharing::{connection_key::ConnectionKey, pool::LeasedConnection},
+    start::introductions::Introductions,
 };
 use crate::{
     crossing::Pair,

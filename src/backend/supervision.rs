@@ -1,5 +1,9 @@
 //! Supervision of one backend's base connection: started at once, restarted when lost, with growing delays.
 
+mod backend;
+pub(crate) mod health;
+pub(crate) mod supervisor;
+
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
@@ -8,10 +12,12 @@ use tokio::time::{Instant, interval};
 use super::{
     context::BackendContext,
     error::StartError,
-    external_backend::ExternalBackend,
-    opener::{Failure, Succession},
-    pool::SlotState,
-    spares::SpareProcess,
+    server::external_backend::ExternalBackend,
+    sharing::pool::SlotState,
+    start::{
+        opener::{Failure, Succession},
+        spares::SpareProcess,
+    },
     task_group::TaskGroup,
     transport,
 };
@@ -82,9 +88,9 @@ impl Supervision {
     /// Ends the spare processes once no client has had a connection for a while.
     async fn end_spares(&self) {
         if self.0.pool.has_clients() {
-            self.0.opener.spares.needed();
+            self.0.opener.transport.spares.needed();
         }
-        join_all(self.0.opener.spares.unneeded(SPARE_LIFE).into_iter().map(SpareProcess::close)).await;
+        join_all(self.0.opener.transport.spares.unneeded(SPARE_LIFE).into_iter().map(SpareProcess::close)).await;
     }
 
     async fn at_home(&self) {
@@ -127,7 +133,7 @@ impl Supervision {
 
     /// Records and logs a failed start.
     fn failed(&self, failure: Failure, retry_in: Duration) {
-        let error = failure.error.clone().printing_text(self.0.opener.output.has_stray());
+        let error = failure.error.clone().printing_text(self.0.opener.transport.output.has_stray());
         // it may lack a network setting
         let advice = transport::advice(&self.0.spec, &self.0.context.environment).filter(|_| !error.is_lasting());
         let output: Vec<String> = failure.output.iter().map(ToString::to_string).collect();
@@ -158,7 +164,7 @@ impl Supervision {
             self.0.health.ready(summary);
         }
         base.set(SlotState::Ready(Arc::clone(&connection)));
-        self.0.opener.demand.met();
+        self.0.opener.transport.demand.met();
         // listeners know an earlier connection, or were notified in vain during the start
         if lived && connection.context.is_of_one_client {
             self.0.notify_restarted(&key, &connection);

@@ -7,6 +7,7 @@ mod fenced;
 pub(crate) mod http;
 mod interface;
 mod line_input;
+pub(crate) mod output_tail;
 mod queued;
 mod socket;
 mod sse;
@@ -20,7 +21,8 @@ pub(crate) use interface::{
     lost_call, well_formed,
 };
 
-use super::{error::StartError, output_tail::OutputTail, task_group::TaskGroup};
+use self::output_tail::OutputTail;
+use super::{error::StartError, task_group::TaskGroup};
 use crate::{
     model::{BackendId, BackendSpec, TransportSpec},
     support::Fence,

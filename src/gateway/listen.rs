@@ -6,37 +6,35 @@
 //! was served; several within 100 ms are merged. A server that tells the gateway and a session of the same change tells
 //! it twice: a session hears of it again if its own list is another than the gateway's that it heard of.
 
+mod parts;
+
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     future::ready,
-    pin::{Pin, pin},
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
 
 use futures_util::{
-    Stream, StreamExt,
+    StreamExt as _,
     stream::{SelectAll, select_all},
 };
 use tokio::{
     sync::{broadcast, watch},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until},
 };
 
-use serde_json::Value;
-
+use self::parts::{BackendEvents, follow, is_acknowledgement, part, prepare};
 use super::{
     access::VisibleBackend,
     backends::NameView,
     catalog::{Change, List},
-    discover,
-    names::{self, UriOwner},
     shared::GatewayState,
-    uri_owner,
 };
 use crate::{
     mcp::{
-        Call, Event, ListKind, Method, Notification, Outcome, Payload, Reply, Revision,
+        Call, Event, ListKind, Method, Notification, Payload, Reply, Revision,
         listen::{self, Filter},
     },
     model::{BackendId, Target},
@@ -44,16 +42,10 @@ use crate::{
 
 /// Changes that come together are one.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// The first and the longest pause before a backend's listen that ended is opened again.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-
 /// Time for the backends to acknowledge; later acknowledgements are left out.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Events buffered before that; the oldest are dropped and counted.
 const MAX_EARLY: usize = 256;
-
-/// Endless events of one backend, with its name.
-type BackendEvents = Pin<Box<dyn Stream<Item = (BackendId, Event)> + Send>>;
 
 /// Event sources of one listen.
 struct ListenSources {
@@ -69,12 +61,6 @@ struct ListenSources {
     /// The gateway's lists that were reported as changed to a client whose own connection may report that too.
     reported: HashMap<(BackendId, ListKind), Arc<List>>,
     /// The resources that are listened to: by backend, its own URIs and as the client names them.
-    resources: BTreeMap<BackendId, Vec<(String, String)>>,
-}
-
-/// The parts of a filter that need no request to the backends, and the owners of the others.
-struct Prepared {
-    lists: BTreeSet<&'static str>,
     resources: BTreeMap<BackendId, Vec<(String, String)>>,
 }
 
@@ -117,10 +103,6 @@ pub(crate) fn listen(shared: Arc<GatewayState>, target: Target, call: Call) -> R
             }
         }
     })
-}
-
-fn is_acknowledgement(event: &Event) -> bool {
-    matches!(event, Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged)
 }
 
 // === impl ListenSources ===
@@ -274,94 +256,4 @@ impl PendingChanges {
 
 fn told(method: Method) -> Event {
     Event::Notified(Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) })
-}
-
-/// Finds out which lists of a filter can change, and which backend each of its resources is of.
-async fn prepare(
-    shared: Arc<GatewayState>,
-    (view, seen): (NameView, Vec<VisibleBackend>),
-    call: Call,
-    chosen: &Filter,
-) -> Prepared {
-    let context = &call.context;
-    let mut prepared = Prepared { lists: BTreeSet::new(), resources: BTreeMap::new() };
-    if chosen.lists.is_empty() && chosen.resources.is_empty() {
-        return prepared;
-    }
-    let described = match (view, seen.first()) {
-        (NameView::Own, Some(one)) => discover::own(one, context).await,
-        _ => discover::merged(&shared.settings, &seen, context).await,
-    };
-    let described = match described {
-        Outcome::Complete(result) => result.view::<Value>().unwrap_or_default(),
-        Outcome::InputRequired(_) | Outcome::Failed(_) => Value::Null,
-    };
-    let has = |name: &str, part: &str| described["capabilities"][name][part] == true;
-    let lists = ListKind::CHANGING.into_iter().filter(|kind| has(kind.capability(), "listChanged"));
-    prepared.lists = lists.map(ListKind::filter_member).filter(|member| chosen.lists.contains(member)).collect();
-    if !has("resources", "subscribe") {
-        return prepared;
-    }
-    for shown in &chosen.resources {
-        let owner = match (view, names::uri_owner(shown)) {
-            (NameView::Own, _) => seen.first().map(|one| (one.entry.id.clone(), shown.clone())),
-            (NameView::Merged, UriOwner::Backend(backend, own)) => {
-                let visible = seen.iter().find(|one| one.entry.id.as_str() == backend);
-                visible.map(|one| (one.entry.id.clone(), own))
-            }
-            (NameView::Merged, UriOwner::Listed) => {
-                let one = uri_owner::of(&shared.settings, &seen, shown, context).await;
-                one.map(|one| (one.entry.id.clone(), shown.clone()))
-            }
-            (NameView::Merged, UriOwner::Unknown) => None,
-        };
-        if let Some((backend, own)) = owner {
-            prepared.resources.entry(backend).or_default().push((own, shown.clone()));
-        }
-    }
-    prepared
-}
-
-/// The listen for this backend: its own tasks and resources, and everything that needs no request.
-fn part(seen: &VisibleBackend, view: NameView, call: &Call) -> Call {
-    let ids = listen::task_ids(&call.params);
-    let own = ids.iter().filter_map(|shown| match view {
-        NameView::Merged => {
-            names::split_task_id(shown).filter(|(of, _)| *of == seen.entry.id.as_str()).map(|(_, id)| id)
-        }
-        NameView::Own => Some(shown.as_str()),
-    });
-    let own: Vec<String> = own.map(str::to_owned).collect();
-    Call { params: listen::for_tasks(&own), ..call.clone() }
-}
-
-/// The listen at one backend, reopened when it ends. If the listen names tasks or resources, the first notification is an acknowledgement, and no other follows.
-fn follow(seen: VisibleBackend, view: NameView, call: Call) -> BackendEvents {
-    Box::pin(async_stream::stream! {
-        let rewriter = seen.rewriter();
-        let mut pause = PAUSE.0;
-        let mut is_due = !call.params.is_absent();
-        loop {
-            let began = Instant::now();
-            let mut reply = seen.entry.server.call(call.clone());
-            while let Some(event) = StreamExt::next(&mut reply).await {
-                if matches!(event, Event::Done(_)) {
-                    break;
-                }
-                if is_acknowledgement(&event) && !std::mem::take(&mut is_due) {
-                    continue;
-                }
-                let event = match view {
-                    NameView::Merged => rewriter.event(&Method::Listen, event),
-                    NameView::Own => event,
-                };
-                yield (seen.entry.id.clone(), event);
-            }
-            if std::mem::take(&mut is_due) {
-                yield (seen.entry.id.clone(), listen::honouring([]));
-            }
-            pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
-            sleep(pause).await;
-        }
-    })
 }

@@ -68,9 +68,9 @@ const ASK_ERAS: &[&str] = &[
     "backend/connection/handshake.rs",
     "backend/connection/request_protocol.rs",
     "backend/connection/session_protocol.rs",
-    "backend/detection.rs",
-    "backend/era.rs",
-    "backend/opener.rs",
+    "backend/start/detection.rs",
+    "backend/start/era.rs",
+    "backend/start/opener.rs",
     "backend/server.rs",
     "backend/server/era_server.rs",
 ];

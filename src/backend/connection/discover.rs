@@ -13,8 +13,8 @@ use super::{
 use crate::{
     backend::{
         error::StartError,
+        start::upgrade::TransportOffer,
         transport::{ServerLocation, TransportError},
-        upgrade::TransportOffer,
     },
     mcp::{Era, ErrorObject, Event, Method, Outcome, Payload, Revision, json::Object},
     model::{BackendId, Delivery},

@@ -15,8 +15,8 @@ use super::{
 use crate::{
     backend::{
         error::StartError,
+        start::upgrade::TransportOffer,
         transport::{NotSent, ServerLocation, TransportError},
-        upgrade::TransportOffer,
     },
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Feature, IndexedJson, Message, Method, Outcome, Payload, Revision,

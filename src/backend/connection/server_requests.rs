@@ -15,7 +15,7 @@ use super::{
     ownership::{CallOwner, OwnedId},
 };
 use crate::{
-    backend::{connection_key::ConnectionKey, listens::Listens, task_group::TaskGroup},
+    backend::{interests::listens::Listens, sharing::connection_key::ConnectionKey, task_group::TaskGroup},
     mcp::{
         AnswerEvent, AnswerReceiver, ErrorObject, Event, Message, Method, Payload, RequestId, ServerRequest,
         deferred_requests::{DeferredLimits, DeferredRequests},

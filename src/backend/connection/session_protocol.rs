@@ -14,7 +14,7 @@ use super::{
     state::{ConnectionContext, Protocol, ServerConnection},
 };
 use crate::{
-    backend::{connection_key::SharingScope, interests::Topic},
+    backend::{interests::Topic, sharing::connection_key::SharingScope},
     mcp::{
         Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
         Untranslatable, task, translate::Cause,

@@ -23,9 +23,8 @@ use super::{
 };
 use crate::{
     backend::{
-        connection_key::ConnectionKey,
-        interests::{Interest, Interests, Topic},
-        listens::Listens,
+        interests::{Interest, Interests, Topic, listens::Listens},
+        sharing::connection_key::ConnectionKey,
         task_group::TaskGroup,
         transport::{Incoming, Transport, lost_call},
     },

@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
+use super::external_backend::ExternalBackend;
 use crate::{
     backend::{
         connection::ServerConnection,
-        connection_key::ConnectionKey,
-        external_backend::ExternalBackend,
         interests::Interest,
-        pool::LeasedConnection,
-        slots::{SlotGuard, SlotRequest},
+        sharing::{
+            connection_key::ConnectionKey,
+            pool::LeasedConnection,
+            slots::{SlotGuard, SlotRequest},
+        },
         transport::NotSent,
     },
     crossing::tasks::AwaitedTasks,

@@ -11,14 +11,14 @@ use futures_util::{
 
 use super::{
     attempts::{AfterAttempt, Attempts, Route},
+    external_backend::ExternalBackend,
     listen::ServerListen,
 };
 use crate::{
     backend::{
         connection::{OutboundCall, call_through, session_protocol::made_task},
-        connection_key::ConnectionKey,
-        external_backend::ExternalBackend,
         interests::Topic,
+        sharing::connection_key::ConnectionKey,
     },
     mcp::{Call, Era, ErrorObject, Event, LogLevel, Method, Outcome, Payload, Reply, Revision, Server, listen},
 };

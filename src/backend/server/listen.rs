@@ -10,13 +10,13 @@ use futures_util::{
 };
 use tokio::time::{Instant, timeout_at};
 
+use super::external_backend::ExternalBackend;
 use crate::{
     backend::{
         connection::{ServerConnection, known_interests::Granted},
-        connection_key::ConnectionKey,
         error::{DispatchError, too_many_subscriptions},
-        external_backend::ExternalBackend,
         interests::{Interest, NoRoom, Topic},
+        sharing::connection_key::ConnectionKey,
     },
     mcp::{Call, Context, Era, ErrorObject, Event, LogLevel, Method, Outcome, Reply, listen},
     model::OnLoss,

@@ -4,19 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use super::{BackendServer, attempts::Route};
+use super::{BackendServer, attempts::Route, external_backend::ExternalBackend};
 use crate::{
     backend::{
         connection::{
             ServerConnection,
             discover::{DiscoverOutcome, apply_server_info, discover},
         },
-        connection_key::ConnectionKey,
-        era::AssumedEra,
         error::{DispatchError, StartError},
-        external_backend::ExternalBackend,
-        introductions::Introductions,
-        pool::{Lease, LeasedConnection},
+        sharing::{
+            connection_key::ConnectionKey,
+            pool::{Lease, LeasedConnection},
+        },
+        start::{era::AssumedEra, introductions::Introductions},
     },
     mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply, Server as _, WaitNotice},
     model::Requester,
@@ -40,9 +40,9 @@ impl ExternalBackend {
     }
 
     /// Gives the start of the base connection a turn before those that nobody waits for.
-    pub(in crate::backend) fn demand_start(&self) {
+    pub(crate) fn demand_start(&self) {
         if self.pool.base().connection().is_none() {
-            self.context.starts.demand(&self.opener.demand);
+            self.context.starts.demand(&self.opener.transport.demand);
         }
     }
 

@@ -5,9 +5,11 @@ use futures_util::StreamExt as _;
 use tokio::io::AsyncRead;
 use tokio_util::codec::FramedRead;
 
-use super::interface::{Incoming, ServerInput};
+use super::{
+    interface::{Incoming, ServerInput},
+    output_tail::OutputTail,
+};
 use crate::{
-    backend::output_tail::OutputTail,
     model::{BackendId, status::OutputStream},
     wire::lines::Lines,
 };

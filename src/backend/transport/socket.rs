@@ -14,10 +14,11 @@ use super::{
     http::Client,
     interface::{Incoming, ServerInput, ServerLocation, Transport},
     line_input::server_input,
+    output_tail::OutputTail,
     queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
 };
 use crate::{
-    backend::{output_tail::OutputTail, task_group::TaskGroup},
+    backend::task_group::TaskGroup,
     model::{BackendId, SocketAddress},
     wire::lines::line,
 };

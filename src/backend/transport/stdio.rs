@@ -28,9 +28,10 @@ use self::process::{ChildStreams, Process};
 use super::{
     interface::{Exchange, Incoming, ServerLocation, Transport, TransportError, UnansweredCalls},
     line_input::server_input,
+    output_tail::OutputTail,
 };
 use crate::{
-    backend::{error::StartError, output_tail::OutputTail, task_group::TaskGroup},
+    backend::{error::StartError, task_group::TaskGroup},
     mcp::{Message, mirrored_params::Mirror},
     model::{
         BackendId, StdioSpec,

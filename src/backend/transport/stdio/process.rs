@@ -25,8 +25,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     backend::{
         error::StartError,
-        output_tail::{MAX_LINE, OutputTail},
-        transport::UnansweredCalls,
+        transport::{
+            UnansweredCalls,
+            output_tail::{MAX_LINE, OutputTail},
+        },
     },
     model::{BackendId, StdioSpec, status::OutputStream},
     support::Secret,

@@ -15,15 +15,14 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{
-    context::BackendContext,
-    era::KnownEras,
-    member::Backend,
-    start_turns::StartTurns,
-    task_group::TaskGroup,
-    transport::{self, http::ClientError},
-};
+use super::backend::Backend;
 use crate::{
+    backend::{
+        context::BackendContext,
+        start::{era::KnownEras, start_turns::StartTurns},
+        task_group::TaskGroup,
+        transport::{self, http::ClientError},
+    },
     mcp::{Server, SoleClient, observer::Observer},
     model::{
         BackendId, BackendSpec, IdentitySigner, KnownEra, LimitsConfig, Requester, ServerAccess, status::BackendStatus,

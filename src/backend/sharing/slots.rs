@@ -23,8 +23,8 @@ use tokio::{
 
 pub(crate) use self::sharer::SlotRequest;
 use self::sharer::{Choice, Sharer, Terms};
-use super::{connection::calls::LINGER, connection_key::ConnectionKey};
-use crate::{model::LimitsConfig, support::Live};
+use super::connection_key::ConnectionKey;
+use crate::{backend::connection::calls::LINGER, model::LimitsConfig, support::Live};
 
 /// Maximum number of waiting calls of one user, for the slots of one sharer.
 const MAX_WAITING: usize = 1_024;

@@ -18,11 +18,13 @@ use tokio::{
 
 use super::{
     circuit::Circuit,
-    connection::{ServerConnection, calls::LINGER, closed_requests::FINISH_TIMEOUT},
     connection_key::{ConnectionKey, SharingScope},
-    error::StartError,
 };
 use crate::{
+    backend::{
+        connection::{ServerConnection, calls::LINGER, closed_requests::FINISH_TIMEOUT},
+        error::StartError,
+    },
     mcp::{ClientInfo, Era},
     model::{LimitsConfig, SessionId},
     support::{FastMap, Live},

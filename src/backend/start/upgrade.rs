@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use super::transport::ServerLocation;
 use crate::{
+    backend::transport::ServerLocation,
     mcp::{ErrorObject, json::Object},
     model::{HttpSpec, TransportSpec},
 };
@@ -27,14 +27,14 @@ pub struct TransportOffer {
 
 impl TransportOffer {
     /// The offer in an object of a server at this location, if it has one.
-    pub(super) fn of(object: &Object<'_>, from: ServerLocation) -> Option<Self> {
+    pub(crate) fn of(object: &Object<'_>, from: ServerLocation) -> Option<Self> {
         let offer = Object::parse(object.get("upgrade")?.as_bytes())?;
         let text = |name| offer.string(name).unwrap_or_default();
         Some(Self { endpoint: text("endpoint"), transport: text("transport"), from })
     }
 
     /// The offer in the data of an error of a server at this location, if it has one.
-    pub(super) fn in_error(error: &ErrorObject, from: ServerLocation) -> Option<Self> {
+    pub(crate) fn in_error(error: &ErrorObject, from: ServerLocation) -> Option<Self> {
         let object = Object::parse(error.json())?;
         Self::of(&Object::parse(object.get("data")?.as_bytes())?, from)
     }
@@ -46,7 +46,7 @@ impl TransportOffer {
     /// # Errors
     ///
     /// The reason for which it is not followed, as a part of a sentence after the offer.
-    pub(super) fn accept(&self, current: &TransportSpec, permitted: &[Url]) -> Result<TransportSpec, &'static str> {
+    pub(crate) fn accept(&self, current: &TransportSpec, permitted: &[Url]) -> Result<TransportSpec, &'static str> {
         if !matches!(current, TransportSpec::Stdio(_) | TransportSpec::Socket(_)) {
             return Err("and only a program or a socket may offer another transport");
         }

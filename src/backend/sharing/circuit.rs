@@ -1,12 +1,12 @@
 //! Circuit of the connections that are opened for one client: after repeated failures a single call tries again, once a
-//! second, and the others are answered at once. The base connection has [`super::supervision`] instead.
+//! second, and the others are answered at once. The base connection has [`crate::backend::supervision`] instead.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::error::StartError;
+use crate::backend::error::StartError;
 
 /// Failures in a row that each call may find out for itself.
 const TOLERATED: u32 = 3;

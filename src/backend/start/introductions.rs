@@ -6,20 +6,23 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 use super::{
-    connection::ServerConnection,
-    connection_key::ConnectionKey,
     era::AssumedEra,
-    external_backend::ExternalBackend,
     opener::{Failure, Succession},
-    pool::Lease,
 };
-use crate::mcp::{ClientInfo, Context};
+use crate::{
+    backend::{
+        connection::ServerConnection,
+        server::external_backend::ExternalBackend,
+        sharing::{connection_key::ConnectionKey, pool::Lease},
+    },
+    mcp::{ClientInfo, Context},
+};
 
 /// The longest that a client waits for lists to be fetched on the connection that is to become its own.
 const LISTING: Duration = Duration::from_secs(1);
 
 /// Introductions of one backend's server to its clients.
-pub(super) struct Introductions<'a>(pub(super) &'a Arc<ExternalBackend>);
+pub(crate) struct Introductions<'a>(pub(crate) &'a Arc<ExternalBackend>);
 
 // === impl Introductions ===
 
@@ -27,7 +30,7 @@ impl Introductions<'_> {
     /// Opens the connection of this client before the base connection has told the era of the server, so that its call waits
     /// for one start alone. Returns the right to wait for it; `None` if the era has to be found out first, or the base
     /// connection serves this client.
-    pub(super) fn begin(&self, context: &Context) -> Option<Lease> {
+    pub(crate) fn begin(&self, context: &Context) -> Option<Lease> {
         let assumed = self.0.era.assumed(self.0.opener.transport.is_channel())?;
         let key = self.0.key(assumed.era(), context);
         if key.is_base() {
@@ -41,7 +44,7 @@ impl Introductions<'_> {
     }
 
     /// A connection of `key` to a server of this era, or of another one if it was only presumed.
-    pub(super) async fn opened(
+    pub(crate) async fn opened(
         &self,
         assumed: AssumedEra,
         (key, succession): (&ConnectionKey, Succession),
@@ -58,7 +61,7 @@ impl Introductions<'_> {
 
     /// The process in which the server was introduced to clients like this one, which serves this one from now on: as soon as
     /// it is open and the lists were fetched there.
-    pub(super) async fn adopted(&self, key: &ConnectionKey, client: &ClientInfo) -> Option<Arc<ServerConnection>> {
+    pub(crate) async fn adopted(&self, key: &ConnectionKey, client: &ClientInfo) -> Option<Arc<ServerConnection>> {
         if !self.0.spec.transport.starts_process() {
             return None;
         }
@@ -74,7 +77,7 @@ impl Introductions<'_> {
 
     /// Prepares for a call of this client, which waits for the lists while the server starts: that start is given a turn before
     /// those that nobody waits for, and a process is introduced to clients like this one beside it.
-    pub(super) fn expect(&self, client: &Context) {
+    pub(crate) fn expect(&self, client: &Context) {
         if self.0.pool.base().connection().is_some() {
             return;
         }
@@ -85,14 +88,14 @@ impl Introductions<'_> {
         }
         if let Some(assumed) = self.0.era.assumed(self.0.opener.transport.is_channel())
             && assumed.has_sessions()
-            && self.0.opener.spares.are_wanted()
+            && self.0.opener.transport.spares.are_wanted()
         {
             self.introduce(ConnectionKey::introducing(&self.0.spec, &client.client), (assumed, &client.client));
         }
     }
 
     /// Has a process introduced to clients like this one, for the next of them, where that takes long.
-    pub(super) fn prepare_next(&self, key: &ConnectionKey, opened: &ServerConnection, client: &Arc<ClientInfo>) {
+    pub(crate) fn prepare_next(&self, key: &ConnectionKey, opened: &ServerConnection, client: &Arc<ClientInfo>) {
         if self.0.opener.is_introduced_ahead() {
             self.introduce(key.introduced(), (AssumedEra::Known(opened.era()), client));
         }

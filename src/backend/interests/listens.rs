@@ -7,8 +7,8 @@ use futures_util::{Stream, StreamExt as _, stream};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::connection_key::ConnectionKey;
 use crate::{
+    backend::sharing::connection_key::ConnectionKey,
     mcp::{Context, Event, ListKind, Method, Notification, Payload, Revision, ServerRequest},
     model::{Caller, Requester},
 };

@@ -2,21 +2,27 @@
 
 use std::sync::Arc;
 
-use super::{
-    connection::ServerConnection,
-    connection_key::ConnectionKey,
-    era::AssumedEra,
-    error::StartError,
-    external_backend::ExternalBackend,
-    introductions::Introductions,
-    opener::{Failure, Succession},
-    pool::{Slot, SlotState},
+use super::external_backend::ExternalBackend;
+use crate::{
+    backend::{
+        connection::ServerConnection,
+        error::StartError,
+        sharing::{
+            connection_key::ConnectionKey,
+            pool::{Slot, SlotState},
+        },
+        start::{
+            era::AssumedEra,
+            introductions::Introductions,
+            opener::{Failure, Succession},
+        },
+    },
+    mcp::{ClientInfo, Method, Notification, Payload, Revision, observer::LifecycleEvent},
 };
-use crate::mcp::{ClientInfo, Method, Notification, Payload, Revision, observer::LifecycleEvent};
 
 impl ExternalBackend {
     /// Opens the connection of `slot`, in one task that all waiting calls share.
-    pub(super) fn open(
+    pub(crate) fn open(
         self: &Arc<Self>,
         slot: &Arc<Slot>,
         key: &ConnectionKey,
@@ -60,7 +66,7 @@ impl ExternalBackend {
     /// Starts spare processes for the clients that come next.
     fn keep_spares(self: &Arc<Self>) {
         let backend = Arc::clone(self);
-        self.context.tasks.spawn_until_end(async move { backend.opener.start_spares().await });
+        self.context.tasks.spawn_until_end(async move { backend.opener.transport.start_spares().await });
     }
 
     /// Keeps a new connection until it ends: in this slot, or in that of its era if another one was presumed.
@@ -115,7 +121,7 @@ impl ExternalBackend {
 
     /// Ends the client sessions that called on a lost connection, if `on_loss = "end"`. On a shared connection this
     /// ends all of them, since it is unknown whose state was lost. When the gateway stops, client sessions are kept.
-    pub(super) fn lost(&self, slot: &Slot) {
+    pub(crate) fn lost(&self, slot: &Slot) {
         let bound = slot.take_bound();
         if self.context.tasks.end().is_cancelled() {
             return;
@@ -126,7 +132,7 @@ impl ExternalBackend {
     }
 
     /// Notifies the client that its server was restarted (design rule 9).
-    pub(super) fn notify_restarted(&self, key: &ConnectionKey, connection: &ServerConnection) {
+    pub(crate) fn notify_restarted(&self, key: &ConnectionKey, connection: &ServerConnection) {
         if connection.can_log() {
             let text =
                 format!("Server `{}` was started anew; what it remembered of this session is gone", self.spec.id);

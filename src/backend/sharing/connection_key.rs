@@ -158,7 +158,7 @@ impl ConnectionKey {
     }
 
     /// True if only one client session, or only the gateway, uses the connection, by the key alone: see
-    /// [`super::connection::state::ConnectionContext::is_of_one_client`].
+    /// [`crate::backend::connection::state::ConnectionContext::is_of_one_client`].
     pub(crate) const fn is_of_one_client(&self) -> bool {
         matches!(self.scope, SharingScope::Session(_) | SharingScope::Catalog)
     }

@@ -19,8 +19,11 @@ use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use crate::{
     backend::{
-        context::BackendContext, error::StartError, external_backend::ExternalBackend, server::BackendServer,
-        supervision, task_group::TaskGroup,
+        context::BackendContext,
+        error::StartError,
+        server::{BackendServer, external_backend::ExternalBackend},
+        supervision,
+        task_group::TaskGroup,
     },
     mcp::ErrorObject,
     model::{AccessChange, AccessEffect, AccessPage, BackendId, BackendSpec, UserId},
@@ -62,7 +65,7 @@ pub(super) struct UsedServer {
 
 impl UserServers {
     /// Starts no server yet; a user's server starts with the user's first call.
-    pub(in crate::backend) fn start(spec: BackendSpec, context: BackendContext) -> Arc<Self> {
+    pub(crate) fn start(spec: BackendSpec, context: BackendContext) -> Arc<Self> {
         let tasks = TaskGroup::new(context.tasks.end().child_token());
         let context = BackendContext { tasks: tasks.clone(), ..context };
         let servers = Arc::new(Self {
@@ -78,12 +81,12 @@ impl UserServers {
     }
 
     /// The running servers.
-    pub(in crate::backend) fn running(&self) -> Vec<Arc<ExternalBackend>> {
+    pub(crate) fn running(&self) -> Vec<Arc<ExternalBackend>> {
         self.running.read().values().map(|server| Arc::clone(&server.server.0)).collect()
     }
 
     /// Ends all servers, and those that start from now on.
-    pub(in crate::backend) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.context.tasks.finish().await;
     }
 

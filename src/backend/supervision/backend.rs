@@ -5,16 +5,18 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 
-use super::{
-    Demo,
-    context::BackendContext,
-    external_backend::ExternalBackend,
-    health,
-    server::BackendServer,
-    supervision,
-    user_servers::{PerUserServer, UserServers},
-};
+use super::health;
 use crate::{
+    backend::{
+        Demo,
+        context::BackendContext,
+        server::{
+            BackendServer,
+            external_backend::ExternalBackend,
+            user_servers::{PerUserServer, UserServers},
+        },
+        supervision,
+    },
     mcp::Server,
     model::{
         BackendSpec, Requester,
@@ -23,7 +25,7 @@ use crate::{
 };
 
 /// One configured backend.
-pub(super) enum Backend {
+pub(crate) enum Backend {
     /// A server for everybody.
     Shared(Arc<ExternalBackend>),
     /// A server for each user.
@@ -36,7 +38,7 @@ pub(super) enum Backend {
 
 impl Backend {
     /// Starts the backend without waiting for it, with tasks of its own.
-    pub(super) fn start(spec: &BackendSpec, context: BackendContext) -> Self {
+    pub(crate) fn start(spec: &BackendSpec, context: BackendContext) -> Self {
         if spec.is_built_in() {
             return Self::BuiltIn(Arc::new(Demo::new(context.clock)));
         }
@@ -47,7 +49,7 @@ impl Backend {
     }
 
     /// The backend as a server.
-    pub(super) fn server(&self) -> Arc<dyn Server> {
+    pub(crate) fn server(&self) -> Arc<dyn Server> {
         match self {
             Self::Shared(one) => Arc::new(BackendServer(Arc::clone(one))),
             Self::PerUser(users) => Arc::new(PerUserServer(Arc::clone(users))),
@@ -56,7 +58,7 @@ impl Backend {
     }
 
     /// Its status, with this configuration. The catalog fills in the counts.
-    pub(super) fn status(&self, spec: &BackendSpec) -> BackendStatus {
+    pub(crate) fn status(&self, spec: &BackendSpec) -> BackendStatus {
         match self {
             Self::Shared(one) => one.reported(),
             Self::PerUser(users) => {
@@ -73,14 +75,14 @@ impl Backend {
     }
 
     /// Waits until its first start has ended, well or not. The servers of users start when they are called.
-    pub(super) async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         if let Self::Shared(one) = self {
             one.health.first_start().await;
         }
     }
 
     /// Drops the state of a client session, or of a request without one, that is gone.
-    pub(super) fn ended(&self, requester: &Requester) {
+    pub(crate) fn ended(&self, requester: &Requester) {
         if let Self::BuiltIn(demo) = self {
             demo.forget(requester);
         }
@@ -90,7 +92,7 @@ impl Backend {
     }
 
     /// Ends all connections and processes, and waits for them: a few seconds at most.
-    pub(super) async fn end(&self) {
+    pub(crate) async fn end(&self) {
         if let Self::PerUser(users) = self {
             users.close().await;
         }
@@ -99,7 +101,7 @@ impl Backend {
 
     /// The same once no call runs at it, after `grace` at the latest, or when all backends end. Nobody may call it any
     /// more.
-    pub(super) async fn retire(&self, grace: Duration) {
+    pub(crate) async fn retire(&self, grace: Duration) {
         let running = self.running();
         join_all(running.iter().map(|server| server.finish_unused(grace))).await;
         self.end().await;

@@ -1,13 +1,13 @@
 //! The transport of one opening: Streamable HTTP first, HTTP+SSE if the server refuses the handshake over it (2025-03-26 and
 //! later, transports, *Backwards Compatibility*). Knows nothing of messages.
 
-use super::{error::StartError, server_transport::ServerTransport};
-use crate::model::TransportSpec;
+use super::server_transport::ServerTransport;
+use crate::{backend::error::StartError, model::TransportSpec};
 
 /// The transport of one opening.
-pub(super) struct TransportChoice {
+pub(crate) struct TransportChoice {
     /// The transport to connect over.
-    pub(super) current: TransportSpec,
+    pub(crate) current: TransportSpec,
     /// The refusal of the transport before it.
     refusal: Option<String>,
 }
@@ -16,7 +16,7 @@ pub(super) struct TransportChoice {
 
 impl TransportChoice {
     /// The transport that is known best.
-    pub(super) fn of(known: &ServerTransport) -> Self {
+    pub(crate) fn of(known: &ServerTransport) -> Self {
         Self { current: known.current(), refusal: None }
     }
 
@@ -25,7 +25,7 @@ impl TransportChoice {
     /// # Errors
     ///
     /// The error of the handshake if there is nothing else to try.
-    pub(super) fn next(&mut self, refusal: String) -> Result<(), StartError> {
+    pub(crate) fn next(&mut self, refusal: String) -> Result<(), StartError> {
         let TransportSpec::Http(http) = &self.current else { return Err(StartError::Refused(refusal)) };
         self.current = TransportSpec::Sse(http.clone());
         self.refusal = Some(refusal);
@@ -33,14 +33,14 @@ impl TransportChoice {
     }
 
     /// Keeps what worked.
-    pub(super) fn worked(self, known: &ServerTransport) {
+    pub(crate) fn worked(self, known: &ServerTransport) {
         if self.refusal.is_some() {
             known.found(self.current);
         }
     }
 
     /// The error of the opening, with those of both transports.
-    pub(super) fn failed(self, error: StartError) -> StartError {
+    pub(crate) fn failed(self, error: StartError) -> StartError {
         match self.refusal {
             Some(refusal) => StartError::Refused(format!("{refusal}; over HTTP+SSE: {error}")),
             None => error,

@@ -7,8 +7,10 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{connection::ServerSummary, error::StartError, opener::Failure, output_tail::OutputTail};
 use crate::{
+    backend::{
+        connection::ServerSummary, error::StartError, start::opener::Failure, transport::output_tail::OutputTail,
+    },
     mcp::Revision,
     model::{
         BackendId,
@@ -233,6 +235,6 @@ impl Phase {
 }
 
 /// Features that a version lacks, for display.
-pub(super) fn lacks(revision: Revision) -> Vec<String> {
+pub(crate) fn lacks(revision: Revision) -> Vec<String> {
     revision.lacks().into_iter().map(str::to_owned).collect()
 }

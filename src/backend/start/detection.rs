@@ -8,35 +8,38 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    connection::{
-        ServerConnection,
-        discover::{DiscoverOutcome, apply_server_info, discover},
-    },
-    connection_key::ConnectionKey,
     era::{BackendEra, Verdict},
-    error::StartError,
     opener::{Failure, Opener, Refusal, Succession, UnsettledConnection},
-    pool::Pool,
 };
-use crate::mcp::{ClientInfo, Era};
+use crate::{
+    backend::{
+        connection::{
+            ServerConnection,
+            discover::{DiscoverOutcome, apply_server_info, discover},
+        },
+        error::StartError,
+        sharing::{connection_key::ConnectionKey, pool::Pool},
+    },
+    mcp::{ClientInfo, Era},
+};
 
 /// Opener of a connection to a server whose era may be unknown.
-pub(super) struct Detection<'a> {
-    pub(super) opener: &'a Opener,
-    pub(super) era: &'a BackendEra,
-    pub(super) pool: &'a Pool,
+pub(crate) struct Detection<'a> {
+    pub(crate) opener: &'a Opener,
+    pub(crate) era: &'a BackendEra,
+    pub(crate) pool: &'a Pool,
     /// The key of the connection at a server with sessions.
-    pub(super) legacy: &'a ConnectionKey,
+    pub(crate) legacy: &'a ConnectionKey,
     /// The key of the connection at one without.
-    pub(super) modern: &'a ConnectionKey,
-    pub(super) succession: Succession,
+    pub(crate) modern: &'a ConnectionKey,
+    pub(crate) succession: Succession,
 }
 
 // === impl Detection ===
 
 impl Detection<'_> {
     /// Opens the base connection.
-    pub(super) async fn open_base(&self, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
+    pub(crate) async fn open_base(&self, client: &Arc<ClientInfo>) -> Result<Arc<ServerConnection>, Failure> {
         let mut opened = match self.era.starting_verdict() {
             Some(verdict) if verdict.is_configured() => self.open_configured(verdict, client).await,
             Some(verdict) if verdict.era == Era::Modern => self.confirm_modern(verdict, client).await,
@@ -63,7 +66,7 @@ impl Detection<'_> {
 
     /// Opens a client's connection before the base connection has told the era, as to a server of the presumed one. A server
     /// that answers the handshake on a channel with an error is asked there if it is modern.
-    pub(super) async fn open_early(
+    pub(crate) async fn open_early(
         &self,
         presumed: Era,
         client: &Arc<ClientInfo>,

@@ -6,21 +6,20 @@ use metrics::Counter;
 use parking_lot::RwLock;
 use tokio::time::{sleep, timeout};
 
-use super::{
-    connection_key::ConnectionKey,
-    context::BackendContext,
-    detection::Detection,
-    era::BackendEra,
-    error::{DispatchError, StartError},
-    health::Health,
-    interests::Interests,
-    listens::Listens,
-    opener::{Opener, Succession},
-    pool::Pool,
-    slots::QuestionSlots,
-    transport::lost_call,
-};
 use crate::{
+    backend::{
+        context::BackendContext,
+        error::{DispatchError, StartError},
+        interests::{Interests, listens::Listens},
+        sharing::{connection_key::ConnectionKey, pool::Pool, slots::QuestionSlots},
+        start::{
+            detection::Detection,
+            era::BackendEra,
+            opener::{Opener, Succession},
+        },
+        supervision::health::Health,
+        transport::lost_call,
+    },
     crossing::ServerCrossing,
     mcp::{ClientInfo, ErrorObject, Method, SoleClient},
     model::{BackendSpec, Requester, status::BackendStatus},
@@ -31,26 +30,26 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// One backend outside the gateway, behind a transport.
 pub(crate) struct ExternalBackend {
-    pub(super) spec: Arc<BackendSpec>,
-    pub(super) era: BackendEra,
-    pub(super) health: Health,
+    pub(crate) spec: Arc<BackendSpec>,
+    pub(crate) era: BackendEra,
+    pub(crate) health: Health,
     /// Ordered by first use, so that frequent methods come early.
-    pub(super) calls: RwLock<Vec<CallCounter>>,
-    pub(super) opener: Opener,
-    pub(super) pool: Arc<Pool>,
-    pub(super) listens: Arc<Listens>,
-    pub(super) interests: Arc<Interests>,
-    pub(super) slots: Arc<QuestionSlots>,
-    pub(super) crossing: Arc<ServerCrossing>,
-    pub(super) context: BackendContext,
+    pub(crate) calls: RwLock<Vec<CallCounter>>,
+    pub(crate) opener: Opener,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) listens: Arc<Listens>,
+    pub(crate) interests: Arc<Interests>,
+    pub(crate) slots: Arc<QuestionSlots>,
+    pub(crate) crossing: Arc<ServerCrossing>,
+    pub(crate) context: BackendContext,
 }
 
 /// Counter of the calls of one method with one outcome. The handle is kept, since looking it up costs more than
 /// counting.
 pub(crate) struct CallCounter {
-    pub(super) method: Method,
-    pub(super) outcome: &'static str,
-    pub(super) counter: Counter,
+    pub(crate) method: Method,
+    pub(crate) outcome: &'static str,
+    pub(crate) counter: Counter,
 }
 
 impl ExternalBackend {
@@ -72,7 +71,7 @@ impl ExternalBackend {
     }
 
     /// Drops the state of a client that is gone.
-    pub(super) fn forget(&self, requester: &Requester) {
+    pub(crate) fn forget(&self, requester: &Requester) {
         if let Some(session) = requester.session() {
             self.pool.forget(session);
         }
@@ -80,16 +79,17 @@ impl ExternalBackend {
     }
 
     /// Its state for people. The catalog fills in the counts.
-    pub(super) fn reported(&self) -> BackendStatus {
+    pub(crate) fn reported(&self) -> BackendStatus {
         let server = (&self.spec.id, self.opener.transport.name());
-        let mut status = self.health.report(server, self.era.status(), (self.pool.count(), &self.opener.output));
+        let mut status =
+            self.health.report(server, self.era.status(), (self.pool.count(), &self.opener.transport.output));
         status.warnings.extend(self.pool.warning());
         status
     }
 
     /// Ends all its connections and processes once no call runs at it, after `grace` at the latest, or when all backends end;
     /// and waits for their end.
-    pub(super) async fn finish_unused(&self, grace: Duration) {
+    pub(crate) async fn finish_unused(&self, grace: Duration) {
         let unused = async {
             while self.pool.is_in_use() {
                 sleep(LOOK).await;
@@ -101,17 +101,17 @@ impl ExternalBackend {
     }
 
     /// The only client, if the base connection is its own: over HTTP nothing is saved by that, and each keeps its session.
-    pub(super) fn sole_client(&self) -> Option<&SoleClient> {
+    pub(crate) fn sole_client(&self) -> Option<&SoleClient> {
         self.context.sole_client.as_ref().filter(|_| self.spec.is_channel())
     }
 
     /// The key of the base connection.
-    pub(super) fn base_key(&self) -> ConnectionKey {
+    pub(crate) fn base_key(&self) -> ConnectionKey {
         self.sole_client().map_or_else(ConnectionKey::base, |_| ConnectionKey::sole())
     }
 
     /// The client of which the server is told on the base connection: the gateway, or the only client once it is known.
-    pub(super) async fn base_client(&self) -> Arc<ClientInfo> {
+    pub(crate) async fn base_client(&self) -> Arc<ClientInfo> {
         match self.sole_client() {
             Some(sole) => sole.told().await,
             None => Arc::new(ClientInfo::gateway()),
@@ -119,7 +119,7 @@ impl ExternalBackend {
     }
 
     /// The detection of the server's era by a connection with these keys, at a server with sessions and at one without.
-    pub(super) fn detection<'a>(
+    pub(crate) fn detection<'a>(
         &'a self,
         (legacy, modern): (&'a ConnectionKey, &'a ConnectionKey),
         succession: Succession,
@@ -128,24 +128,24 @@ impl ExternalBackend {
     }
 
     /// The reason why it cannot be used now; `None` if a call may try.
-    pub(super) fn trouble(&self) -> Option<StartError> {
+    pub(crate) fn trouble(&self) -> Option<StartError> {
         // its supervision learns only a moment later that it is at home here
         let is_past = |trouble: &StartError| *trouble == StartError::Elsewhere && self.context.home.is_open();
         self.health.trouble().filter(|trouble| !is_past(trouble))
     }
 
     /// A retryable error.
-    pub(super) fn unavailable(&self, reason: &str) -> ErrorObject {
+    pub(crate) fn unavailable(&self, reason: &str) -> ErrorObject {
         StartError::Unreachable(reason.to_owned()).of_call(&self.spec.id)
     }
 
     /// The error of a call that may have run.
-    pub(super) fn may_have_run(&self, reason: &str) -> ErrorObject {
+    pub(crate) fn may_have_run(&self, reason: &str) -> ErrorObject {
         lost_call(&self.spec.id, reason)
     }
 
     /// The error of a call that was not begun.
-    pub(super) fn not_begun(&self, error: DispatchError) -> ErrorObject {
+    pub(crate) fn not_begun(&self, error: DispatchError) -> ErrorObject {
         match error {
             DispatchError::Unavailable(error) => error,
             DispatchError::EraChanged => self.unavailable("its protocol era has just changed; try again"),

@@ -7,8 +7,10 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::transport::{Incoming, ServerInput, Transport};
-use crate::model::TransportSpec;
+use crate::{
+    backend::transport::{Incoming, ServerInput, Transport},
+    model::TransportSpec,
+};
 
 /// The spare processes of one backend, oldest first.
 pub(crate) struct Spares {

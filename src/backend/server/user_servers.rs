@@ -11,7 +11,7 @@ mod unconnected;
 
 use std::sync::Arc;
 
-pub(super) use self::table::UserServers;
+pub(crate) use self::table::UserServers;
 pub use self::unconnected::CONNECT_TOOL;
 use self::{table::UsedServer, unconnected::Unconnected};
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The backend as a [`Server`].
-pub(super) struct PerUserServer(pub(super) Arc<UserServers>);
+pub(crate) struct PerUserServer(pub(crate) Arc<UserServers>);
 
 impl Server for PerUserServer {
     fn call(&self, call: Call) -> Reply {

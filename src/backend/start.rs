@@ -1,0 +1,12 @@
+//! How a connection is opened: its transport and process, the server's era, the handshake; and what is begun before anybody
+//! asks. Knows no calls.
+
+pub(crate) mod detection;
+pub(crate) mod era;
+pub(crate) mod introductions;
+pub(crate) mod opener;
+mod server_transport;
+pub(crate) mod spares;
+pub(crate) mod start_turns;
+mod transport_choice;
+pub(crate) mod upgrade;

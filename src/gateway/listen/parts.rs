@@ -1,0 +1,136 @@
+//! The part of each backend in a listen: the lists that can change, the resources and tasks that are its own, and its events,
+//! for as long as the listen is open.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::Stream;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    gateway::{
+        access::VisibleBackend,
+        backends::NameView,
+        discover,
+        names::{self, UriOwner},
+        shared::GatewayState,
+        uri_owner,
+    },
+    mcp::{
+        Call, Event, ListKind, Method, Outcome,
+        listen::{self, Filter},
+    },
+    model::BackendId,
+};
+
+/// The first and the longest pause before a backend's listen that ended is opened again.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+
+/// Endless events of one backend, with its name.
+pub(super) type BackendEvents = Pin<Box<dyn Stream<Item = (BackendId, Event)> + Send>>;
+
+/// The parts of a filter that need no request to the backends, and the owners of the others.
+pub(super) struct Prepared {
+    pub(super) lists: BTreeSet<&'static str>,
+    pub(super) resources: BTreeMap<BackendId, Vec<(String, String)>>,
+}
+
+/// Finds out which lists of a filter can change, and which backend each of its resources is of.
+pub(super) async fn prepare(
+    shared: Arc<GatewayState>,
+    (view, seen): (NameView, Vec<VisibleBackend>),
+    call: Call,
+    chosen: &Filter,
+) -> Prepared {
+    let context = &call.context;
+    let mut prepared = Prepared { lists: BTreeSet::new(), resources: BTreeMap::new() };
+    if chosen.lists.is_empty() && chosen.resources.is_empty() {
+        return prepared;
+    }
+    let described = match (view, seen.first()) {
+        (NameView::Own, Some(one)) => discover::own(one, context).await,
+        _ => discover::merged(&shared.settings, &seen, context).await,
+    };
+    let described = match described {
+        Outcome::Complete(result) => result.view::<Value>().unwrap_or_default(),
+        Outcome::InputRequired(_) | Outcome::Failed(_) => Value::Null,
+    };
+    let has = |name: &str, part: &str| described["capabilities"][name][part] == true;
+    let lists = ListKind::CHANGING.into_iter().filter(|kind| has(kind.capability(), "listChanged"));
+    prepared.lists = lists.map(ListKind::filter_member).filter(|member| chosen.lists.contains(member)).collect();
+    if !has("resources", "subscribe") {
+        return prepared;
+    }
+    for shown in &chosen.resources {
+        let owner = match (view, names::uri_owner(shown)) {
+            (NameView::Own, _) => seen.first().map(|one| (one.entry.id.clone(), shown.clone())),
+            (NameView::Merged, UriOwner::Backend(backend, own)) => {
+                let visible = seen.iter().find(|one| one.entry.id.as_str() == backend);
+                visible.map(|one| (one.entry.id.clone(), own))
+            }
+            (NameView::Merged, UriOwner::Listed) => {
+                let one = uri_owner::of(&shared.settings, &seen, shown, context).await;
+                one.map(|one| (one.entry.id.clone(), shown.clone()))
+            }
+            (NameView::Merged, UriOwner::Unknown) => None,
+        };
+        if let Some((backend, own)) = owner {
+            prepared.resources.entry(backend).or_default().push((own, shown.clone()));
+        }
+    }
+    prepared
+}
+
+/// The listen for this backend: its own tasks and resources, and everything that needs no request.
+pub(super) fn part(seen: &VisibleBackend, view: NameView, call: &Call) -> Call {
+    let ids = listen::task_ids(&call.params);
+    let own = ids.iter().filter_map(|shown| match view {
+        NameView::Merged => {
+            names::split_task_id(shown).filter(|(of, _)| *of == seen.entry.id.as_str()).map(|(_, id)| id)
+        }
+        NameView::Own => Some(shown.as_str()),
+    });
+    let own: Vec<String> = own.map(str::to_owned).collect();
+    Call { params: listen::for_tasks(&own), ..call.clone() }
+}
+
+/// The listen at one backend, reopened when it ends. If it names tasks or resources, the first notification is an
+/// acknowledgement, and no other follows.
+pub(super) fn follow(seen: VisibleBackend, view: NameView, call: Call) -> BackendEvents {
+    Box::pin(async_stream::stream! {
+        let rewriter = seen.rewriter();
+        let mut pause = PAUSE.0;
+        let mut is_due = !call.params.is_absent();
+        loop {
+            let began = Instant::now();
+            let mut reply = seen.entry.server.call(call.clone());
+            while let Some(event) = reply.next_event().await {
+                if matches!(event, Event::Done(_)) {
+                    break;
+                }
+                if is_acknowledgement(&event) && !std::mem::take(&mut is_due) {
+                    continue;
+                }
+                let event = match view {
+                    NameView::Merged => rewriter.event(&Method::Listen, event),
+                    NameView::Own => event,
+                };
+                yield (seen.entry.id.clone(), event);
+            }
+            if std::mem::take(&mut is_due) {
+                yield (seen.entry.id.clone(), listen::honouring([]));
+            }
+            pause = if began.elapsed() > PAUSE.1 { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
+            sleep(pause).await;
+        }
+    })
+}
+
+pub(super) fn is_acknowledgement(event: &Event) -> bool {
+    matches!(event, Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged)
+}
