@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     repeat,
-    subscriptions::{SessionListens, SubscriptionsOverListens},
+    subscriptions::SubscriptionsOverListens,
     tasks::{self, AwaitedTasks, Bridge, OwnNotifications, ServerTasks, Spawn, TaskBridges},
 };
 use crate::{
@@ -53,19 +53,18 @@ enum RoundTrips {
     Many,
 }
 
-/// A call about a subscription of a session, or another one.
+/// A session's request for a subscription, or another call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subscriptions {
-    /// Another one.
+    /// Another call.
     None,
-    /// It begins or ends a listen: [`SubscriptionsOverListens`].
+    /// It is a listen: [`SubscriptionsOverListens`].
     AsListens,
 }
 
 /// The decorators of one backend, and their state.
 pub(crate) struct ServerCrossing {
     tasks: Arc<TaskBridges>,
-    listens: Arc<SessionListens>,
 }
 
 // === impl ServerCrossing ===
@@ -78,7 +77,7 @@ impl ServerCrossing {
         spawn: Spawn,
     ) -> Arc<Self> {
         let tasks = TaskBridges::new(origin, call_timeout, clock, spawn);
-        Arc::new(Self { tasks, listens: Arc::default() })
+        Arc::new(Self { tasks })
     }
 
     /// Stores the form of tasks of the current server.
@@ -99,9 +98,7 @@ impl ServerCrossing {
             _ => RoundTrips::One,
         };
         let subscriptions = match (requester, &call.method) {
-            (Requester::Session(_), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) => {
-                Subscriptions::AsListens
-            }
+            (Requester::Session(_), Method::ResourcesSubscribe) => Subscriptions::AsListens,
             _ => Subscriptions::None,
         };
         let is_plain = rounds == RoundTrips::One && subscriptions == Subscriptions::None;
@@ -137,10 +134,7 @@ impl ServerCrossing {
         }
         match subscriptions {
             Subscriptions::None => self.serve_tasks(tasks, server, call),
-            Subscriptions::AsListens => {
-                let listens = Arc::clone(&self.listens);
-                self.serve_tasks(tasks, SubscriptionsOverListens { server, listens }, call)
-            }
+            Subscriptions::AsListens => self.serve_tasks(tasks, SubscriptionsOverListens(server), call),
         }
     }
 
@@ -163,7 +157,6 @@ impl ServerCrossing {
     /// Drops the state of a client that is gone.
     pub(crate) fn ended(&self, requester: &Requester) {
         self.tasks.ended(requester);
-        self.listens.ended(requester);
     }
 }
 

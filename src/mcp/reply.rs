@@ -137,7 +137,7 @@ impl Reply {
             Some(Event::Notified(notification)) => Step::Notified(notification, self),
             Some(Event::Asked(question)) => Step::Asked(question, self),
             Some(Event::Done(outcome)) => Step::Done(outcome),
-            None => Step::Done(Outcome::Failed(ErrorObject::internal("the call ended without an answer"))),
+            None => Step::Done(Outcome::Failed(unanswered())),
         }
     }
 
@@ -153,14 +153,25 @@ impl Reply {
     }
 
     /// Reads to the end, ignoring notifications; server requests are dropped, which refuses them.
-    pub async fn outcome(mut self) -> Outcome {
+    pub async fn outcome(self) -> Outcome {
+        self.outcome_and_rest().await.0
+    }
+
+    /// The same, with the rest of the reply, which has no further events: what the call began lasts until it is dropped, as a
+    /// subscription does.
+    pub async fn outcome_and_rest(mut self) -> (Outcome, Self) {
         loop {
-            match self.next().await {
-                Step::Notified(_, rest) | Step::Asked(_, rest) => self = rest,
-                Step::Done(outcome) => return outcome,
+            match self.next_event().await {
+                Some(Event::Notified(_) | Event::Asked(_)) => {}
+                Some(Event::Done(outcome)) => return (outcome, self),
+                None => return (Outcome::Failed(unanswered()), self),
             }
         }
     }
+}
+
+fn unanswered() -> ErrorObject {
+    ErrorObject::internal("the call ended without an answer")
 }
 
 /// A reply is a stream of its events, for those who poll.

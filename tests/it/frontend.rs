@@ -82,6 +82,8 @@ struct Scripted {
     talks: Mutex<BTreeMap<String, mpsc::UnboundedSender<Event>>>,
     /// Replies to calls of `play`, prompts and reads, in order.
     plays: Mutex<VecDeque<Reply>>,
+    /// The subscriptions whose replies somebody holds.
+    held: Arc<Mutex<Vec<String>>>,
 }
 
 /// Start of a server.
@@ -209,6 +211,7 @@ impl Scripted {
             heard: Mutex::default(),
             talks: Mutex::default(),
             plays: Mutex::default(),
+            held: Arc::default(),
         })
     }
 
@@ -355,6 +358,20 @@ fn ask(revision: Revision, arguments: &Value) -> Reply {
 /// The same server for clients with a session, behind the decorators of a server without sessions.
 struct Repeated(Again);
 
+/// A subscription, until its reply is dropped.
+struct Held {
+    uri: String,
+    all: Arc<Mutex<Vec<String>>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut all = self.all.lock();
+        let at = all.iter().position(|uri| *uri == self.uri).unwrap();
+        all.remove(at);
+    }
+}
+
 /// The same server for further rounds.
 #[derive(Clone)]
 struct Again(Arc<Scripted>);
@@ -408,9 +425,17 @@ impl Server for Scripted {
             Method::ResourcesSubscribe if call.params.string("uri").is_some_and(|uri| uri.starts_with("no:")) => {
                 Reply::failed(ErrorObject::invalid_params("no such resource"))
             }
-            Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
-                Reply::complete(Payload::empty(call.params.revision))
+            Method::ResourcesSubscribe => {
+                let uri = call.params.string("uri").unwrap_or_default();
+                self.held.lock().push(uri.clone());
+                let held = Held { uri, all: Arc::clone(&self.held) };
+                let granted = Event::Done(Outcome::Complete(Payload::empty(call.params.revision)));
+                Reply::new(async_stream::stream! {
+                    yield granted;
+                    drop(held);
+                })
             }
+            Method::ResourcesUnsubscribe => Reply::complete(Payload::empty(call.params.revision)),
             method if method.is_notification() => Reply::complete(Payload::absent(call.params.revision)),
             method => Reply::failed(ErrorObject::method_not_found(method.as_str())),
         }

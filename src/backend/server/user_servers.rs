@@ -52,8 +52,11 @@ fn serve(servers: Arc<UserServers>, served: UsedServer, call: Call) -> Reply {
     }
     let (method, client) = (call.method.clone(), Arc::clone(&call.context.client));
     let user = call.context.caller.user.clone();
-    served.server.server.call(call).map(move |event| {
-        let _in_use = &served;
+    let reply = served.server.server.call(call);
+    let mut in_use = Some(served);
+    reply.map(move |event| {
+        // a subscription outlasts its call
+        in_use.take_if(|_| matches!(event, Event::Done(_)));
         match event {
             Event::Done(Outcome::Failed(error)) if error.requires_login() => {
                 let outcome = unconnected_server(&servers, &user).outcome(&method, &client);

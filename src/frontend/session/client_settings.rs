@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use futures_util::{StreamExt, future::join_all};
+use futures_util::future::join_all;
 
 use super::{
     Session,
@@ -53,31 +53,62 @@ impl Session {
         self.subscriptions.lock().has_room(uri)
     }
 
-    /// Adds a subscription.
-    pub(crate) fn add_subscription(&self, uri: String) {
-        if self.subscriptions.lock().add(uri) {
-            self.changed.store(true, Ordering::Release);
+    /// Adds a subscription that `held` holds at its server, unless the session has ended.
+    fn add_subscription(&self, uri: String, held: Reply) {
+        let mut subscriptions = self.subscriptions.lock();
+        if self.ended.is_cancelled() {
+            return;
         }
+        let (is_new, before) = subscriptions.add(uri, held);
+        drop(subscriptions);
+        // without the lock: the end of a subscription calls its server
+        drop(before);
+        self.changed.fetch_or(is_new, Ordering::AcqRel);
+    }
+
+    /// Holds a subscription of the process before this one, if it is still wanted.
+    fn hold_subscription(&self, uri: &str, held: Reply) {
+        let mut subscriptions = self.subscriptions.lock();
+        if self.ended.is_cancelled() {
+            return;
+        }
+        let before = subscriptions.hold(uri, held);
+        drop(subscriptions);
+        drop(before);
+    }
+
+    /// Ends a subscription at its server; it still counts.
+    fn leave_subscription(&self, uri: &str) {
+        let held = self.subscriptions.lock().leave(uri);
+        drop(held);
+    }
+
+    /// Ends all subscriptions at their servers, after the end of the session. Their URIs stay, for a client that comes back.
+    pub(crate) fn leave_subscriptions(&self) {
+        let held = self.subscriptions.lock().leave_all();
+        drop(held);
     }
 
     /// Removes a subscription.
-    pub(crate) fn remove_subscription(&self, uri: &str) {
-        if self.subscriptions.lock().remove(uri) {
-            self.changed.store(true, Ordering::Release);
-        }
+    fn remove_subscription(&self, uri: &str) {
+        let (is_known, held) = self.subscriptions.lock().remove(uri);
+        drop(held);
+        self.changed.fetch_or(is_known, Ordering::AcqRel);
     }
 
     /// Forgets the settings, for a client that begins anew.
     pub(super) fn forget_settings(&self) {
         self.level.send_replace(None);
-        *self.subscriptions.lock() = SessionSubscriptions::default();
+        let before = std::mem::take(&mut *self.subscriptions.lock());
+        drop(before);
         self.restored.store(false, Ordering::Release);
     }
 
     /// Restores the settings of the process before this one.
     pub(crate) fn restore(&self, level: Option<Level>, subscriptions: Vec<String>) {
         self.level.send_replace(level);
-        *self.subscriptions.lock() = SessionSubscriptions::restored(subscriptions);
+        let before = std::mem::replace(&mut *self.subscriptions.lock(), SessionSubscriptions::restored(subscriptions));
+        drop(before);
         self.restored.store(true, Ordering::Release);
     }
 }
@@ -132,15 +163,21 @@ impl Inbound<'_> {
         let mut reply = self.sender.servers.sessions.call(call);
         let (state, session) = (Arc::clone(self.state), Arc::clone(self.session));
         let noted = Reply::new(async_stream::stream! {
-            while let Some(event) = StreamExt::next(&mut reply).await {
-                if let Event::Done(outcome) = &event {
-                    if matches!(outcome, Outcome::Complete(_)) {
-                        setting.granted(&session);
-                    }
-                    state.sessions.save(&session).await;
-                }
-                yield event;
+            if let Setting::Unsubscribed(uri) = &setting {
+                session.leave_subscription(uri);
             }
+            let outcome = loop {
+                match reply.next_event().await {
+                    Some(Event::Done(outcome)) => break outcome,
+                    Some(event) => yield event,
+                    None => return,
+                }
+            };
+            if matches!(outcome, Outcome::Complete(_)) {
+                setting.granted(&session, reply);
+            }
+            state.sessions.save(&session).await;
+            yield Event::Done(outcome);
         });
         self.exchange((id.clone(), Some((id, cancel_reason))), noted, context)
     }
@@ -152,12 +189,17 @@ impl Inbound<'_> {
         if uris.is_empty() {
             return;
         }
-        let subscribe = |uri: &String| {
-            let params = Payload::new(client.revision, format!(r#"{{"uri":{}}}"#, json::quote(uri)).into());
+        let subscribe = |uri: String| {
+            let params = Payload::new(client.revision, format!(r#"{{"uri":{}}}"#, json::quote(&uri)).into());
             let call = Call { method: Method::ResourcesSubscribe, params, context: self.context(client) };
-            self.sender.servers.sessions.call(call).outcome()
+            let (reply, session) = (self.sender.servers.sessions.call(call), Arc::clone(self.session));
+            async move {
+                if let (Outcome::Complete(_), held) = reply.outcome_and_rest().await {
+                    session.hold_subscription(&uri, held);
+                }
+            }
         };
-        let granted: Vec<_> = uris.iter().map(subscribe).collect();
+        let granted: Vec<_> = uris.into_iter().map(subscribe).collect();
         let ended = self.session.ended.clone();
         self.state.tracker.spawn(async move {
             ended.run_until_cancelled(join_all(granted)).await;
@@ -175,12 +217,13 @@ impl Setting {
         }
     }
 
-    fn granted(&self, session: &Session) {
+    /// Stores the setting; `held` holds a subscription.
+    fn granted(self, session: &Session, held: Reply) {
         match self {
             // the server judges a request without one
             Self::Subscribed(uri) if uri.is_empty() => {}
-            Self::Subscribed(uri) => session.add_subscription(uri.clone()),
-            Self::Unsubscribed(uri) => session.remove_subscription(uri),
+            Self::Subscribed(uri) => session.add_subscription(uri, held),
+            Self::Unsubscribed(uri) => session.remove_subscription(&uri),
         }
     }
 }

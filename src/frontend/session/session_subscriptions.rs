@@ -1,8 +1,9 @@
-//! The resources that a session's client is subscribed to, and their bound. Knows nothing of servers.
+//! The resources that a session's client is subscribed to, and their bound. Each is held at its server by the reply to its
+//! request: dropping that unsubscribes.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
-use crate::support::Digest;
+use crate::{mcp::Reply, support::Digest};
 
 /// The bound of one client's subscriptions.
 const MAX_SUBSCRIPTIONS: usize = 1_000;
@@ -12,23 +13,28 @@ const MAX_URI: usize = 8 * 1024;
 /// The subscriptions of a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionSubscriptions {
-    /// Those that its row has.
-    stored: BTreeSet<String>,
-    /// The digests of URIs that are too long to be stored.
-    long: HashSet<Digest>,
+    /// Those that its row has, by URI.
+    stored: BTreeMap<String, HeldSubscription>,
+    /// Those whose URIs are too long to be stored, by their digests.
+    long: HashMap<Digest, HeldSubscription>,
 }
+
+/// The reply that holds a subscription at its server; `None` while it is restored, if the server refused that, and after the
+/// end of the session.
+type HeldSubscription = Option<Reply>;
 
 // === impl SessionSubscriptions ===
 
 impl SessionSubscriptions {
     /// Those of the process before this one.
     pub(super) fn restored(uris: Vec<String>) -> Self {
-        Self { stored: uris.into_iter().take(MAX_SUBSCRIPTIONS).collect(), long: HashSet::new() }
+        let stored = uris.into_iter().take(MAX_SUBSCRIPTIONS).map(|uri| (uri, None)).collect();
+        Self { stored, long: HashMap::new() }
     }
 
-    /// Those that the session's row has.
+    /// The URIs that the session's row has.
     pub(super) fn stored(&self) -> Vec<String> {
-        self.stored.iter().cloned().collect()
+        self.stored.keys().cloned().collect()
     }
 
     /// True if `uri` is among them, or may be added.
@@ -37,27 +43,47 @@ impl SessionSubscriptions {
     }
 
     fn contains(&self, uri: &str) -> bool {
-        if uri.len() > MAX_URI { self.long.contains(&Digest::sha256(uri)) } else { self.stored.contains(uri) }
+        if uri.len() > MAX_URI { self.long.contains_key(&Digest::sha256(uri)) } else { self.stored.contains_key(uri) }
     }
 
-    /// Adds a URI, if there is room. Returns true if its row has to be written.
-    pub(super) fn add(&mut self, uri: String) -> bool {
+    /// Adds a subscription that `held` holds, if there is room. Returns true if the row has to be written, and what is to be
+    /// dropped.
+    pub(super) fn add(&mut self, uri: String, held: Reply) -> (bool, Option<Reply>) {
         if !self.has_room(&uri) {
-            return false;
+            return (false, Some(held));
         }
         if uri.len() > MAX_URI {
-            self.long.insert(Digest::sha256(&uri));
-            return false;
+            return (false, self.long.insert(Digest::sha256(&uri), Some(held)).flatten());
         }
-        self.stored.insert(uri)
+        let before = self.stored.insert(uri, Some(held));
+        (before.is_none(), before.flatten())
     }
 
-    /// Removes a URI. Returns true if its row has to be written.
-    pub(super) fn remove(&mut self, uri: &str) -> bool {
-        if uri.len() > MAX_URI {
-            self.long.remove(&Digest::sha256(uri));
-            return false;
+    /// Holds a restored subscription, if it is still wanted. Returns what is to be dropped.
+    pub(super) fn hold(&mut self, uri: &str, held: Reply) -> Option<Reply> {
+        match self.stored.get_mut(uri) {
+            Some(before) => before.replace(held),
+            None => Some(held),
         }
-        self.stored.remove(uri)
+    }
+
+    /// What holds a subscription that its client leaves.
+    pub(super) fn leave(&mut self, uri: &str) -> Option<Reply> {
+        let held = if uri.len() > MAX_URI { self.long.get_mut(&Digest::sha256(uri)) } else { self.stored.get_mut(uri) };
+        held.and_then(Option::take)
+    }
+
+    /// What holds all of them; the URIs stay.
+    pub(super) fn leave_all(&mut self) -> Vec<Reply> {
+        self.stored.values_mut().chain(self.long.values_mut()).filter_map(Option::take).collect()
+    }
+
+    /// Removes a URI. Returns true if its row has to be written, and what is to be dropped.
+    pub(super) fn remove(&mut self, uri: &str) -> (bool, Option<Reply>) {
+        if uri.len() > MAX_URI {
+            return (false, self.long.remove(&Digest::sha256(uri)).flatten());
+        }
+        let before = self.stored.remove(uri);
+        (before.is_some(), before.flatten())
     }
 }

@@ -149,6 +149,7 @@ impl Sessions {
         metrics::counter!("lockkeeper_frontend_sessions_ended_total").increment(1);
         session.ended.cancel();
         session.calls.cancel_all();
+        session.leave_subscriptions();
         self.tasks.forget(&session.id);
         self.deps.observer.ended(&Requester::Session(session.id.clone()));
     }

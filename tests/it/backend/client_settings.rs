@@ -13,7 +13,7 @@ use lockkeeper::{
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinSet};
 
-use super::scripted_servers::{self, call, client, failure, person, result, started, text, tool, until};
+use super::scripted_servers::{self, call, client, failure, granted, person, result, started, text, tool, until};
 use crate::kit::peer::{Peer, Seen, named, open_events, reply, status};
 
 #[tokio::test]
@@ -34,10 +34,11 @@ async fn a_fresh_session_gets_the_clients_settings() {
     let context = || Context { level: LogLevel::Session(level.clone()), ..client("c", "{}") };
     let mut listening = JoinSet::new();
     listening.spawn(call(&server, context(), Method::Listen, &Value::Null).outcome());
-    let set = async |method, params: Value| result(call(&server, context(), method, &params)).await;
-    set(Method::ResourcesSubscribe, json!({ "uri": "a:kept" })).await;
-    set(Method::ResourcesSubscribe, json!({ "uri": "a:left" })).await;
-    set(Method::ResourcesUnsubscribe, json!({ "uri": "a:left" })).await;
+    let set = |method, uri: &str| call(&server, context(), method, &json!({ "uri": uri }));
+    let _kept = granted(set(Method::ResourcesSubscribe, "a:kept")).await;
+    drop(granted(set(Method::ResourcesSubscribe, "a:left")).await);
+    result(set(Method::ResourcesUnsubscribe, "a:left")).await;
+    assert_eq!(peer.seen_of("resources/unsubscribe").len(), 1, "the server knows before the client is answered");
     peer.saw("logging/setLevel").await;
     forgotten.store(2, Ordering::SeqCst);
     assert_eq!(text(tool(&server, context(), &named("x"))).await, "s3");
@@ -163,18 +164,22 @@ async fn a_subscription_that_the_server_does_not_answer_holds_up_nobody_elses() 
         hostile.spawn(subscribe(&server, "hostile", &format!("a:silent/{number}")).outcome());
     }
     until("many open requests", || (asked_for(&peer, "a:silent").len() > 10).then_some(())).await;
-    assert_eq!(result(subscribe(&server, "ann", "a:fine")).await, "{}");
+    let fine = granted(subscribe(&server, "ann", "a:fine")).await;
     // the same user has a number of open requests, and another one waits for the same resource as long as it likes
     let mut ann = JoinSet::new();
     ann.spawn(subscribe(&server, "ann", "a:silent/99").outcome());
     until("the resource that waited", || asked_for(&peer, "a:silent/99").pop()).await;
-    assert_eq!(result(subscribe(&server, "bob", "a:fine")).await, "{}");
+    let shared = granted(subscribe(&server, "bob", "a:fine")).await;
+    drop(fine);
     assert_eq!(asked_for(&peer, "a:fine").len(), 1, "those who share a server share its subscription");
     ann.abort_all();
     hostile.abort_all();
     while hostile.join_next().await.is_some() || ann.join_next().await.is_some() {}
     let left = || (peer.seen_of("notifications/cancelled").len() == asked_for(&peer, "a:silent").len()).then_some(());
     until("the end of what nobody waits for", left).await;
+    assert!(peer.seen_of("resources/unsubscribe").is_empty(), "one of them still wants it");
+    drop(shared);
+    until("the end of what nobody wants", || peer.seen_of("resources/unsubscribe").pop()).await;
 }
 
 #[tokio::test]
@@ -193,7 +198,7 @@ async fn a_subscription_that_was_refused_is_asked_for_again() {
     let (_supervisor, server) = started(BackendSpec { share: Share::All, ..peer.spec() }).await;
     let error = failure(subscribe(&server, "ann", "a:x")).await;
     assert_eq!((error.code(), error.message()), (ErrorObject::INVALID_PARAMS, "not yet".to_owned()));
-    assert_eq!(result(subscribe(&server, "bob", "a:x")).await, "{}");
-    assert_eq!(result(subscribe(&server, "ann", "a:x")).await, "{}");
+    let _bob = granted(subscribe(&server, "bob", "a:x")).await;
+    let _ann = granted(subscribe(&server, "ann", "a:x")).await;
     assert_eq!(asked_for(&peer, "a:x").len(), 2);
 }

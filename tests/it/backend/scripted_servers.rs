@@ -303,6 +303,14 @@ pub(crate) async fn result(reply: Reply) -> String {
     }
 }
 
+/// The rest of a reply to a subscription, which holds it.
+pub(crate) async fn granted(reply: Reply) -> Reply {
+    match tokio::time::timeout(SOON, reply.outcome_and_rest()).await.expect("an outcome") {
+        (Outcome::Complete(payload), held) if payload.json() == "{}" => held,
+        (other, _) => panic!("{other:?}"),
+    }
+}
+
 /// The text in a tool's result.
 pub(crate) async fn text(reply: Reply) -> String {
     let result: Value = serde_json::from_str(&result(reply).await).unwrap();

@@ -83,6 +83,37 @@ async fn a_session_of_the_previous_process_gets_its_level_and_subscriptions() {
 }
 
 #[tokio::test]
+async fn a_server_is_subscribed_to_for_as_long_as_a_session_wants_it() {
+    let world = World::new().await;
+    let (mut ann, bob) = (world.ready("ann", "2025-06-18").await, world.ready("bob", "2025-06-18").await);
+    let held = |world: &World| {
+        let mut held = world.server.held.lock().clone();
+        held.sort();
+        held
+    };
+    for (client, uri) in [(&ann, "x:1"), (&ann, "x:2"), (&ann, "x:2"), (&ann, "no:3"), (&bob, "x:1")] {
+        set(client, "resources/subscribe", json!({ "uri": uri })).await;
+    }
+    assert_eq!(held(&world), ["x:1", "x:1", "x:2"], "twice is once");
+    for _ in 0..2 {
+        set(&ann, "resources/unsubscribe", json!({ "uri": "x:1" })).await;
+        assert_eq!(held(&world), ["x:1", "x:2"], "the other user keeps its own");
+    }
+    let after = world.restarted();
+    let old = std::mem::replace(&mut ann.router, after.router.clone());
+    assert!(body(ann.send(call(1, "echo", json!({}))).await).await["result"].is_object());
+    after.server.wait_for(Method::ResourcesSubscribe, 1).await;
+    set(&ann, "resources/subscribe", json!({ "uri": "x:4" })).await;
+    assert_eq!(held(&after), ["x:2", "x:4"]);
+    ann.delete().await;
+    assert_eq!(held(&after), [""; 0]);
+    ann.router = old;
+    assert_eq!(held(&world), ["x:1", "x:2"], "the process before is not asked");
+    bob.delete().await;
+    assert_eq!(held(&world), ["x:2"]);
+}
+
+#[tokio::test]
 async fn subscriptions_of_one_session_are_limited() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;
