@@ -29,4 +29,5 @@ mod tasks_extension;
 mod tasks_over_sessions;
 mod told_callers;
 mod upgrades;
+mod user_servers;
 mod websocket;

@@ -39,8 +39,8 @@ pub(crate) struct UserServers {
     spec: Arc<BackendSpec>,
     context: BackendContext,
     running: RwLock<HashMap<UserId, Arc<UserServer>>>,
-    /// One start at a time.
-    starting: AsyncMutex<()>,
+    /// One start for a user at a time.
+    starting: Mutex<HashMap<UserId, Arc<AsyncMutex<()>>>>,
     /// The users whose access has changed.
     changed: broadcast::Sender<UserId>,
 }
@@ -53,6 +53,13 @@ pub(super) struct UserServer {
     pub(super) listens: AtomicUsize,
     /// Calls, also those that still wait for a connection.
     calls: TaskTracker,
+}
+
+/// The place of a call among those that start a server of its user.
+struct UserTurn<'a> {
+    servers: &'a UserServers,
+    user: &'a UserId,
+    lock: Arc<AsyncMutex<()>>,
 }
 
 /// The server of one user, for a call: it does not end meanwhile.
@@ -72,7 +79,7 @@ impl UserServers {
             spec: Arc::new(spec),
             context,
             running: RwLock::default(),
-            starting: AsyncMutex::default(),
+            starting: Mutex::default(),
             changed: broadcast::Sender::new(BEHIND),
         });
         tasks.spawn_until_end(Arc::clone(&servers).follow_access());
@@ -101,7 +108,8 @@ impl UserServers {
         if let Some(server) = self.of(user) {
             return Ok(Some(server));
         }
-        let _starting = self.starting.lock().await;
+        let turn = UserTurn::of(self, user);
+        let _alone = turn.lock.lock().await;
         if let Some(server) = self.of(user) {
             return Ok(Some(server));
         }
@@ -110,14 +118,14 @@ impl UserServers {
             let spec = self.context.access.of_user(user, &self.spec).await;
             let spec = spec.map_err(|reason| StartError::Unreachable(reason).of_call(&self.spec.id))?;
             let Some(spec) = spec else { return Ok(None) };
-            self.make_room();
             if let Some(server) = self.start_for(user, spec, changes) {
                 return Ok(Some(server));
             }
         }
     }
 
-    /// Starts the user's server; `None` if the user's access has changed meanwhile, and `spec` is outdated.
+    /// Starts the user's server; `None` if the user's access has changed meanwhile, and `spec` is outdated. If there are as
+    /// many as a backend may have connections, the one that lay longest unused makes room.
     fn start_for(
         &self,
         user: &UserId,
@@ -134,35 +142,34 @@ impl UserServers {
                 Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => break,
             }
         }
-        let server = BackendServer(supervision::start(spec, self.context.clone()));
+        let most = self.context.limits.get().server_sessions;
+        let oldest = running.iter().min_by_key(|(_, server)| *server.used.lock()).map(|(user, _)| user.clone());
+        let evicted = oldest.filter(|_| running.len() >= most).and_then(|oldest| running.remove(&oldest));
         let server = Arc::new(UserServer {
-            server,
+            server: BackendServer(supervision::start(spec, self.context.clone())),
             used: Mutex::new(Instant::now()),
             listens: AtomicUsize::new(0),
             calls: TaskTracker::new(),
         });
         let for_call = UsedServer::of(&server);
         running.insert(user.clone(), server);
+        drop(running);
+        if let Some(evicted) = evicted {
+            self.end_unused(evicted);
+        }
         Some(for_call)
     }
 
-    /// Ends the server that lay longest unused, if there are as many as a backend may have connections.
-    fn make_room(&self) {
-        let oldest = {
-            let running = self.running.read();
-            if running.len() < self.context.limits.get().server_sessions {
-                return;
-            }
-            running.iter().min_by_key(|(_, server)| *server.used.lock()).map(|(user, _)| user.clone())
-        };
-        if let Some(user) = oldest {
-            self.stop(&user);
+    /// Takes the user's server out of the table, and ends it once its calls have ended.
+    fn stop(&self, user: &UserId) {
+        let removed = self.running.write().remove(user);
+        if let Some(server) = removed {
+            self.end_unused(server);
         }
     }
 
-    /// Ends the user's server once its calls have ended.
-    fn stop(&self, user: &UserId) {
-        let Some(server) = self.running.write().remove(user) else { return };
+    /// Ends a server that has no further calls once those that it has are over.
+    fn end_unused(&self, server: Arc<UserServer>) {
         let grace = self.context.limits.get().shutdown;
         server.calls.close();
         self.context.tasks.spawn(async move {
@@ -236,6 +243,25 @@ impl UserServers {
     /// The users whose access changes from now on.
     pub(super) fn changes(&self) -> broadcast::Receiver<UserId> {
         self.changed.subscribe()
+    }
+}
+
+// === impl UserTurn ===
+
+impl<'a> UserTurn<'a> {
+    fn of(servers: &'a UserServers, user: &'a UserId) -> Self {
+        let lock = Arc::clone(servers.starting.lock().entry(user.clone()).or_default());
+        Self { servers, user, lock }
+    }
+}
+
+impl Drop for UserTurn<'_> {
+    fn drop(&mut self) {
+        let mut starting = self.servers.starting.lock();
+        // the table and this one: nobody else waits
+        if Arc::strong_count(&self.lock) <= 2 {
+            starting.remove(self.user);
+        }
     }
 }
 
