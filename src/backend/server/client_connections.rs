@@ -9,12 +9,12 @@ use crate::{
         error::StartError,
         sharing::{
             connection_key::ConnectionKey,
-            pool::{Slot, SlotState},
+            pool::{CLIENT_LEFT, Slot, SlotState},
         },
         start::{
             era::AssumedEra,
             introductions::Introductions,
-            opener::{Failure, Succession},
+            opener::{ClientOpening, Failure, Succession},
         },
     },
     mcp::{ClientInfo, Method, Notification, Payload, Revision, observer::LifecycleEvent},
@@ -22,22 +22,24 @@ use crate::{
 
 impl ExternalBackend {
     /// Opens the connection of `slot`, in one task that all waiting calls share.
-    pub(crate) fn open(
-        self: &Arc<Self>,
-        slot: &Arc<Slot>,
-        key: &ConnectionKey,
-        (assumed, client): (AssumedEra, &Arc<ClientInfo>),
-    ) {
+    pub(crate) fn open(self: &Arc<Self>, slot: &Arc<Slot>, key: &ConnectionKey, opening: ClientOpening) {
         if let Some(trouble) = self.trouble().or_else(|| slot.circuit.admit().err()) {
             slot.set(SlotState::Failed(trouble));
             return;
         }
-        let (backend, slot, key, client) = (Arc::clone(self), Arc::clone(slot), key.clone(), Arc::clone(client));
+        let (backend, slot, key) = (Arc::clone(self), Arc::clone(slot), key.clone());
         self.context.tasks.spawn(async move {
             let succession = if slot.has_lived() { Succession::Another } else { Succession::First };
-            let opened = match Introductions(&backend).adopted(&key, &client).await {
-                Some(connection) => Ok(connection),
-                None => Introductions(&backend).opened(assumed, (&key, succession), &client).await,
+            let (assumed, client) = (opening.assumed, Arc::clone(&opening.client));
+            let opened = async {
+                match Introductions(&backend).adopted(&key, &client).await {
+                    Some(connection) => Ok(connection),
+                    None => Introductions(&backend).opened((&key, succession), &opening).await,
+                }
+            };
+            // a process that is being started ends with this
+            let Some(opened) = slot.left().run_until_cancelled(opened).await else {
+                return slot.set(SlotState::Failed(StartError::Unreachable(CLIENT_LEFT.to_owned())));
             };
             backend.opener.count(opened.as_deref().ok());
             if let Ok(connection) = &opened {
@@ -47,7 +49,7 @@ impl ExternalBackend {
                 Ok(connection) => {
                     slot.circuit.succeeded();
                     backend.keep_spares();
-                    Introductions(&backend).prepare_next(&key, &connection, &client);
+                    Introductions(&backend).prepare_next(&key, &connection, opening);
                     backend.run(&slot, (&key, &client), connection).await;
                 }
                 // waiting calls start over
@@ -96,6 +98,9 @@ impl ExternalBackend {
             self.notify_restarted(key, &connection);
         }
         slot.set(SlotState::Ready(Arc::clone(&connection)));
+        if slot.left().is_cancelled() {
+            connection.end(CLIENT_LEFT);
+        }
         if self.era.now() != Some(connection.era()) {
             // the connection was being opened while those of the other era were ended
             connection.end("the server's protocol era has changed");

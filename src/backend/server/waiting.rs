@@ -16,7 +16,7 @@ use crate::{
             connection_key::ConnectionKey,
             pool::{Lease, LeasedConnection},
         },
-        start::{era::AssumedEra, introductions::Introductions},
+        start::{era::AssumedEra, introductions::Introductions, opener::ClientOpening},
     },
     mcp::{Call, Context, Era, ErrorObject, Method, Payload, Reply, Server as _, WaitNotice},
     model::Requester,
@@ -122,7 +122,7 @@ impl ExternalBackend {
                     return Err(DispatchError::EraChanged);
                 }
                 if !key.is_base() && lease.slot().begin(&context.client) {
-                    self.open(lease.slot(), key, (AssumedEra::Known(era), &context.client));
+                    self.open(lease.slot(), key, ClientOpening::of(AssumedEra::Known(era), context));
                 }
                 match lease.slot().wait().await {
                     Ok(Some(connection)) if connection.era() == era => return Ok(connection),

@@ -15,6 +15,7 @@ use tokio::{
     sync::{Notify, watch},
     time::Instant,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     circuit::Circuit,
@@ -26,9 +27,12 @@ use crate::{
         error::StartError,
     },
     mcp::{ClientInfo, Era},
-    model::{LimitsConfig, SessionId},
+    model::{LimitsConfig, SessionId, UserId},
     support::{FastMap, Live},
 };
+
+/// The end of a connection whose client needs none any more.
+pub(crate) const CLIENT_LEFT: &str = "the client ended its session";
 
 /// The connections of one backend.
 pub(crate) struct Pool {
@@ -44,10 +48,14 @@ pub(crate) struct Slot {
     running: AtomicUsize,
     lives: AtomicUsize,
     bound: Mutex<HashSet<SessionId>>,
+    /// The user for whom the connection is opened before it is needed. The slot goes once a client continues it.
+    spare_of: Option<UserId>,
     /// True once a client is to continue the connection.
     is_reserved: AtomicBool,
     /// Notified when the last running call ends, while the connection is reserved.
     freed: Notify,
+    /// Cancelled when the slot has left the pool with its client: then nothing may be opened for it.
+    left: CancellationToken,
     /// The failures to open a connection for this client, which are no other client's.
     pub(crate) circuit: Circuit,
 }
@@ -131,14 +139,22 @@ impl Pool {
         Ok(lease)
     }
 
-    /// Leases the slot of `key` if the pool has room for it: nothing is ended for its sake.
-    pub(crate) fn lease_spare(&self, key: &ConnectionKey) -> Option<Lease> {
+    /// Leases the slot of `key` for a connection that `user` may need, if the pool has room for it and none for this user is
+    /// unused: nothing is ended for its sake.
+    pub(crate) fn lease_spare(&self, key: &ConnectionKey, user: &UserId) -> Option<Lease> {
         let mut slots = self.slots.lock();
         if let Some(slot) = slots.get(key) {
             return Some(Lease::new(slot));
         }
-        (slots.len() < self.limits.get().server_sessions)
-            .then(|| Lease::new(slots.entry(key.clone()).or_insert_with(|| Arc::new(Slot::new()))))
+        let has_room = slots.len() < self.limits.get().server_sessions;
+        let is_unused = |slot: &Arc<Slot>| slot.spare_of.as_ref() == Some(user) && slot.is_held();
+        if !has_room || slots.values().any(is_unused) {
+            return None;
+        }
+        let slot = Arc::new(Slot { spare_of: Some(user.clone()), ..Slot::new() });
+        let lease = Lease::new(&slot);
+        slots.insert(key.clone(), slot);
+        Some(lease)
     }
 
     /// Reserves the connection on which the gateway asks for the lists of clients like this one, if it can become this
@@ -214,7 +230,7 @@ impl Pool {
             slot.bound.lock().remove(session);
             let theirs = matches!(&key.scope, SharingScope::Session(id) if id == session);
             if theirs {
-                slot.end("the client ended its session");
+                slot.leave();
             }
             !theirs
         });
@@ -292,8 +308,10 @@ impl Slot {
             running: AtomicUsize::new(0),
             lives: AtomicUsize::new(0),
             bound: Mutex::default(),
+            spare_of: None,
             is_reserved: AtomicBool::new(false),
             freed: Notify::new(),
+            left: CancellationToken::new(),
             circuit: Circuit::default(),
         }
     }
@@ -354,6 +372,17 @@ impl Slot {
         });
     }
 
+    /// Cancelled once its client has ended its session.
+    pub(crate) const fn left(&self) -> &CancellationToken {
+        &self.left
+    }
+
+    /// Ends the connection, also one that is being opened.
+    fn leave(&self) {
+        self.left.cancel();
+        self.end(CLIENT_LEFT);
+    }
+
     /// Ends the connection.
     pub(crate) fn end(&self, reason: &str) {
         if let Some(connection) = self.connection() {
@@ -387,6 +416,11 @@ impl Slot {
     /// True while a connection is being opened.
     pub(crate) fn is_starting(&self) -> bool {
         matches!(&*self.state.borrow(), SlotState::Starting(_))
+    }
+
+    /// True if it has a connection, or will have one.
+    fn is_held(&self) -> bool {
+        self.is_starting() || self.connection().is_some()
     }
 
     fn is_idle(&self) -> bool {
@@ -453,5 +487,42 @@ impl Adoption {
 impl Drop for Adoption {
     fn drop(&mut self) {
         self.0.is_reserved.store(false, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        mcp::Capabilities,
+        model::{BackendId, BackendSpec, StdioSpec, TransportSpec},
+    };
+
+    fn client(capability: &str) -> Arc<ClientInfo> {
+        let capabilities = format!(r#"{{"{capability}":{{}}}}"#);
+        let capabilities = Capabilities::new(capabilities.into_bytes().into());
+        Arc::new(ClientInfo { capabilities, ..ClientInfo::gateway() })
+    }
+
+    #[test]
+    fn a_user_with_many_kinds_of_clients_has_one_process_started_ahead_and_takes_nobody_elses() {
+        let pool = Pool::new(Live::new(LimitsConfig::default()));
+        let stdio = StdioSpec { command: "x".to_owned(), args: Vec::new(), env: BTreeMap::new(), cwd: None };
+        let spec = BackendSpec::new(BackendId::parse("a").unwrap(), TransportSpec::Stdio(stdio));
+        let [hostile, ann] = ["hostile", "ann"].map(UserId::new);
+        let spare = |user: &UserId, capability: &str| {
+            let client = client(capability);
+            let lease = pool.lease_spare(&ConnectionKey::introducing(&spec, &client).unwrap(), user)?;
+            lease.slot().begin(&client);
+            Some(Arc::clone(lease.slot()))
+        };
+        let first = spare(&hostile, "roots").unwrap();
+        assert!(spare(&hostile, "sampling").is_none());
+        assert!(spare(&hostile, "roots").is_some(), "the same again");
+        assert!(spare(&ann, "sampling").is_some());
+        first.set(SlotState::Gone);
+        assert!(spare(&hostile, "elicitation").is_some(), "the first is gone");
     }
 }

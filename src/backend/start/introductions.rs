@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::{
     era::AssumedEra,
-    opener::{Failure, Succession},
+    opener::{ClientOpening, Failure, Succession},
 };
 use crate::{
     backend::{
@@ -38,7 +38,7 @@ impl Introductions<'_> {
         }
         let lease = self.0.pool.lease(&key).ok()?;
         if lease.slot().begin(&context.client) {
-            self.0.open(lease.slot(), &key, (assumed, &context.client));
+            self.0.open(lease.slot(), &key, ClientOpening::of(assumed, context));
         }
         Some(lease)
     }
@@ -46,11 +46,10 @@ impl Introductions<'_> {
     /// A connection of `key` to a server of this era, or of another one if it was only presumed.
     pub(crate) async fn opened(
         &self,
-        assumed: AssumedEra,
         (key, succession): (&ConnectionKey, Succession),
-        client: &Arc<ClientInfo>,
+        ClientOpening { assumed, client, .. }: &ClientOpening,
     ) -> Result<Arc<ServerConnection>, Failure> {
-        match assumed {
+        match *assumed {
             AssumedEra::Known(era) => self.0.opener.open(era, (key, succession), client).await,
             AssumedEra::Presumed(era) => {
                 let modern = key.without_sessions().unwrap_or_else(|| self.0.base_key());
@@ -90,24 +89,28 @@ impl Introductions<'_> {
             && assumed.has_sessions()
             && self.0.opener.transport.spares.are_wanted()
         {
-            self.introduce(ConnectionKey::introducing(&self.0.spec, &client.client), (assumed, &client.client));
+            self.introduce(
+                ConnectionKey::introducing(&self.0.spec, &client.client),
+                ClientOpening::of(assumed, client),
+            );
         }
     }
 
     /// Has a process introduced to clients like this one, for the next of them, where that takes long.
-    pub(crate) fn prepare_next(&self, key: &ConnectionKey, opened: &ServerConnection, client: &Arc<ClientInfo>) {
+    pub(crate) fn prepare_next(&self, key: &ConnectionKey, opened: &ServerConnection, opening: ClientOpening) {
         if self.0.opener.is_introduced_ahead() {
-            self.introduce(key.introduced(), (AssumedEra::Known(opened.era()), client));
+            self.introduce(key.introduced(), ClientOpening { assumed: AssumedEra::Known(opened.era()), ..opening });
         }
     }
 
-    /// Has a process introduced to clients like this one, unless there is one. The first of them that calls takes it.
-    fn introduce(&self, next: Option<ConnectionKey>, (assumed, client): (AssumedEra, &Arc<ClientInfo>)) {
+    /// Has a process introduced to clients like this one, unless there is one, or one that was started for this user is still
+    /// unused. The first of them that calls takes it.
+    fn introduce(&self, next: Option<ConnectionKey>, opening: ClientOpening) {
         let Some(next) = next.filter(|_| self.0.spec.transport.starts_process()) else { return };
-        if let Some(lease) = self.0.pool.lease_spare(&next)
-            && lease.slot().begin(client)
+        if let Some(lease) = self.0.pool.lease_spare(&next, &opening.user)
+            && lease.slot().begin(&opening.client)
         {
-            self.0.open(lease.slot(), &next, (assumed, client));
+            self.0.open(lease.slot(), &next, opening);
         }
     }
 }

@@ -11,6 +11,7 @@ use std::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{
+    era::AssumedEra,
     server_transport::{NewTransport, ServerTransport, TransportSource},
     start_turns::StartTurn,
     transport_choice::TransportChoice,
@@ -32,8 +33,8 @@ use crate::{
         interests::{Interests, listens::Listens},
         sharing::connection_key::ConnectionKey,
     },
-    mcp::{ClientInfo, Era, Feature, Revision, ServerOrigin, SoleClient},
-    model::{BackendSpec, status::OutputLine},
+    mcp::{ClientInfo, Context, Era, Feature, Revision, ServerOrigin, SoleClient},
+    model::{BackendSpec, UserId, status::OutputLine},
 };
 
 /// A start that takes longer is slow: a client does not wait for it if a process can be introduced to it beforehand.
@@ -74,6 +75,17 @@ pub(crate) struct UnsettledConnection {
     is_kept: bool,
     /// The turn of its process; `None` if it has none.
     _turn: Option<StartTurn>,
+}
+
+/// What the connection of a client is opened for.
+#[derive(Clone)]
+pub(crate) struct ClientOpening {
+    /// The era to open it with.
+    pub(crate) assumed: AssumedEra,
+    /// The client that the server is told of.
+    pub(crate) client: Arc<ClientInfo>,
+    /// The user for whose call that is.
+    pub(crate) user: UserId,
 }
 
 /// Tells a first connection of a key from later ones.
@@ -302,6 +314,15 @@ impl Opener {
         if let Some(summary) = opened.and_then(ServerConnection::summary) {
             tracing::info!(server = %self.spec.id, revision = %summary.revision, implementation = summary.server, "connected to the server");
         }
+    }
+}
+
+// === impl ClientOpening ===
+
+impl ClientOpening {
+    /// The opening for a call of this client.
+    pub(crate) fn of(assumed: AssumedEra, context: &Context) -> Self {
+        Self { assumed, client: Arc::clone(&context.client), user: context.caller.user.clone() }
     }
 }
 

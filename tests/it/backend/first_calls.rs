@@ -1,11 +1,11 @@
 //! First calls at servers that are slow to start: a client waits for one start, and for none where a process is ready.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use lockkeeper::{
     backend::Supervisor,
     mcp::{Context, Method, Reply, Server},
-    model::{BackendSpec, EraChoice, Requester},
+    model::{BackendSpec, EraChoice, Requester, SessionId},
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -49,6 +49,11 @@ fn begun<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> J
 
 async fn ended<T: 'static>(mut work: JoinSet<T>) -> T {
     work.join_next().await.unwrap().unwrap()
+}
+
+/// How many of these processes run.
+fn running(processes: &[i32]) -> usize {
+    processes.iter().filter(|process| Path::new(&format!("/proc/{process}")).exists()).count()
 }
 
 async fn greeted(scripts: &Scripts, count: usize) {
@@ -134,6 +139,38 @@ async fn of_two_users_with_the_same_client_one_gets_the_process_that_was_asked_a
     // what one of them leaves is not given to the other
     assert_eq!(process(about(&server, person("ann", "a", ROOTS))).await, ann);
     assert_eq!(process(about(&server, person("eve", "e", ROOTS))).await, eve);
+    supervisor.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_whose_client_leaves_before_it_is_ready_ends_and_one_that_it_waited_for_serves_another() {
+    let (scripts, gate) = (Scripts::new(), Gate::closed());
+    let supervisor = start(vec![unknown(&scripts, gated(&gate))]);
+    let server = supervisor.servers().remove(0).server;
+    let listed = begun(lists(Arc::clone(&server), person("ann", "a", ROOTS)));
+    greeted(&scripts, 2).await;
+    // the first takes the process that lists, the second starts its own
+    let mut leaving = JoinSet::new();
+    for session in ["a", "b"] {
+        leaving.spawn(about(&server, person("ann", session, ROOTS)).outcome());
+        tokio::task::yield_now().await;
+    }
+    greeted(&scripts, 3).await;
+    leaving.abort_all();
+    for session in ["a", "b"] {
+        let session = Requester::Session(SessionId::new(session));
+        // its client may end it twice
+        supervisor.ended(&session);
+        supervisor.ended(&session);
+    }
+    gate.open();
+    ended(listed).await;
+    let eve = process(about(&server, person("eve", "e", ROOTS))).await;
+    let processes = scripts.journal("slow").processes();
+    assert!(processes.contains(&i32::try_from(eve).unwrap()), "nobody else has the process that listed");
+    assert_eq!(processes.len(), 3);
+    let last = || (running(&processes) == 2).then_some(());
+    until("the end of the process that nobody waits for", last).await;
     supervisor.shutdown().await;
 }
 
