@@ -17,6 +17,7 @@
 
 mod binding;
 mod frontend_settings;
+mod large_messages;
 mod replay;
 mod request_limits;
 mod server_requests;

@@ -1,10 +1,11 @@
-//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, the silence of peers, maps, printable text, streams of bytes, a writer
+//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, fair turns, the silence of peers, maps, printable text, streams of bytes, pieces of buffers, a writer
 //! that never waits, and the context of log events. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod background_writer;
 pub mod boxed;
 pub mod clock;
 pub mod digest;
+pub mod fair_turns;
 pub mod fast_map;
 pub mod fence;
 pub mod gather;
@@ -15,6 +16,7 @@ pub mod log_context;
 pub mod own_waker;
 pub mod pace;
 pub mod panics;
+pub mod piece;
 pub mod printable;
 pub mod random;
 pub mod sealing;

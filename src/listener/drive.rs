@@ -35,6 +35,7 @@ use crate::{
     support::{
         Live,
         own_waker::{OwnWaker, Woken},
+        piece::CONNECTION_BUFFER,
     },
 };
 
@@ -93,7 +94,7 @@ pub(super) async fn connection<A: Accept>(
         service_fn(move |request| service::answer(inner.clone(), request, peer, connection()))
     };
     let mut builder = http1::Builder::new();
-    builder.header_read_timeout(None).max_header_size(MAX_HEAD);
+    builder.header_read_timeout(None).max_header_size(MAX_HEAD).max_buf_size(CONNECTION_BUFFER);
     let mut http = builder.serve_connection(stream, handle).with_upgrades();
     let ended = drive(&mut http, &connection, &drain).await;
     let Some(parts) = http.into_parts() else { return };

@@ -12,9 +12,13 @@ use super::{
     json::{self, check::check, scan::Elements},
     spelling,
 };
+use crate::support::piece::{is_small_part, piece};
 
 /// Maximum number of messages in a batch, the highest that can be configured (`batch`).
 const MAX_BATCH: usize = 10_000;
+
+/// Maximum length of a method, and of the text of an id, in bytes: both are kept beside the message.
+const MAX_NAME: usize = 1024;
 
 /// The id of a request: a string or a number, kept verbatim so that it can be echoed exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -245,7 +249,7 @@ impl<'a> Envelope<'a> {
     }
 
     fn into_message(self, text: &ByteString) -> Result<Message, Malformed> {
-        let slice = |value: &str| text.as_bytes().slice_ref(value.as_bytes());
+        let slice = |value: &str| piece(text.as_bytes().slice_ref(value.as_bytes()), text.len());
         let [jsonrpc, given_id, method, params, result, error] = self.members;
         let id = given_id.filter(|_| self.repeated != Some("id")).and_then(|text| RequestId::read(&slice(text)));
         // text that a program prints beside its messages may have an id; an answer has these as well
@@ -270,12 +274,21 @@ impl<'a> Envelope<'a> {
         if !jsonrpc.is_some_and(is_second) {
             return refuse("`jsonrpc` is not \"2.0\"");
         }
-        let params = params.map(|params| text.slice_ref(params)).unwrap_or_default();
+        let part = |value: &str| {
+            if is_small_part(value.len(), text.len()) { ByteString::from(value) } else { text.slice_ref(value) }
+        };
+        let params = params.map(part).unwrap_or_default();
         match (method, result, error) {
             (Some(method), None, None) => {
                 let Some(method) = json::unquoted(method) else { return refuse("`method` is no string") };
                 if !params.is_empty() && !params.starts_with('{') {
                     return refuse("`params` is no object");
+                }
+                if method.len() > MAX_NAME {
+                    return refuse(&format!("`method` is longer than {MAX_NAME} bytes"));
+                }
+                if given_id.is_some_and(|id| id.len() > MAX_NAME) {
+                    return refuse(&format!("`id` is longer than {MAX_NAME} bytes"));
                 }
                 let (method, params) = (Method::parse(&method), params.into());
                 match (given_id, id) {
@@ -415,6 +428,36 @@ mod tests {
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#), -32600);
         let malformed = parse(r#"{"jsonrpc":"2.0","id":7,"method":7}"#).unwrap_err();
         assert_eq!(malformed.id(), Some(&RequestId::number(7)));
+    }
+
+    #[test]
+    fn a_method_or_an_id_that_is_too_long_is_refused_under_the_id() {
+        for (method, id, named) in [(1025, 1, "`method`"), (1, 1023, "`id`")] {
+            let (method, id) = ("m".repeat(method), "i".repeat(id));
+            let text = format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"}}"#);
+            let malformed = Message::parse(&text.into()).unwrap_err();
+            assert_eq!(malformed.to_error().code(), -32600);
+            assert!(malformed.to_string().contains(named), "{malformed}");
+            assert_eq!(malformed.id(), Some(&RequestId::string(&id)));
+        }
+        let longest = format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"{}"}}"#, "i".repeat(1022), "m".repeat(1024));
+        assert!(Message::parse(&longest.into()).is_ok());
+    }
+
+    #[test]
+    fn a_small_member_of_a_large_message_keeps_none_of_it() {
+        let filler = "x".repeat(1 << 20);
+        let text =
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":1}},"x":"{filler}"}}"#);
+        let text = Bytes::from(text);
+        let is_part = |part: &Bytes| text.as_ptr_range().contains(&part.as_ptr());
+        let small = Message::parse(&text).unwrap();
+        assert!(small.payload() == r#"{"data":1}"# && !is_part(small.payload()));
+        let text = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{{"x":"{filler}"}}}}"#);
+        let text = Bytes::from(text);
+        let is_part = |part: &Bytes| text.as_ptr_range().contains(&part.as_ptr());
+        let Message::Request { id, params, .. } = Message::parse(&text).unwrap() else { panic!("a request") };
+        assert!(is_part(&params) && !is_part(id.json()), "the id outlasts the parameters");
     }
 
     #[test]

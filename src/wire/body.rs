@@ -4,6 +4,8 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
 
+use crate::support::piece::{CONNECTION_BUFFER, piece};
+
 /// A body that was not read to its end.
 #[derive(Debug)]
 pub enum BodyError<E> {
@@ -33,33 +35,64 @@ where
             text = data;
         } else {
             if joined.is_empty() {
-                // the rest of a body that says its length, so that it is not moved as it grows
-                let rest = usize::try_from(body.size_hint().lower()).unwrap_or(max);
-                joined.reserve((text.len() + data.len()).saturating_add(rest).min(max));
                 joined.extend_from_slice(&std::mem::take(&mut text));
             }
+            // what the body says of its length is believed as far as it has come: a reader that stops has paid for what it holds
+            let rest = usize::try_from(body.size_hint().lower()).unwrap_or(max);
+            let arrived = joined.len() + data.len();
+            joined.reserve(data.len().saturating_add(rest.min(arrived)));
             joined.extend_from_slice(&data);
         }
         if body.is_end_stream() {
             break;
         }
     }
-    Ok(if joined.is_empty() { text } else { joined.freeze() })
+    // a chunk is a part of its connection's buffer
+    Ok(if joined.is_empty() { piece(text, CONNECTION_BUFFER) } else { joined.freeze() })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{convert::Infallible, io};
+    use std::{
+        convert::Infallible,
+        io,
+        pin::Pin,
+        task::{Context, Poll},
+    };
 
     use futures_util::stream;
     use http_body_util::{Full, StreamBody};
-    use hyper::body::Frame;
+    use hyper::body::{Frame, SizeHint};
 
     use super::*;
 
     fn chunks<E>(chunks: Vec<Result<&'static str, E>>) -> impl Body<Data = Bytes, Error = E> + Unpin {
         let frames = chunks.into_iter().map(|chunk| chunk.map(|text| Frame::data(Bytes::from_static(text.as_bytes()))));
         StreamBody::new(stream::iter(frames.collect::<Vec<_>>()))
+    }
+
+    /// A body that says it has a mebibyte, and stops after 20 KiB.
+    struct Boasting(usize);
+
+    impl Body for Boasting {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.0 += 1;
+            Poll::Ready((self.0 <= 20).then(|| Ok(Frame::data(Bytes::from_static(&[b'x'; 1024])))))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact((1 << 20) - 1024 * self.0 as u64)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_gets_memory_as_it_arrives_and_not_as_it_says() {
+        let read = read(Boasting(0), 1 << 24).await.unwrap();
+        assert_eq!(read.len(), 20 * 1024);
+        assert!(read.try_into_mut().unwrap().capacity() < 128 * 1024);
     }
 
     #[tokio::test]

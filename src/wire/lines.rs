@@ -6,6 +6,8 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use memchr::{memchr, memchr2};
 use tokio_util::codec::Decoder;
 
+use crate::support::piece::{CONNECTION_BUFFER, piece, shrink};
+
 /// Maximum length of a line in bytes.
 pub const MAX_LINE: usize = 16 * 1024 * 1024;
 
@@ -65,10 +67,14 @@ impl Decoder for Lines {
             if end > self.most {
                 return Err(LineError::TooLong(self.most));
             }
+            let held = buffer.capacity();
             let line = trimmed(&buffer.split_to(end).freeze());
             buffer.advance(1);
+            if end > CONNECTION_BUFFER {
+                shrink(buffer);
+            }
             if !line.is_empty() {
-                return Ok(Some(line));
+                return Ok(Some(piece(line, held)));
             }
         }
         self.scanned = buffer.len();
@@ -111,6 +117,21 @@ mod tests {
     fn lines_are_complete_however_the_bytes_are_split() {
         let expected: Vec<Result<String, String>> = ["a", "b c", "d"].map(|line| Ok(line.to_owned())).into();
         assert_eq!(read(10, "a\r\n\n  \nb c\nd"), expected);
+    }
+
+    #[test]
+    fn a_line_keeps_no_buffer_that_is_much_larger() {
+        let mut buffer = BytesMut::with_capacity(8 * 1024);
+        let mut lines = Lines::default();
+        let large = [&[b'x'; 1 << 20][..], b"\n", b"small\nnext"].concat();
+        buffer.extend_from_slice(&large);
+        let (large, start) = (lines.decode(&mut buffer).unwrap().unwrap(), buffer.as_ptr_range());
+        assert_eq!(large.len(), 1 << 20);
+        assert!(buffer.capacity() < CONNECTION_BUFFER, "what held the large one is free with it");
+        let small = lines.decode(&mut buffer).unwrap().unwrap();
+        assert_eq!(small, "small");
+        assert!(start.end > start.start && !large.as_ptr_range().contains(&small.as_ptr()));
+        assert_eq!(buffer, "next");
     }
 
     #[test]

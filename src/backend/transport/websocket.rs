@@ -26,7 +26,10 @@ use super::{
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
     model::HttpSpec,
-    support::silence::overdue,
+    support::{
+        piece::{CONNECTION_BUFFER, piece},
+        silence::overdue,
+    },
     wire::{
         events::MAX_EVENT,
         websocket::{self, LimitedStream, WebSocketViolation},
@@ -73,7 +76,7 @@ pub(super) fn connect(
                 }
             };
             match frame {
-                Some(Ok(Frame::Text(text))) => yield ServerInput::Text(text.into()),
+                Some(Ok(Frame::Text(text))) => yield ServerInput::Text(piece(text.into(), CONNECTION_BUFFER)),
                 Some(Ok(Frame::Close(_))) | None => {
                     yield ServerInput::Lost("the server closed the connection".to_owned());
                     return;

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     refusal::RequestRefusal,
-    request_head::{EnvelopedRequest, Semantics, VersionHeader, choose},
+    request_head::{EnvelopedRequest, Semantics, VersionHeader, choose, parse},
     response::credential_end,
 };
 use crate::{
@@ -132,7 +132,7 @@ impl ChannelClient {
             let (reads, answers) = (self.has_room(READ_UP_TO), self.has_room(ANSWER_UP_TO));
             tokio::select! {
                 received = input.next(), if reads && lingers.is_none() => match received {
-                    Some(ChannelInput::Message(text)) => self.receive(&text).await,
+                    Some(ChannelInput::Message(text)) => self.receive(text).await,
                     Some(ChannelInput::Refused(refusal)) => self.refuse(refusal),
                     None => {
                         self.end_listens();
@@ -165,9 +165,10 @@ impl ChannelClient {
     }
 
     /// Starts to serve a frame.
-    async fn receive(&mut self, text: &Bytes) {
-        let frame = Frame::parse(text).and_then(Frame::unambiguous);
-        let served = match choose(self.state.settings.serves, VersionHeader::Absent, frame) {
+    async fn receive(&mut self, text: Bytes) {
+        let (eras, user) = (self.state.settings.serves, &self.sender.admission.caller.user);
+        let look = move |text: &Bytes| choose(eras, VersionHeader::Absent, parse(text));
+        let served = match self.state.large.look_into(user, text, look).await {
             Ok(Semantics::Request(request)) => {
                 self.request(request);
                 Ok(())

@@ -1,7 +1,7 @@
 //! The head of a request, and the choice by head and body between a session and a request without one. Knows nothing of how
 //! either is served.
 
-use std::{future::pending, panic::resume_unwind, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     body::{Body, HttpBody as _},
@@ -9,10 +9,6 @@ use axum::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header, request::Parts};
-use tokio::{
-    sync::Semaphore,
-    task::{JoinError, spawn_blocking},
-};
 
 use super::refusal::RequestRefusal;
 use crate::{
@@ -200,25 +196,6 @@ impl FromRequestParts<Arc<FrontendState>> for RequestHead {
             return Err(RequestRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorObject::INTERNAL_ERROR, message));
         };
         Self::read(parts, admission, state)
-    }
-}
-
-/// Minimum size in bytes of a body that is parsed on another thread, so that other connections of this thread do not wait.
-const LARGE: usize = 64 * 1024;
-/// Permit to parse a large body: one at a time, so that connections keep their share of the cores.
-static LARGE_AT_ONCE: Semaphore = Semaphore::const_new(1);
-
-/// Applies `look`, such as a parser of messages, to a body.
-pub(super) async fn look_into<T: Send + 'static>(body: Bytes, look: impl FnOnce(&Bytes) -> T + Send + 'static) -> T {
-    if body.len() < LARGE {
-        return look(&body);
-    }
-    let _permit = LARGE_AT_ONCE.acquire().await;
-    match spawn_blocking(move || look(&body)).await.map_err(JoinError::try_into_panic) {
-        Ok(found) => found,
-        Err(Ok(panic)) => resume_unwind(panic),
-        // the runtime is shutting down
-        Err(Err(_)) => pending().await,
     }
 }
 

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::{
     refusal::RequestRefusal,
-    request_head::{RequestHead, VersionHeader, look_into, parse, read},
+    request_head::{RequestHead, VersionHeader, parse, read},
     response::{self, EventSource, StreamOptions, credential_end},
 };
 use crate::{
@@ -216,7 +216,7 @@ async fn receive(
     renew(&session, &head.sender.admission);
     let refuse = |refusal: RequestRefusal| refusal.toward(session.client().map(|client| client.revision));
     let body = read(state, body).await.map_err(refuse)?;
-    let frame = look_into(body, parse).await;
+    let frame = state.large.look_into(&head.sender.admission.caller.user, body, parse).await;
     let frame = frame.map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
     let servers = state.servers_at(&session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
     let sender = Sender { servers, ..head.sender.clone() };

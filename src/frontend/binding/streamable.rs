@@ -16,7 +16,7 @@ use http::{HeaderValue, Method as Verb, StatusCode};
 
 use super::{
     refusal::RequestRefusal,
-    request_head::{RequestHead, Semantics, VersionHeader, choose, look_into, parse, read},
+    request_head::{RequestHead, Semantics, VersionHeader, choose, parse, read},
     response::{self, EventSource, Priming, ResponseForm, ResponseStart, StreamOptions, credential_end, session_end},
     stateless,
 };
@@ -87,7 +87,8 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Re
     let (eras, version) = (state.settings.serves, head.version);
     let body = read(state, body).await?;
     let kept = state.kept(&body);
-    let frame = match look_into(body, move |body| choose(eras, version, parse(body))).await? {
+    let user = &head.sender.admission.caller.user;
+    let frame = match state.large.look_into(user, body, move |body| choose(eras, version, parse(body))).await? {
         Semantics::Request(request) => {
             if let Some(owner) = head.owner_elsewhere(state, &request) {
                 return Err(RequestRefusal::elsewhere(owner).with_body(kept));

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Method;
 
 use super::{
-    request_head::{look_into, parse, read},
+    request_head::{parse, read},
     sse::MessagesQuery,
 };
 use crate::{
@@ -27,7 +27,7 @@ pub(crate) async fn take_unheard(state: &FrontendState, request: Request, unhear
     let (Unheard::Unchecked(caller) | Unheard::Late(caller)) = &unheard;
     let Some(session) = named.or_else(in_query).and_then(|id| state.sessions.held(&id, caller)) else { return };
     let Ok(body) = read(state, request.into_body()).await else { return };
-    let messages = match look_into(body, parse).await {
+    let messages = match state.large.look_into(&caller.user, body, parse).await {
         Ok(Frame::Single(message)) => vec![message],
         Ok(Frame::Batch(messages)) => messages.into_iter().flatten().collect(),
         Err(_) => return,

@@ -41,7 +41,11 @@ use super::{
 use crate::{
     frontend::state::{FrontendState, Sender},
     resource::ConnectionCredential,
-    support::{Fence, silence::was_frozen},
+    support::{
+        Fence,
+        piece::{CONNECTION_BUFFER, piece},
+        silence::was_frozen,
+    },
     wire::websocket::{self, LimitedStream, WebSocketViolation},
 };
 
@@ -135,7 +139,8 @@ fn received(
                                 let _ = fault.set(close(CloseCode::Again));
                                 return;
                             }
-                            yield ChannelInput::Message(Bytes::from(text));
+                            // a message is a part of its connection's buffer
+                            yield ChannelInput::Message(piece(text.into(), CONNECTION_BUFFER));
                         }
                         Some(Ok(Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_))) => {}
                         Some(Ok(Frame::Binary(_))) => {

@@ -24,7 +24,7 @@ use super::{
     super::connector::{ConnectRoute, Stream},
     keep_alive::max_idle,
 };
-use crate::support::{FastMap, own_waker::OwnWaker};
+use crate::support::{FastMap, own_waker::OwnWaker, piece::CONNECTION_BUFFER};
 
 /// Interval at which idle connections that have ended or are too old are dropped.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
@@ -130,7 +130,7 @@ impl PlainConnection {
         home: &Arc<IdleConnections>,
     ) -> Result<Box<Self>, hyper::Error> {
         let route = stream.route();
-        let (sender, driver) = http1::Builder::new().handshake(stream).await?;
+        let (sender, driver) = http1::Builder::new().max_buf_size(CONNECTION_BUFFER).handshake(stream).await?;
         let (driver, home) = (Some(driver), Arc::downgrade(home));
         Ok(Box::new(Self { sender, driver, waker: Arc::default(), server, route, max_idle: Duration::ZERO, home }))
     }

@@ -20,7 +20,7 @@ use super::{
     failure::{innermost, lost, unreachable},
     keep_alive,
 };
-use crate::backend::transport::interface::TransportError;
+use crate::{backend::transport::interface::TransportError, support::piece::CONNECTION_BUFFER};
 
 /// Maximum number of retries of a request that the server certainly did not process.
 const RETRIES: u32 = 2;
@@ -46,6 +46,7 @@ impl SecureConnections {
                 .timer(TokioTimer::new())
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(max_idle)
+                .http1_max_buf_size(CONNECTION_BUFFER)
                 .build(connector.clone())
         };
         Self { any: client(keep_alive::MAX), http1: client(keep_alive::UNTOLD_SECURE), http1_servers: Mutex::default() }
