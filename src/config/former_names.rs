@@ -13,9 +13,10 @@ struct FormerName {
     present: &'static str,
 }
 
-const FORMER_NAMES: [FormerName; 7] = [
+const FORMER_NAMES: [FormerName; 8] = [
     FormerName { table: &[], former: "backends", present: "servers" },
     FormerName { table: &["limits"], former: "backend_sessions", present: "server_sessions" },
+    FormerName { table: &["limits"], former: "sessions_per_caller", present: "sessions_per_user" },
     FormerName { table: &["limits"], former: "question_timeout", present: "server_request_timeout" },
     FormerName { table: &["limits"], former: "question_slot_time", present: "server_request_slot_time" },
     FormerName { table: &["auth"], former: "conceal_backends", present: "conceal_servers" },

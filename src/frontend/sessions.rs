@@ -85,8 +85,8 @@ impl Sessions {
         Self { table, deps, settings, closed, rows, lookups, tasks: Arc::default() }
     }
 
-    /// Opens a session. If the caller, or the gateway, has as many as allowed, the caller's own session that was idle longest
-    /// is ended to make room.
+    /// Opens a session. If the user has as many as allowed, the user's own session that was idle longest is ended to make room;
+    /// if the gateway has, one of the user who has the most.
     pub(crate) async fn open(&self, endpoint: Endpoint, owner: Arc<Caller>) -> Result<Arc<Session>, LimitReached> {
         self.open_on(self.queue(endpoint.binding), endpoint, owner).await
     }
@@ -190,7 +190,7 @@ impl Sessions {
         let evicted =
             self.table.insert(session, &self.settings.limits.get(), |evicted| self.before_removal(evicted))?;
         if let Some(evicted) = evicted {
-            tracing::info!(session = ?evicted.id, "the caller's longest idle session is ended to make room");
+            tracing::info!(session = ?evicted.id, user = %evicted.owner.user, "an idle session is ended to make room");
             self.after_removal(&evicted);
             self.delete(self.row_of(&evicted).into_iter().collect()).await;
         }
@@ -200,7 +200,7 @@ impl Sessions {
     /// Looks the session up in the store, and takes it into memory unless it is idle for too long. One that is not there, or
     /// not this caller's, costs one read.
     async fn restore(&self, id: &str, endpoint: &Endpoint, caller: &Caller) -> Result<Arc<Session>, LookupError> {
-        let permit = self.lookups.permit(caller.owner()).await.ok_or(LookupError::TooManyLookups)?;
+        let permit = self.lookups.permit(&caller.user).await.ok_or(LookupError::TooManyLookups)?;
         if let Some(session) = self.in_memory(id) {
             return Ok(session);
         }

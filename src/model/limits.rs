@@ -12,9 +12,11 @@ config_keys! {
         /// A client without sessions is shown in the status for as long.
         session_idle: Duration = duration(30 m, 1 m to 30 d);
         /// Client sessions in all.
+        ///
+        /// Beyond it the user who has the most gives way. An eighth is kept for users who have none.
         sessions: usize = count(10_000, 1 to 1_000_000);
-        /// Client sessions of one caller: a user through one client.
-        sessions_per_caller: usize = count(100, 1 to 1_000_000);
+        /// Client sessions of one user, through all clients.
+        sessions_per_user: usize = count(100, 1 to 1_000_000);
         /// Calls of one client session that run at once.
         calls_per_session: usize = count(256, 1 to 100_000);
         /// Requests of one user's clients without sessions (2026-07-28) that run at once.

@@ -89,6 +89,9 @@ class ModernClient(Client):
                 return
             if "error" in given:
                 return self.failed(given["error"], fate)
+            if "requestState" in more:
+                # not before: a request that was closed may never have reached the gateway
+                self.used.append((arguments, more))
             steps += self.ear.steps[token] - begun
             result = given["result"]
             self.ear.ended.add(token)
@@ -140,7 +143,6 @@ class ModernClient(Client):
         more = {"inputResponses": responses} if requests else {}
         if "requestState" in result:
             more["requestState"] = result["requestState"]
-            self.used.append((arguments, more))
         return more
 
     async def reuse(self):

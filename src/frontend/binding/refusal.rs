@@ -160,17 +160,18 @@ impl RequestRefusal {
         self
     }
 
-    /// 429 if the caller is at its bound, 503 if the gateway is; both with `Retry-After`.
+    /// 429 if the user is at the bound, 503 if the gateway is; both with `Retry-After`.
     pub(crate) fn full(full: LimitReached, binding: Binding) -> Self {
         match full {
-            LimitReached::Caller if binding.is_connection() => Self::retry(
+            LimitReached::User if binding.is_connection() => Self::retry(
                 StatusCode::TOO_MANY_REQUESTS,
-                "Too many connections: this key or login has as many open as it may have, and all are in use; closing one \
-                 frees a place",
+                "Too many connections: you have as many open as one user may have, through all of your apps, and all are in use; \
+                 close one, or ask the operator to raise limits.sessions_per_user",
             ),
-            LimitReached::Caller => Self::retry(
+            LimitReached::User => Self::retry(
                 StatusCode::TOO_MANY_REQUESTS,
-                "Too many sessions: all that this caller may have are in use; end one with DELETE, or try again later",
+                "Too many sessions: you have as many as one user may have, through all of your apps, and all are in use; end one \
+                 with DELETE, or ask the operator to raise limits.sessions_per_user",
             ),
             LimitReached::Gateway => Self::retry(
                 StatusCode::SERVICE_UNAVAILABLE,

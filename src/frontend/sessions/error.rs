@@ -11,7 +11,7 @@ pub(crate) enum LookupError {
     Elsewhere(ReplicaNumber),
     /// The store cannot be read.
     Unavailable,
-    /// Too many look-ups of the caller wait already.
+    /// Too many look-ups of the user wait already.
     TooManyLookups,
     /// It is in the store, and there is no room for it in memory.
     Limit(LimitReached),
@@ -20,8 +20,8 @@ pub(crate) enum LookupError {
 /// A session that cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitReached {
-    /// The caller has as many as it may have, and all of them are in use.
-    Caller,
-    /// The gateway has as many as it can have, and no session of the caller can make room.
+    /// The user has as many as one may have, and all of them are in use.
+    User,
+    /// The gateway has as many as it can have, and nobody who has more than this user has one that is not in use.
     Gateway,
 }

@@ -1,5 +1,5 @@
-//! Permits to look a session up in the store. Each caller has one, so that a caller who names sessions that never were waits
-//! for itself alone. Knows nothing of sessions.
+//! Permits to look a session up in the store. Each user has one, so that somebody who names sessions that never were waits for
+//! their own look-ups alone. Knows nothing of sessions.
 
 use std::sync::{
     Arc,
@@ -10,31 +10,31 @@ use dashmap::DashMap;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::{
-    model::{LimitsConfig, Owner},
+    model::{LimitsConfig, UserId},
     support::Live,
 };
 
-/// The look-ups in the store that wait for each session that a caller may have: after a restart of the gateway, a client
+/// The look-ups in the store that wait for each session that a user may have: after a restart of the gateway, a client
 /// sends a few requests at once.
 const LOOKUPS_PER_SESSION: usize = 4;
 
 /// The look-ups that run and wait.
 #[derive(Debug)]
 pub(super) struct Lookups {
-    callers: DashMap<Owner, Arc<CallerLookups>>,
+    users: DashMap<UserId, Arc<UserLookups>>,
     /// The limits of sessions, from which that of look-ups derives.
     limits: Live<LimitsConfig>,
 }
 
-/// The look-ups of one caller.
+/// The look-ups of one user.
 #[derive(Debug, Default)]
-struct CallerLookups {
+struct UserLookups {
     permit: Arc<Mutex<()>>,
     /// The number that run or wait.
     count: AtomicUsize,
 }
 
-/// A caller's permit: no other look-up of that caller runs while it is held.
+/// A user's permit: no other look-up of that user runs while it is held.
 #[derive(Debug)]
 pub(super) struct LookupPermit<'a> {
     _guard: OwnedMutexGuard<()>,
@@ -45,39 +45,38 @@ pub(super) struct LookupPermit<'a> {
 #[derive(Debug)]
 struct Counted<'a> {
     lookups: &'a Lookups,
-    owner: Owner,
-    caller: Arc<CallerLookups>,
+    user: UserId,
+    theirs: Arc<UserLookups>,
 }
 
 // === impl Lookups ===
 
 impl Lookups {
-    /// No look-ups yet. Their number depends on `sessions_per_caller`.
+    /// No look-ups yet. Their number depends on `sessions_per_user`.
     pub(super) fn new(limits: Live<LimitsConfig>) -> Self {
-        Self { callers: DashMap::new(), limits }
+        Self { users: DashMap::new(), limits }
     }
 
-    /// Waits for the permit of this caller; `None` if too many of its look-ups wait already.
-    pub(super) async fn permit(&self, owner: Owner) -> Option<LookupPermit<'_>> {
-        let caller = Arc::clone(&self.callers.entry(owner.clone()).or_default());
-        let before = caller.count.fetch_add(1, Ordering::AcqRel);
-        let counted = Counted { lookups: self, owner, caller };
-        if before >= self.limits.get().sessions_per_caller.saturating_mul(LOOKUPS_PER_SESSION) {
+    /// Waits for the permit of this user; `None` if too many of the user's look-ups wait already.
+    pub(super) async fn permit(&self, user: &UserId) -> Option<LookupPermit<'_>> {
+        let theirs = Arc::clone(&self.users.entry(user.clone()).or_default());
+        let before = theirs.count.fetch_add(1, Ordering::AcqRel);
+        let counted = Counted { lookups: self, user: user.clone(), theirs };
+        if before >= self.limits.get().sessions_per_user.saturating_mul(LOOKUPS_PER_SESSION) {
             return None;
         }
-        let guard = Arc::clone(&counted.caller.permit).lock_owned().await;
+        let guard = Arc::clone(&counted.theirs.permit).lock_owned().await;
         Some(LookupPermit { _guard: guard, _counted: counted })
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.caller.count.fetch_sub(1, Ordering::AcqRel);
+        self.theirs.count.fetch_sub(1, Ordering::AcqRel);
         // a task that gets the entry meanwhile has counted itself, or creates another
-        let is_unused = |_: &Owner, caller: &Arc<CallerLookups>| {
-            Arc::ptr_eq(caller, &self.caller) && Arc::strong_count(caller) == 2
-        };
-        self.lookups.callers.remove_if(&self.owner, is_unused);
+        let is_unused =
+            |_: &UserId, theirs: &Arc<UserLookups>| Arc::ptr_eq(theirs, &self.theirs) && Arc::strong_count(theirs) == 2;
+        self.lookups.users.remove_if(&self.user, is_unused);
     }
 }
 
@@ -86,27 +85,22 @@ mod tests {
     use futures_util::poll;
 
     use super::*;
-    use crate::model::{self, UserId};
-
-    fn owner(user: &str) -> Owner {
-        model::Caller { user: UserId::new(user), ..model::Caller::gateway() }.owner()
-    }
 
     #[tokio::test]
-    async fn each_caller_waits_for_itself_alone_and_in_bounds() {
-        let limits = LimitsConfig { sessions_per_caller: 1, ..LimitsConfig::default() };
-        let lookups = Lookups::new(Live::new(limits));
-        let first = lookups.permit(owner("ann")).await.unwrap();
-        let mut waiting: Vec<_> = (1..LOOKUPS_PER_SESSION).map(|_| Box::pin(lookups.permit(owner("ann")))).collect();
+    async fn each_user_waits_for_their_own_alone_and_in_bounds() {
+        let limits = LimitsConfig { sessions_per_user: 1, ..LimitsConfig::default() };
+        let (lookups, ann) = (Lookups::new(Live::new(limits)), UserId::new("ann"));
+        let first = lookups.permit(&ann).await.unwrap();
+        let mut waiting: Vec<_> = (1..LOOKUPS_PER_SESSION).map(|_| Box::pin(lookups.permit(&ann))).collect();
         for next in &mut waiting {
             assert!(poll!(next).is_pending());
         }
-        assert!(lookups.permit(owner("ann")).await.is_none(), "one more is too many");
-        assert!(lookups.permit(owner("bob")).await.is_some());
+        assert!(lookups.permit(&ann).await.is_none(), "one more is too many");
+        assert!(lookups.permit(&UserId::new("bob")).await.is_some());
         drop(first);
         for next in waiting {
             assert!(next.await.is_some());
         }
-        assert!(lookups.callers.is_empty(), "nothing is kept of callers that wait for nothing");
+        assert!(lookups.users.is_empty(), "nothing is kept of users who wait for nothing");
     }
 }

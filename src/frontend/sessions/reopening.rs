@@ -44,7 +44,7 @@ impl Sessions {
         session: &Session,
         arrival: Arrival,
     ) -> Result<Option<Continued>, LookupError> {
-        let _permit = self.lookups.permit(session.owner.owner()).await.ok_or(LookupError::TooManyLookups)?;
+        let _permit = self.lookups.permit(&session.owner.user).await.ok_or(LookupError::TooManyLookups)?;
         let revision = match arrival {
             Arrival::First => None,
             Arrival::Return(revision) => revision,

@@ -1,5 +1,8 @@
-//! The sessions in memory, by id and by owner: calls share no lock, and opening one looks at no other caller's. Knows nothing
-//! of the store.
+//! The sessions in memory, by id and by user: calls share no lock, and opening one looks at no other user's while there is
+//! room. Knows nothing of the store.
+//!
+//! A user has at most `sessions_per_user`, through whichever clients. Where all users together have as many as the gateway can
+//! have, the one with the most gives way: of what is idle, what was idle longest. An eighth is kept for users who have none.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,28 +18,42 @@ use parking_lot::Mutex;
 use super::error::LimitReached;
 use crate::{
     frontend::session::Session,
-    model::{LimitsConfig, Owner, SessionId},
-    support::FastHash,
-    support::Timestamp,
+    model::{LimitsConfig, Owner, SessionId, UserId},
+    support::{FastHash, Timestamp},
 };
 
 /// The sessions in memory.
 #[derive(Debug, Default)]
 pub(super) struct SessionTable {
     pub(super) by_id: DashMap<SessionId, Arc<Session>, FastHash>,
-    /// Both tables change under the lock of the owner.
-    owners: DashMap<Owner, Arc<Mutex<OwnerSessions>>>,
-    /// The number of sessions.
+    /// Both tables change under the lock of the user.
+    users: DashMap<UserId, Arc<Mutex<UserSessions>>>,
+    /// The number of sessions, and of those that are about to be added.
     count: AtomicUsize,
 }
 
-/// The sessions of one caller, so ordered that the longest idle one is found without looking at all of them.
+/// The sessions of one user, so ordered that the longest idle one is found without looking at all of them.
 #[derive(Debug, Default)]
-struct OwnerSessions {
+struct UserSessions {
     /// By the time of the last activity, as far as it is known here: calls do not report, so it may be later.
     order: BTreeMap<Rank, Arc<Session>>,
     ranks: HashMap<SessionId, Rank>,
     last: u64,
+    /// Those for which another user's makes room at this moment.
+    opening: usize,
+}
+
+/// The place of a session that is about to be added. Dropping it frees it.
+struct FreePlace<'a>(&'a AtomicUsize);
+
+/// What makes room for a session.
+enum Room<'a> {
+    /// A place that was free.
+    Free(FreePlace<'a>),
+    /// The place of another session of the same user.
+    Own(Arc<Session>),
+    /// None: the gateway has as many as it can have, and this user this number of them.
+    Full(usize),
 }
 
 /// A time, and a number that tells apart what has the same one.
@@ -45,45 +62,112 @@ type Rank = (Timestamp, u64);
 // === impl SessionTable ===
 
 impl SessionTable {
-    /// Adds a session if the bounds allow it. If the caller, or the gateway, has as many as allowed, the caller's
-    /// longest idle session is removed and given; `before` runs first.
+    /// Adds a session if the bounds allow it. If the user has as many as allowed, the user's longest idle session is removed and
+    /// given; if the gateway has, that of the user who has the most. `before` runs before a removal.
     pub(super) fn insert(
         &self,
         session: &Arc<Session>,
         limits: &LimitsConfig,
-        before: impl FnOnce(&Session),
+        before: impl Fn(&Session),
     ) -> Result<Option<Arc<Session>>, LimitReached> {
-        let owner = session.owner.owner();
-        let theirs = Arc::clone(&self.owners.entry(owner.clone()).or_default());
-        let inserted = {
-            let mut sessions = theirs.lock();
-            let room = if sessions.len() >= limits.sessions_per_caller {
-                Err(LimitReached::Caller)
-            } else if self.reserve(limits.sessions) {
-                Ok(None)
-            } else {
-                Err(LimitReached::Gateway)
-            };
-            let room = room.or_else(|full| sessions.longest_idle(session.last_seen()).map(Some).ok_or(full));
-            room.inspect(|evicted| {
-                if let Some(evicted) = evicted {
-                    before(evicted);
-                    sessions.remove(&evicted.id);
-                    self.by_id.remove(&evicted.id);
-                }
-                sessions.insert(session);
-                self.by_id.insert(session.id.clone(), Arc::clone(session));
-            })
-        };
+        let user = &session.owner.user;
+        let theirs = Arc::clone(&self.users.entry(user.clone()).or_default());
+        let inserted = self.insert_in(&theirs, session, limits, &before);
         drop(theirs);
-        self.remove_empty(&owner);
+        self.remove_empty(user);
         inserted
+    }
+
+    fn insert_in(
+        &self,
+        theirs: &Mutex<UserSessions>,
+        session: &Arc<Session>,
+        limits: &LimitsConfig,
+        before: &impl Fn(&Session),
+    ) -> Result<Option<Arc<Session>>, LimitReached> {
+        let mut sessions = theirs.lock();
+        let (mut evicted, mut place) = (None, None);
+        match self.room(&mut sessions, session, limits)? {
+            Room::Free(free) => place = Some(free),
+            Room::Own(own) => {
+                before(&own);
+                sessions.remove(&own.id);
+                self.by_id.remove(&own.id);
+                evicted = Some(own);
+            }
+            Room::Full(count) => {
+                sessions.opening += 1;
+                drop(sessions);
+                let room = self.room_of_others(count, session.last_seen(), before);
+                sessions = theirs.lock();
+                sessions.opening -= 1;
+                let (of_other, freed) = room.ok_or(LimitReached::Gateway)?;
+                (evicted, place) = (Some(of_other), Some(freed));
+            }
+        }
+        sessions.insert(session);
+        self.by_id.insert(session.id.clone(), Arc::clone(session));
+        place.into_iter().for_each(FreePlace::fill);
+        Ok(evicted)
+    }
+
+    /// What makes room for a session of the user who has these.
+    fn room(
+        &self,
+        sessions: &mut UserSessions,
+        session: &Session,
+        limits: &LimitsConfig,
+    ) -> Result<Room<'_>, LimitReached> {
+        let is_one_more = sessions.len() + sessions.opening < limits.sessions_per_user;
+        // users who have none find a place
+        let most = if sessions.len() == 0 { limits.sessions } else { limits.sessions - limits.sessions / 8 };
+        if is_one_more && let Some(place) = self.reserve(most) {
+            return Ok(Room::Free(place));
+        }
+        let is_of_most = !is_one_more || self.counts().iter().all(|(count, _)| *count <= sessions.len());
+        if is_of_most && let Some(idle) = sessions.longest_idle(session.last_seen()) {
+            return Ok(Room::Own(idle));
+        }
+        if is_one_more { Ok(Room::Full(sessions.len())) } else { Err(LimitReached::User) }
+    }
+
+    /// Removes the longest idle session of the user who has the most, among those who have more than `count`; `None` if all of
+    /// theirs are in use.
+    fn room_of_others(
+        &self,
+        count: usize,
+        now: Timestamp,
+        before: &impl Fn(&Session),
+    ) -> Option<(Arc<Session>, FreePlace<'_>)> {
+        let mut counts = self.counts();
+        counts.sort_by(|(one, _), (other, _)| other.cmp(one));
+        counts.into_iter().take_while(|(theirs, _)| *theirs > count).find_map(|(_, other)| {
+            let theirs = self.users.get(&other).map(|theirs| Arc::clone(&theirs))?;
+            let idle = {
+                let mut sessions = theirs.lock();
+                let idle = sessions.longest_idle(now)?;
+                before(&idle);
+                sessions.remove(&idle.id);
+                self.by_id.remove(&idle.id);
+                idle
+            };
+            drop(theirs);
+            self.remove_empty(&other);
+            Some((idle, FreePlace(&self.count)))
+        })
+    }
+
+    /// The users with their numbers of sessions, in no order.
+    fn counts(&self) -> Vec<(usize, UserId)> {
+        let users: Vec<_> = self.users.iter().map(|entry| (entry.key().clone(), Arc::clone(entry.value()))).collect();
+        // one that is locked is opening a session itself
+        users.into_iter().filter_map(|(user, theirs)| Some((theirs.try_lock()?.len(), user))).collect()
     }
 
     /// Removes a session; `false` if it is not there. `before` runs first.
     pub(super) fn remove(&self, session: &Session, before: impl FnOnce()) -> bool {
-        let owner = session.owner.owner();
-        let Some(theirs) = self.owners.get(&owner).map(|theirs| Arc::clone(&theirs)) else { return false };
+        let user = &session.owner.user;
+        let Some(theirs) = self.users.get(user).map(|theirs| Arc::clone(&theirs)) else { return false };
         let removed = {
             let mut sessions = theirs.lock();
             let is_there = sessions.contains(&session.id);
@@ -96,14 +180,15 @@ impl SessionTable {
             is_there
         };
         drop(theirs);
-        self.remove_empty(&owner);
+        self.remove_empty(user);
         removed
     }
 
     /// Those of one caller, in no order.
     pub(super) fn of(&self, owner: &Owner) -> Vec<Arc<Session>> {
-        let theirs = self.owners.get(owner).map(|theirs| Arc::clone(&theirs));
-        theirs.map(|theirs| theirs.lock().order.values().cloned().collect()).unwrap_or_default()
+        let theirs = self.users.get(owner.user()).map(|theirs| Arc::clone(&theirs));
+        let all: Vec<_> = theirs.map(|theirs| theirs.lock().order.values().cloned().collect()).unwrap_or_default();
+        all.into_iter().filter(|session: &Arc<Session>| session.owner.owner() == *owner).collect()
     }
 
     /// All of them, in no order.
@@ -117,21 +202,37 @@ impl SessionTable {
     }
 
     /// Counts one more session, if `max` allows it.
-    fn reserve(&self, max: usize) -> bool {
+    fn reserve(&self, max: usize) -> Option<FreePlace<'_>> {
         let more = |count| (count < max).then_some(count + 1);
-        self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+        self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(FreePlace(&self.count))
     }
 
-    /// Forgets an owner that has nothing.
-    fn remove_empty(&self, owner: &Owner) {
+    /// Forgets a user who has nothing.
+    fn remove_empty(&self, user: &UserId) {
         // no other task has the entry: getting it takes the lock that is held here
-        self.owners.remove_if(owner, |_, theirs| Arc::strong_count(theirs) == 1 && theirs.lock().len() == 0);
+        self.users.remove_if(user, |_, theirs| Arc::strong_count(theirs) == 1 && theirs.lock().len() == 0);
     }
 }
 
-// === impl OwnerSessions ===
+// === impl FreePlace ===
 
-impl OwnerSessions {
+impl FreePlace<'_> {
+    /// The session is in the table, and counts from now on.
+    const fn fill(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for FreePlace<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+// === impl UserSessions ===
+
+impl UserSessions {
     /// Their number.
     fn len(&self) -> usize {
         self.ranks.len()

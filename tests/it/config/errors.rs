@@ -17,7 +17,7 @@ lissten = "x"
 [limits]
 session_idle = "5s"
 sessions = 0
-session_per_caller = 3
+session_per_user = 3
 request_body = "2GiB"
 
 [auth]
@@ -42,8 +42,8 @@ headers = { Host = "x", "Bad Name" = "y" }
         did you mean `listen`?
     lockkeeper.toml:6:16: limits.session_idle: 5s is not between 1m and 30d
     lockkeeper.toml:7:12: limits.sessions: 0 is not between 1 and 1000000
-    lockkeeper.toml:8:1: limits.session_per_caller: unknown option
-        did you mean `sessions_per_caller`?
+    lockkeeper.toml:8:1: limits.session_per_user: unknown option
+        did you mean `sessions_per_user`?
     lockkeeper.toml:9:16: limits.request_body: 2GiB is not between 64KiB and 1GiB
     lockkeeper.toml:12:1: auth.acess_token_lifetime: unknown option
         did you mean `access_token_lifetime`?

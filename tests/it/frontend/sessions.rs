@@ -4,12 +4,15 @@ use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::{StreamExt as _, poll, stream::FuturesUnordered};
 use http::StatusCode;
-use lockkeeper::{mcp::Method, model::LimitsConfig};
+use lockkeeper::{
+    mcp::Method,
+    model::{Caller, ClientId, LimitsConfig},
+};
 use serde_json::json;
 use tokio::task::coop::consume_budget;
 use tokio_util::sync::CancellationToken;
 
-use super::{Events, World, body, call, initialize};
+use super::{Client, Events, World, body, call, initialize};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -170,8 +173,8 @@ async fn a_session_that_was_idle_for_too_long_is_not_restored() {
 }
 
 #[tokio::test]
-async fn at_the_limit_a_caller_loses_its_longest_idle_session() {
-    let world = World::with(super::limited(LimitsConfig { sessions_per_caller: 2, ..LimitsConfig::default() })).await;
+async fn at_the_limit_a_user_loses_the_longest_idle_session() {
+    let world = World::with(super::limited(LimitsConfig { sessions_per_user: 2, ..LimitsConfig::default() })).await;
     let other = world.ready("bob", "2025-06-18").await;
     let oldest = world.ready("ann", "2025-06-18").await;
     world.clock.advance(MINUTE);
@@ -186,7 +189,7 @@ async fn at_the_limit_a_caller_loses_its_longest_idle_session() {
 #[tokio::test]
 async fn at_the_limit_without_an_idle_session_none_is_opened() {
     let world =
-        World::with(super::limited(LimitsConfig { sessions_per_caller: 1, sessions: 2, ..LimitsConfig::default() }))
+        World::with(super::limited(LimitsConfig { sessions_per_user: 1, sessions: 2, ..LimitsConfig::default() }))
             .await;
     let ann = world.ready("ann", "2025-06-18").await;
     let _stream = ann.get().await;
@@ -195,9 +198,47 @@ async fn at_the_limit_without_an_idle_session_none_is_opened() {
     assert_eq!(response.headers()["retry-after"], "30");
     let answer = body(response).await;
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(0), &json!(-32603)));
-    world.ready("bob", "2025-06-18").await;
-    let response = world.client("eve").send(initialize("2025-06-18", json!({}))).await;
+    let bob = world.ready("bob", "2025-06-18").await;
+    let eve = world.ready("eve", "2025-06-18").await;
+    assert_eq!(bob.get().await.status(), StatusCode::NOT_FOUND, "somebody who has none comes before an idle session");
+    let _stream = eve.get().await;
+    let response = world.client("dan").send(initialize("2025-06-18", json!({}))).await;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+/// A client of another app of this user.
+async fn through_app(world: &World, user: &str, app: usize) -> Client {
+    let mut client = world.client(user);
+    let caller =
+        Caller { client: Some(ClientId::new(format!("app {app}"))), ..Caller::clone(&client.admission.caller) };
+    client.admission.caller = Arc::new(caller);
+    client.open("2025-06-18", json!({})).await;
+    client
+}
+
+#[tokio::test]
+async fn where_all_sessions_are_taken_whoever_has_the_most_gives_way() {
+    let world = World::with(super::limited(LimitsConfig { sessions: 8, ..LimitsConfig::default() })).await;
+    let ann = world.ready("ann", "2025-06-18").await;
+    let busy = through_app(&world, "hostile", 0).await;
+    let stream = busy.get().await;
+    for app in 1..20 {
+        through_app(&world, "hostile", app).await;
+        world.clock.advance(Duration::from_secs(1));
+    }
+    let sessions = || world.front.status().into_iter().map(|session| session.user).collect::<Vec<_>>();
+    let of = |user: &str| sessions().iter().filter(|of| *of == user).count();
+    assert_eq!((of("hostile"), of("ann")), (6, 1), "an eighth is kept for others, and nobody else loses one");
+    let _bob = world.ready("bob", "2025-06-18").await;
+    let _eve = world.ready("eve", "2025-06-18").await;
+    assert_eq!((of("hostile"), sessions().len()), (5, 8), "the first of both found a free place");
+    for app in 20..40 {
+        through_app(&world, "hostile", app).await;
+    }
+    assert_eq!((of("hostile"), of("ann"), of("bob"), of("eve")), (5, 1, 1, 1));
+    assert_eq!(busy.get().await.status(), StatusCode::OK, "what is in use stays");
+    assert_eq!(ann.get().await.status(), StatusCode::OK);
+    drop(stream);
 }
 
 #[tokio::test]
@@ -294,8 +335,8 @@ async fn requests_for_unknown_sessions_delay_no_other_caller() {
 }
 
 #[tokio::test]
-async fn the_look_ups_of_one_caller_are_limited() {
-    let world = World::with(super::limited(LimitsConfig { sessions_per_caller: 1, ..LimitsConfig::default() })).await;
+async fn the_look_ups_of_one_user_are_limited() {
+    let world = World::with(super::limited(LimitsConfig { sessions_per_user: 1, ..LimitsConfig::default() })).await;
     let named = |number: usize| {
         let mut ann = world.client("ann");
         ann.session = Some(format!("made-up-{number}"));
@@ -349,10 +390,10 @@ async fn a_session_that_is_restored_and_ended_at_the_same_time_stays_ended() {
 }
 
 #[tokio::test]
-async fn a_restored_session_counts_against_its_callers_limit() {
+async fn a_restored_session_counts_against_its_users_limit() {
     let world = World::new().await;
     let mut before = world.ready("ann", "2025-06-18").await;
-    let settings = super::limited(LimitsConfig { sessions_per_caller: 1, ..LimitsConfig::default() });
+    let settings = super::limited(LimitsConfig { sessions_per_user: 1, ..LimitsConfig::default() });
     let world = World::on(world.storage.clone(), Arc::clone(&world.clock), settings, 3);
     before.router = world.router.clone();
     let present = world.ready("ann", "2025-06-18").await;

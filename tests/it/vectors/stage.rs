@@ -58,7 +58,7 @@ impl Stage {
         let (mut came, mut servers) = (HashMap::new(), Vec::new());
         let folder = DataFolder::new();
         let mut text = format!(
-            "limits = {{ shutdown = \"0s\", sessions_per_caller = 1000{limits} }}\nclients.{STRICT}.profile = \"strict\"\n"
+            "limits = {{ shutdown = \"0s\", sessions_per_user = 1000{limits} }}\nclients.{STRICT}.profile = \"strict\"\n"
         );
         for Behind { name, transport, plan } in behind {
             let keeping = plan.keeping(transport == Transport::Stdio);
