@@ -4,11 +4,11 @@ use bytes::{Bytes, BytesMut};
 
 /// The most that the buffers of one HTTP/1.1 or WebSocket connection may grow to, in bytes.
 pub const CONNECTION_BUFFER: usize = 128 * 1024;
-/// A buffer of this size in bytes may be kept by any part of it.
-const SMALL_BUFFER: usize = 4 * 1024;
+/// A buffer of this size in bytes may be kept by any part of it: most messages pass at once, and are not copied.
+const SMALL_BUFFER: usize = 8 * 1024;
 
 /// A part of a buffer of `held` bytes: a copy, if it is less than a quarter of one that is not small. So what waits somewhere
-/// holds at most four times its own size, and 4 KiB.
+/// holds at most four times its own size, or 8 KiB.
 pub fn piece(part: Bytes, held: usize) -> Bytes {
     if is_small_part(part.len(), held) { Bytes::copy_from_slice(&part) } else { part }
 }
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_buffer_gives_back_what_it_no_longer_needs() {
-        let mut buffer = BytesMut::from(&[b'x'; 1 << 20][..]);
+        let mut buffer = BytesMut::from(&vec![b'x'; 1 << 20][..]);
         let large = buffer.split_to((1 << 20) - 3).freeze();
         shrink(&mut buffer);
         drop(large);

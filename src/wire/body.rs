@@ -4,8 +4,6 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
 
-use crate::support::piece::{CONNECTION_BUFFER, piece};
-
 /// A body that was not read to its end.
 #[derive(Debug)]
 pub enum BodyError<E> {
@@ -47,8 +45,7 @@ where
             break;
         }
     }
-    // a chunk is a part of its connection's buffer
-    Ok(if joined.is_empty() { piece(text, CONNECTION_BUFFER) } else { joined.freeze() })
+    Ok(if joined.is_empty() { text } else { joined.freeze() })
 }
 
 #[cfg(test)]

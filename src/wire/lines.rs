@@ -123,7 +123,7 @@ mod tests {
     fn a_line_keeps_no_buffer_that_is_much_larger() {
         let mut buffer = BytesMut::with_capacity(8 * 1024);
         let mut lines = Lines::default();
-        let large = [&[b'x'; 1 << 20][..], b"\n", b"small\nnext"].concat();
+        let large = [&vec![b'x'; 1 << 20][..], b"\n", b"small\nnext"].concat();
         buffer.extend_from_slice(&large);
         let (large, start) = (lines.decode(&mut buffer).unwrap().unwrap(), buffer.as_ptr_range());
         assert_eq!(large.len(), 1 << 20);
