@@ -94,7 +94,6 @@ impl<K: Eq + Hash + Clone> TurnQueue<K> {
         self.free += 1;
         if let Some(queue) = self.owners.get_mut(owner) {
             queue.holds_turn = false;
-            queue.waiting.retain(|give| !give.is_closed());
             if queue.waiting.is_empty() {
                 self.owners.remove(owner);
             } else {

@@ -27,7 +27,10 @@ use tokio_tungstenite::tungstenite::{
 };
 
 use self::frame_reader::FrameReader;
-use crate::support::pace::{Pace, TooSlow};
+use crate::support::{
+    pace::{Pace, TooSlow},
+    piece::CONNECTION_BUFFER,
+};
 
 /// Maximum number of control frames at once.
 const MAX_CONTROL_FRAMES: u32 = 100;
@@ -81,6 +84,7 @@ struct UnfinishedMessage {
 /// The settings of a WebSocket whose incoming messages have at most this size.
 pub fn config(max_message: usize) -> WebSocketConfig {
     WebSocketConfig::default()
+        .read_buffer_size(CONNECTION_BUFFER)
         .max_message_size(Some(max_message))
         .max_frame_size(Some(max_message))
         .max_write_buffer_size(MAX_WRITE_BUFFER)

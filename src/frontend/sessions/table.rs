@@ -90,9 +90,7 @@ impl SessionTable {
         match self.room(&mut sessions, session, limits)? {
             Room::Free(free) => place = Some(free),
             Room::Own(own) => {
-                before(&own);
-                sessions.remove(&own.id);
-                self.by_id.remove(&own.id);
+                self.take_out(&mut sessions, &own, || before(&own));
                 evicted = Some(own);
             }
             Room::Full(count) => {
@@ -146,9 +144,7 @@ impl SessionTable {
             let idle = {
                 let mut sessions = theirs.lock();
                 let idle = sessions.longest_idle(now)?;
-                before(&idle);
-                sessions.remove(&idle.id);
-                self.by_id.remove(&idle.id);
+                self.take_out(&mut sessions, &idle, || before(&idle));
                 idle
             };
             drop(theirs);
@@ -172,9 +168,7 @@ impl SessionTable {
             let mut sessions = theirs.lock();
             let is_there = sessions.contains(&session.id);
             if is_there {
-                before();
-                sessions.remove(&session.id);
-                self.by_id.remove(&session.id);
+                self.take_out(&mut sessions, session, before);
                 self.count.fetch_sub(1, Ordering::AcqRel);
             }
             is_there
@@ -182,6 +176,13 @@ impl SessionTable {
         drop(theirs);
         self.remove_empty(user);
         removed
+    }
+
+    /// Takes a session of these out of both tables; its place stays taken. `before` runs first.
+    fn take_out(&self, sessions: &mut UserSessions, session: &Session, before: impl FnOnce()) {
+        before();
+        sessions.remove(&session.id);
+        self.by_id.remove(&session.id);
     }
 
     /// Those of one caller, in no order.
