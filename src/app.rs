@@ -12,6 +12,7 @@ mod events;
 mod http_service;
 mod known_servers;
 mod machine;
+mod machine_memory;
 mod module_settings;
 mod parts;
 mod reload;
@@ -368,6 +369,7 @@ impl Foundation<'_> {
             gateway: Arc::clone(&path.gateway),
             status: Arc::clone(&status),
             telemetry: world.telemetry.clone(),
+            budget: self.live.budget.clone(),
             gate: gate.clone(),
             oauth: self.oauth.clone(),
             replicas: self.replicas.clone(),
@@ -432,6 +434,7 @@ impl Foundation<'_> {
         let CallPath { supervisor, gateway, frontend, stacks: _, crossing: _ } = path;
         let (supervisor, gateway, frontend) = (Arc::clone(supervisor), Arc::clone(gateway), frontend.clone());
         let (started, url) = (clock.now().to_string(), format!("{}/mcp", self.public_url));
+        let budget = self.live.budget.clone();
         Arc::new(move || {
             let mut backends = supervisor.status();
             for backend in &mut backends {
@@ -450,6 +453,7 @@ impl Foundation<'_> {
                 backends,
                 groups: existing.groups().iter().map(|group| group_status(group, &url, &existing)).collect(),
                 sessions: frontend.status(),
+                memory: Some(budget.in_use().into()),
             }
             .in_order()
         })

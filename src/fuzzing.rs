@@ -151,7 +151,7 @@ impl HttpClient {
         most: usize,
     ) -> Result<Response<Result<Bytes, String>>, String> {
         let (head, body) = self.0.send(request).await.map_err(|error| error.to_string())?.into_parts();
-        let body = body::read(body, most).await.map_err(|error| format!("{error:?}"));
+        let body = body::read_small(body, most).await.map_err(|error| format!("{error:?}"));
         Ok(Response::from_parts(head, body))
     }
 }

@@ -44,6 +44,7 @@ pub use level::{Level, LogLevel};
 pub(crate) use methods::ListKind;
 pub use methods::Method;
 pub use payload::Payload;
+pub(crate) use reply::MAX_PROGRESS_SIZE;
 pub use reply::{Answer, AnswerEvent, AnswerReceiver, Event, Notification, Outcome, Reply, ServerRequest, Step};
 pub use revision::{Era, Feature, Revision};
 pub use server_origin::ServerOrigin;

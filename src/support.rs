@@ -1,8 +1,9 @@
-//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, fair turns, the silence of peers, maps, printable text, streams of bytes, pieces of buffers, a writer
-//! that never waits, and the context of log events. Knows nothing of MCP, OAuth or HTTP.
+//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, fair turns, the memory budget, the silence of peers,
+//! maps, printable text, streams of bytes, pieces of buffers, a writer that never waits, and the context of log events. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod background_writer;
 pub mod boxed;
+pub mod byte_queue;
 pub mod clock;
 pub mod digest;
 pub mod fair_turns;
@@ -13,6 +14,7 @@ pub mod latch;
 pub mod limits;
 pub mod live;
 pub mod log_context;
+pub mod memory;
 pub mod own_waker;
 pub mod pace;
 pub mod panics;
@@ -31,6 +33,7 @@ pub use fast_map::{FastHash, FastMap};
 pub use fence::Fence;
 pub use latch::Latch;
 pub use live::Live;
+pub use memory::{Account, MemoryBudget};
 pub use printable::{printable, printable_name, printable_text};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use sealing::{NotSealedHere, SealingKey};

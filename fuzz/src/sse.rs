@@ -8,9 +8,12 @@ use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use lockkeeper::wire::{
-    events::{EventsError, SseEvent, events},
-    sse,
+use lockkeeper::{
+    support::Account,
+    wire::{
+        events::{EventsError, SseEvent, events},
+        sse,
+    },
 };
 
 use super::input::{Dice, splits};
@@ -60,7 +63,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 
 fn read(pieces: &[&[u8]]) -> Vec<Result<SseEvent, EventsError>> {
     let pieces: Vec<_> = pieces.iter().map(|piece| Ok::<_, Infallible>(Bytes::copy_from_slice(piece))).collect();
-    events(stream::iter(pieces)).collect().now_or_never().expect("no wait")
+    events(stream::iter(pieces), Account::unbounded()).collect().now_or_never().expect("no wait")
 }
 
 fn block(event: &SseEvent) -> Block {

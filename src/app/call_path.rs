@@ -137,6 +137,7 @@ impl CallPathDeps<'_> {
             signer: self.signer.clone(),
             eras: self.known.eras.clone(),
             environment: self.config.environment.to_strings(),
+            budget: self.live.budget.clone(),
             limits: self.live.limits.clone(),
             access: self.access.clone(),
             observer: world.events.observer(),
@@ -150,6 +151,7 @@ impl CallPathDeps<'_> {
     fn gateway(&self, supervisor: &Supervisor, stacks: &Stacks, world: &World) -> Arc<Gateway> {
         let deps = gateway::GatewayDeps {
             observer: world.events.observer(),
+            budget: self.live.budget.clone(),
             random: Arc::clone(&world.random),
             tracker: world.tracker.clone(),
             cancel: world.cancel.child_token(),
@@ -171,6 +173,7 @@ impl CallPathDeps<'_> {
             clock: Arc::clone(&world.clock),
             random: Arc::clone(&world.random),
             observer,
+            budget: self.live.budget.clone(),
             replica: self.replica.number,
             fence: self.replica.fence.clone(),
         };

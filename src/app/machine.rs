@@ -22,7 +22,7 @@ use crate::{
     oauth::OAuth,
     replicas::{Replicas, Unready},
     resource::{Gate, protect_administration},
-    support::{Digest, Latch},
+    support::{Digest, Latch, MemoryBudget},
     telemetry::Telemetry,
     web::StatusSource,
 };
@@ -34,6 +34,7 @@ pub(super) struct Machine {
     pub(super) gateway: Arc<Gateway>,
     pub(super) status: StatusSource,
     pub(super) telemetry: Telemetry,
+    pub(super) budget: MemoryBudget,
     pub(super) gate: Gate,
     pub(super) oauth: OAuth,
     /// The other replicas, if this is one of several.
@@ -118,6 +119,7 @@ async fn status(State(machine): State<Machine>) -> impl IntoResponse {
 }
 
 async fn render(State(machine): State<Machine>) -> impl IntoResponse {
+    machine.budget.report();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], machine.telemetry.render())
 }
 

@@ -4,15 +4,21 @@ use std::{net::SocketAddr, num::NonZero, sync::Arc, thread};
 
 use url::Url;
 
+use super::machine_memory;
 use crate::{
     config::{self, Config, LogConfig, LogFormat, PublicUrl, stdio::UpgradeTransport},
     frontend, gateway, http,
     listener::{self, descriptors},
     model::{AllowedSites, AuthPolicy, Descriptors, LimitsConfig},
     oauth, resource,
-    support::{Live, Random},
+    support::{Live, MemoryBudget, Random},
     telemetry,
 };
+
+/// The budget where none is configured is at least this, in bytes.
+const LEAST_BUDGET: usize = 64 << 20;
+/// And at most this.
+const MOST_BUDGET: usize = 2 << 30;
 
 /// Settings that change while the gateway runs. Modules hold clones, and read them at each use.
 #[derive(Debug, Clone)]
@@ -20,6 +26,7 @@ pub(super) struct LiveSettings {
     pub(super) limits: Live<LimitsConfig>,
     pub(super) auth: Live<AuthPolicy>,
     pub(super) sites: Live<AllowedSites>,
+    pub(super) budget: MemoryBudget,
 }
 
 impl LiveSettings {
@@ -29,6 +36,7 @@ impl LiveSettings {
             limits: Live::new(config.limits.clone()),
             auth: Live::new(config.auth.clone()),
             sites: Live::new(sites(config)),
+            budget: MemoryBudget::new(budget(&config.limits)),
         }
     }
 
@@ -37,7 +45,13 @@ impl LiveSettings {
         self.limits.replace(config.limits.clone());
         self.auth.replace(config.auth.clone());
         self.sites.replace(sites(config));
+        self.budget.set(budget(&config.limits));
     }
+}
+
+/// The memory budget: as configured, else half of what this process may use, at most 2 GiB.
+fn budget(limits: &LimitsConfig) -> usize {
+    limits.memory.unwrap_or_else(|| (machine_memory::usable() / 2).clamp(LEAST_BUDGET, MOST_BUDGET))
 }
 
 /// Those of the log.

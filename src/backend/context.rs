@@ -10,12 +10,14 @@ use super::{
 use crate::{
     mcp::{SoleClient, observer::Observer},
     model::{IdentitySigner, LimitsConfig, ServerAccess},
-    support::{Clock, Fence, Latch, Live},
+    support::{Clock, Fence, Latch, Live, MemoryBudget},
 };
 
 /// Dependencies that all backends share, and the tasks of one.
 #[derive(Clone)]
 pub(crate) struct BackendContext {
+    /// The memory budget of the process.
+    pub(super) budget: MemoryBudget,
     /// The configured limits.
     pub(super) limits: Live<LimitsConfig>,
     /// Turns of process starts.

@@ -14,14 +14,14 @@ use crate::{
     gateway::{self, Gateway},
     layers::TaskOwnerDeps,
     mcp::{
-        Call, CancelReason, ClientInfo, Context, ErrorObject, ListKind, LogLevel, Method, Outcome, Payload, Reply,
-        Revision, Server, Step, WaitNotice, observer::Observer, translate::Profile,
+        Call, ClientInfo, Context, ErrorObject, ListKind, Method, Outcome, Payload, Reply, Revision, Server, Step,
+        observer::Observer,
     },
     model::{
-        BackendId, BackendSpec, Caller, GroupSpec, LimitsConfig, Naming, Requester, ServerAccess,
+        BackendId, BackendSpec, GroupSpec, LimitsConfig, Naming, ServerAccess,
         status::{BackendState, BackendStatus},
     },
-    support::{Clock, Fence, Latch, Live, OsRandom, SystemClock},
+    support::{Account, Clock, Fence, Latch, Live, MemoryBudget, OsRandom, SystemClock},
 };
 
 /// Time for a started server to list its features.
@@ -54,6 +54,7 @@ impl Probe {
             // no cached eras: the check probes every server
             eras: Vec::new(),
             environment: config.environment.to_strings(),
+            budget: MemoryBudget::unbounded(),
             // nobody waits for its calls
             limits: Live::new(LimitsConfig { shutdown: Duration::ZERO, ..config.limits.clone() }),
             access: ServerAccess::none(),
@@ -72,6 +73,7 @@ impl Probe {
         let backends = backends.map(|(spec, supervised)| stacks.around_server(spec, supervised, None)).collect();
         let deps = gateway::GatewayDeps {
             random: Arc::new(OsRandom),
+            budget: MemoryBudget::unbounded(),
             // a check records nothing
             observer: Observer::none(),
             tracker,
@@ -175,17 +177,7 @@ impl Probe {
 
 /// A call of the gateway's own.
 pub(super) fn call(server: &dyn Server, method: Method, params: &Value) -> Reply {
-    let context = Context {
-        caller: Arc::new(Caller::gateway()),
-        requester: Requester::Gateway,
-        mirror: None,
-        client: Arc::new(ClientInfo::gateway()),
-        profile: Profile::default(),
-        cancel_reason: CancelReason::default(),
-        revoked: None,
-        level: LogLevel::default(),
-        wait: WaitNotice::default(),
-    };
+    let context = Context::of_gateway(ClientInfo::gateway(), Account::unbounded());
     server.call(Call { method, params: Payload::of(Revision::NEWEST_LEGACY, params), context })
 }
 

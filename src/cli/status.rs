@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     model::status::{
-        BackendState, BackendStatus, EraSource, EraStatus, GroupStatus, OmittedEntry, SessionStatus, Status, summary,
+        BackendState, BackendStatus, EraSource, EraStatus, GroupStatus, MemoryStatus, OmittedEntry, SessionStatus,
+        Status, summary,
     },
     support::printable,
 };
@@ -60,7 +61,17 @@ pub fn render(status: &Status, style: Style) -> String {
     text.push('\n');
     text.push_str(&groups(&status.groups, style));
     text.push_str(&sessions(&status.sessions, style));
+    text.extend(status.memory.as_ref().map(memory));
     text
+}
+
+/// A line about what waits in memory.
+fn memory(memory: &MemoryStatus) -> String {
+    let mebibytes = |bytes: usize| format!("{}.{} MiB", bytes >> 20, (bytes >> 10) % 1024 * 10 / 1024);
+    let most: Vec<String> =
+        memory.holders.iter().map(|most| format!("{} {}", most.holder, mebibytes(most.held))).collect();
+    let most = if most.is_empty() { String::new() } else { format!(": {}", printable(&most.join(", "))) };
+    format!("\nMemory for messages: {} of {}{most}\n", mebibytes(memory.held), mebibytes(memory.budget))
 }
 
 /// The servers as a table, with reasons and last output below.
@@ -196,7 +207,7 @@ pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::status::{OfferCounts, OutputLine, OutputStream};
+    use crate::model::status::{MemoryHolder, OfferCounts, OutputLine, OutputStream};
 
     fn backend(id: &str, state: BackendState) -> BackendStatus {
         BackendStatus {
@@ -261,6 +272,11 @@ mod tests {
                 protocol_version: "2025-11-25".to_owned(),
                 idle_seconds: 12,
             }],
+            memory: Some(MemoryStatus {
+                budget: 512 << 20,
+                held: 3 << 19,
+                holders: vec![MemoryHolder { holder: "user ann\u{1b}".to_owned(), held: 1 << 20 }],
+            }),
         };
         insta::assert_snapshot!(render(&status.in_order(), Style::Plain), @r#"
         Lockkeeper 0.1.0  https://mcp.example.com/mcp  since 2026-01-01T00:00:00Z
@@ -289,6 +305,8 @@ mod tests {
 
         SESSION   USER   CLIENT           ENDPOINT  VERSION     IDLE
         0123abcd  owner  claude-code 2.1  /mcp      2025-11-25  12s
+
+        Memory for messages: 1.5 MiB of 512.0 MiB: user ann? 1.0 MiB
         "#);
     }
 }

@@ -86,7 +86,7 @@ impl Suspension {
                 let params = call.params.with("requestState", &text);
                 // marks a further round: a server that has sessions by now cannot continue it
                 let params = match backend {
-                    Some(backend) => params.written_by(&ServerOrigin::new(backend)),
+                    Some(backend) => params.written_by(&ServerOrigin::new(backend, call.context.account.clone())),
                     None => params,
                 };
                 self.begin(server, exchange, Call { params, ..call })
@@ -108,7 +108,8 @@ impl Suspension {
     fn begin(&self, server: &Arc<dyn Server>, exchange: SuspendedExchange, call: Call) -> Reply {
         let reply = server.call(call);
         if self.shared.deferred.wait_for(exchange.respondent()) {
-            return exchange.run(SuspendedCall::new(reply));
+            let call = SuspendedCall::new(reply, exchange.account().clone());
+            return exchange.run(call);
         }
         pass_through::until(reply, exchange)
     }

@@ -2,8 +2,8 @@
 //! side knows HTTP.
 
 mod channel;
+mod held_bytes;
 mod mirrored_request;
-mod parted_body;
 mod refusal;
 mod request_head;
 mod response;

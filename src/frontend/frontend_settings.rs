@@ -37,7 +37,7 @@ pub struct FrontendSettings {
     /// Maximum number of messages that wait for a standalone stream. A further one drops the oldest dispensable message;
     /// an open stream is then too slow, and is closed.
     pub queue: usize,
-    /// Maximum size of these messages in bytes.
+    /// Maximum size in bytes of those of these messages that nobody asked for. One fits always.
     pub queue_bytes: usize,
     /// Interval at which expired sessions are ended and `last_seen` is written.
     pub sweep_every: Duration,
@@ -67,7 +67,7 @@ impl FrontendSettings {
             replay_for: Duration::from_mins(5),
             streams_per_session: 8,
             queue: 256,
-            queue_bytes: 64 * 1024 * 1024,
+            queue_bytes: 4 * 1024 * 1024,
             sweep_every: Duration::from_secs(30),
         }
     }

@@ -6,28 +6,39 @@
 //! Of several open streams, only the newest gets messages (*Multiple Connections*: no message goes to two). Without an
 //! open stream, messages wait. A resumed stream replays only its own messages.
 
-mod bounds;
 pub(crate) mod event_id;
 mod log;
 pub(crate) mod streams;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Notify, time::Instant};
 
-pub(crate) use self::bounds::Bounds;
 use self::log::ReplayLog;
-use crate::mcp::{Message, Method, RequestId, json::Object};
+use crate::{
+    mcp::{ErrorObject, Message, Method, RequestId, json::Object},
+    support::{
+        Account,
+        byte_queue::Bounds,
+        memory::{Holder, Holding, Relief},
+    },
+};
 
 /// A bounded queue of messages, and the log of those that were sent.
 #[derive(Debug)]
 pub(crate) struct ReplayBuffer {
+    own: Weak<Self>,
     inner: Mutex<Inner>,
     changed: Notify,
     limits: Limits,
+    /// The account of the user.
+    account: Account,
 }
 
 /// Limits of a buffer.
@@ -37,7 +48,7 @@ pub(crate) enum Limits {
     Call(Bounds),
     /// The standalone streams of a session.
     Standalone {
-        /// Maximum of waiting messages.
+        /// Maximum of waiting messages; in bytes only of those that nobody asked for, and one fits always.
         waiting: Bounds,
         /// Maximum number of open streams; a further one closes the oldest.
         streams: usize,
@@ -77,6 +88,8 @@ struct Inner {
     last_stream: u64,
     last_connection: u64,
     ended_at: Option<Instant>,
+    /// The newest of the sent messages that were given up for want of memory: a stream cannot be resumed before it.
+    given_up: u64,
 }
 
 /// State of the log for a reader.
@@ -86,23 +99,54 @@ enum ReadOutcome {
     End,
 }
 
+/// A shortage of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shortage {
+    Places,
+    Bytes,
+}
+
 // === impl ReplayBuffer ===
 
 impl ReplayBuffer {
     /// Creates an empty buffer.
-    pub(crate) fn new(limits: Limits) -> Arc<Self> {
-        Arc::new(Self { inner: Mutex::default(), changed: Notify::new(), limits })
+    pub(crate) fn new(limits: Limits, account: Account) -> Arc<Self> {
+        let (inner, changed) = (Mutex::default(), Notify::new());
+        Arc::new_cyclic(|own| Self { own: own.clone(), inner, changed, limits, account })
     }
 
-    /// Adds a message.
+    /// Adds a message, for which the user pays.
     pub(crate) fn push(&self, message: Message) {
+        self.push_by(message, &self.account);
+    }
+
+    /// Adds a message, for which `payer` pays: the server that wrote it, if nobody asked for it. Without memory for it, an
+    /// answer is replaced by an error, and anything else is dropped.
+    pub(crate) fn push_by(&self, message: Message, payer: &Account) {
         let mut inner = self.inner.lock();
         match self.limits {
-            Limits::Call(bounds) => inner.push_to_call(message, bounds),
-            Limits::Standalone { waiting, overflow, .. } => inner.push_standalone(message, waiting, overflow),
+            Limits::Call(bounds) => inner.push_to_call(message, bounds, |log, message| self.add(log, message, payer)),
+            Limits::Standalone { waiting, overflow, .. } => {
+                inner.make_room(&message, waiting, overflow);
+                self.add(&mut inner.log, message, payer);
+            }
         }
         drop(inner);
         self.changed.notify_waiters();
+    }
+
+    fn add(&self, log: &mut ReplayLog, message: Message, payer: &Account) {
+        let instead = match &message {
+            Message::Response { id: Some(id), .. } => Some(Message::error(id.clone(), ErrorObject::out_of_memory())),
+            _ => None,
+        };
+        let own = || -> Weak<dyn Holding> { self.own.clone() };
+        if log.push(message, payer, own).is_err() {
+            match instead {
+                Some(error) => log.push_free(error),
+                None => metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(1),
+            }
+        }
     }
 
     /// Marks the end.
@@ -122,7 +166,8 @@ impl ReplayBuffer {
     /// Resumes `stream` after its message `after`, on another connection; `None` if there was no such stream.
     pub(crate) fn resume(self: &Arc<Self>, stream: u64, after: u64) -> Option<ReplayReader> {
         let mut inner = self.inner.lock();
-        if stream == 0 || stream > inner.last_stream {
+        let is_given_up = matches!(self.limits, Limits::Call(_)) && after < inner.given_up;
+        if stream == 0 || stream > inner.last_stream || is_given_up {
             return None;
         }
         inner.readers.retain(|(open, _)| *open != stream);
@@ -146,7 +191,7 @@ impl ReplayBuffer {
     /// True if it has ended and no message follows this one.
     pub(crate) fn is_over_after(&self, number: u64) -> bool {
         let inner = self.inner.lock();
-        inner.ended_at.is_some() && inner.log.last_kept() <= number
+        inner.ended_at.is_some() && inner.log.last_kept().max(inner.given_up) <= number
     }
 
     /// The messages that wait for a stream.
@@ -197,6 +242,39 @@ impl ReplayBuffer {
     }
 }
 
+impl Holding for ReplayBuffer {
+    fn give_up(&self, account: &Account, relief: Relief) {
+        // one that somebody uses at this moment is passed over
+        let Some(mut inner) = self.inner.try_lock() else { return };
+        match relief {
+            Relief::Replay => {
+                let newest = inner.log.forget_sent(account);
+                inner.given_up = inner.given_up.max(newest.unwrap_or_default());
+            }
+            Relief::Notifications => {
+                let dropped = inner.log.drop_paid(account, |message| !is_shed(message));
+                metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(dropped as u64);
+            }
+            // a server does not cost its readers their streams
+            Relief::Streams if matches!(account.holder(), Holder::Server(_)) => {
+                let dropped = inner.log.drop_paid(account, |_| false);
+                metrics::counter!("lockkeeper_frontend_messages_dropped_total").increment(dropped as u64);
+            }
+            Relief::Streams => {
+                if inner.log.drop_paid(account, |_| false) > 0 {
+                    inner.given_up = inner.log.last();
+                    metrics::counter!("lockkeeper_frontend_slow_streams_closed_total")
+                        .increment(inner.readers.len() as u64);
+                    inner.readers.clear();
+                }
+            }
+            Relief::Lists | Relief::Calls => return,
+        }
+        drop(inner);
+        self.changed.notify_waiters();
+    }
+}
+
 // === impl Inner ===
 
 impl Inner {
@@ -204,10 +282,10 @@ impl Inner {
     /// messages, oldest first. If that is not enough, the reader is disconnected and may resume; then other
     /// notifications go, oldest first, and server requests together with their withdrawal. Open requests and answers
     /// are never dropped: other limits bound their number.
-    fn push_to_call(&mut self, message: Message, bounds: Bounds) {
+    fn push_to_call(&mut self, message: Message, bounds: Bounds, add: impl FnOnce(&mut ReplayLog, Message)) {
         // the last message ends the stream: no need to disconnect
         let cuts = !matches!(message, Message::Response { .. });
-        self.log.push(message);
+        add(&mut self.log, message);
         while self.log.exceeds(bounds) && (self.log.forget_first() || self.drop_waiting(may_be_dropped)) {}
         if cuts && self.log.is_behind(bounds) {
             self.close_newest();
@@ -215,23 +293,40 @@ impl Inner {
         while self.log.is_behind(bounds) && (self.drop_waiting(is_shed) || self.drop_withdrawn()) {}
     }
 
-    /// Adds a message of the standalone streams. A `list_changed`, and an update of the same resource, replaces one
-    /// that still waits.
-    fn push_standalone(&mut self, message: Message, max: Bounds, overflow: Overflow) {
-        if coalesces(&message) {
-            self.log.retain_waiting(|waiting| *waiting != message);
+    /// Makes room for a message of the standalone streams. A `list_changed`, and an update of the same resource, replaces
+    /// one that still waits.
+    fn make_room(&mut self, message: &Message, max: Bounds, overflow: Overflow) {
+        if coalesces(message) {
+            self.log.retain_waiting(|waiting| waiting != message);
         }
+        let mut closes = false;
+        while let Some(shortage) = self.shortage(message, max) {
+            let is_spared = self.drop_waiting(may_be_dropped);
+            closes |= !is_spared || overflow == Overflow::CloseStream;
+            let has_dropped = is_spared
+                || self.drop_waiting(is_notification)
+                || self.drop_waiting(|waiting| shortage == Shortage::Places || is_unasked(waiting));
+            if !has_dropped {
+                break;
+            }
+        }
+        if closes {
+            self.close_newest();
+        }
+    }
+
+    /// The shortage in the way of another message, if there is one.
+    fn shortage(&self, message: &Message, max: Bounds) -> Option<Shortage> {
         let waiting = self.log.waiting();
-        if waiting.messages >= max.messages || waiting.bytes >= max.bytes {
-            let spared = self.drop_waiting(may_be_dropped);
-            if !spared && !self.drop_waiting(is_notification) {
-                self.drop_waiting(|_| true);
-            }
-            if !spared || overflow == Overflow::CloseStream {
-                self.close_newest();
-            }
+        if waiting.messages >= max.messages {
+            return Some(Shortage::Places);
         }
-        self.log.push(message);
+        let length = message.payload_len();
+        if !is_unasked(message) || waiting.bytes + length <= max.bytes {
+            return None;
+        }
+        let unasked = self.log.waiting_bytes(is_unasked);
+        (unasked > 0 && unasked + length > max.bytes).then_some(Shortage::Bytes)
     }
 
     /// Drops the oldest waiting message that is `dispensable`; `false` if there is none.
@@ -266,6 +361,11 @@ impl Inner {
 // === impl ReplayReader ===
 
 impl ReplayReader {
+    /// The account of the user.
+    pub(crate) fn account(&self) -> &Account {
+        &self.buffer.account
+    }
+
     /// Number of the stream in its buffer.
     pub(crate) const fn stream(&self) -> u64 {
         self.stream
@@ -312,6 +412,11 @@ fn withdrawn(message: &Message) -> Option<RequestId> {
 /// True for a message that a slow client can miss: a later one supersedes it.
 fn may_be_dropped(message: &Message) -> bool {
     matches!(message, Message::Notification { method: Method::Progress | Method::LoggingMessage, .. })
+}
+
+/// True for a message that is no answer.
+fn is_unasked(message: &Message) -> bool {
+    !matches!(message, Message::Response { .. })
 }
 
 fn is_notification(message: &Message) -> bool {

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use crate::{
-    mcp::{ErrorObject, Method, Payload, RequestId, meta, pending_request::PendingRequest},
+    mcp::{ErrorObject, MAX_PROGRESS_SIZE, Method, Payload, RequestId, meta, pending_request::PendingRequest},
     model::LimitsConfig,
     support::Live,
 };
@@ -140,7 +140,8 @@ impl OpenRequests {
         let inner = self.inner.lock();
         let found = id.and_then(|id| inner.open.get(&id)).and_then(|open| Some((open, open.token.as_ref()?)));
         let forwarded = found.is_some_and(|(open, token)| {
-            open.progress.try_send(params.with("progressToken", &String::from_utf8_lossy(token))).is_ok()
+            params.json().len() <= MAX_PROGRESS_SIZE
+                && open.progress.try_send(params.with("progressToken", &String::from_utf8_lossy(token))).is_ok()
         });
         if !forwarded {
             metrics::counter!("lockkeeper_frontend_stray_progress_total").increment(1);

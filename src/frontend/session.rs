@@ -35,7 +35,7 @@ use crate::{
     mcp::{CancelReason, ClientInfo, Level, RequestId, Revision, json::Object, translate::Profile},
     model::{Caller, Endpoint, LimitsConfig, SessionId},
     resource::StreamLease,
-    support::{Live, Timestamp},
+    support::{Account, Live, Timestamp},
 };
 
 /// One session: its owner, its client, and everything that runs in it.
@@ -49,6 +49,8 @@ pub(crate) struct Session {
     pub(crate) owner: Arc<Caller>,
     /// The time at which it was opened.
     pub(crate) created: Timestamp,
+    /// The account of its user.
+    pub(crate) account: Account,
     /// The calls that run.
     pub(crate) calls: Arc<RunningCalls>,
     /// The servers' requests that wait for its client.
@@ -97,6 +99,8 @@ pub(crate) struct SessionOrigin {
 /// The parts of a session that hold its work.
 #[derive(Debug)]
 pub(crate) struct SessionParts {
+    /// The account of its user.
+    pub(crate) account: Account,
     /// Its calls.
     pub(crate) calls: Arc<RunningCalls>,
     /// The servers' requests that wait for its client.
@@ -153,6 +157,7 @@ impl Session {
             endpoint: origin.endpoint,
             owner: origin.owner,
             created: origin.created,
+            account: parts.account,
             calls: parts.calls,
             requests: parts.requests,
             queue: parts.queue,

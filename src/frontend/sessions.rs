@@ -31,7 +31,7 @@ use self::{
 };
 use super::{
     frontend_settings::FrontendSettings,
-    replay::{Bounds, Limits, Overflow, ReplayBuffer, event_id::EventIdPrefix, streams::AnswerStreams},
+    replay::{Limits, Overflow, ReplayBuffer, event_id::EventIdPrefix, streams::AnswerStreams},
     server_requests::OpenRequests,
     session::{RunningCalls, Session, SessionOrigin, SessionParts},
     unfinished_tasks::UnfinishedTasks,
@@ -40,7 +40,7 @@ use crate::{
     mcp::observer::RequesterObserver,
     model::{Binding, Caller, Endpoint, ReplicaNumber, SessionId, status::SessionStatus},
     storage::{Storage, StorageError, mcp_sessions::McpSession},
-    support::{Clock, Digest, Fence, Random, Timestamp},
+    support::{Account, Clock, Digest, Fence, MemoryBudget, Random, Timestamp, byte_queue::Bounds},
 };
 
 /// The dependencies of the client side.
@@ -54,6 +54,8 @@ pub struct Deps {
     pub random: Arc<dyn Random>,
     /// The observer of each session, and of each listen without one, that ended.
     pub observer: RequesterObserver,
+    /// The memory budget of the process.
+    pub budget: MemoryBudget,
     /// This replica.
     pub replica: ReplicaNumber,
     /// Open while this replica owns what it has.
@@ -88,7 +90,7 @@ impl Sessions {
     /// Opens a session. If the user has as many as allowed, the user's own session that was idle longest is ended to make room;
     /// if the gateway has, one of the user who has the most.
     pub(crate) async fn open(&self, endpoint: Endpoint, owner: Arc<Caller>) -> Result<Arc<Session>, LimitReached> {
-        self.open_on(self.queue(endpoint.binding), endpoint, owner).await
+        self.open_on(self.queue(endpoint.binding, &owner), endpoint, owner).await
     }
 
     /// Opens a session with this queue for messages outside of streamed answers.
@@ -105,8 +107,8 @@ impl Sessions {
     }
 
     /// The queue of a session, or of a connection that may have one.
-    pub(crate) fn queue(&self, binding: Binding) -> Arc<ReplayBuffer> {
-        ReplayBuffer::new(limits(&self.settings, binding))
+    pub(crate) fn queue(&self, binding: Binding, owner: &Caller) -> Arc<ReplayBuffer> {
+        ReplayBuffer::new(limits(&self.settings, binding), self.account(owner))
     }
 
     /// Writes the session's row, after its client sent `initialize`. A session whose row cannot be written lives until the
@@ -217,7 +219,7 @@ impl Sessions {
             return Err(LookupError::Unknown);
         }
         let row = self.owned(row).await?;
-        let queue = self.queue(origin.endpoint.binding);
+        let queue = self.queue(origin.endpoint.binding, &origin.owner);
         let session = self.build(origin, queue);
         record::restore(&session, &row, &self.settings);
         session.set_stored();
@@ -255,15 +257,22 @@ impl Sessions {
         }
     }
 
+    /// The account of a user.
+    pub(crate) fn account(&self, caller: &Caller) -> Account {
+        self.deps.budget.user(caller.user.as_str())
+    }
+
     fn build(&self, origin: SessionOrigin, queue: Arc<ReplayBuffer>) -> Arc<Session> {
         let settings = &self.settings;
         let ended = self.closed.child_token();
         let prefix = Digest::sha256(self.deps.random.token()).short_hex(4);
+        let account = self.account(&origin.owner);
         let parts = SessionParts {
             calls: RunningCalls::new(settings.limits.clone(), ended.clone()),
             requests: OpenRequests::new(&prefix, settings.questions_per_session, settings.limits.clone()),
             queue,
-            answers: AnswerStreams::new(EventIdPrefix::new(prefix), settings),
+            answers: AnswerStreams::new(EventIdPrefix::new(prefix), settings, account.clone()),
+            account,
             ended,
         };
         Arc::new(Session::new(origin, parts))

@@ -108,6 +108,7 @@ impl StatelessRequest<'_> {
     fn context(&self, client: Arc<ClientInfo>) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
+            account: self.state.sessions.account(&self.sender.admission.caller),
             requester: Requester::Request(self.state.requests.number()),
             profile: self.state.settings.profile(&client),
             client,

@@ -38,11 +38,8 @@ use self::{
 use super::configured_backend::ConfiguredBackend;
 use crate::{
     layers::ServerFacts,
-    mcp::{
-        CancelReason, ClientInfo, Context, ErrorObject, ListKind, LogLevel, Revision, Server, WaitNotice,
-        translate::{LeftOut, Profile},
-    },
-    model::{BackendId, Caller, Requester, SessionId, Share},
+    mcp::{ClientInfo, Context, ErrorObject, ListKind, Revision, Server, translate::LeftOut},
+    model::{BackendId, Requester, SessionId, Share},
     support::FastMap,
 };
 
@@ -73,31 +70,21 @@ impl Catalog {
     }
 
     /// The gateway's own context, which uses the base connection.
-    pub(crate) fn own_context() -> Context {
-        Self::base_context(ClientInfo::gateway())
+    pub(crate) fn own_context(&self) -> Context {
+        self.context(ClientInfo::gateway())
     }
 
     /// The context for lists of all clients with the same capabilities as this one. The server hears of the first one,
     /// whose session may continue the connection.
-    fn alike_context(client: &ClientInfo) -> Context {
+    fn alike_context(&self, client: &ClientInfo) -> Context {
         if client.capabilities.key().is_empty() {
-            return Self::own_context();
+            return self.own_context();
         }
-        Self::base_context(ClientInfo { revision: Revision::NEWEST_LEGACY, ..client.clone() })
+        self.context(ClientInfo { revision: Revision::NEWEST_LEGACY, ..client.clone() })
     }
 
-    fn base_context(client: ClientInfo) -> Context {
-        Context {
-            caller: Arc::new(Caller::gateway()),
-            requester: Requester::Gateway,
-            mirror: None,
-            client: Arc::new(client),
-            profile: Profile::default(),
-            cancel_reason: CancelReason::default(),
-            revoked: None,
-            level: LogLevel::default(),
-            wait: WaitNotice::default(),
-        }
+    fn context(&self, client: ClientInfo) -> Context {
+        Context::of_gateway(client, self.source.account.clone())
     }
 
     /// Server information of the backend; starts a fetch if it is due. The last known one is used meanwhile, so that no
@@ -276,7 +263,7 @@ impl Catalog {
 
     /// Fetches what the gateway itself sees, as far as it is not there and due.
     pub(crate) fn warm(&self) {
-        let cache = self.cache(&Self::own_context());
+        let cache = self.cache(&self.own_context());
         for kind in ListKind::ALL.into_iter().filter(|kind| cache.list(*kind).value().is_none()) {
             self.source.list(&cache, kind);
         }
@@ -373,7 +360,7 @@ impl Catalog {
             return Arc::clone(cache);
         }
         let context = match key.owner {
-            CacheOwner::Base => Self::alike_context(&context.client),
+            CacheOwner::Base => self.alike_context(&context.client),
             CacheOwner::User(_) | CacheOwner::Session(_) => context.clone(),
         };
         let mut caches = self.caches.write();

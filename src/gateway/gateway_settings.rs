@@ -4,7 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{mcp::observer::Observer, model::Naming, support::Random};
+use crate::{
+    mcp::observer::Observer,
+    model::Naming,
+    support::{MemoryBudget, Random},
+};
 
 /// The wait for backends that have not answered yet.
 const COLD_BUDGET: Duration = Duration::from_secs(2);
@@ -33,6 +37,8 @@ pub struct GatewayDeps {
     pub random: Arc<dyn Random>,
     /// The observer of the backends' descriptions of themselves.
     pub observer: Observer,
+    /// The memory budget of the process.
+    pub budget: MemoryBudget,
     /// Owns the tasks that keep the catalog.
     pub tracker: TaskTracker,
     /// Ends them.

@@ -76,6 +76,7 @@ impl GatewayState {
             longest_name: self.settings.longest_name,
             changes: self.changes.clone(),
             observer: self.deps.observer.clone(),
+            budget: self.deps.budget.clone(),
             tracker: self.deps.tracker.clone(),
             cancel: self.deps.cancel.child_token(),
         }

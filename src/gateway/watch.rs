@@ -39,7 +39,7 @@ async fn follow(catalog: &Catalog) {
         let call = Call {
             method: Method::Listen,
             params: Payload::absent(Revision::NEWEST_LEGACY),
-            context: Catalog::own_context(),
+            context: catalog.own_context(),
         };
         let error = hear(catalog, catalog.server().call(call)).await;
         tracing::debug!(server = %catalog.backend(), ?error, "a server ended the gateway's listen");

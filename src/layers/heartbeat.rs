@@ -142,8 +142,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        mcp::{CancelReason, ClientInfo, Context, LogLevel, Outcome, translate::Profile},
-        model::{Caller, Requester},
+        mcp::{ClientInfo, Context, Outcome},
+        support::Account,
     };
 
     const INTERVAL: Duration = Duration::from_secs(20);
@@ -183,17 +183,7 @@ mod tests {
         let (backend, facts) = (BackendId::parse("slow").unwrap(), Arc::default());
         let server = heartbeat(interval)(Beneath { backend: &backend, server, facts: &facts });
         let params = Payload::of(Revision::V2025_11_25, &json!({ "_meta": { "progressToken": "p" } }));
-        let context = Context {
-            caller: Arc::new(Caller::gateway()),
-            requester: Requester::Gateway,
-            client: Arc::new(ClientInfo::gateway()),
-            mirror: None,
-            profile: Profile::default(),
-            cancel_reason: CancelReason::default(),
-            revoked: None,
-            level: LogLevel::default(),
-            wait: WaitNotice::default(),
-        };
+        let context = Context::of_gateway(ClientInfo::gateway(), Account::unbounded());
         (events, server.call(Call { method: Method::ToolsCall, params, context }))
     }
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     model::{Caller, Requester},
-    support::printable_name,
+    support::{Account, printable_name},
 };
 
 /// Answers calls: a backend, the gateway, or a scripted test double.
@@ -49,6 +49,8 @@ pub struct Call {
 pub struct Context {
     /// In whose name.
     pub caller: Arc<Caller>,
+    /// The account of the user: what waits for the caller is charged to it.
+    pub account: Account,
     /// On whose behalf.
     pub requester: Requester,
     /// The client itself.
@@ -92,6 +94,26 @@ pub struct Capabilities {
     key: String,
     /// As [`Capabilities::mirrored`]; made once, since each request of 2026-07-28 says it.
     mirrored: OnceLock<Bytes>,
+}
+
+// === impl Context ===
+
+impl Context {
+    /// A call of the gateway itself, which presents itself as this client. What waits for it is charged to this account.
+    pub fn of_gateway(client: ClientInfo, account: Account) -> Self {
+        Self {
+            caller: Arc::new(Caller::gateway()),
+            account,
+            requester: Requester::Gateway,
+            client: Arc::new(client),
+            mirror: None,
+            level: LogLevel::default(),
+            profile: Profile::default(),
+            cancel_reason: CancelReason::default(),
+            revoked: None,
+            wait: WaitNotice::default(),
+        }
+    }
 }
 
 // === impl WaitNotice ===

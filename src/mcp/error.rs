@@ -175,6 +175,14 @@ impl ErrorObject {
         )
     }
 
+    /// [`ErrorObject::lost`] for a call that is ended since the memory for messages is used up.
+    pub fn out_of_memory() -> Self {
+        Self::lost(
+            "The gateway ended this call: its memory for messages is used up, and too much of it by you or this server. The \
+             call may have run: look before you send it again, read the streams that you have open, or ask for less at once",
+        )
+    }
+
     /// `-32603` for a call that a server does not serve. The data has the server's name (also as `backend`, its former
     /// name), the reason, whether the same request may be sent again, and the server's versions if they are the reason
     /// (`translation` 4.6).

@@ -10,14 +10,21 @@ use futures_util::{Stream, StreamExt as _, stream};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    ErrorObject, Method, Payload,
+    ErrorObject, Method, Payload, ServerOrigin,
     error::{Retry, Unavailable},
     json,
 };
-use crate::{model::BackendId, support::pin_in_box};
+use crate::{
+    model::BackendId,
+    support::{byte_queue::Queued, pin_in_box},
+};
 
 /// Maximum number of the client's progress notifications that wait for a slow server; further ones are dropped.
 const MAX_PROGRESS: usize = 16;
+/// Maximum size in bytes of a client's progress notification on a server request; a larger one is dropped.
+pub(crate) const MAX_PROGRESS_SIZE: usize = 4 * 1024;
+/// The size of an event beside its payload, in bytes.
+const EVENT: usize = 256;
 
 /// The reply to one call. It is driven by its reader, and **dropping it cancels the call**.
 pub struct Reply(Pin<Box<dyn Stream<Item = Event> + Send>>);
@@ -189,6 +196,39 @@ impl fmt::Debug for Reply {
     }
 }
 
+// === impl Event ===
+
+impl Event {
+    /// The server that wrote a notification or a request; `None` if the gateway did, and for an outcome.
+    pub fn origin(&self) -> Option<&ServerOrigin> {
+        match self {
+            Self::Notified(notification) => notification.params.origin(),
+            Self::Asked(question) => question.params.origin(),
+            Self::Done(_) => None,
+        }
+    }
+}
+
+impl Queued for Event {
+    fn weight(&self) -> usize {
+        EVENT
+            + match self {
+                Self::Notified(notification) => notification.params.json().len(),
+                Self::Asked(question) => question.params.json().len(),
+                Self::Done(Outcome::Complete(result) | Outcome::InputRequired(result)) => result.json().len(),
+                Self::Done(Outcome::Failed(error)) => error.json().len(),
+            }
+    }
+
+    fn is_dispensable(&self) -> bool {
+        matches!(self, Self::Notified(_))
+    }
+
+    fn exhausted() -> Option<Self> {
+        Some(Self::Done(Outcome::Failed(ErrorObject::out_of_memory())))
+    }
+}
+
 // === impl Outcome ===
 
 impl Outcome {
@@ -256,9 +296,9 @@ impl Answer {
     }
 
     /// Forwards the client's progress on the request: parameters with the token of the request's own `_meta`. Dropped
-    /// if the server is too slow.
+    /// if the server is too slow, or beyond [`MAX_PROGRESS_SIZE`].
     pub fn progress(&self, params: Payload) {
-        if self.progress.try_send(params).is_err() {
+        if params.json().len() > MAX_PROGRESS_SIZE || self.progress.try_send(params).is_err() {
             metrics::counter!("lockkeeper_progress_dropped_total").increment(1);
         }
     }

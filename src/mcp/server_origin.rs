@@ -5,7 +5,10 @@ use std::{collections::HashSet, fmt, sync::Arc};
 use parking_lot::Mutex;
 
 use super::Revision;
-use crate::{model::BackendId, support::printable_name};
+use crate::{
+    model::BackendId,
+    support::{Account, printable_name},
+};
 
 /// Maximum number of kinds of refusals of one server that are logged. A server can invent methods, which must not fill the
 /// memory: further refusals are only counted.
@@ -19,6 +22,8 @@ pub struct ServerOrigin(Arc<OriginState>);
 
 struct OriginState {
     backend: BackendId,
+    /// The account to which is charged what nobody asked the server for.
+    account: Account,
     logged: Mutex<HashSet<RefusalKind>>,
 }
 
@@ -33,9 +38,14 @@ struct RefusalKind {
 // === impl ServerOrigin ===
 
 impl ServerOrigin {
-    /// The server of this backend; nothing was logged of it yet.
-    pub fn new(backend: BackendId) -> Self {
-        Self(Arc::new(OriginState { backend, logged: Mutex::default() }))
+    /// The server of this backend, with its account; nothing was logged of it yet.
+    pub fn new(backend: BackendId, account: Account) -> Self {
+        Self(Arc::new(OriginState { backend, account, logged: Mutex::default() }))
+    }
+
+    /// The account to which is charged what nobody asked the server for.
+    pub fn account(&self) -> Account {
+        self.0.account.clone()
     }
 
     /// The backend.
@@ -95,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_server_that_invents_methods_silences_no_line_about_another() {
-        let server = |name| ServerOrigin::new(BackendId::parse(name).unwrap());
+        let server = |name| ServerOrigin::new(BackendId::parse(name).unwrap(), Account::unbounded());
         let (noisy, quiet) = (server("noisy"), server("quiet"));
         let lines = Lines::default();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines.clone()), || {
@@ -112,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_long_name_is_kept_only_in_part() {
-        let noisy = ServerOrigin::new(BackendId::parse("noisy").unwrap());
+        let noisy = ServerOrigin::new(BackendId::parse("noisy").unwrap(), Account::unbounded());
         refused(&noisy, "x".repeat(1 << 20));
         assert!(noisy.0.logged.lock().iter().all(|kind| kind.feature.len() == MAX_FEATURE));
     }

@@ -11,6 +11,12 @@ config_keys! {
         ///
         /// A client without sessions is shown in the status for as long.
         session_idle: Duration = duration(30 m, 1 m to 30 d);
+        /// Bytes for everything that waits: bodies and messages on their way, unread streams, cached lists. Without it: half of
+        /// what the machine or the control group allows, at most 2 GiB.
+        ///
+        /// If it runs out, whoever holds the most beyond a fair share gives way: each user and each server that holds
+        /// something has the same.
+        memory: Option<usize> = optional_size(512 MiB, 16 MiB to 1024 GiB);
         /// Client sessions in all.
         ///
         /// Beyond it the user who has the most gives way. An eighth is kept for users who have none.

@@ -8,6 +8,7 @@ pub use self::backend::{
     BackendState, BackendStatus, EraSource, EraStatus, OfferCounts, OmittedEntry, OutputLine, OutputStream,
 };
 use super::Rights;
+use crate::support::memory::MemoryUse;
 
 /// The document of `/api/status`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,6 +33,29 @@ pub struct Status {
     pub groups: Vec<GroupStatus>,
     /// Clients: open sessions, and clients without sessions that were active recently.
     pub sessions: Vec<SessionStatus>,
+    /// The memory that is held, and for whom; `None` from a gateway of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryStatus>,
+}
+
+/// The memory that is held for what waits: bodies, messages, cached lists.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MemoryStatus {
+    /// Bytes at most.
+    pub budget: usize,
+    /// Bytes at the moment.
+    pub held: usize,
+    /// The holders of the most, the first [`MemoryStatus::SHOWN`] of them.
+    pub holders: Vec<MemoryHolder>,
+}
+
+/// A user, a server or the process, and what is held for it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MemoryHolder {
+    /// `user` and its id, `server` and its name, or `the process`.
+    pub holder: String,
+    /// Bytes.
+    pub held: usize,
 }
 
 /// One group of backends.
@@ -64,6 +88,21 @@ pub struct SessionStatus {
     /// Rights, for the gateway's own use; not part of the document.
     #[serde(skip)]
     pub rights: Option<Rights>,
+}
+
+// === impl MemoryStatus ===
+
+impl MemoryStatus {
+    /// The number of holders that are shown.
+    pub const SHOWN: usize = 5;
+}
+
+impl From<MemoryUse> for MemoryStatus {
+    fn from(MemoryUse { budget, held, holders }: MemoryUse) -> Self {
+        let holders = holders.into_iter().take(Self::SHOWN);
+        let holders = holders.map(|(holder, held)| MemoryHolder { holder: holder.to_string(), held }).collect();
+        Self { budget, held, holders }
+    }
 }
 
 // === impl Status ===

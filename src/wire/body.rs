@@ -4,6 +4,11 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
 
+use crate::support::{
+    Account,
+    memory::{Claim, STEP},
+};
+
 /// A body that was not read to its end.
 #[derive(Debug)]
 pub enum BodyError<E> {
@@ -11,20 +16,45 @@ pub enum BodyError<E> {
     TooLarge,
     /// It broke off.
     Broken(E),
+    /// There is no memory for it.
+    Exhausted,
 }
 
-/// Reads a body of at most `max` bytes.
+/// Reads a body of at most `max` bytes. It is charged as it arrives, to the claim that is returned with it if it is larger
+/// than a [`STEP`].
 ///
 /// # Errors
 ///
-/// If it is longer, or breaks off.
-pub async fn read<B>(mut body: B, max: usize) -> Result<Bytes, BodyError<B::Error>>
+/// If it is longer, breaks off, or has to be given up.
+pub async fn read<B>(
+    mut body: B,
+    max: usize,
+    claim: impl FnOnce() -> Claim,
+) -> Result<(Bytes, Option<Claim>), BodyError<B::Error>>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     let (mut text, mut joined) = (Bytes::new(), BytesMut::new());
-    while let Some(frame) = body.frame().await {
+    let (mut claim, mut claimed) = (Some(claim), None::<Claim>);
+    loop {
+        let frame = match &claimed {
+            None => body.frame().await,
+            Some(claim) => tokio::select! {
+                frame = body.frame() => frame,
+                _ = claim.reclaimed() => return Err(BodyError::Exhausted),
+            },
+        };
+        let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else { continue };
+        if text.len() + joined.len() + data.len() >= STEP {
+            let arrived = if claimed.is_none() { text.len() + joined.len() } else { 0 };
+            if let Some(claim) = claim.take() {
+                claimed = Some(claim());
+            }
+            if let Some(claim) = &mut claimed {
+                claim.grow(arrived + data.len()).map_err(|_| BodyError::Exhausted)?;
+            }
+        }
         if text.len() + joined.len() + data.len() > max {
             return Err(BodyError::TooLarge);
         }
@@ -45,7 +75,19 @@ where
             break;
         }
     }
-    Ok(if joined.is_empty() { text } else { joined.freeze() })
+    Ok((if joined.is_empty() { text } else { joined.freeze() }, claimed))
+}
+
+/// Reads a body of at most `max` bytes, which are so few that nobody pays for them.
+///
+/// # Errors
+///
+/// If it is longer, or breaks off.
+pub async fn read_small<B>(body: B, max: usize) -> Result<Bytes, BodyError<B::Error>>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    read(body, max, || Claim::nothing(Account::unbounded())).await.map(|(text, _)| text)
 }
 
 #[cfg(test)]
@@ -62,6 +104,7 @@ mod tests {
     use hyper::body::{Frame, SizeHint};
 
     use super::*;
+    use crate::support::MemoryBudget;
 
     fn chunks<E>(chunks: Vec<Result<&'static str, E>>) -> impl Body<Data = Bytes, Error = E> + Unpin {
         let frames = chunks.into_iter().map(|chunk| chunk.map(|text| Frame::data(Bytes::from_static(text.as_bytes()))));
@@ -87,7 +130,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_gets_memory_as_it_arrives_and_not_as_it_says() {
-        let read = read(Boasting(0), 1 << 24).await.unwrap();
+        let read = read_small(Boasting(0), 1 << 24).await.unwrap();
         assert_eq!(read.len(), 20 * 1024);
         assert!(read.try_into_mut().unwrap().capacity() < 128 * 1024);
     }
@@ -95,12 +138,28 @@ mod tests {
     #[tokio::test]
     async fn a_body_is_read_up_to_its_bound() {
         let three = || chunks::<Infallible>(vec![Ok("ab"), Ok(""), Ok("cd"), Ok("e")]);
-        assert_eq!(read(three(), 5).await.unwrap(), "abcde");
-        assert!(matches!(read(three(), 4).await, Err(BodyError::TooLarge)));
-        assert_eq!(read(Full::new(Bytes::from_static(b"abc")), 3).await.unwrap(), "abc");
-        assert!(matches!(read(Full::new(Bytes::from_static(b"abc")), 2).await, Err(BodyError::TooLarge)));
-        assert_eq!(read(chunks::<Infallible>(Vec::new()), 0).await.unwrap(), "");
+        assert_eq!(read_small(three(), 5).await.unwrap(), "abcde");
+        assert!(matches!(read_small(three(), 4).await, Err(BodyError::TooLarge)));
+        assert_eq!(read_small(Full::new(Bytes::from_static(b"abc")), 3).await.unwrap(), "abc");
+        assert!(matches!(read_small(Full::new(Bytes::from_static(b"abc")), 2).await, Err(BodyError::TooLarge)));
+        assert_eq!(read_small(chunks::<Infallible>(Vec::new()), 0).await.unwrap(), "");
         let broken = chunks(vec![Ok("ab"), Err(io::Error::other("cut"))]);
-        assert!(matches!(read(broken, 9).await, Err(BodyError::Broken(_))));
+        assert!(matches!(read_small(broken, 9).await, Err(BodyError::Broken(_))));
+    }
+
+    #[tokio::test]
+    async fn a_body_is_charged_as_it_arrives_and_refused_without_memory() {
+        let budget = MemoryBudget::new(64 * 1024);
+        let claim = || Claim::nothing(budget.user("ann"));
+        let (text, claimed) = read(Boasting(0), 1 << 24, claim).await.unwrap();
+        assert_eq!((text.len(), budget.in_use().held), (20 * 1024, 20 * 1024));
+        assert!(matches!(
+            read(Full::new(vec![b'x'; 60 * 1024].into()), 1 << 24, claim).await,
+            Err(BodyError::Exhausted)
+        ));
+        let small = read(Full::new(Bytes::from_static(b"abc")), 3, || unreachable!("it is free")).await;
+        assert!(small.unwrap().1.is_none());
+        drop(claimed);
+        assert_eq!(budget.in_use().held, 0);
     }
 }

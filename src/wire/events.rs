@@ -13,6 +13,11 @@ use futures_util::{Stream, StreamExt as _};
 use memchr::memmem;
 use sse_stream::SseByteStream;
 
+use crate::support::{
+    Account,
+    memory::{Claim, Exhausted},
+};
+
 /// Maximum size of an event in bytes.
 pub const MAX_EVENT: usize = 16 * 1024 * 1024;
 
@@ -35,19 +40,23 @@ pub enum EventsError {
     /// An event is larger than [`MAX_EVENT`].
     #[error("an event is larger than {MAX_EVENT} bytes")]
     TooLarge,
+    /// There is no memory for an event, or no longer.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
     /// The connection broke, or the body is no event stream.
     #[error("the event stream broke: {0}")]
     Broken(String),
 }
 
-/// The events in `bytes`, without comments. An error is the last item.
-pub fn events<S, E>(bytes: S) -> impl Stream<Item = Result<SseEvent, EventsError>> + Send
+/// The events in `bytes`, without comments. One that is not complete is charged to `account`. An error is the last item.
+pub fn events<S, E>(bytes: S, account: Account) -> impl Stream<Item = Result<SseEvent, EventsError>> + Send
 where
     S: Stream<Item = Result<Bytes, E>> + Send + Unpin,
     E: std::error::Error + Send + Sync + 'static,
 {
     let unread = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&unread);
+    let mut claim = Claim::nothing(account);
     let bounded = bytes.map(move |chunk| {
         let chunk = chunk.map_err(|error| EventsError::Broken(error.to_string()))?;
         let size = match last_blank_line(&chunk) {
@@ -58,7 +67,14 @@ where
             }
             None => counter.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len(),
         };
-        if size > MAX_EVENT { Err(EventsError::TooLarge) } else { Ok(chunk) }
+        if size > MAX_EVENT {
+            return Err(EventsError::TooLarge);
+        }
+        if size < claim.bytes() {
+            claim.clear();
+        }
+        claim.grow(size - claim.bytes())?;
+        Ok(chunk)
     });
     SseByteStream::new(bounded).map(move |event| {
         unread.store(0, Ordering::Relaxed);
@@ -114,7 +130,7 @@ mod tests {
     use super::*;
 
     async fn read(chunks: Vec<Bytes>) -> Vec<Result<SseEvent, EventsError>> {
-        events(stream::iter(chunks.into_iter().map(Ok::<_, io::Error>))).collect().await
+        events(stream::iter(chunks.into_iter().map(Ok::<_, io::Error>)), Account::unbounded()).collect().await
     }
 
     #[tokio::test]

@@ -6,7 +6,11 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use memchr::{memchr, memchr2};
 use tokio_util::codec::Decoder;
 
-use crate::support::piece::{CONNECTION_BUFFER, piece, shrink};
+use crate::support::{
+    Account,
+    memory::{Claim, Exhausted},
+    piece::{CONNECTION_BUFFER, piece, shrink},
+};
 
 /// Maximum length of a line in bytes.
 pub const MAX_LINE: usize = 16 * 1024 * 1024;
@@ -16,6 +20,8 @@ pub const MAX_LINE: usize = 16 * 1024 * 1024;
 pub struct Lines {
     most: usize,
     scanned: usize,
+    /// For the line that is not complete; `None` if nobody pays.
+    claim: Option<Claim>,
 }
 
 /// End of the lines by an error.
@@ -24,6 +30,9 @@ pub enum LineError {
     /// A line is longer than the limit, in bytes.
     #[error("a line is longer than {0} bytes")]
     TooLong(usize),
+    /// There is no memory for a line.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
     /// Reading failed.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -46,7 +55,12 @@ pub fn line(message: Bytes) -> Bytes {
 impl Lines {
     /// Creates a decoder of lines with up to `most` bytes.
     pub const fn new(most: usize) -> Self {
-        Self { most, scanned: 0 }
+        Self { most, scanned: 0, claim: None }
+    }
+
+    /// A decoder of lines whose incomplete ones are charged to this account.
+    pub const fn charged_to(account: Account) -> Self {
+        Self { most: MAX_LINE, scanned: 0, claim: Some(Claim::nothing(account)) }
     }
 }
 
@@ -64,6 +78,9 @@ impl Decoder for Lines {
         while let Some(at) = memchr(b'\n', &buffer[self.scanned..]) {
             let end = self.scanned + at;
             self.scanned = 0;
+            if let Some(claim) = self.claim.as_mut().filter(|claim| claim.bytes() > 0) {
+                claim.clear();
+            }
             if end > self.most {
                 return Err(LineError::TooLong(self.most));
             }
@@ -77,7 +94,11 @@ impl Decoder for Lines {
                 return Ok(Some(piece(line, held)));
             }
         }
+        let arrived = buffer.len() - self.scanned;
         self.scanned = buffer.len();
+        if let Some(claim) = &mut self.claim {
+            claim.grow(arrived)?;
+        }
         if buffer.len() > self.most { Err(LineError::TooLong(self.most)) } else { Ok(None) }
     }
 

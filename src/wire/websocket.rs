@@ -8,7 +8,7 @@
 pub(crate) mod frame_reader;
 
 use std::{
-    io,
+    fmt, io,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
@@ -28,6 +28,8 @@ use tokio_tungstenite::tungstenite::{
 
 use self::frame_reader::FrameReader;
 use crate::support::{
+    Account,
+    memory::{Claim, Exhausted, STEP},
     pace::{Pace, TooSlow},
     piece::CONNECTION_BUFFER,
 };
@@ -49,6 +51,8 @@ pub struct LimitedStream<S> {
     /// Silence in a message before it is given up.
     message_timeout: Duration,
     unfinished: Option<UnfinishedMessage>,
+    /// For the message that is not complete.
+    claim: Claim,
     /// True after a ping whose answer may not be written yet.
     owes_pong: bool,
     /// True if the last write had to wait.
@@ -64,6 +68,9 @@ pub enum WebSocketViolation {
     /// A message did not arrive in time.
     #[error("a message was begun and did not arrive in time")]
     SlowMessage,
+    /// There is no memory for a message, or no longer.
+    #[error("the memory for messages is used up, and too much of it by this side; try again later")]
+    Exhausted,
 }
 
 /// A bucket of control frames (GCRA).
@@ -79,7 +86,12 @@ struct UnfinishedMessage {
     /// The start of the present wait for more of it.
     waits: Option<Instant>,
     timer: Pin<Box<Sleep>>,
+    /// Ready once it has to be given up; from the first wait on.
+    reclaimed: Option<Reclaimed>,
 }
+
+/// The wait for a message that has to be given up.
+struct Reclaimed(Pin<Box<dyn Future<Output = Exhausted> + Send>>);
 
 /// The settings of a WebSocket whose incoming messages have at most this size.
 pub fn config(max_message: usize) -> WebSocketConfig {
@@ -93,19 +105,20 @@ pub fn config(max_message: usize) -> WebSocketConfig {
 // === impl LimitedStream ===
 
 impl<S> LimitedStream<S> {
-    /// A connection that has been upgraded. In a message, silence of `message_timeout` ends it.
-    pub const fn upgraded(inner: S, message_timeout: Duration) -> Self {
-        Self::new(inner, FrameReader::upgraded(), message_timeout)
+    /// A connection that has been upgraded. In a message, silence of `message_timeout` ends it. A message that is not
+    /// complete is charged to `account`.
+    pub fn upgraded(inner: S, message_timeout: Duration, account: Account) -> Self {
+        Self::new(inner, FrameReader::upgraded(), message_timeout, account)
     }
 
     /// A connection on which the response to the upgrade comes first.
-    pub const fn upgrading(inner: S, message_timeout: Duration) -> Self {
-        Self::new(inner, FrameReader::upgrading(), message_timeout)
+    pub fn upgrading(inner: S, message_timeout: Duration, account: Account) -> Self {
+        Self::new(inner, FrameReader::upgrading(), message_timeout, account)
     }
 
-    const fn new(inner: S, frames: FrameReader, message_timeout: Duration) -> Self {
-        let control = ControlFrames { full_at: None };
-        Self { inner, frames, control, message_timeout, unfinished: None, owes_pong: false, is_blocked: false }
+    fn new(inner: S, frames: FrameReader, message_timeout: Duration, account: Account) -> Self {
+        let (control, claim) = (ControlFrames { full_at: None }, Claim::nothing(account));
+        Self { inner, frames, control, message_timeout, unfinished: None, claim, owes_pong: false, is_blocked: false }
     }
 
     /// Judges what was read.
@@ -118,9 +131,11 @@ impl<S> LimitedStream<S> {
         }
         if seen.ended || !self.frames.is_unfinished() {
             self.unfinished = None;
+            self.claim.clear();
         }
         if self.frames.is_unfinished() {
             self.unfinished.get_or_insert_with(|| UnfinishedMessage::new(self.message_timeout));
+            self.claim.grow(seen.data).map_err(|Exhausted| WebSocketViolation::Exhausted)?;
         }
         Ok(())
     }
@@ -137,7 +152,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for LimitedStream<S> {
             let bytes = buf.filled().get(start..).unwrap_or_default();
             return Poll::Ready(self.received(bytes, Instant::now()).map_err(io::Error::other));
         }
-        let Some(unfinished) = &mut self.unfinished else { return Poll::Pending };
+        let Self { unfinished: Some(unfinished), claim, .. } = &mut *self else { return Poll::Pending };
+        if unfinished.poll_reclaimed(claim, cx).is_ready() {
+            return Poll::Ready(Err(io::Error::other(WebSocketViolation::Exhausted)));
+        }
         Poll::Ready(Err(io::Error::other(ready!(unfinished.poll_overdue(cx)))))
     }
 }
@@ -174,12 +192,20 @@ impl WebSocketViolation {
         match self {
             Self::ControlFrames => "control_frames",
             Self::SlowMessage => "body_timeout",
+            Self::Exhausted => "memory",
         }
     }
 
     /// The frame that tells the peer.
     pub fn close_frame(self) -> CloseFrame {
-        CloseFrame { code: CloseCode::Policy, reason: Utf8Bytes::from(self.to_string()) }
+        let code = if self == Self::Exhausted { CloseCode::Again } else { CloseCode::Policy };
+        CloseFrame { code, reason: Utf8Bytes::from(self.to_string()) }
+    }
+}
+
+impl fmt::Debug for Reclaimed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reclaimed(…)")
     }
 }
 
@@ -201,12 +227,22 @@ impl ControlFrames {
 impl UnfinishedMessage {
     fn new(timeout: Duration) -> Self {
         let pace = Pace::new(timeout);
-        Self { pace, waits: None, timer: Box::pin(sleep_until(pace.deadline(Instant::now()))) }
+        Self { pace, waits: None, timer: Box::pin(sleep_until(pace.deadline(Instant::now()))), reclaimed: None }
     }
 
     fn received(&mut self, bytes: usize, now: Instant) -> Result<(), WebSocketViolation> {
         self.pace = self.pace.received(bytes, self.waits.take().unwrap_or(now), now)?;
         Ok(())
+    }
+
+    /// Ready if the memory for it is needed elsewhere.
+    fn poll_reclaimed(&mut self, claim: &Claim, cx: &mut Context<'_>) -> Poll<Exhausted> {
+        let reclaimed = match &mut self.reclaimed {
+            Some(reclaimed) => reclaimed,
+            None if claim.bytes() < STEP => return Poll::Pending,
+            none => none.insert(Reclaimed(Box::pin(claim.reclaimed()))),
+        };
+        reclaimed.0.as_mut().poll(cx)
     }
 
     /// Ready if the peer sent too little for too long.
@@ -257,7 +293,7 @@ mod tests {
     /// A server's end whose buffers hold `size` bytes in each direction, and the peer's bytes.
     async fn server(size: usize) -> (WebSocketStream<LimitedStream<DuplexStream>>, DuplexStream) {
         let (own, peer) = duplex(size);
-        let stream = LimitedStream::upgraded(own, TIMEOUT);
+        let stream = LimitedStream::upgraded(own, TIMEOUT, Account::unbounded());
         (WebSocketStream::from_raw_socket(stream, Role::Server, Some(config(1000))).await, peer)
     }
 

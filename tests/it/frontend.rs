@@ -40,7 +40,7 @@ use lockkeeper::{
     model::{BackendId, Caller, ClientId, LimitsConfig, ReplicaNumber, Requester, Serves, Target, UserId},
     resource::{Authorized, StreamLease},
     storage::Storage,
-    support::{Fence, Live, ManualClock, SealingKey, SeededRandom},
+    support::{Fence, Live, ManualClock, MemoryBudget, SealingKey, SeededRandom},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -154,6 +154,7 @@ impl World {
             random: Arc::new(SeededRandom::new(seed)),
             replica: ReplicaNumber::SOLE,
             fence: fence.clone(),
+            budget: MemoryBudget::unbounded(),
             observer: RequesterObserver::new(move |requester| told.lock().push(requester.clone())),
         };
         let front = Frontend::new(routes, settings, deps);

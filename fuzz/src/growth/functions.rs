@@ -20,6 +20,7 @@ use lockkeeper::{
         translate::{Kind, MessageCarrier, checked, with_envelope, without_invalid_header_params, wrapped_tools},
     },
     oauth_client::BearerChallenge,
+    support::Account,
     wire::{events::events, lines, sse},
 };
 use tokio_util::codec::Decoder as _;
@@ -82,7 +83,7 @@ fn translated(input: &Bytes, kind: Kind, method: &Method) -> Option<usize> {
 fn read_events(input: &Bytes, length: usize) -> Option<usize> {
     let pieces =
         (0..input.len()).step_by(length).map(|at| Ok::<_, Infallible>(input.slice(at..input.len().min(at + length))));
-    let read = events(stream::iter(pieces)).map(|event| event.map(|event| event.data.len()));
+    let read = events(stream::iter(pieces), Account::unbounded()).map(|event| event.map(|event| event.data.len()));
     let mut read = std::pin::pin!(read);
     let mut total = 0;
     while let Some(event) = read.next().now_or_never().expect("no wait") {

@@ -11,7 +11,7 @@ use super::{
     state::ServerConnection,
 };
 use crate::{
-    backend::transport::{Exchange, NotSent, TransportError},
+    backend::transport::{Exchange, NotSent, RequestTerms, TransportError},
     mcp::{
         Call, CancelReason, ClientInfo, ErrorObject, Event, Facts, Level, Message, Method, Outcome, Payload, RequestId,
         meta,
@@ -19,7 +19,7 @@ use crate::{
         translate::{Kind, Profile},
     },
     model::{Caller, Delivery, Requester},
-    support::silence::overdue,
+    support::{Account, silence::overdue},
 };
 
 /// A call to a server.
@@ -35,6 +35,8 @@ pub(crate) struct OutboundCall {
     pub(crate) holder: Requester,
     /// The caller; `None` if the gateway makes the call.
     pub(crate) caller: Option<Arc<Caller>>,
+    /// The account of the user; `None` if the gateway makes the call.
+    pub(crate) account: Option<Account>,
     /// The client; `None` if the gateway makes the call.
     pub(crate) client: Option<Arc<ClientInfo>>,
     /// Parameters that are mirrored in headers (2026-07-28).
@@ -66,6 +68,7 @@ impl OutboundCall {
             params: params.clone(),
             holder: context.requester.clone(),
             caller: Some(Arc::clone(&context.caller)),
+            account: Some(context.account.clone()),
             client: Some(Arc::clone(&context.client)),
             mirror: context.mirror.clone(),
             level: context.level.get(),
@@ -82,6 +85,7 @@ impl OutboundCall {
             params,
             holder: Requester::Gateway,
             caller: None,
+            account: None,
             client: None,
             mirror: None,
             level: None,
@@ -152,9 +156,11 @@ impl ServerConnection {
             // no translation changes either
             let token = meta::progress_token(&call.params);
             let level = connection.context.protocol.level(call.level);
-            let OutboundCall { method, holder, caller, mirror, cancel_reason, .. } = call;
+            let OutboundCall { method, holder, caller, account, mirror, cancel_reason, .. } = call;
+            let account = account.unwrap_or_else(|| connection.context.origin.account());
+            let terms = RequestTerms { mirror, account: account.clone() };
             let open = OpenCall { token: token.clone(), caller, holder, level, ..OpenCall::new(method.clone(), kind) };
-            let mut ticket = match CallTicket::open(connection, open, cancel_reason) {
+            let mut ticket = match CallTicket::open(connection, open, account, cancel_reason) {
                 Ok(ticket) => ticket,
                 Err(reason) => {
                     yield Err(TransportError::Gone(reason));
@@ -165,7 +171,7 @@ impl ServerConnection {
             let params = if token.is_some() { meta::with_progress_token(&params, &ticket.id.to_string()) } else { params };
             let request = Message::Request { id: RequestId::number(ticket.id), method, params: params.into_params() };
             let transport = Arc::clone(&ticket.connection.transport);
-            let mut exchange = transport.request(request, mirror);
+            let mut exchange = transport.request(request, terms);
             let mut silent_until = Instant::now() + timeout;
             loop {
                 let step = tokio::select! {
@@ -249,9 +255,15 @@ async fn arrived(exchange: &mut Exchange) -> Result<Message, TransportError> {
 // === impl CallTicket ===
 
 impl CallTicket {
-    fn open(connection: Arc<ServerConnection>, call: OpenCall, cancel_reason: CancelReason) -> Result<Self, String> {
+    fn open(
+        connection: Arc<ServerConnection>,
+        call: OpenCall,
+        account: Account,
+        cancel_reason: CancelReason,
+    ) -> Result<Self, String> {
         let kind = call.kind;
-        let (id, events) = connection.calls.open(call, || connection.end.is_set().then(|| connection.reason()))?;
+        let (id, events) =
+            connection.calls.open(call, account, || connection.end.is_set().then(|| connection.reason()))?;
         if kind == CallKind::Asking && !connection.deferred.is_empty() {
             connection.requests.forward_deferred(id);
         }

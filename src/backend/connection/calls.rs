@@ -18,6 +18,7 @@ use crate::{
         json,
     },
     model::{BackendId, Caller, Requester},
+    support::Account,
     wire::sent_requests::SentRequests,
 };
 
@@ -151,7 +152,7 @@ impl Calls {
         self.open.lock().next_id()
     }
 
-    /// Opens a call; returns its id and its events. `over` is the reason if the connection has ended.
+    /// Opens a call; returns its id and its events, which are charged to `account` while they wait. `over` is the reason if the connection has ended.
     ///
     /// # Errors
     ///
@@ -159,10 +160,11 @@ impl Calls {
     pub(super) fn open(
         &self,
         call: OpenCall,
+        account: Account,
         over: impl FnOnce() -> Option<String>,
     ) -> Result<(u64, EventReceiver), String> {
         self.note_owner(&call);
-        let (sender, events) = call_events();
+        let (sender, events) = call_events(account);
         // under the lock that `fail_all` takes, so that no call stays open on an ended connection
         let mut open = self.open.lock();
         if let Some(reason) = over() {
@@ -212,11 +214,11 @@ impl Calls {
             let slot = self.take(&mut open, id);
             drop(open);
             let Some(slot) = slot else { return Some(event) };
-            slot.events.end(event);
+            slot.events.finish(event);
             return None;
         }
         let Some(slot) = open.get(id) else { return Some(event) };
-        if !slot.events.send(event) {
+        if slot.events.send(event).is_err() {
             metrics::counter!("lockkeeper_server_notifications_dropped_total").increment(1);
         }
         None
@@ -238,7 +240,7 @@ impl Calls {
     pub(super) fn fail_all(&self, error: &ErrorObject) {
         let open = self.open.lock().close_all();
         for slot in open {
-            slot.events.end(Event::Done(Outcome::Failed(error.clone())));
+            slot.events.finish(Event::Done(Outcome::Failed(error.clone())));
         }
     }
 
@@ -409,12 +411,12 @@ mod tests {
     #[test]
     fn a_slow_reader_loses_events_but_never_the_end() {
         let calls = calls();
-        let (id, mut events) = calls.open(call(), || None).unwrap();
-        for _ in 0..QUEUE * 2 {
+        let (id, mut events) = calls.open(call(), Account::unbounded(), || None).unwrap();
+        for _ in 0..QUEUE.messages * 2 {
             assert!(calls.deliver(id, told()).is_none());
         }
         assert!(calls.deliver(id, done()).is_none());
-        for _ in 1..QUEUE {
+        for _ in 0..QUEUE.messages {
             assert!(matches!(events.ready(), Some(Event::Notified(_))));
         }
         assert!(matches!(events.ready(), Some(Event::Done(_))), "the end has a place of its own");
@@ -424,17 +426,17 @@ mod tests {
     #[test]
     fn an_ended_connection_keeps_no_open_call() {
         let calls = calls();
-        let (_, mut events) = calls.open(call(), || None).unwrap();
+        let (_, mut events) = calls.open(call(), Account::unbounded(), || None).unwrap();
         calls.fail_all(&ErrorObject::internal("lost"));
         assert!(matches!(events.ready(), Some(Event::Done(Outcome::Failed(_)))));
         let over = || Some("it broke".to_owned());
-        assert_eq!(calls.open(call(), over).err().as_deref(), Some("it broke"));
+        assert_eq!(calls.open(call(), Account::unbounded(), over).err().as_deref(), Some("it broke"));
     }
 
     #[test]
     fn an_event_on_the_exchange_of_another_call_reaches_its_own_call() {
         let calls = calls();
-        let (id, _events) = calls.open(call(), || None).unwrap();
+        let (id, _events) = calls.open(call(), Account::unbounded(), || None).unwrap();
         let mut others = Vec::new();
         assert!(calls.own(id, (id + 1, told()), |to, _| others.push(to)).is_none());
         assert_eq!(others, [id + 1]);

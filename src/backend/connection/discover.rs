@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 
 use super::{
     call::OutboundCall,
-    server_info::{Account, ServerInfo},
+    server_info::{InfoSource, ServerInfo},
     state::ServerConnection,
 };
 use crate::{
@@ -99,7 +99,7 @@ fn gone(delivery: Delivery, reason: String) -> DiscoverOutcome {
 fn read(result: Payload, backend: &BackendId) -> DiscoverOutcome {
     match Versions::of(&result) {
         Some(Versions::Modern(revision)) => {
-            DiscoverOutcome::Modern(ServerInfo::new(revision, (Account::Discover, result), backend))
+            DiscoverOutcome::Modern(ServerInfo::new(revision, (InfoSource::Discover, result), backend))
         }
         Some(Versions::Legacy) => DiscoverOutcome::Legacy("it names versions with a handshake alone".to_owned()),
         Some(Versions::Foreign(versions)) => DiscoverOutcome::Unusable(incompatible(versions)),

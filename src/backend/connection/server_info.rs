@@ -30,7 +30,7 @@ pub(crate) struct ServerInfo {
     pub(crate) revision: Revision,
     /// The server's `Implementation`, with a generated name if it has none (`translation` 6.3).
     pub(crate) implementation: Arc<str>,
-    account: Account,
+    source: InfoSource,
     latest: Mutex<Latest>,
     /// True if it completes arguments; set by a probe if its version has no capability for it.
     pub(super) completes: OnceLock<bool>,
@@ -38,7 +38,7 @@ pub(crate) struct ServerInfo {
 
 /// The kind of result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Account {
+pub(super) enum InfoSource {
     /// `InitializeResult`: valid as long as the connection.
     Initialize,
     /// `DiscoverResult`: valid for a limited time, since the server may be replaced unnoticed.
@@ -70,13 +70,13 @@ pub(crate) struct ServerSummary {
 
 impl ServerInfo {
     /// Reads `result` of a server of this version.
-    pub(super) fn new(revision: Revision, (account, result): (Account, Payload), backend: &BackendId) -> Self {
-        let given = account.implementation(&result);
+    pub(super) fn new(revision: Revision, (source, result): (InfoSource, Payload), backend: &BackendId) -> Self {
+        let given = source.implementation(&result);
         let implementation = given.unwrap_or_else(|| unnamed(backend)).into();
         let declared = capabilities(&result);
         let (tasks, logs) = (ServerTasks::of(revision, &declared), declared.get("logging").is_some());
         let latest = Mutex::new(Latest { result, at: Instant::now(), tasks, logs });
-        Self { revision, implementation, account, latest, completes: OnceLock::new() }
+        Self { revision, implementation, source, latest, completes: OnceLock::new() }
     }
 
     /// Replaces the result by a newer one of the same server.
@@ -90,7 +90,7 @@ impl ServerInfo {
 
     /// True if it is still valid.
     pub(crate) fn is_fresh(&self) -> bool {
-        if self.account == Account::Initialize {
+        if self.source == InfoSource::Initialize {
             return true;
         }
         let Latest { result, at, .. } = self.latest.lock().clone();
@@ -103,7 +103,7 @@ impl ServerInfo {
     pub(crate) fn summary(&self) -> ServerSummary {
         let result = self.result();
         let notices = lifecycle::notices(self.revision, &capabilities(&result));
-        ServerSummary { revision: self.revision, notices, server: self.account.name(&result) }
+        ServerSummary { revision: self.revision, notices, server: self.source.name(&result) }
     }
 
     /// True if the capability `name` is declared.
@@ -120,7 +120,7 @@ impl ServerInfo {
 
     /// True if the server accepts a log level for the connection.
     pub(crate) fn takes_level(&self) -> bool {
-        self.account == Account::Initialize && self.latest.lock().logs
+        self.source == InfoSource::Initialize && self.latest.lock().logs
     }
 
     /// The server's form of tasks.
@@ -131,10 +131,10 @@ impl ServerInfo {
     /// The result of `server/discover`, with every part as the server wrote it.
     pub(crate) fn discover(&self, backend: &BackendId) -> Payload {
         let result = self.result();
-        match self.account {
-            Account::Initialize => self.discover_of_handshake(&result),
-            Account::Discover if self.account.name(&result).is_some() => result,
-            Account::Discover => named(self.revision, &result, backend),
+        match self.source {
+            InfoSource::Initialize => self.discover_of_handshake(&result),
+            InfoSource::Discover if self.source.name(&result).is_some() => result,
+            InfoSource::Discover => named(self.revision, &result, backend),
         }
     }
 
@@ -177,9 +177,9 @@ impl Clone for ServerInfo {
     }
 }
 
-// === impl Account ===
+// === impl InfoSource ===
 
-impl Account {
+impl InfoSource {
     /// The text of the server's `Implementation`, if there is one.
     fn implementation(self, result: &Payload) -> Option<String> {
         let object = result.object()?;
@@ -218,7 +218,11 @@ mod tests {
 
     fn info(result: &serde_json::Value) -> ServerInfo {
         let revision = Revision::V2026_07_28;
-        ServerInfo::new(revision, (Account::Discover, Payload::of(revision, result)), &BackendId::parse("b1").unwrap())
+        ServerInfo::new(
+            revision,
+            (InfoSource::Discover, Payload::of(revision, result)),
+            &BackendId::parse("b1").unwrap(),
+        )
     }
 
     #[tokio::test(start_paused = true)]
@@ -239,6 +243,6 @@ mod tests {
         let info = info(&json!({ "capabilities": { "resources": { "subscribe": true } } }));
         assert!(info.offers("resources", "subscribe") && !info.declares("tools"));
         let discover = info.discover(&BackendId::parse("b1").unwrap());
-        assert_eq!(Account::Discover.name(&discover).as_deref(), Some("b1 unknown"));
+        assert_eq!(InfoSource::Discover.name(&discover).as_deref(), Some("b1 unknown"));
     }
 }

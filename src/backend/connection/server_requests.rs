@@ -21,6 +21,7 @@ use crate::{
         deferred_requests::{DeferredLimits, DeferredRequests},
     },
     model::BackendId,
+    support::{Account, memory::Charge},
 };
 
 /// Maximum number of open requests of one server.
@@ -43,6 +44,8 @@ pub(crate) struct ServerRequests {
 pub(super) struct RequestContext {
     /// The backend.
     pub(super) backend: BackendId,
+    /// The server's account.
+    pub(super) account: Account,
     /// Calls that carry requests.
     pub(super) calls: Arc<Calls>,
     /// The key of the connection.
@@ -66,6 +69,8 @@ struct PendingServerRequest {
     since: Instant,
     /// The call that carries it.
     call: Option<u64>,
+    /// For its parameters, which the client's side keeps until it answers.
+    _charge: Charge,
 }
 
 // === impl ServerRequests ===
@@ -97,8 +102,14 @@ impl ServerRequests {
                 self.refuse(id, ErrorObject::internal("too many questions at once, or one id twice"));
                 return None;
             }
+            let Ok(_charge) = Charge::of(self.context.account.clone(), params.json().len()) else {
+                drop(open);
+                self.refuse(id, ErrorObject::internal("the gateway's memory for messages is used up; ask again later"));
+                return None;
+            };
             let (since, withdrawn) = (Instant::now(), withdrawn.clone());
-            open.insert(id.clone(), PendingServerRequest { method: method.clone(), withdrawn, since, call: None });
+            let request = PendingServerRequest { method: method.clone(), withdrawn, since, call: None, _charge };
+            open.insert(id.clone(), request);
         }
         if let Some(call) = call {
             self.carried(&id, call, &params);

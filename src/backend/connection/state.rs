@@ -189,6 +189,7 @@ impl ServerConnection {
         let calls = Arc::new(Calls::new(context.protocol.sharing(&context), first_id, transport.unanswered()));
         let requests = ServerRequests::new(RequestContext {
             backend: context.backend.clone(),
+            account: context.origin.account(),
             calls: Arc::clone(&calls),
             key: context.key.clone(),
             listens: Arc::clone(&context.listens),

@@ -3,25 +3,29 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use futures_util::{Stream, StreamExt as _, stream};
-use parking_lot::Mutex;
-use tokio::sync::mpsc;
-
 use crate::{
     backend::sharing::connection_key::ConnectionKey,
     mcp::{Context, Event, ListKind, Method, Notification, Payload, Revision, ServerRequest},
     model::{Caller, Requester},
+    support::{
+        Account,
+        byte_queue::{Bounds, QueueReceiver, QueueSender, byte_queue},
+    },
 };
+use futures_util::{Stream, StreamExt as _, stream};
+use parking_lot::Mutex;
 
 /// Events that may wait for a slow listener; further ones are dropped and counted.
-const QUEUE: usize = 256;
+const QUEUE: Bounds = Bounds { messages: 256, bytes: 1024 * 1024 };
 
-/// The listens at one backend, by sharer.
-#[derive(Debug, Default)]
-pub(crate) struct Listens(Mutex<HashMap<ConnectionKey, SharerListens>>);
+/// The listens at one backend, by sharer. What waits for them is charged to the server.
+pub(crate) struct Listens {
+    sharers: Mutex<HashMap<ConnectionKey, SharerListens>>,
+    account: Account,
+}
 
 /// The listens of one sharer; at least one.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct SharerListens {
     senders: Vec<ListenSender>,
     /// The slot whose connection was the last to send a notification of this method, if that says that a list changed.
@@ -29,16 +33,20 @@ struct SharerListens {
 }
 
 /// Sender of one listen.
-#[derive(Debug)]
 struct ListenSender {
     holder: Requester,
     caller: Arc<Caller>,
     /// The methods of its notifications; if empty, all, and server requests too.
     only: Vec<Method>,
-    events: mpsc::Sender<Event>,
+    events: QueueSender<Event>,
 }
 
 impl Listens {
+    /// No listens yet, at the server with this account.
+    pub(crate) fn new(account: Account) -> Arc<Self> {
+        Arc::new(Self { sharers: Mutex::default(), account })
+    }
+
     /// Notifications for the client of `context` from the connections of `key`: those of the methods in `only`, or all and
     /// server requests if it is empty. The stream does not end by itself.
     pub(crate) fn listen(
@@ -47,12 +55,12 @@ impl Listens {
         context: &Context,
         only: Vec<Method>,
     ) -> impl Stream<Item = Event> + Send + use<> {
-        let (events, receiver) = mpsc::channel(QUEUE);
+        let (events, receiver) = byte_queue(QUEUE, self.account.clone());
         let key = key.sharer();
         let (holder, caller) = (context.requester.clone(), Arc::clone(&context.caller));
-        self.0.lock().entry(key.clone()).or_default().senders.push(ListenSender { holder, caller, only, events });
+        self.sharers.lock().entry(key.clone()).or_default().senders.push(ListenSender { holder, caller, only, events });
         let guard = ListenGuard { listens: Arc::clone(self), key, receiver };
-        stream::unfold(guard, async |mut guard| guard.receiver.recv().await.map(|event| (event, guard))).fuse()
+        stream::unfold(guard, async |mut guard| guard.receiver.next().await.map(|event| (event, guard))).fuse()
     }
 
     /// Delivers a notification to the listens at `key` that `is_for` selects. Returns true if there was one.
@@ -62,7 +70,7 @@ impl Listens {
         notification: &Notification,
         is_for: impl Fn(&Requester) -> bool,
     ) -> bool {
-        let mut listens = self.0.lock();
+        let mut listens = self.sharers.lock();
         let Some(sharer) = listens.get_mut(&key.sharer()) else { return false };
         sharer.note_change(&notification.method, key.slot());
         let is_of_it =
@@ -70,7 +78,7 @@ impl Listens {
         let mut heard = false;
         for listener in sharer.senders.iter().filter(is_of_it).filter(|listener| is_for(&listener.holder)) {
             heard = true;
-            if listener.events.try_send(Event::Notified(notification.clone())).is_err() {
+            if listener.events.send(Event::Notified(notification.clone())).is_err() {
                 metrics::counter!("lockkeeper_server_notifications_dropped_total").increment(1);
             }
         }
@@ -82,7 +90,7 @@ impl Listens {
     /// changed.
     pub(crate) fn changed_at(&self, key: &ConnectionKey, method: &Method) -> Option<ConnectionKey> {
         let told = ListKind::listed_by(method)?.change();
-        let listens = self.0.lock();
+        let listens = self.sharers.lock();
         let changed = &listens.get(&key.sharer())?.changed;
         let (_, slot) = changed.iter().find(|(method, _)| *method == told)?;
         Some(key.in_slot(*slot))
@@ -108,13 +116,13 @@ impl Listens {
         question: ServerRequest,
         may_concern: impl Fn(&Caller) -> bool,
     ) -> Result<(), ServerRequest> {
-        let listens = self.0.lock();
+        let listens = self.sharers.lock();
         let senders = listens.get(&key.sharer()).map(|sharer| &sharer.senders);
         let mut able = senders.into_iter().flatten().filter(|listener| listener.only.is_empty());
         match (able.next(), able.next()) {
             (Some(listener), None) if may_concern(&listener.caller) => {
                 // a full queue drops the request, which refuses it
-                let _ = listener.events.try_send(Event::Asked(question));
+                drop(listener.events.send(Event::Asked(question)));
                 Ok(())
             }
             (None, _) => Err(question),
@@ -138,13 +146,13 @@ impl SharerListens {
 struct ListenGuard {
     listens: Arc<Listens>,
     key: ConnectionKey,
-    receiver: mpsc::Receiver<Event>,
+    receiver: QueueReceiver<Event>,
 }
 
 impl Drop for ListenGuard {
     fn drop(&mut self) {
         self.receiver.close();
-        let mut listens = self.listens.0.lock();
+        let mut listens = self.listens.sharers.lock();
         if let Some(sharer) = listens.get_mut(&self.key) {
             sharer.senders.retain(|listener| !listener.events.is_closed());
             if sharer.senders.is_empty() {

@@ -56,7 +56,8 @@ impl ExternalBackend {
     /// Creates the backend without starting it.
     pub(crate) fn new(spec: BackendSpec, context: BackendContext) -> Self {
         let spec = Arc::new(spec);
-        let (listens, interests): (Arc<Listens>, Arc<Interests>) = Default::default();
+        let listens = Listens::new(context.budget.server(spec.id.as_str()));
+        let interests = Arc::<Interests>::default();
         let slots = QuestionSlots::new(spec.parallel, context.limits.clone());
         let era = BackendEra::new(&spec, &context.memory, &context.clock);
         let pool = Arc::new(Pool::new(context.limits.clone()));

@@ -109,7 +109,7 @@ impl Opener {
     ) -> Self {
         Self {
             spec: Arc::clone(spec),
-            origin: ServerOrigin::new(spec.id.clone()),
+            origin: ServerOrigin::new(spec.id.clone(), context.budget.server(spec.id.as_str())),
             context: context.clone(),
             listens: Arc::clone(listens),
             interests: Arc::clone(interests),

@@ -17,7 +17,8 @@ use crate::{
         error::StartError,
         sharing::connection_key::ConnectionKey,
         transport::{
-            self, Connector, Incoming, Transport,
+            self, Incoming, Transport,
+            connector::Connector,
             http::{self, LateStreams},
             output_tail::OutputTail,
         },
@@ -158,9 +159,11 @@ impl ServerTransport {
     }
 
     fn connector<'a>(&'a self, output: &'a OutputTail) -> Result<Connector<'a>, StartError> {
-        let BackendContext { environment, tasks, fence, .. } = &self.context;
+        let BackendContext { environment, tasks, fence, budget, .. } = &self.context;
         let client = self.client.as_ref().map_err(Clone::clone)?;
-        Ok(Connector { backend: &self.spec.id, environment, client, tasks, late: &self.late_streams, output, fence })
+        let account = budget.server(self.spec.id.as_str());
+        let (backend, late) = (&self.spec.id, &self.late_streams);
+        Ok(Connector { backend, environment, client, tasks, late, output, fence, account })
     }
 
     /// The transport `to` for a connection of this caller; `None` is the gateway itself.

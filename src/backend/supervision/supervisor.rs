@@ -27,7 +27,7 @@ use crate::{
     model::{
         BackendId, BackendSpec, IdentitySigner, KnownEra, LimitsConfig, Requester, ServerAccess, status::BackendStatus,
     },
-    support::{Clock, Digest, Fence, Latch, Live},
+    support::{Clock, Digest, Fence, Latch, Live, MemoryBudget},
 };
 
 /// Dependencies of the backends.
@@ -40,6 +40,8 @@ pub struct BackendDeps {
     pub eras: Vec<KnownEra>,
     /// The gateway's environment; child processes get an allow list of it.
     pub environment: BTreeMap<String, String>,
+    /// The memory budget of the process.
+    pub budget: MemoryBudget,
     /// The configured limits.
     pub limits: Live<LimitsConfig>,
     /// Access to servers that ask for something first.
@@ -109,6 +111,7 @@ impl Supervisor {
         let end = deps.shutdown.child_token();
         let context = BackendContext {
             starts: StartTurns::new(deps.limits.clone()),
+            budget: deps.budget,
             limits: deps.limits,
             client: transport::http::Client::new(&deps.environment)?,
             environment: Arc::new(deps.environment),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 
-use super::interface::{Exchange, ServerLocation, Transport, TransportError, UnansweredCalls};
+use super::interface::{Exchange, RequestTerms, ServerLocation, Transport, TransportError, UnansweredCalls};
 use crate::{
-    mcp::{Message, Revision, mirrored_params::Mirror},
+    mcp::{Message, Revision},
     model::status::OutputLine,
     support::Fence,
 };
@@ -28,14 +28,14 @@ pub(super) fn fenced(inner: Arc<dyn Transport>, fence: &Fence) -> Arc<dyn Transp
 }
 
 impl Transport for FencedTransport {
-    fn request(&self, request: Message, mirror: Option<Arc<Mirror>>) -> Exchange {
+    fn request(&self, request: Message, terms: RequestTerms) -> Exchange {
         if self.fence.is_open() {
-            return self.inner.request(request, mirror);
+            return self.inner.request(request, terms);
         }
         let (inner, fence) = (Arc::clone(&self.inner), self.fence.clone());
         let later = async move {
             fence.opened().await;
-            match inner.request(request, mirror) {
+            match inner.request(request, terms) {
                 Exchange::Channel => stream::pending().boxed(),
                 Exchange::Own(messages) => messages,
             }

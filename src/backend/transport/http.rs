@@ -15,7 +15,7 @@ mod unsolicited;
 pub(crate) use client::Client;
 pub use connector::ClientError;
 pub(super) use refusal::{Refused, read as read_refusal};
-pub(super) use response::{Response, is_events, read as read_body};
+pub(super) use response::{Response, is_events, read_small};
 pub(crate) use standalone::LateStreams;
 pub(super) use target::{HttpTarget, configured_headers, identity_header};
 
@@ -27,12 +27,12 @@ use http::Method as Verb;
 use tokio::time::timeout;
 
 use self::endpoint::HttpEndpoint;
-use super::interface::{Exchange, Incoming, Transport, TransportError};
+use super::interface::{Exchange, Incoming, RequestTerms, Transport, TransportError};
 use crate::{
     backend::error::StartError,
-    mcp::{Message, Revision, mirrored_params::Mirror},
+    mcp::{Message, Revision},
     model::HttpSpec,
-    support::pin_in_box,
+    support::{Account, pin_in_box},
 };
 
 /// Maximum time of the last request of a session, its DELETE.
@@ -47,18 +47,19 @@ pub(crate) fn connect(
     client: &Client,
     spec: &HttpSpec,
     late: &LateStreams,
+    account: &Account,
 ) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let endpoint = HttpEndpoint::new(HttpTarget::new(client, spec)?, late);
     let transport = HttpTransport(Arc::new(endpoint));
-    let incoming = unsolicited::incoming(Arc::clone(&transport.0));
+    let incoming = unsolicited::incoming(Arc::clone(&transport.0), account.clone());
     Ok((Arc::new(transport), incoming))
 }
 
 // === impl HttpTransport ===
 
 impl Transport for HttpTransport {
-    fn request(&self, request: Message, mirror: Option<Arc<Mirror>>) -> Exchange {
-        Exchange::Own(pin_in_box(|| answer::answer(Arc::clone(&self.0), request, mirror)))
+    fn request(&self, request: Message, terms: RequestTerms) -> Exchange {
+        Exchange::Own(pin_in_box(|| answer::answer(Arc::clone(&self.0), request, terms)))
     }
 
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {

@@ -25,13 +25,13 @@ use crate::{
         mirrored_params::Mirror,
     },
     model::{BackendId, status::OutputLine},
+    support::Account,
 };
 
 /// One connection to one server. The default methods are those of a channel, where all answers arrive on one stream.
 pub(crate) trait Transport: Send + Sync {
-    /// Sends a request, at once or when the exchange is polled. Over HTTP, the parameters in `mirror` are repeated in
-    /// headers (2026-07-28).
-    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> Exchange {
+    /// Sends a request, at once or when the exchange is polled.
+    fn request(&self, request: Message, _: RequestTerms) -> Exchange {
         Exchange::after(self.send(request))
     }
 
@@ -81,6 +81,14 @@ pub(crate) trait Transport: Send + Sync {
     fn output(&self) -> Vec<OutputLine> {
         Vec::new()
     }
+}
+
+/// The surroundings of a request.
+pub(crate) struct RequestTerms {
+    /// Parameters that are repeated in headers, over HTTP (2026-07-28).
+    pub(crate) mirror: Option<Arc<Mirror>>,
+    /// The account of the caller, which pays for the request while it waits and for its answer.
+    pub(crate) account: Account,
 }
 
 /// Location of the server at the other end of a connection.

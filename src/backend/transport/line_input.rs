@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     model::{BackendId, status::OutputStream},
+    support::Account,
     wire::lines::Lines,
 };
 
@@ -18,9 +19,10 @@ use crate::{
 pub(super) fn server_input(
     input: impl AsyncRead + Send + Unpin + 'static,
     (backend, output): (BackendId, OutputTail),
+    account: Account,
     ended: impl Future<Output = String> + Send + 'static,
 ) -> Incoming {
-    let mut lines = FramedRead::new(input, Lines::default());
+    let mut lines = FramedRead::new(input, Lines::charged_to(account));
     let arrivals = async_stream::stream! {
         let mut is_first = true;
         while let Some(line) = lines.next().await {

@@ -5,22 +5,24 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
-use tokio::{sync::mpsc, time::timeout};
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::interface::{ServerLocation, Transport, TransportError};
-use crate::{backend::task_group::TaskGroup, mcp::Message};
+use super::{
+    interface::{Exchange, RequestTerms, ServerLocation, Transport, TransportError},
+    outgoing::{self, OutgoingReceiver, OutgoingSender, SentMessage},
+};
+use crate::{backend::task_group::TaskGroup, mcp::Message, support::Account};
 
-/// Messages that wait for a server that does not read. Callers wait beyond that, each for itself.
-const QUEUE: usize = 64;
 /// Maximum time for the end of a connection.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The sender's side of a channel.
 pub(super) struct QueuedTransport {
-    queue: mpsc::Sender<Bytes>,
+    queue: OutgoingSender,
+    /// The account of the server.
+    account: Account,
     stop: CancellationToken,
     closed: CancellationToken,
     location: Arc<OnceLock<ServerLocation>>,
@@ -29,7 +31,7 @@ pub(super) struct QueuedTransport {
 /// The writer's side of a channel. Dropping it means that the connection is closed.
 pub(super) struct Outgoing {
     /// Encoded messages, in order.
-    pub(super) queue: mpsc::Receiver<Bytes>,
+    pub(super) queue: OutgoingReceiver,
     /// Cancelled when the connection is to be closed.
     pub(super) stop: CancellationToken,
     location: Arc<OnceLock<ServerLocation>>,
@@ -40,8 +42,8 @@ pub(super) struct Outgoing {
 
 impl QueuedTransport {
     /// Both sides of a channel that is not connected yet.
-    pub(super) fn new(tasks: &TaskGroup) -> (Self, Outgoing) {
-        let (queue, outgoing) = mpsc::channel(QUEUE);
+    pub(super) fn new(tasks: &TaskGroup, account: Account) -> (Self, Outgoing) {
+        let (queue, outgoing) = OutgoingSender::new();
         let (stop, closed) = (tasks.end().child_token(), CancellationToken::new());
         let location = Arc::new(OnceLock::new());
         let outgoing = Outgoing {
@@ -50,7 +52,7 @@ impl QueuedTransport {
             location: Arc::clone(&location),
             _closed: closed.clone().drop_guard(),
         };
-        (Self { queue, stop, closed, location }, outgoing)
+        (Self { queue, account, stop, closed, location }, outgoing)
     }
 }
 
@@ -64,13 +66,13 @@ impl Outgoing {
 }
 
 impl Transport for QueuedTransport {
+    fn request(&self, request: Message, terms: RequestTerms) -> Exchange {
+        outgoing::exchange(self.queue.send(request.encode(), &terms.account))
+    }
+
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
-        let queue = self.queue.clone();
-        async move {
-            let closed = |_| TransportError::Gone("the connection is closed".to_owned());
-            queue.send(message.encode()).await.map_err(closed)
-        }
-        .boxed()
+        let (queue, account) = (self.queue.clone(), self.account.clone());
+        async move { queue.send(message.encode(), &account).map(SentMessage::detach) }.boxed()
     }
 
     fn location(&self) -> ServerLocation {

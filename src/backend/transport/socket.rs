@@ -11,6 +11,7 @@ use tokio::{
 };
 
 use super::{
+    connector::Connector,
     http::Client,
     interface::{Incoming, ServerInput, ServerLocation, Transport},
     line_input::server_input,
@@ -20,6 +21,7 @@ use super::{
 use crate::{
     backend::task_group::TaskGroup,
     model::{BackendId, SocketAddress},
+    support::Account,
     wire::lines::line,
 };
 
@@ -27,27 +29,23 @@ use crate::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Prepares a connection; it is made when what comes on it is received.
-pub(super) fn connect(
-    backend: &BackendId,
-    address: &SocketAddress,
-    client: &Client,
-    tasks: &TaskGroup,
-) -> (Arc<dyn Transport>, Incoming) {
-    let (transport, outgoing) = QueuedTransport::new(tasks);
-    let (backend, address, client, tasks) = (backend.clone(), address.clone(), client.clone(), tasks.clone());
+pub(super) fn connect(with: &Connector<'_>, address: &SocketAddress) -> (Arc<dyn Transport>, Incoming) {
+    let (transport, outgoing) = QueuedTransport::new(with.tasks, with.account.clone());
+    let (backend, address) = (with.backend.clone(), address.clone());
+    let (client, tasks, account) = (with.client.clone(), with.tasks.clone(), with.account.clone());
     let incoming = async_stream::stream! {
         let mut arrivals = match address {
             SocketAddress::Unix(path) => match unix(&path).await {
                 Ok(stream) => {
                     outgoing.connected(ServerLocation::ThisMachine);
-                    begin(stream.into_split(), outgoing, &tasks, backend)
+                    begin(stream.into_split(), outgoing, &tasks, (backend, account))
                 }
                 Err(reason) => lost(reason),
             },
             SocketAddress::Tcp { host, port } => match tcp(&client, &host, port).await {
                 Ok((stream, peer)) => {
                     outgoing.connected(peer.ip().into());
-                    begin(stream.into_split(), outgoing, &tasks, backend)
+                    begin(stream.into_split(), outgoing, &tasks, (backend, account))
                 }
                 Err(reason) => lost(reason),
             },
@@ -64,10 +62,12 @@ fn begin(
     (read, write): (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static),
     outgoing: Outgoing,
     tasks: &TaskGroup,
-    backend: BackendId,
+    (backend, account): (BackendId, Account),
 ) -> Incoming {
     tasks.spawn(run(outgoing, write));
-    server_input(read, (backend, OutputTail::default()), async { "the server closed the connection".to_owned() })
+    server_input(read, (backend, OutputTail::default()), account, async {
+        "the server closed the connection".to_owned()
+    })
 }
 
 fn lost(reason: String) -> Incoming {
@@ -78,8 +78,8 @@ fn lost(reason: String) -> Incoming {
 async fn run(mut outgoing: Outgoing, mut write: impl AsyncWrite + Unpin) {
     let stop = outgoing.stop.clone();
     let writing = stop.run_until_cancelled(async {
-        while let Some(message) = outgoing.queue.recv().await {
-            if write.write_all(&line(message)).await.is_err() {
+        while let Some(message) = outgoing.queue.next().await {
+            if write.write_all(&line(message.text.clone())).await.is_err() {
                 return;
             }
         }

@@ -18,13 +18,15 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::{
-    http::{Client, HttpTarget, Refused, Response, is_events, read_body, read_refusal},
+    connector::Connector,
+    http::{HttpTarget, Refused, Response, is_events, read_refusal, read_small},
     interface::{Incoming, ServerInput, Transport, TransportError},
 };
 use crate::{
     backend::{error::StartError, task_group::TaskGroup},
     mcp::{Feature, Message, Revision},
     model::HttpSpec,
+    support::Account,
     wire::{
         events::{EventsError, SseEvent, events},
         headers::PROTOCOL_VERSION,
@@ -51,23 +53,19 @@ pub(crate) struct SseTransport {
 }
 
 /// Prepares a connection; the stream is opened when what comes on it is received.
-pub(super) fn connect(
-    client: &Client,
-    spec: &HttpSpec,
-    tasks: &TaskGroup,
-) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+pub(super) fn connect(with: &Connector<'_>, spec: &HttpSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let (named, endpoint) = watch::channel(None);
-    let incoming = incoming(HttpTarget::new(client, spec)?, named);
-    let stop = tasks.end().child_token();
-    let transport = SseTransport { endpoint, revision: OnceLock::new(), tasks: tasks.clone(), stop };
+    let incoming = incoming(HttpTarget::new(with.client, spec)?, named, with.account.clone());
+    let stop = with.tasks.end().child_token();
+    let transport = SseTransport { endpoint, revision: OnceLock::new(), tasks: with.tasks.clone(), stop };
     Ok((Arc::new(transport), incoming))
 }
 
 /// The messages on the stream, until it ends.
-fn incoming(target: HttpTarget, named: watch::Sender<Option<Arc<HttpTarget>>>) -> Incoming {
+fn incoming(target: HttpTarget, named: watch::Sender<Option<Arc<HttpTarget>>>, account: Account) -> Incoming {
     let arrivals = async_stream::stream! {
         let mut stream = match open(&target).await {
-            Ok(response) => events(response.into_body().into_data_stream()).boxed(),
+            Ok(response) => events(response.into_body().into_data_stream(), account).boxed(),
             Err(reason) => {
                 yield ServerInput::Lost(reason);
                 return;
@@ -205,7 +203,7 @@ async fn post(
     let outcome = match sent {
         Ok(response) if response.status().is_success() => {
             let _ = posted.send(Ok(()));
-            let _ = timeout(FAREWELL, read_body(response, MAX_ACCEPTED)).await;
+            let _ = timeout(FAREWELL, read_small(response, MAX_ACCEPTED)).await;
             return;
         }
         Ok(response) => match read_refusal(response, true).await {

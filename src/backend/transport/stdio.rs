@@ -5,7 +5,6 @@ pub(crate) mod environment;
 mod process;
 
 use std::{
-    collections::BTreeMap,
     io::{self, Write as _},
     os::unix::net::UnixStream,
     sync::Arc,
@@ -13,35 +12,30 @@ use std::{
 };
 
 use bytes::{Buf as _, Bytes};
-use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
+use futures_util::{FutureExt as _, future::BoxFuture};
 use parking_lot::Mutex;
-use tokio::{
-    sync::{
-        mpsc::{self, error::TrySendError},
-        watch,
-    },
-    time::timeout,
-};
+use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::process::{ChildStreams, Process};
 use super::{
-    interface::{Exchange, Incoming, ServerLocation, Transport, TransportError, UnansweredCalls},
+    connector::Connector,
+    interface::{Exchange, Incoming, RequestTerms, ServerLocation, Transport, TransportError, UnansweredCalls},
     line_input::server_input,
+    outgoing::{self, OutgoingReceiver, OutgoingSender, SentMessage},
     output_tail::OutputTail,
 };
 use crate::{
-    backend::{error::StartError, task_group::TaskGroup},
-    mcp::{Message, mirrored_params::Mirror},
+    backend::error::StartError,
+    mcp::Message,
     model::{
-        BackendId, StdioSpec,
+        StdioSpec,
         status::{OutputLine, OutputStream},
     },
+    support::Account,
     wire::lines::line,
 };
 
-/// Messages that wait for a child that does not read. Callers wait beyond that, each for itself.
-const QUEUE: usize = 64;
 /// The wait for the status of a child that closed its standard output.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -59,45 +53,45 @@ pub(crate) struct StdioTransport {
 #[derive(Clone)]
 struct Input {
     stream: Arc<Mutex<InputStream>>,
-    queue: mpsc::Sender<Bytes>,
+    queue: OutgoingSender,
+    /// The account of the server.
+    account: Account,
 }
 
 /// The stream to a child.
 struct InputStream {
     /// `None` if nothing is written any more.
     sender: Option<Arc<UnixStream>>,
-    /// Lines that are queued or wait for room in the queue.
+    /// Lines in the queue, and the one that is being written.
     waiting: usize,
 }
 
-/// A line that waits for room in the queue. Dropping it before that gives it up.
-struct WaitingLine {
-    input: Input,
-    line: Option<Bytes>,
+/// The way of a line.
+enum SentLine {
+    /// The child has it.
+    Written,
+    /// It waits.
+    Queued(SentMessage),
 }
 
 /// Writes what is queued. Dropping it closes standard input.
 struct Writer {
     stream: Arc<Mutex<InputStream>>,
     sender: Arc<UnixStream>,
-    queued: mpsc::Receiver<Bytes>,
+    queued: OutgoingReceiver,
 }
 
 /// Starts the child process.
-pub(crate) fn connect(
-    (backend, output): (&BackendId, &OutputTail),
-    spec: &StdioSpec,
-    environment: &BTreeMap<String, String>,
-    tasks: &TaskGroup,
-) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+pub(crate) fn connect(with: &Connector<'_>, spec: &StdioSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+    let Connector { backend, output, environment, tasks, ref account, .. } = *with;
     let environment = environment::of_child(environment, &spec.env);
     let (process, streams) = Process::start((backend, output), spec, &environment)?;
     let ChildStreams { input: stdin, output: stdout } = streams;
-    let (input, writer) = Input::new(stdin);
+    let (input, writer) = Input::new(stdin, account.clone());
     let (exited, exit) = watch::channel(None);
     let (stop, unanswered) = (tasks.end().child_token(), UnansweredCalls::default());
     tasks.spawn(process.run(writer.run(), (stop.clone(), unanswered.clone()), exited));
-    let incoming = server_input(stdout, (backend.clone(), output.clone()), ended(exit.clone()));
+    let incoming = server_input(stdout, (backend.clone(), output.clone()), account.clone(), ended(exit.clone()));
     Ok((Arc::new(StdioTransport { input, output: output.clone(), unanswered, stop, exit }), incoming))
 }
 
@@ -111,21 +105,22 @@ async fn ended(mut exit: watch::Receiver<Option<String>>) -> String {
 // === impl StdioTransport ===
 
 impl Transport for StdioTransport {
-    fn request(&self, request: Message, _: Option<Arc<Mirror>>) -> Exchange {
-        match self.input.send(line(request.encode())) {
-            Ok(None) => Exchange::Channel,
-            Ok(Some(waiting)) => Exchange::after(waiting.queued()),
-            Err(error) => Exchange::Own(stream::iter([Err(error)]).boxed()),
+    fn request(&self, request: Message, terms: RequestTerms) -> Exchange {
+        match self.input.send(line(request.encode()), &terms.account) {
+            Ok(SentLine::Written) => Exchange::Channel,
+            Ok(SentLine::Queued(message)) => outgoing::exchange(Ok(message)),
+            Err(error) => outgoing::exchange(Err(error)),
         }
     }
 
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
         let (input, line) = (self.input.clone(), line(message.encode()));
         async move {
-            match input.send(line)? {
-                None => Ok(()),
-                Some(waiting) => waiting.queued().await,
+            match input.send(line, &input.account)? {
+                SentLine::Written => {}
+                SentLine::Queued(message) => message.detach(),
             }
+            Ok(())
         }
         .boxed()
     }
@@ -159,41 +154,46 @@ impl Transport for StdioTransport {
 // === impl Input ===
 
 impl Input {
-    fn new(sender: UnixStream) -> (Self, Writer) {
+    fn new(sender: UnixStream, account: Account) -> (Self, Writer) {
         let sender = Arc::new(sender);
         let stream = Arc::new(Mutex::new(InputStream { sender: Some(Arc::clone(&sender)), waiting: 0 }));
-        let (queue, queued) = mpsc::channel(QUEUE);
-        (Self { stream: Arc::clone(&stream), queue }, Writer { stream, sender, queued })
+        let (queue, queued) = OutgoingSender::new();
+        (Self { stream: Arc::clone(&stream), queue, account }, Writer { stream, sender, queued })
     }
 
-    /// Writes a line, or queues what the child does not take at once. Returns what there is no room for in the queue.
+    /// Writes a line, or queues what the child does not take at once.
     ///
     /// # Errors
     ///
-    /// If the child is known to read no more.
-    fn send(&self, mut line: Bytes) -> Result<Option<WaitingLine>, TransportError> {
+    /// If the child is known to read no more, or there is no room for the line.
+    fn send(&self, mut line: Bytes, account: &Account) -> Result<SentLine, TransportError> {
+        let mut is_begun = false;
         let mut stream = self.stream.lock();
         let Some(sender) = &stream.sender else { return Err(gone()) };
         // nobody overtakes what waits
         if stream.waiting == 0 {
             match (&**sender).write(&line) {
-                Ok(length) if length == line.len() => return Ok(None),
-                Ok(length) => line.advance(length),
+                Ok(length) if length == line.len() => return Ok(SentLine::Written),
+                Ok(length) => {
+                    is_begun = length > 0;
+                    line.advance(length);
+                }
                 Err(error) if is_passing(&error) => {}
                 // its end is told where it is read, and with it why what was sent has no answer
                 Err(_) => {
                     stream.sender = None;
-                    return Ok(None);
+                    return Ok(SentLine::Written);
                 }
             }
         }
-        let waiting = match self.queue.try_send(line) {
-            Ok(()) => None,
-            Err(TrySendError::Full(line)) => Some(WaitingLine { input: self.clone(), line: Some(line) }),
-            Err(TrySendError::Closed(_)) => return Err(gone()),
-        };
+        if is_begun {
+            self.queue.send_rest(line, account);
+            stream.waiting += 1;
+            return Ok(SentLine::Written);
+        }
+        let message = self.queue.send(line, account)?;
         stream.waiting += 1;
-        Ok(waiting)
+        Ok(SentLine::Queued(message))
     }
 }
 
@@ -206,26 +206,6 @@ fn gone() -> TransportError {
     TransportError::Gone("the process does not read its standard input any more".to_owned())
 }
 
-// === impl WaitingLine ===
-
-impl WaitingLine {
-    async fn queued(mut self) -> Result<(), TransportError> {
-        let room = self.input.queue.reserve().await.map_err(|_| gone())?;
-        if let Some(line) = self.line.take() {
-            room.send(line);
-        }
-        Ok(())
-    }
-}
-
-impl Drop for WaitingLine {
-    fn drop(&mut self) {
-        if self.line.is_some() {
-            self.input.stream.lock().waiting -= 1;
-        }
-    }
-}
-
 // === impl Writer ===
 
 impl Writer {
@@ -236,9 +216,10 @@ impl Writer {
 
     /// Writes until the child reads no more or there is nothing more to come.
     async fn run(mut self) {
-        while let Some(mut line) = self.queued.recv().await {
-            while !line.is_empty() {
-                match (&*self.sender).write(&line) {
+        while let Some(place) = self.queued.next_place().await {
+            let mut message = place.take();
+            while let Some(line) = message.as_mut().map(|message| &mut message.text).filter(|line| !line.is_empty()) {
+                match (&*self.sender).write(line) {
                     Ok(length) => line.advance(length),
                     Err(error) if is_passing(&error) => {
                         if self.writable().await.is_err() {
@@ -280,13 +261,13 @@ mod tests {
     #[tokio::test]
     async fn lines_reach_a_slow_reader_whole_and_in_order() {
         let (sender, mut receiver) = pair();
-        let (input, writer) = Input::new(sender);
+        let (input, writer) = Input::new(sender, Account::unbounded());
         let lines: Vec<Bytes> = (0..100_u8).map(|number| vec![number; LONG].into()).collect();
         let expected = lines.concat();
         let sending = async move {
             for line in lines {
-                if let Some(waiting) = input.send(line).unwrap() {
-                    waiting.queued().await.unwrap();
+                if let SentLine::Queued(message) = input.send(line, &input.account).unwrap() {
+                    message.detach();
                 }
             }
         };
@@ -299,26 +280,25 @@ mod tests {
     #[tokio::test]
     async fn a_line_that_is_given_up_is_not_written() {
         let (sender, mut receiver) = pair();
-        let (input, writer) = Input::new(sender);
-        for _ in 0..QUEUE {
-            assert!(input.send(Bytes::from(vec![b'a'; LONG])).unwrap().is_none());
-        }
-        let waiting = [(); 2].map(|()| input.send(Bytes::from_static(b"b")).unwrap().unwrap());
+        let (input, writer) = Input::new(sender, Account::unbounded());
+        let begun = input.send(Bytes::from(vec![b'a'; LONG]), &input.account).unwrap();
+        assert!(matches!(begun, SentLine::Written), "what has begun is written to its end");
+        let waiting = [(); 2].map(|()| input.send(Bytes::from_static(b"b"), &input.account).unwrap());
         drop(waiting);
         drop(input);
         let mut read = Vec::new();
         let ((), length) = tokio::join!(writer.run(), receiver.read_to_end(&mut read));
         length.unwrap();
-        assert!(!read.contains(&b'b'));
+        assert_eq!(read, vec![b'a'; LONG]);
     }
 
     #[tokio::test]
     async fn nothing_is_sent_to_a_child_that_reads_no_more() {
         let (sender, receiver) = pair();
-        let (input, _writer) = Input::new(sender);
+        let (input, _writer) = Input::new(sender, Account::unbounded());
         drop(receiver);
-        let send = || input.send(Bytes::from_static(b"a"));
-        assert!(matches!(send(), Ok(None)), "the end of the child is told where it is read");
+        let send = || input.send(Bytes::from_static(b"a"), &input.account);
+        assert!(matches!(send(), Ok(SentLine::Written)), "the end of the child is told where it is read");
         assert!(matches!(send(), Err(TransportError::Gone(_))));
     }
 }

@@ -19,14 +19,16 @@ use tokio_tungstenite::{
 };
 
 use super::{
+    connector::Connector,
     http::{Client, configured_headers, identity_header},
     interface::{Incoming, ServerInput, Transport},
     queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
 };
 use crate::{
-    backend::{error::StartError, task_group::TaskGroup},
+    backend::error::StartError,
     model::HttpSpec,
     support::{
+        Account,
         piece::{CONNECTION_BUFFER, piece},
         silence::overdue,
     },
@@ -49,15 +51,12 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(75);
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Prepares a connection; it is made when what comes on it is received.
-pub(super) fn connect(
-    client: &Client,
-    spec: &HttpSpec,
-    tasks: &TaskGroup,
-) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-    let (transport, outgoing) = QueuedTransport::new(tasks);
-    let (client, request, tasks) = (client.clone(), request(spec)?, tasks.clone());
+pub(super) fn connect(with: &Connector<'_>, spec: &HttpSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+    let (transport, outgoing) = QueuedTransport::new(with.tasks, with.account.clone());
+    let (client, request) = (with.client.clone(), request(spec)?);
+    let (tasks, account) = (with.tasks.clone(), with.account.clone());
     let arrivals = async_stream::stream! {
-        let (sink, mut frames) = match Box::pin(open(&client, request)).await {
+        let (sink, mut frames) = match Box::pin(open(&client, request, account)).await {
             Ok(socket) => socket.split(),
             Err(reason) => {
                 yield ServerInput::Lost(reason);
@@ -118,11 +117,12 @@ fn request(spec: &HttpSpec) -> Result<Request, StartError> {
 async fn open(
     client: &Client,
     request: Request,
+    account: Account,
 ) -> Result<WebSocketStream<impl AsyncRead + AsyncWrite + Send + Unpin + use<>>, String> {
     let unreachable =
         |reason: String| format!("the server cannot be reached ({reason}): is it running, is `url` right?");
     let stream = client.connect_for_upgrade(request.uri()).await.map_err(unreachable)?;
-    let stream = LimitedStream::upgrading(stream, MESSAGE_TIMEOUT);
+    let stream = LimitedStream::upgrading(stream, MESSAGE_TIMEOUT, account);
     let limits = websocket::config(MAX_EVENT);
     match timeout(UPGRADE_TIMEOUT, client_async_with_config(request, stream, Some(limits))).await {
         Ok(Ok((socket, _))) => Ok(socket),
@@ -146,13 +146,16 @@ async fn run(
         // after a freeze, one ping is due, at once
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            // charged to its sender until it is written
+            let message;
             let frame = tokio::select! {
-                message = outgoing.queue.recv() => match message.map(Utf8Bytes::try_from) {
-                    Some(Ok(text)) => Frame::Text(text),
+                next = outgoing.queue.next() => {
+                    let Some(next) = next else { return };
+                    message = next;
                     // messages are JSON, which is UTF-8
-                    Some(Err(_)) => continue,
-                    None => return,
-                },
+                    let Ok(text) = Utf8Bytes::try_from(message.text.clone()) else { continue };
+                    Frame::Text(text)
+                }
                 _ = pings.tick() => Frame::Ping(Bytes::new()),
             };
             if sink.send(frame).await.is_err() {

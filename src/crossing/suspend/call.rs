@@ -7,15 +7,24 @@ use bytes::Bytes;
 use futures_util::future;
 use tokio::time::timeout;
 
-use crate::mcp::{
-    ClientInfo, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision,
-    json::{Object, quote},
-    meta,
-    pending_request::PendingRequest,
+use crate::{
+    mcp::{
+        ClientInfo, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision,
+        json::{Object, quote},
+        meta,
+        pending_request::PendingRequest,
+    },
+    support::{
+        Account,
+        byte_queue::Queued as _,
+        memory::{Claim, Exhausted},
+    },
 };
 
 /// Maximum number of log messages that are kept for the client's next request; the oldest are dropped.
 const MAX_LOGS: usize = 100;
+/// And their size in bytes.
+const MAX_LOG_BYTES: usize = 1024 * 1024;
 
 /// Time for a call to finish whose client has disconnected.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -27,6 +36,8 @@ pub(super) struct SuspendedCall {
     open: Vec<OpenRequestExchange>,
     /// Events that are not read yet, oldest first.
     told: VecDeque<Event>,
+    /// For those events, and for the parameters that it is bound to.
+    claim: Claim,
     /// Number of requests so far: keys are never used twice.
     asked: u32,
     /// Number of progress notifications that told the server to be patient.
@@ -49,14 +60,18 @@ pub(super) enum Next {
 
 impl SuspendedCall {
     /// Starts with a call without server requests.
-    pub(super) fn new(reply: Reply) -> Self {
-        Self { reply, open: Vec::new(), told: VecDeque::new(), asked: 0, progress_sent: 0 }
+    pub(super) fn new(reply: Reply, account: Account) -> Self {
+        let claim = Claim::nothing(account);
+        Self { reply, open: Vec::new(), told: VecDeque::new(), claim, asked: 0, progress_sent: 0 }
     }
 
     /// The next event, stored ones first.
     pub(super) async fn next(&mut self) -> Next {
         match self.told.pop_front() {
-            Some(event) => Next::Event(event),
+            Some(event) => {
+                self.claim.shrink(event.weight());
+                Next::Event(event)
+            }
             None => self.live().await,
         }
     }
@@ -76,15 +91,52 @@ impl SuspendedCall {
         }
     }
 
-    /// Stores an event until it is read: the last progress, the latest log messages.
+    /// Stores an event until it is read: the last progress, the latest log messages. A notification for which there is no
+    /// memory is dropped, and an outcome becomes an error.
     pub(super) fn keep(&mut self, event: Event) {
         let is = |event: &Event, method: &Method| matches!(event, Event::Notified(told) if told.method == *method);
         if is(&event, &Method::Progress) {
-            self.told.retain(|kept| !is(kept, &Method::Progress));
-        } else if self.told.len() > MAX_LOGS {
-            self.told.pop_front();
+            self.drop_kept(|kept| is(kept, &Method::Progress));
         }
-        self.told.push_back(event);
+        let weight = event.weight();
+        while self.told.len() > MAX_LOGS || (!self.told.is_empty() && self.told_bytes() + weight > MAX_LOG_BYTES) {
+            let mut is_first = true;
+            self.drop_kept(|_| std::mem::take(&mut is_first));
+        }
+        if self.claim.grow(weight).is_ok() {
+            self.told.push_back(event);
+        } else if matches!(event, Event::Done(_)) {
+            self.told.extend(Event::exhausted());
+        }
+    }
+
+    /// Holds so many bytes more, as long as it lives.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them.
+    pub(super) fn hold(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        self.claim.grow(bytes)
+    }
+
+    /// Waits until it has to be given up for want of memory, which may never happen.
+    pub(super) fn reclaimed(&self) -> impl Future<Output = Exhausted> + Send + use<> {
+        self.claim.reclaimed()
+    }
+
+    fn told_bytes(&self) -> usize {
+        self.told.iter().map(Event::weight).sum()
+    }
+
+    fn drop_kept(&mut self, mut unwanted: impl FnMut(&Event) -> bool) {
+        let claim = &mut self.claim;
+        self.told.retain(|kept| {
+            let is_dropped = unwanted(kept);
+            if is_dropped {
+                claim.shrink(kept.weight());
+            }
+            !is_dropped
+        });
     }
 
     /// Adds a server request.

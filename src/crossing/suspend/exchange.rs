@@ -27,6 +27,7 @@ use crate::{
         translate::Profile,
     },
     model::Target,
+    support::Account,
 };
 
 /// Suspended calls, deferred requests, and the sealer of their states.
@@ -44,6 +45,7 @@ pub(super) struct SuspendedExchange {
     revoked: Option<Arc<CancellationToken>>,
     method: Method,
     params: Payload,
+    account: Account,
 }
 
 /// A call that could not be suspended, and the reason for its server.
@@ -59,12 +61,18 @@ impl SuspendedExchange {
     pub(super) fn new(shared: Arc<Shared>, target: Target, call: &Call) -> Self {
         let respondent = Respondent::of(&call.context, target);
         let (profile, revoked) = (call.context.profile, call.context.revoked.clone());
-        Self { shared, respondent, profile, revoked, method: call.method.clone(), params: call.params.clone() }
+        let (method, params, account) = (call.method.clone(), call.params.clone(), call.context.account.clone());
+        Self { shared, respondent, profile, revoked, method, params, account }
     }
 
     /// The client that can answer.
     pub(super) const fn respondent(&self) -> &Respondent {
         &self.respondent
+    }
+
+    /// The account of the user.
+    pub(super) const fn account(&self) -> &Account {
+        &self.account
     }
 
     /// The binding of states to this request.
@@ -149,12 +157,15 @@ impl SuspendedExchange {
     }
 
     /// Suspends the call. Returns the result with the server requests.
-    fn suspend(&self, call: SuspendedCall) -> Result<Payload, Box<NotSuspended>> {
+    fn suspend(&self, mut call: SuspendedCall) -> Result<Payload, Box<NotSuspended>> {
         let calls = &self.shared.calls;
         let permit = match calls.permit(&self.respondent.owner) {
             Ok(permit) => permit,
             Err(reason) => return Err(Box::new(NotSuspended { call, reason })),
         };
+        if let Err(exhausted) = call.hold(self.params.json().len()) {
+            return Err(Box::new(NotSuspended { call, reason: exhausted.to_string() }));
+        }
         let id = calls.id();
         let Some(state) = self.shared.sealer.seal(&State::Suspended(id), &self.binding()) else {
             let reason = "the request is too large to be continued later".to_owned();
@@ -193,7 +204,7 @@ impl Takeover for SuspendedExchange {
     fn take_over(self, event: Event, rest: Reply) -> Reply {
         match event {
             Event::Asked(question) => {
-                let mut call = SuspendedCall::new(rest);
+                let mut call = SuspendedCall::new(rest, self.account.clone());
                 self.ask(&mut call, question);
                 self.run(call)
             }

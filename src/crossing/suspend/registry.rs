@@ -106,7 +106,7 @@ impl SuspendedCalls {
     }
 }
 
-/// Drives a call until it is taken, revoked or `until`.
+/// Drives a call until it is taken, revoked, given up for want of memory, or `until`.
 async fn wait(
     mut call: SuspendedCall,
     mut asked: oneshot::Receiver<oneshot::Sender<SuspendedCall>>,
@@ -126,6 +126,7 @@ async fn wait(
                 return;
             }
             () = revoked.cancelled() => return call.abandon().await,
+            _ = call.reclaimed() => return call.abandon().await,
             () = sleep_until(until) => {
                 metrics::counter!("lockkeeper_frontend_questions_expired_total").increment(1);
                 return if over { drop(call) } else { call.abandon().await };
@@ -151,6 +152,7 @@ mod tests {
         AnswerEvent, ClientInfo, Method, Payload, Reply, Revision, ServerRequest, client_translator::ClientTranslator,
         pending_request::PendingRequest, translate::Profile,
     };
+    use crate::support::Account;
 
     #[tokio::test(start_paused = true)]
     async fn a_server_with_a_progress_token_gets_progress_while_its_client_is_busy() {
@@ -160,7 +162,7 @@ mod tests {
         let client = Arc::new(ClientInfo { revision: Revision::V2026_07_28, ..ClientInfo::gateway() });
         let absent = Payload::absent(Revision::V2026_07_28);
         let translator = ClientTranslator::new(&client, Profile::default(), &Method::ToolsCall, &absent);
-        let mut call = SuspendedCall::new(Reply::new(stream::pending()));
+        let mut call = SuspendedCall::new(Reply::new(stream::pending()), Account::unbounded());
         call.ask(PendingRequest::new(question, &translator).unwrap());
         let (_take, taken) = oneshot::channel();
         let revoked = CancellationToken::new();

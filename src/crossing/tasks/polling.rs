@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tokio::time::{Instant, sleep_until};
 
-use super::{extension_tasks::ExtensionTasks, session_tasks::Claim};
+use super::{extension_tasks::ExtensionTasks, session_tasks::InputClaim};
 use crate::mcp::{
     Context, ErrorObject, Event, Method, Outcome, Payload, Revision, ServerRequest, json,
     task::{self, DetailedTask, InputRequest, TaskStatus, related},
@@ -53,7 +53,7 @@ pub(super) enum WaitEnd {
 }
 
 /// An answered input request: its key, and the answer.
-type TaskAnswer = (Claim, String, Result<String, (String, ErrorObject)>);
+type TaskAnswer = (InputClaim, String, Result<String, (String, ErrorObject)>);
 
 /// Result of one step.
 enum PollEvent {
@@ -66,7 +66,7 @@ enum PollEvent {
 #[derive(Default)]
 struct OpenQuestions {
     asked: FuturesUnordered<BoxFuture<'static, TaskAnswer>>,
-    answers: Vec<(Claim, String)>,
+    answers: Vec<(InputClaim, String)>,
 }
 
 // === impl Polling ===
@@ -154,13 +154,13 @@ impl Polling {
     }
 
     /// Sends the answers to the task.
-    async fn update(&self, answers: Vec<(Claim, String)>) -> Result<(), ErrorObject> {
-        let (claims, texts): (Vec<Claim>, Vec<String>) = answers.into_iter().unzip();
+    async fn update(&self, answers: Vec<(InputClaim, String)>) -> Result<(), ErrorObject> {
+        let (claims, texts): (Vec<InputClaim>, Vec<String>) = answers.into_iter().unzip();
         let params = task::params(&self.id).with("inputResponses", &format!("{{{}}}", texts.join(",")));
         if let Outcome::Failed(error) = self.tasks.ask(Method::TasksUpdate, params, &self.context).await {
             return Err(error);
         }
-        claims.into_iter().for_each(Claim::answered);
+        claims.into_iter().for_each(InputClaim::answered);
         Ok(())
     }
 }

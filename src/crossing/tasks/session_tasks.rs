@@ -73,7 +73,7 @@ struct SessionTask {
 
 /// An input request with a single sender. Dropping it unanswered allows another.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct InputClaim {
     tasks: Arc<SessionTasks>,
     owner: Owner,
     id: String,
@@ -147,13 +147,13 @@ impl SessionTasks {
     }
 
     /// Claims an input request; `None` if it was claimed before.
-    pub(super) fn claim(self: &Arc<Self>, owner: &Owner, id: &str, key: &str) -> Option<Claim> {
+    pub(super) fn claim(self: &Arc<Self>, owner: &Owner, id: &str, key: &str) -> Option<InputClaim> {
         let mut inner = self.0.lock();
         let entry = inner.task(owner, id)?;
         if entry.asked.len() >= MAX_INPUT_REQUESTS || !entry.asked.insert(key.to_owned()) {
             return None;
         }
-        Some(Claim { tasks: Arc::clone(self), owner: owner.clone(), id: id.to_owned(), key: Some(key.to_owned()) })
+        Some(InputClaim { tasks: Arc::clone(self), owner: owner.clone(), id: id.to_owned(), key: Some(key.to_owned()) })
     }
 
     /// A new number.
@@ -247,16 +247,16 @@ impl SessionTask {
     }
 }
 
-// === impl Claim ===
+// === impl InputClaim ===
 
-impl Claim {
+impl InputClaim {
     /// Marks the input request as answered: it is not sent again (extension, *Task Update Requests*).
     pub(super) fn answered(mut self) {
         self.key = None;
     }
 }
 
-impl Drop for Claim {
+impl Drop for InputClaim {
     fn drop(&mut self) {
         if let Some(key) = &self.key
             && let Some(entry) = self.tasks.0.lock().task(&self.owner, &self.id)

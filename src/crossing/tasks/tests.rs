@@ -8,9 +8,9 @@ use tokio::sync::watch;
 use super::*;
 use crate::{
     crossing::pairs::awaits_tasks,
-    mcp::{CancelReason, Capabilities, ClientInfo, Context, LogLevel, Payload, WaitNotice, listen, translate::Profile},
-    model::{BackendId, Caller, Requester},
-    support::SystemClock,
+    mcp::{Capabilities, ClientInfo, Context, Payload, listen},
+    model::BackendId,
+    support::{Account, SystemClock},
 };
 
 const EXTENSION: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
@@ -29,7 +29,7 @@ struct Tools {
 pub(super) fn bridges(call_timeout: Duration) -> Arc<TaskBridges> {
     let spawn = |task| drop(tokio::runtime::Handle::current().spawn(task));
     TaskBridges::new(
-        ServerOrigin::new(BackendId::parse("b1").unwrap()),
+        ServerOrigin::new(BackendId::parse("b1").unwrap(), Account::unbounded()),
         call_timeout,
         Arc::new(SystemClock),
         Box::new(spawn),
@@ -39,17 +39,7 @@ pub(super) fn bridges(call_timeout: Duration) -> Arc<TaskBridges> {
 /// A client of this version.
 pub(super) fn context(revision: Revision, capabilities: &'static str) -> Context {
     let capabilities = Capabilities::new(Bytes::from_static(capabilities.as_bytes()));
-    Context {
-        caller: Arc::new(Caller::gateway()),
-        requester: Requester::Gateway,
-        revoked: None,
-        level: LogLevel::default(),
-        wait: WaitNotice::default(),
-        client: Arc::new(ClientInfo { revision, capabilities, ..ClientInfo::gateway() }),
-        mirror: None,
-        profile: Profile::default(),
-        cancel_reason: CancelReason::default(),
-    }
+    Context::of_gateway(ClientInfo { revision, capabilities, ..ClientInfo::gateway() }, Account::unbounded())
 }
 
 impl Tools {

@@ -90,8 +90,9 @@ impl Inner {
 mod tests {
     use super::*;
     use crate::{
-        mcp::{CancelReason, ClientInfo, LogLevel, WaitNotice, translate::Profile},
-        model::{Caller, Requester, UserId},
+        mcp::ClientInfo,
+        model::{Caller, UserId},
+        support::Account,
     };
 
     const NOW: Timestamp = Timestamp::from_seconds(1_000_000);
@@ -99,14 +100,7 @@ mod tests {
     fn context(user: &str) -> Context {
         Context {
             caller: Arc::new(Caller { user: UserId::new(user), ..Caller::gateway() }),
-            requester: Requester::Gateway,
-            client: Arc::new(ClientInfo::gateway()),
-            mirror: None,
-            profile: Profile::default(),
-            cancel_reason: CancelReason::default(),
-            revoked: None,
-            level: LogLevel::default(),
-            wait: WaitNotice::default(),
+            ..Context::of_gateway(ClientInfo::gateway(), Account::unbounded())
         }
     }
 

@@ -40,6 +40,7 @@ use crate::{
         CancelReason, ErrorObject, Message, Method, RequestId,
         jsonrpc::{Frame, Malformed},
     },
+    support::Account,
 };
 
 /// Time for the client to read the remaining messages when the channel ends.
@@ -93,7 +94,7 @@ impl ChannelClient {
     /// Creates a client that has sent nothing yet. When its input ends, running calls have the time `linger` for their
     /// answers.
     pub(super) fn new(state: Arc<FrontendState>, sender: Sender, linger: Duration) -> (Self, ChannelOutput) {
-        let queue = state.sessions.queue(sender.endpoint.binding);
+        let queue = state.sessions.queue(sender.endpoint.binding, &sender.admission.caller);
         let requests = RunningCalls::new(state.settings.limits.clone(), CancellationToken::new());
         let taken = Arc::new(Notify::new());
         let output = ChannelOutput { reader: queue.attach(), taken: Arc::clone(&taken) };
@@ -275,6 +276,11 @@ impl Drop for ChannelClient {
 // === impl ChannelOutput ===
 
 impl ChannelOutput {
+    /// The account of the user.
+    pub(super) fn account(&self) -> &Account {
+        self.reader.account()
+    }
+
     /// The next message; `None` at the end, or if the client is too slow. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Message> {
         let (_, message) = self.reader.next().await?;

@@ -95,6 +95,19 @@ impl RequestRefusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorObject::INVALID_REQUEST, &message)
     }
 
+    /// 503: the memory for messages is used up, and the user holds much of it.
+    pub(crate) fn out_of_memory() -> Self {
+        let message = "Service Unavailable: the gateway's memory for messages is used up, and too much of it by you; read the \
+                       answers and streams that you have open, and send it again";
+        let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorObject::INTERNAL_ERROR, message);
+        Self { hint: Some(Hint::RetryAfter), ..refusal }
+    }
+
+    /// 503: the request was ended for want of memory, and may have run.
+    pub(crate) fn given_up() -> Self {
+        Self { error: ErrorObject::out_of_memory(), ..Self::out_of_memory() }
+    }
+
     /// 404: there is no such endpoint.
     pub(crate) fn no_endpoint() -> Self {
         let message = "Not Found: there is no server of this name; `/mcp` leads to all of them";

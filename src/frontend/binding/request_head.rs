@@ -21,9 +21,13 @@ use crate::{
         jsonrpc::{Frame, Malformed},
         meta,
     },
-    model::{Binding, Endpoint, LimitsConfig, ReplicaNumber, RequestPlace, Serves},
+    model::{Binding, Caller, Endpoint, LimitsConfig, ReplicaNumber, RequestPlace, Serves},
     resource::Authorized,
-    wire::{body, headers, sse},
+    support::memory::Claim,
+    wire::{
+        body::{self, BodyError},
+        headers, sse,
+    },
 };
 
 /// The head of a request.
@@ -208,15 +212,23 @@ pub(super) fn parse(body: &Bytes) -> Result<Frame, Malformed> {
     Frame::parse(body).and_then(Frame::unambiguous)
 }
 
-/// Reads a body of bounded length.
+/// Reads a body of bounded length, with the claim of the user for it. The claim is held as long as the body is worked on.
 ///
 /// # Errors
 ///
-/// 413, also for an incomplete body, whose client reads no answer.
-pub(super) async fn read(state: &FrontendState, body: Body) -> Result<Bytes, RequestRefusal> {
+/// 413, also for an incomplete body, whose client reads no answer; 503 if there is no memory for it.
+pub(super) async fn read(
+    state: &FrontendState,
+    caller: &Caller,
+    body: Body,
+) -> Result<(Bytes, Option<Claim>), RequestRefusal> {
     let is_allowed = body.size_hint().upper().is_some_and(|most| most <= LimitsConfig::ALLOWED_BODY as u64);
     let max = if is_allowed { LimitsConfig::ALLOWED_BODY } else { state.settings.limits.get().request_body };
-    body::read(body, max).await.map_err(|_| RequestRefusal::too_large(max))
+    let claim = || Claim::nothing(state.sessions.account(caller));
+    body::read(body, max, claim).await.map_err(|error| match error {
+        BodyError::Exhausted => RequestRefusal::out_of_memory(),
+        BodyError::TooLarge | BodyError::Broken(_) => RequestRefusal::too_large(max),
+    })
 }
 
 /// Chooses by the first rule of `translation` 2.8 that matches.

@@ -1,7 +1,7 @@
 //! HTTP responses of the MCP endpoints: one JSON text, or a stream of server-sent events with comments in between. Knows
 //! nothing of calls and of sessions.
 
-use std::{convert::Infallible, future::pending, sync::Arc, time::Duration, vec};
+use std::{convert::Infallible, future::pending, iter, sync::Arc, time::Duration, vec};
 
 use axum::{body::Body, response::Response};
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -9,7 +9,7 @@ use futures_util::{Stream, StreamExt as _};
 use http::{HeaderValue, StatusCode, header};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
-use super::parted_body::PartedBody;
+use super::held_bytes::HeldBytes;
 use crate::{
     frontend::{
         replay::{
@@ -21,8 +21,9 @@ use crate::{
         stateless_request::RequestMessages,
     },
     mcp::{ErrorObject, IndexedJson, Message, Method, RequestId},
+    model::Caller,
     resource::StreamLease,
-    support::{Timestamp, gather::gather},
+    support::{Account, Timestamp, gather::gather, memory::Charge},
     wire::{headers, sse},
 };
 
@@ -63,8 +64,16 @@ pub(super) enum EventSource {
     Call(CallStream, ReplayReader),
     /// A standalone stream of a session.
     Standalone(ReplayReader),
-    /// The answer to a request without a session: the messages so far, and the rest. It cannot be resumed.
-    Request(vec::IntoIter<Message>, RequestMessages),
+    /// The answer to a request without a session: the messages so far, the rest, and the account of the user. It cannot be
+    /// resumed.
+    Request(vec::IntoIter<Message>, RequestMessages, Account),
+}
+
+/// The user who pays for what is on its way.
+#[derive(Clone, Copy)]
+pub(super) struct Payer<'a> {
+    pub(super) state: &'a FrontendState,
+    pub(super) caller: &'a Caller,
 }
 
 /// The beginning, the event ids and the lifetime of a stream.
@@ -94,11 +103,11 @@ pub(super) enum Priming {
 }
 
 /// Waits for the form of the response to a POST (design rule 8).
-pub(super) async fn start<S>(mut messages: S, form: ResponseForm) -> ResponseStart<S>
+pub(super) async fn start<S>(mut messages: S, form: ResponseForm, payer: Payer<'_>) -> ResponseStart<S>
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
-    let mut ready = Vec::new();
+    let (mut ready, mut charge) = (Vec::new(), None);
     let timeout = sleep(STREAM_START_TIMEOUT);
     tokio::pin!(timeout);
     loop {
@@ -107,14 +116,14 @@ where
             message = messages.next() => match message {
                 // a cancelled call has no answer: the stream ends empty
                 None if ready.is_empty() => break,
-                None => return ResponseStart::Complete(json(&ready, form)),
+                None => return ResponseStart::Complete(json(&ready, form, payer)),
                 // nothing follows the answer to a request
                 Some(answer @ Message::Response { .. }) if form != ResponseForm::Batch => {
-                    return ResponseStart::Complete(json(&[answer], form));
+                    return ResponseStart::Complete(json(&[answer], form, payer));
                 }
                 Some(message) => {
                     let is_answer = matches!(message, Message::Response { .. });
-                    ready.push(message);
+                    ready.push(payer.kept(message, &mut charge));
                     if !is_answer {
                         break;
                     }
@@ -139,11 +148,11 @@ pub(super) fn empty(status: StatusCode) -> Response {
 }
 
 /// A JSON text.
-pub(super) fn json(messages: &[Message], form: ResponseForm) -> Response {
+pub(super) fn json(messages: &[Message], form: ResponseForm, payer: Payer<'_>) -> Response {
     let (body, status) = match (form, messages) {
-        (ResponseForm::Session, [message]) => (body(message), StatusCode::OK),
-        (ResponseForm::Request, [message]) => (body(message), status(message)),
-        _ => (Body::from(array(messages)), StatusCode::OK),
+        (ResponseForm::Session, [message]) => (body(message, payer), StatusCode::OK),
+        (ResponseForm::Request, [message]) => (body(message, payer), status(message)),
+        _ => (array(messages, payer), StatusCode::OK),
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -151,12 +160,24 @@ pub(super) fn json(messages: &[Message], form: ResponseForm) -> Response {
     response
 }
 
-/// The text of a message; a large one is not copied for it.
-fn body(message: &Message) -> Body {
+/// The text of a message; a large one is not copied for it, and waits at the user's expense.
+fn body(message: &Message, payer: Payer<'_>) -> Body {
     if message.payload_len() < LARGE {
         return Body::from(message.encode());
     }
-    Body::new(PartedBody::new(message.encode_in_parts()))
+    match HeldBytes::new(message.encode_in_parts(), &payer.account()) {
+        Ok(held) => Body::new(held),
+        Err(_) => Body::from(instead(message).encode()),
+    }
+}
+
+/// The error in the place of an answer for which there is no memory.
+fn instead(answer: &Message) -> Message {
+    let id = match answer {
+        Message::Response { id, .. } => id.clone(),
+        Message::Request { .. } | Message::Notification { .. } => None,
+    };
+    Message::Response { id, outcome: Err(ErrorObject::out_of_memory()) }
 }
 
 /// A stream of events until the source or `end` ends. Its headers ask proxies to flush each event at once.
@@ -234,7 +255,31 @@ fn events(
                 () = &mut end => break,
                 () = &mut lifetime => break,
                 next = source.next() => match next {
-                    Some((number, message)) => yield options.event(&source, number, &message),
+                    Some((number, message)) => {
+                        let event = options.event(&source, number, &message);
+                        if event.len() < LARGE {
+                            yield event;
+                            continue;
+                        }
+                        let Ok(mut held) = HeldBytes::new([event], source.account()) else {
+                            // one that can be resumed is
+                            if let EventSource::Request(..) = source {
+                                yield options.event(&source, number, &instead(&message));
+                            }
+                            break;
+                        };
+                        drop(message);
+                        let is_whole = loop {
+                            match held.next() {
+                                Ok(Some(chunk)) => yield chunk,
+                                Ok(None) => break true,
+                                Err(_) => break false,
+                            }
+                        };
+                        if !is_whole {
+                            break;
+                        }
+                    }
                     None => break,
                 },
                 _ = keep_alive.tick() => match &options.pinged {
@@ -277,14 +322,46 @@ fn status(answer: &Message) -> StatusCode {
     }
 }
 
-fn array(messages: &[Message]) -> Bytes {
+fn array(messages: &[Message], payer: Payer<'_>) -> Body {
+    if messages.iter().map(Message::payload_len).sum::<usize>() < LARGE {
+        return Body::from(array_of(messages.iter().map(Message::encode)));
+    }
+    let parts = messages.iter().zip([&b"["[..]].into_iter().chain(iter::repeat(&b","[..])));
+    let parts =
+        parts.flat_map(|(message, before)| iter::once(Bytes::from_static(before)).chain(message.encode_in_parts()));
+    match HeldBytes::new(parts.chain([Bytes::from_static(b"]")]), &payer.account()) {
+        Ok(held) => Body::new(held),
+        Err(_) => Body::from(array_of(messages.iter().map(|message| instead(message).encode()))),
+    }
+}
+
+fn array_of(messages: impl Iterator<Item = Bytes>) -> Bytes {
     let mut text = BytesMut::new();
-    for (index, message) in messages.iter().enumerate() {
+    for (index, message) in messages.enumerate() {
         text.put_u8(if index == 0 { b'[' } else { b',' });
-        text.put_slice(&message.encode());
+        text.put_slice(&message);
     }
     text.put_u8(b']');
     text.freeze()
+}
+
+// === impl Payer ===
+
+impl Payer<'_> {
+    /// The account of the user.
+    pub(super) fn account(self) -> Account {
+        self.state.sessions.account(self.caller)
+    }
+
+    /// A message that waits for others: itself, or an error in its place if there is no memory for it.
+    fn kept(self, message: Message, charge: &mut Option<Charge>) -> Message {
+        let length = message.payload_len();
+        if length < LARGE {
+            return message;
+        }
+        let charge = charge.get_or_insert_with(|| Charge::nothing(self.account()));
+        if charge.grow(length).is_ok() { message } else { instead(&message) }
+    }
 }
 
 // === impl EventSource ===
@@ -294,10 +371,18 @@ impl EventSource {
     async fn next(&mut self) -> Option<(u64, Message)> {
         match self {
             Self::Call(_, reader) | Self::Standalone(reader) => reader.next().await,
-            Self::Request(ready, rest) => match ready.next() {
+            Self::Request(ready, rest, _) => match ready.next() {
                 Some(message) => Some((0, message)),
                 None => rest.next().await.map(|message| (0, message)),
             },
+        }
+    }
+
+    /// The account of the user.
+    fn account(&self) -> &Account {
+        match self {
+            Self::Call(_, reader) | Self::Standalone(reader) => reader.account(),
+            Self::Request(.., account) => account,
         }
     }
 

@@ -215,7 +215,7 @@ async fn receive(
 ) -> Result<Response, RequestRefusal> {
     renew(&session, &head.sender.admission);
     let refuse = |refusal: RequestRefusal| refusal.toward(session.client().map(|client| client.revision));
-    let body = read(state, body).await.map_err(refuse)?;
+    let (body, _claim) = read(state, &head.sender.admission.caller, body).await.map_err(refuse)?;
     let frame = state.large.look_into(&head.sender.admission.caller.user, body, parse).await;
     let frame = frame.map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
     let servers = state.servers_at(&session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;

@@ -9,7 +9,7 @@ use super::{
     mirrored_request::MirroredRequest,
     refusal::RequestRefusal,
     request_head::{EnvelopedRequest, RequestHead},
-    response::{self, EventSource, ResponseForm, ResponseStart, StreamOptions, credential_end},
+    response::{self, EventSource, Payer, ResponseForm, ResponseStart, StreamOptions, credential_end},
 };
 use crate::{
     frontend::{
@@ -45,18 +45,20 @@ pub(super) async fn serve(
         // a client that closes the response gives no reason
         cancel_reason: CancelReason::new("client disconnected"),
     };
+    let payer = Payer { state, caller: &head.sender.admission.caller };
     Ok(match request.serve(params) {
-        Ok(StatelessReply::Call(messages)) => match response::start(messages, ResponseForm::Request).await {
+        Ok(StatelessReply::Call(messages)) => match response::start(messages, ResponseForm::Request, payer).await {
             ResponseStart::Complete(response) => response,
             ResponseStart::Stream(ready, rest) => stream(state, &head.sender, ready, rest),
         },
         Ok(StatelessReply::Listen(messages)) => stream(state, &head.sender, Vec::new(), messages),
-        Err(error) => response::json(&[Message::error(id, error)], ResponseForm::Request),
+        Err(error) => response::json(&[Message::error(id, error)], ResponseForm::Request, payer),
     })
 }
 
 /// A stream that cannot be resumed. The request ends with its reader.
 fn stream(state: &FrontendState, sender: &Sender, ready: Vec<Message>, rest: RequestMessages) -> Response {
     let end = credential_end(&sender.admission.lease, state.clock.now());
-    response::stream(EventSource::Request(ready.into_iter(), rest), StreamOptions::default(), end)
+    let account = state.sessions.account(&sender.admission.caller);
+    response::stream(EventSource::Request(ready.into_iter(), rest, account), StreamOptions::default(), end)
 }

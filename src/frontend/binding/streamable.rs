@@ -11,13 +11,16 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse as _, Response},
 };
+use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use http::{HeaderValue, Method as Verb, StatusCode};
 
 use super::{
     refusal::RequestRefusal,
     request_head::{RequestHead, Semantics, VersionHeader, choose, parse, read},
-    response::{self, EventSource, Priming, ResponseForm, ResponseStart, StreamOptions, credential_end, session_end},
+    response::{
+        self, EventSource, Payer, Priming, ResponseForm, ResponseStart, StreamOptions, credential_end, session_end,
+    },
     stateless,
 };
 use crate::{
@@ -84,8 +87,20 @@ pub(super) async fn post(
 
 async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Result<Response, RequestRefusal> {
     head.check_post()?;
+    let (body, claim) = read(state, &head.sender.admission.caller, body).await?;
+    match claim {
+        None => answer(state, head, body).await,
+        // a large one may be ended for the sake of others
+        Some(claim) => tokio::select! {
+            answered = Box::pin(answer(state, head, body)) => answered,
+            _ = claim.reclaimed() => Err(RequestRefusal::given_up()),
+        },
+    }
+}
+
+/// Answers what a body says.
+async fn answer(state: &Arc<FrontendState>, head: &RequestHead, body: Bytes) -> Result<Response, RequestRefusal> {
     let (eras, version) = (state.settings.serves, head.version);
-    let body = read(state, body).await?;
     let kept = state.kept(&body);
     let user = &head.sender.admission.caller.user;
     let frame = match state.large.look_into(user, body, move |body| choose(eras, version, parse(body))).await? {
@@ -208,7 +223,8 @@ async fn respond<S>(inbound: &Inbound<'_>, request: Option<&RequestId>, messages
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
-    let (ready, mut rest) = match response::start(messages, form).await {
+    let payer = Payer { state: inbound.state, caller: &inbound.session.owner };
+    let (ready, mut rest) = match response::start(messages, form, payer).await {
         ResponseStart::Complete(response) => return response,
         ResponseStart::Stream(ready, rest) => (ready, rest),
     };
@@ -287,7 +303,8 @@ async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> R
     let client = match read_client(&params) {
         Ok(client) => client,
         Err(error) => {
-            return Ok(response::json(&[Message::error(id, error)], ResponseForm::Session));
+            let payer = Payer { state, caller: &head.sender.admission.caller };
+            return Ok(response::json(&[Message::error(id, error)], ResponseForm::Session, payer));
         }
     };
     let owner = Arc::clone(&head.sender.admission.caller);

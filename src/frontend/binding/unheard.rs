@@ -26,7 +26,7 @@ pub(crate) async fn take_unheard(state: &FrontendState, request: Request, unhear
     let in_query = || Query::<MessagesQuery>::try_from_uri(request.uri()).ok()?.0.session_id;
     let (Unheard::Unchecked(caller) | Unheard::Late(caller)) = &unheard;
     let Some(session) = named.or_else(in_query).and_then(|id| state.sessions.held(&id, caller)) else { return };
-    let Ok(body) = read(state, request.into_body()).await else { return };
+    let Ok((body, _claim)) = read(state, caller, request.into_body()).await else { return };
     let messages = match state.large.look_into(&caller.user, body, parse).await {
         Ok(Frame::Single(message)) => vec![message],
         Ok(Frame::Batch(messages)) => messages.into_iter().flatten().collect(),

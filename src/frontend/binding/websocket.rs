@@ -43,6 +43,7 @@ use crate::{
     resource::ConnectionCredential,
     support::{
         Fence,
+        memory::Claim,
         piece::{CONNECTION_BUFFER, piece},
         silence::was_frozen,
     },
@@ -84,9 +85,10 @@ pub(super) async fn get(
     let tracker = state.tracker.clone();
     let limits = state.settings.limits.get();
     let (limits, message_timeout) = (websocket::config(limits.request_body), limits.body_timeout);
+    let account = state.sessions.account(&head.sender.admission.caller);
     tracker.spawn(async move {
         let Ok(upgraded) = upgraded.await else { return };
-        let stream = LimitedStream::upgraded(TokioIo::new(upgraded), message_timeout);
+        let stream = LimitedStream::upgraded(TokioIo::new(upgraded), message_timeout, account);
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(limits)).await;
         serve(state, (head.sender, credential), socket).await;
     });
@@ -192,9 +194,11 @@ fn close(code: CloseCode) -> CloseFrame {
 async fn write(mut messages: ChannelOutput, sink: &mut (impl Sink<Frame> + Unpin), fence: &Fence) {
     let mut pings = keep_alive();
     loop {
+        let mut claim = Claim::nothing(messages.account().clone());
         let frame = tokio::select! {
             biased;
             message = messages.next() => match message {
+                Some(message) if claim.grow(message.payload_len()).is_err() => return,
                 Some(message) => Utf8Bytes::try_from(message.encode()).map(Frame::Text),
                 None => return,
             },
@@ -203,7 +207,11 @@ async fn write(mut messages: ChannelOutput, sink: &mut (impl Sink<Frame> + Unpin
         // text that is not UTF-8 is not JSON, and was never parsed
         let Ok(frame) = frame else { continue };
         fence.opened().await;
-        if sink.send(frame).await.is_err() {
+        let sent = tokio::select! {
+            sent = sink.send(frame) => sent.is_ok(),
+            _ = claim.reclaimed() => false,
+        };
+        if !sent {
             return;
         }
     }

@@ -1,10 +1,19 @@
 //! Numbered messages in order: those that were sent on a stream, then those that wait. Knows nothing of readers and of
 //! the messages' content.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Weak};
 
-use super::bounds::Bounds;
-use crate::mcp::Message;
+use crate::{
+    mcp::Message,
+    support::{
+        Account,
+        byte_queue::Bounds,
+        memory::{Charge, Exhausted, Holding, Listed},
+    },
+};
+
+/// The size of an entry beside its payload, in bytes.
+const ENTRY: usize = 128;
 
 /// Messages of a buffer, numbered from 1.
 #[derive(Debug, Default)]
@@ -15,6 +24,15 @@ pub(super) struct ReplayLog {
     taken: usize,
     taken_bytes: usize,
     last: u64,
+    payers: Vec<PayingAccount>,
+}
+
+/// An account that pays for messages here.
+#[derive(Debug)]
+struct PayingAccount {
+    charge: Charge,
+    /// From the first charged byte on.
+    listed: Option<Listed>,
 }
 
 #[derive(Debug)]
@@ -24,6 +42,8 @@ struct LogEntry {
     stream: u64,
     message: Message,
     bytes: usize,
+    /// Its place among the payers; `None` if it is free.
+    payer: Option<usize>,
 }
 
 impl ReplayLog {
@@ -58,12 +78,83 @@ impl ReplayLog {
         self.entries.len() > bounds.messages || self.bytes - newest > bounds.bytes
     }
 
-    /// Adds a message.
-    pub(super) fn push(&mut self, message: Message) {
+    /// Adds a message, for which `account` pays.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    pub(super) fn push(
+        &mut self,
+        message: Message,
+        account: &Account,
+        holding: impl FnOnce() -> Weak<dyn Holding>,
+    ) -> Result<(), Exhausted> {
+        let place = self.payers.iter().position(|payer| payer.charge.account().is(account));
+        let place = place.unwrap_or_else(|| {
+            self.payers.push(PayingAccount { charge: Charge::nothing(account.clone()), listed: None });
+            self.payers.len() - 1
+        });
+        if let Some(payer) = self.payers.get_mut(place) {
+            payer.charge.grow(message.payload_len() + ENTRY)?;
+            if payer.listed.is_none() && payer.charge.is_counted() {
+                payer.listed = Some(account.list(holding()));
+            }
+        }
+        self.add(message, Some(place));
+        Ok(())
+    }
+
+    /// Adds a small message for free, such as an error in the place of an answer.
+    pub(super) fn push_free(&mut self, message: Message) {
+        self.add(message, None);
+    }
+
+    fn add(&mut self, message: Message, payer: Option<usize>) {
         self.last += 1;
         let bytes = message.payload_len();
         self.bytes += bytes;
-        self.entries.push_back(LogEntry { number: self.last, stream: 0, message, bytes });
+        self.entries.push_back(LogEntry { number: self.last, stream: 0, message, bytes, payer });
+    }
+
+    /// The number of the newest message so far.
+    pub(super) const fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Size of the waiting messages that are `counted`, in bytes.
+    pub(super) fn waiting_bytes(&self, counted: impl Fn(&Message) -> bool) -> usize {
+        let waiting = self.entries.range(self.taken..).filter(|entry| counted(&entry.message));
+        waiting.map(|entry| entry.bytes).sum()
+    }
+
+    /// Drops the sent messages that `account` pays for; returns the number of the newest of them.
+    pub(super) fn forget_sent(&mut self, account: &Account) -> Option<u64> {
+        let mut newest = None;
+        for at in (0..self.taken).rev() {
+            if self.is_paid_by(at, account) {
+                newest = newest.max(self.entries.get(at).map(|entry| entry.number));
+                self.remove(at);
+            }
+        }
+        newest
+    }
+
+    /// Drops the waiting messages that `account` pays for and that are not `wanted`; returns how many.
+    pub(super) fn drop_paid(&mut self, account: &Account, wanted: impl Fn(&Message) -> bool) -> usize {
+        let mut dropped = 0;
+        for at in (self.taken..self.entries.len()).rev() {
+            let is_wanted = self.entries.get(at).is_none_or(|entry| wanted(&entry.message));
+            if !is_wanted && self.is_paid_by(at, account) {
+                self.remove(at);
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
+    fn is_paid_by(&self, at: usize, account: &Account) -> bool {
+        let payer = self.entries.get(at).and_then(|entry| self.payers.get(entry.payer?));
+        payer.is_some_and(|payer| payer.charge.account().is(account))
     }
 
     /// The first message after `after` that was sent on `stream`.
@@ -130,6 +221,12 @@ impl ReplayLog {
         if at < self.taken {
             self.taken -= 1;
             self.taken_bytes -= entry.bytes;
+        }
+        if let Some(payer) = entry.payer.and_then(|place| self.payers.get_mut(place)) {
+            payer.charge.shrink(entry.bytes + ENTRY);
+        }
+        if self.entries.is_empty() {
+            self.payers.clear();
         }
     }
 }

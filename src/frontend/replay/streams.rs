@@ -6,10 +6,14 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    Bounds, Limits, ReplayBuffer, ReplayReader,
+    Limits, ReplayBuffer, ReplayReader,
     event_id::{CallStream, EventIdPrefix},
 };
-use crate::{frontend::frontend_settings::FrontendSettings, mcp::RequestId};
+use crate::{
+    frontend::frontend_settings::FrontendSettings,
+    mcp::RequestId,
+    support::{Account, byte_queue::Bounds},
+};
 
 /// Streamed answers of one session. Allocates nothing for a session without streams.
 #[derive(Debug)]
@@ -18,6 +22,7 @@ pub(crate) struct AnswerStreams {
     /// Prefix of the session's event ids.
     pub(crate) prefix: EventIdPrefix,
     bounds: Bounds,
+    account: Account,
     max: usize,
     keep: Duration,
 }
@@ -44,15 +49,16 @@ const STREAM: u64 = 1;
 
 impl AnswerStreams {
     /// Creates an empty table.
-    pub(crate) fn new(prefix: EventIdPrefix, settings: &FrontendSettings) -> Self {
+    pub(crate) fn new(prefix: EventIdPrefix, settings: &FrontendSettings, account: Account) -> Self {
         let bounds = Bounds { messages: settings.replay_messages, bytes: settings.replay_bytes };
-        Self { inner: Mutex::default(), prefix, bounds, max: settings.replay_streams, keep: settings.replay_for }
+        let (max, keep) = (settings.replay_streams, settings.replay_for);
+        Self { inner: Mutex::default(), prefix, bounds, account, max, keep }
     }
 
     /// Opens the stream of the answer to a request, or to a batch: its buffer and its first reader. Beyond the limits, the
     /// oldest ended streams are removed.
     pub(crate) fn open(&self, request: Option<&RequestId>) -> (CallStream, Arc<ReplayBuffer>, ReplayReader) {
-        let buffer = ReplayBuffer::new(Limits::Call(self.bounds));
+        let buffer = ReplayBuffer::new(Limits::Call(self.bounds), self.account.clone());
         let reader = buffer.attach();
         let mut inner = self.inner.lock();
         inner.last += 1;
@@ -117,6 +123,7 @@ mod tests {
         AnswerStreams::new(
             EventIdPrefix::new("m".to_owned()),
             &FrontendSettings { replay_streams: most, ..FrontendSettings::with(LimitsConfig::default()) },
+            Account::unbounded(),
         )
     }
 
@@ -160,7 +167,7 @@ mod tests {
     #[tokio::test]
     async fn the_limit_applies_at_the_end_of_a_stream_too() {
         let settings = FrontendSettings { replay_bytes: 10, ..FrontendSettings::with(LimitsConfig::default()) };
-        let streams = AnswerStreams::new(EventIdPrefix::new("m".to_owned()), &settings);
+        let streams = AnswerStreams::new(EventIdPrefix::new("m".to_owned()), &settings, Account::unbounded());
         let result = || Message::result(RequestId::number(1), Bytes::from_static(b"\"12345678\""));
         let ((one, first, _), (two, second, _)) = (open(&streams), open(&streams));
         for (serial, buffer) in [(one, first), (two, second)] {

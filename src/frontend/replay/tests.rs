@@ -9,7 +9,10 @@ use crate::mcp::IndexedJson;
 fn standalone(waiting: usize, streams: usize) -> Arc<ReplayBuffer> {
     let replay = Bounds { messages: 2, bytes: 1_000 };
     let waiting = Bounds { messages: waiting, bytes: usize::MAX };
-    ReplayBuffer::new(Limits::Standalone { waiting, streams, replay, overflow: Overflow::CloseStream })
+    ReplayBuffer::new(
+        Limits::Standalone { waiting, streams, replay, overflow: Overflow::CloseStream },
+        Account::unbounded(),
+    )
 }
 
 fn message(taken: Option<(u64, Message)>) -> Option<Message> {
@@ -96,7 +99,7 @@ async fn the_only_stream_of_a_session_is_closed_only_if_nothing_can_be_dropped()
     let replay = Bounds { messages: 0, bytes: 0 };
     let waiting = Bounds { messages: 2, bytes: usize::MAX };
     let limits = Limits::Standalone { waiting, streams: 1, replay, overflow: Overflow::DropFirst };
-    let buffer = ReplayBuffer::new(limits);
+    let buffer = ReplayBuffer::new(limits, Account::unbounded());
     let mut stream = buffer.attach();
     let question = question();
     for message in [question.clone(), log("1"), log("2")] {
@@ -124,7 +127,7 @@ async fn dispensable_messages_are_dropped_before_a_server_request() {
 
 /// The answer to one call, with an open stream.
 fn answer(messages: usize, bytes: usize) -> (Arc<ReplayBuffer>, ReplayReader) {
-    let buffer = ReplayBuffer::new(Limits::Call(Bounds { messages, bytes }));
+    let buffer = ReplayBuffer::new(Limits::Call(Bounds { messages, bytes }), Account::unbounded());
     let reader = buffer.attach();
     (buffer, reader)
 }

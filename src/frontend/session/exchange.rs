@@ -25,8 +25,12 @@ use tokio_util::{
 };
 
 use super::{CallGuard, Session, call_requests::CallRequests};
-use crate::mcp::{
-    ErrorObject, Event, Message, Outcome, Payload, Reply, RequestId, client_translator::ClientTranslator,
+use crate::{
+    mcp::{
+        ErrorObject, Event, Message, Outcome, Payload, Reply, RequestId, ServerOrigin,
+        client_translator::ClientTranslator,
+    },
+    support::Account,
 };
 
 /// One call: a stream of messages for the client, the response last.
@@ -110,6 +114,8 @@ struct CallInProgress {
     detached: bool,
     /// On the session's list until the outcome is known.
     guard: Option<CallGuard>,
+    /// Of a listen, the account of the server that wrote the last message.
+    writer: Option<Account>,
 }
 
 // === impl SessionExchange ===
@@ -140,6 +146,14 @@ impl SessionExchange {
         Self(ExchangeState::Message(message))
     }
 
+    /// The account of the server that wrote the last message of a listen; `None` if it is the gateway's own.
+    pub(super) fn writer(&self) -> Option<&Account> {
+        match &self.0 {
+            ExchangeState::Call(driven) => driven.call.writer.as_ref(),
+            ExchangeState::Message(_) | ExchangeState::Finished => None,
+        }
+    }
+
     fn new(
         session: Arc<Session>,
         (subject, guard): (ExchangeSubject, Option<CallGuard>),
@@ -159,6 +173,7 @@ impl SessionExchange {
             ready: VecDeque::new(),
             detached: false,
             guard,
+            writer: None,
         };
         let revoked = CancellationToken::clone(&revoked).cancelled_owned();
         let cancelled = cancelled.map(CancellationToken::cancelled_owned);
@@ -244,6 +259,9 @@ impl Driven {
 impl CallInProgress {
     /// The message for an event; more may be ready.
     fn receive(&mut self, event: Event) -> Option<Message> {
+        if self.subject == ExchangeSubject::Listen {
+            self.writer = event.origin().map(ServerOrigin::account);
+        }
         match event {
             Event::Notified(notification) => self.notification(notification),
             Event::Asked(question) => self.ask(question),

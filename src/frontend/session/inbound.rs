@@ -212,6 +212,7 @@ impl Inbound<'_> {
     pub(super) fn context(&self, client: &Arc<ClientInfo>) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
+            account: self.session.account.clone(),
             requester: Requester::Session(self.session.id.clone()),
             mirror: None,
             level: self.session.log_level(),

@@ -39,7 +39,7 @@ impl Inbound<'_> {
         );
         self.state.tracker.spawn(async move {
             while let Some(message) = messages.next().await {
-                session.queue.push(message);
+                session.queue.push_by(message, messages.writer().unwrap_or(&session.account));
             }
             // so that the next stream opens another
             cancelled.cancel();

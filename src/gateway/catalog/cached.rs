@@ -3,12 +3,21 @@
 //! At most one fetch runs at a time, for all that wait. A failure keeps the old value: a backend that restarts still
 //! offers it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
-use crate::mcp::ErrorObject;
+use crate::{
+    mcp::ErrorObject,
+    support::{
+        Account,
+        memory::{Holding, Listed, Relief},
+    },
+};
 
 /// The pause after which a failed fetch is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -18,6 +27,8 @@ pub(crate) struct Cached<T> {
     state: Mutex<CachedState<T>>,
     /// Counts the fetches that ended.
     rounds: watch::Sender<u64>,
+    /// Once somebody pays for the value.
+    listed: OnceLock<Listed>,
 }
 
 struct CachedState<T> {
@@ -88,7 +99,7 @@ impl<T: PartialEq> Cached<T> {
             stale: true,
             to_notify: None,
         };
-        Self { state: Mutex::new(state), rounds: watch::Sender::new(0) }
+        Self { state: Mutex::new(state), rounds: watch::Sender::new(0), listed: OnceLock::new() }
     }
 
     /// The present state. A value is due if it is stale or older than `refresh`; a failure after a second.
@@ -195,6 +206,32 @@ impl<T: PartialEq> Cached<T> {
                 return;
             }
         }
+    }
+}
+
+impl<T: PartialEq + Send + Sync + 'static> Cached<T> {
+    /// Lets the value be given up if this account, which pays for it, holds too much.
+    pub(crate) fn is_paid_by(self: &Arc<Self>, account: &Account) {
+        self.listed.get_or_init(|| {
+            let holding: Weak<Self> = Arc::downgrade(self);
+            account.list(holding)
+        });
+    }
+}
+
+impl<T: Send + Sync> Holding for Cached<T> {
+    fn give_up(&self, _: &Account, relief: Relief) {
+        if relief != Relief::Lists {
+            return;
+        }
+        let Some(mut state) = self.state.try_lock() else { return };
+        let dropped = state.value.take();
+        if dropped.is_some() {
+            // whether it has changed meanwhile is not known
+            (state.stale, state.to_notify) = (true, Some(Substitute::Nothing));
+        }
+        drop(state);
+        drop(dropped);
     }
 }
 

@@ -20,6 +20,10 @@ use crate::{
         translate::{self, Checked, LeftOut, Omitted, Profile, ValidIn},
     },
     model::BackendId,
+    support::{
+        Account,
+        memory::{Charge, Exhausted},
+    },
 };
 
 /// Maximum number of entries of one list.
@@ -53,6 +57,8 @@ pub(crate) struct List {
     by_key: OnceLock<Vec<usize>>,
     /// The places and origins of resources and templates that are web addresses.
     web: Vec<(usize, Option<Origin>)>,
+    /// For its pages.
+    charge: Option<Charge>,
 }
 
 /// The entries of one list in the list's order; `None` for one that the version has no form for.
@@ -150,6 +156,15 @@ impl List {
             self.entries.push(entry);
         }
         if is_cut { PageFit::Cut } else { PageFit::Whole }
+    }
+
+    /// Charges this account, the server's, for a page: for its text, and for the same with merged names.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    pub(crate) fn hold(&mut self, page: &Payload, account: &Account) -> Result<(), Exhausted> {
+        self.charge.get_or_insert_with(|| Charge::nothing(account.clone())).grow(2 * page.json().len())
     }
 
     /// Notes that the list ends here because its server repeats a cursor.

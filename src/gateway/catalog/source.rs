@@ -32,6 +32,7 @@ use crate::{
         observer::{LifecycleEvent, Observer},
     },
     model::BackendId,
+    support::{Account, MemoryBudget},
 };
 
 /// The longest that one fetch may take; a backend's start is within it.
@@ -55,6 +56,8 @@ pub(super) struct ListSource {
     pub(super) backend: BackendId,
     pub(super) server: Arc<dyn Server>,
     pub(super) settings: CatalogSettings,
+    /// The account of the server, which pays for its lists.
+    pub(super) account: Account,
     /// False if the version of its last list mirrors no parameters in headers.
     pub(super) mirrors_params: AtomicBool,
     /// What all lists of tools so far say of mirrored parameters: nothing, or one of those below.
@@ -79,6 +82,8 @@ pub(crate) struct CatalogSettings {
     pub(crate) changes: broadcast::Sender<Change>,
     /// The observer of the backend's descriptions of itself.
     pub(crate) observer: Observer,
+    /// The memory budget of the process.
+    pub(crate) budget: MemoryBudget,
     /// Owns the fetches.
     pub(crate) tracker: TaskTracker,
     /// Ends them.
@@ -97,6 +102,7 @@ impl ListSource {
         }
         Self {
             backend: configured.id().clone(),
+            account: settings.budget.server(configured.id().as_str()),
             server: Arc::clone(&configured.server),
             settings,
             mirrors_params: AtomicBool::new(true),
@@ -200,6 +206,7 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
         }
         let is_first = cache.list(kind).value().is_none();
         let settled = cache.list(kind).finish(asked);
+        cache.list(kind).is_paid_by(&source.account);
         if (is_first || settled.changed) && cache.is_own() && kind == ListKind::Tools {
             source.expect_outputs(&cache);
         }
@@ -269,6 +276,7 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
         source.note_calls();
         bytes += page.json().len();
         pages += 1;
+        list.hold(&page, &source.account).map_err(|exhausted| ErrorObject::internal(&exhausted.to_string()))?;
         let fit = list.add(kind, (&source.backend, source.settings.longest_name), &page);
         let next = cursors.after(&page);
         let is_full = pages >= MAX_PAGES || list.len() >= MAX_ENTRIES || bytes >= MAX_BYTES;

@@ -11,16 +11,15 @@ use futures_util::StreamExt as _;
 use lockkeeper::{
     backend::{BackendDeps, Supervisor},
     mcp::{
-        Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, LogLevel, Method, Notification,
-        Outcome, Payload, Reply, Revision, Server, WaitNotice,
+        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply,
+        Revision, Server,
         observer::{LifecycleEvent, Observer},
-        translate::Profile,
     },
     model::{
         BackendId, BackendSpec, Caller, EraChoice, KnownEra, LimitsConfig, RequestNumber, Requester, ServerAccess,
         SessionId, UserId,
     },
-    support::{Clock, Digest, Fence, Latch, Live, ManualClock},
+    support::{Account, Clock, Digest, Fence, Latch, Live, ManualClock, MemoryBudget},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -198,6 +197,7 @@ pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDep
     let environment = [("PATH", path.as_str()), ("HOME", "/tmp"), ("LOCKKEEPER_SECRET", "x"), ("http_proxy", proxy)];
     let deps = BackendDeps {
         signer: None,
+        budget: MemoryBudget::unbounded(),
         limits: Live::new(LimitsConfig { parallel_starts: Some(64), ..LimitsConfig::default() }),
         access: ServerAccess::none(),
         clock: Arc::new(ManualClock::default()),
@@ -269,17 +269,7 @@ fn context(requester: Requester, capabilities: &'static str) -> Context {
         implementation: Bytes::from_static(br#"{"name":"tester","version":"1.0"}"#),
         capabilities: Capabilities::new(Bytes::from_static(capabilities.as_bytes())),
     };
-    Context {
-        caller: Arc::new(Caller::gateway()),
-        requester,
-        mirror: None,
-        client: Arc::new(client),
-        profile: Profile::default(),
-        cancel_reason: CancelReason::default(),
-        revoked: None,
-        level: LogLevel::default(),
-        wait: WaitNotice::default(),
-    }
+    Context { requester, ..Context::of_gateway(client, Account::unbounded()) }
 }
 
 pub(crate) fn call(server: &Arc<dyn Server>, context: Context, method: Method, params: &Value) -> Reply {

@@ -17,17 +17,16 @@ use lockkeeper::{
     gateway::{ConfiguredBackend, Gateway, GatewayDeps, GatewaySettings},
     layers::TaskOwnerDeps,
     mcp::{
-        Call, CancelReason, Capabilities, ClientInfo, Context, ErrorObject, Event, LogLevel, Method, Notification,
-        Outcome, Payload, Reply, Revision, Server, Step, WaitNotice,
+        Call, Capabilities, ClientInfo, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply,
+        Revision, Server, Step,
         listen::{self, Filter},
         observer::{LifecycleEvent, Observer},
-        translate::Profile,
     },
     model::{
         BackendId, BackendSpec, Caller, Groups, LimitsConfig, Naming, Requester, Rights, SessionId, TransportSpec,
         UserId,
     },
-    support::{ManualClock, SeededRandom},
+    support::{Account, ManualClock, MemoryBudget, SeededRandom},
 };
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
@@ -210,13 +209,7 @@ impl Client {
         let context = Context {
             caller: Arc::new(caller),
             requester: Requester::Session(SessionId::new("session-1")),
-            mirror: None,
-            client: Arc::new(ClientInfo::gateway()),
-            profile: Profile::default(),
-            cancel_reason: CancelReason::default(),
-            revoked: None,
-            level: LogLevel::default(),
-            wait: WaitNotice::default(),
+            ..Context::of_gateway(ClientInfo::gateway(), Account::unbounded())
         };
         Self { server, context }
     }
@@ -334,7 +327,8 @@ pub(crate) fn gateway_that_tells(
         }
     });
     let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
-    let deps = GatewayDeps { random: Arc::new(SeededRandom::new(1)), observer, tracker, cancel };
+    let budget = MemoryBudget::unbounded();
+    let deps = GatewayDeps { random: Arc::new(SeededRandom::new(1)), observer, budget, tracker, cancel };
     (Gateway::new(mounts, &Groups::default(), settings, deps), told)
 }
 

@@ -24,7 +24,7 @@ use lockkeeper::{
         BackendId, BackendSpec, Caller, ClientId, FoundTask, GroupSpec, Groups, OwnedTask, Owner, Requester, Rights,
         SessionId, StdioSpec, TaskHolder, TransportSpec,
     },
-    support::{Clock, Digest, ManualClock, SeededRandom, Timestamp},
+    support::{Clock, Digest, ManualClock, MemoryBudget, SeededRandom, Timestamp},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -147,6 +147,7 @@ impl World {
         let deps = GatewayDeps {
             random: Arc::new(SeededRandom::new(1)),
             observer: Observer::none(),
+            budget: MemoryBudget::unbounded(),
             tracker: TaskTracker::new(),
             cancel: CancellationToken::new(),
         };
@@ -390,6 +391,7 @@ async fn oa_115_a_call_that_is_dropped_before_its_task_is_stored_cancels_the_tas
     let deps = GatewayDeps {
         random: Arc::new(SeededRandom::new(1)),
         observer: Observer::none(),
+        budget: MemoryBudget::unbounded(),
         tracker: TaskTracker::new(),
         cancel: CancellationToken::new(),
     };

@@ -386,6 +386,7 @@ fn status() -> Status {
         started: "2026-01-01T00:00:00Z".to_owned(),
         url: format!("{ROOT}/mcp"),
         summary: String::new(),
+        memory: None,
         backends: vec![
             backend("files", BackendState::Ready),
             backend("search", BackendState::Failed { reason, retry_in: Some(8) }),

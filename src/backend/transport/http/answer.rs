@@ -13,8 +13,9 @@ use super::{
     response::{Response, is_events, is_json, read},
 };
 use crate::{
-    backend::transport::interface::{BrokenAnswer, TransportError, messages},
-    mcp::{Message, mirrored_params::Mirror},
+    backend::transport::interface::{BrokenAnswer, RequestTerms, TransportError, messages},
+    mcp::Message,
+    support::{Account, memory::Claim},
     wire::events::{EventsError, MAX_EVENT, SseEvent, events},
 };
 
@@ -49,10 +50,20 @@ struct Resumptions {
 pub(super) fn answer(
     endpoint: Arc<HttpEndpoint>,
     request: Message,
-    mirror: Option<Arc<Mirror>>,
+    RequestTerms { mirror, account }: RequestTerms,
 ) -> impl Stream<Item = Result<Message, TransportError>> + Send {
     async_stream::stream! {
-        let response = match endpoint.post(&request, mirror.as_deref()).await {
+        let posted = match Claim::of(account.clone(), request.payload_len()) {
+            Ok(claim) => tokio::select! {
+                posted = endpoint.post(&request, mirror.as_deref()) => posted,
+                exhausted = claim.reclaimed() => Err(Refused::Error(TransportError::Failed(exhausted.to_string()))),
+            },
+            Err(exhausted) => {
+                Err(Refused::Error(TransportError::Unavailable { reason: exhausted.to_string(), retry_after: None }))
+            }
+        };
+        drop(request);
+        let response = match posted {
             Ok(response) => response,
             Err(refused) => {
                 yield refused.into_item();
@@ -60,7 +71,7 @@ pub(super) fn answer(
             }
         };
         if !is_events(&response) {
-            match whole(response).await {
+            match whole(response, &account).await {
                 Ok(messages) => {
                     for message in messages {
                         yield Ok(message);
@@ -74,13 +85,13 @@ pub(super) fn answer(
         }
         let mut cursor = Cursor::default();
         let mut resumptions = Resumptions::default();
-        let mut stream: BoxStream<'static, _> = events(response.into_body().into_data_stream()).boxed();
+        let mut stream: BoxStream<'static, _> = events(response.into_body().into_data_stream(), account.clone()).boxed();
         loop {
             while let Some(event) = stream.next().await {
                 let event = match event {
                     Ok(event) => event,
                     // it would come again
-                    Err(error @ EventsError::TooLarge) => {
+                    Err(error @ (EventsError::TooLarge | EventsError::Exhausted(_))) => {
                         yield Err(TransportError::Lost(error.to_string()));
                         return;
                     }
@@ -98,7 +109,7 @@ pub(super) fn answer(
                 }
             }
             // the exchange is still open, so there was no answer yet
-            stream = match resumptions.next(&endpoint, &cursor).await {
+            stream = match resumptions.next(&endpoint, &cursor, &account).await {
                 Ok(stream) => stream,
                 Err(reason) => {
                     yield Err(TransportError::Lost(reason));
@@ -110,7 +121,7 @@ pub(super) fn answer(
 }
 
 /// The messages of a response that is no stream.
-async fn whole(response: Response) -> Result<Vec<Message>, TransportError> {
+async fn whole(response: Response, account: &Account) -> Result<Vec<Message>, TransportError> {
     if response.status() == StatusCode::ACCEPTED || response.status() == StatusCode::NO_CONTENT {
         return Err(TransportError::Lost("the server accepted the request and answered nothing".to_owned()));
     }
@@ -118,7 +129,8 @@ async fn whole(response: Response) -> Result<Vec<Message>, TransportError> {
         let text = "the answer is neither JSON nor a stream of events: is `url` the MCP endpoint?";
         return Err(TransportError::Refused(text.to_owned()));
     }
-    let messages = messages(&read(response, MAX_EVENT).await?);
+    let (text, _claim) = read(response, MAX_EVENT, account).await?;
+    let messages = messages(&text);
     if messages.is_empty() {
         return Err(TransportError::Refused("the answer is no JSON-RPC message".to_owned()));
     }
@@ -137,6 +149,7 @@ impl Resumptions {
         &mut self,
         endpoint: &HttpEndpoint,
         cursor: &Cursor,
+        account: &Account,
     ) -> Result<BoxStream<'static, Result<SseEvent, EventsError>>, String> {
         let mut reason = "the server closed the stream before its answer".to_owned();
         let Some(id) = cursor.last.as_deref().filter(|_| !endpoint.is_sessionless()) else { return Err(reason) };
@@ -149,7 +162,7 @@ impl Resumptions {
             sleep(wait).await;
             match endpoint.stream(Some(id)).await {
                 Ok(response) if is_events(&response) => {
-                    return Ok(events(response.into_body().into_data_stream()).boxed());
+                    return Ok(events(response.into_body().into_data_stream(), account.clone()).boxed());
                 }
                 // it may be restarting, or be busy
                 Err(Refused::Error(

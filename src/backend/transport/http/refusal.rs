@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 
-use super::response::{Response, is_json, read as read_body};
+use super::response::{Response, is_json, read_small};
 use crate::{
     backend::transport::interface::{TransportError, messages},
     mcp::Message,
@@ -34,7 +34,7 @@ pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
     let asks_for_login = names_authorization_server(&response);
     let retry_after = retry_after(response.headers());
     let json = is_json(&response);
-    let text = read_body(response, MAX_REFUSAL).await.unwrap_or_default();
+    let text = read_small(response, MAX_REFUSAL).await.unwrap_or_default();
     let error = match status {
         StatusCode::BAD_REQUEST if in_session && blames_the_session(&text) => {
             TransportError::Gone("the server has forgotten the session (400)".to_owned())

@@ -6,18 +6,33 @@ use http::{HeaderValue, header};
 use super::client::{IncomingBody, cause};
 use crate::{
     backend::transport::interface::TransportError,
+    support::{
+        Account,
+        memory::{Claim, Exhausted},
+    },
     wire::body::{self, BodyError},
 };
 
 /// A response with an unread body.
 pub(crate) type Response = http::Response<IncomingBody>;
 
-/// Reads a body of at most `most` bytes.
-pub(crate) async fn read(response: Response, most: usize) -> Result<Bytes, TransportError> {
-    body::read(response.into_body(), most).await.map_err(|error| match error {
+/// Reads a body of at most `most` bytes, which is charged to this account.
+pub(crate) async fn read(
+    response: Response,
+    most: usize,
+    account: &Account,
+) -> Result<(Bytes, Option<Claim>), TransportError> {
+    let claim = || Claim::nothing(account.clone());
+    body::read(response.into_body(), most, claim).await.map_err(|error| match error {
+        BodyError::Exhausted => TransportError::Lost(Exhausted.to_string()),
         BodyError::TooLarge => TransportError::Refused(format!("the answer is larger than {most} bytes")),
         BodyError::Broken(error) => TransportError::Lost(cause(&error)),
     })
+}
+
+/// Reads a body of at most `most` bytes, which are few, for free.
+pub(crate) async fn read_small(response: Response, most: usize) -> Option<Bytes> {
+    body::read_small(response.into_body(), most).await.ok()
 }
 
 /// True if the body is a stream of events.

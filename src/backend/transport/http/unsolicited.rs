@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::{answer::Cursor, endpoint::HttpEndpoint, refusal::Refused, response::is_events};
 use crate::{
     backend::transport::interface::{Incoming, ServerInput, TransportError},
+    support::Account,
     wire::events::events,
 };
 
@@ -25,7 +26,7 @@ const LONG_LIFE: Duration = Duration::from_secs(5);
 const MAX_UNREACHABLE: u32 = 3;
 
 /// The messages of the stream, which is reopened whenever it ends. A server without it is asked once.
-pub(super) fn incoming(endpoint: Arc<HttpEndpoint>) -> Incoming {
+pub(super) fn incoming(endpoint: Arc<HttpEndpoint>, account: Account) -> Incoming {
     let arrivals = async_stream::stream! {
         endpoint.opening.may_ask().await;
         let mut cursor = Cursor::default();
@@ -43,7 +44,7 @@ pub(super) fn incoming(endpoint: Arc<HttpEndpoint>) -> Incoming {
                     offered = true;
                     let began = Instant::now();
                     let mut fruitful = false;
-                    let mut stream = events(response.into_body().into_data_stream()).boxed();
+                    let mut stream = events(response.into_body().into_data_stream(), account.clone()).boxed();
                     while let Some(Ok(event)) = stream.next().await {
                         cursor.note(&event);
                         if event.is_message() {

@@ -96,7 +96,7 @@ impl Decoder for ClientLines {
         }
         match self.lines.decode(buffer) {
             Ok(line) => Ok(line.map(ClientLine::Message)),
-            Err(LineError::TooLong(_)) => Ok(Some(self.refuse(buffer))),
+            Err(LineError::TooLong(_) | LineError::Exhausted(_)) => Ok(Some(self.refuse(buffer))),
             Err(LineError::Io(error)) => Err(error),
         }
     }
@@ -108,7 +108,7 @@ impl Decoder for ClientLines {
         }
         match self.lines.decode_eof(buffer) {
             Ok(line) => Ok(line.map(ClientLine::Message)),
-            Err(LineError::TooLong(_)) => Ok(Some(self.refuse(buffer))),
+            Err(LineError::TooLong(_) | LineError::Exhausted(_)) => Ok(Some(self.refuse(buffer))),
             Err(LineError::Io(error)) => Err(error),
         }
     }

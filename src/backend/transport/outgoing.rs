@@ -1,0 +1,293 @@
+//! Messages that wait for a server that does not read: in order, bounded in number, each charged to whoever sends it. Knows
+//! nothing of how they are framed.
+
+use std::{
+    collections::VecDeque,
+    future::{poll_fn, ready},
+    sync::{Arc, Weak},
+    task::{Poll, Waker},
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::interface::{Exchange, TransportError};
+use crate::support::{
+    Account,
+    memory::{Charge, Exhausted, Holding, Listed, Relief},
+};
+
+/// Maximum number of messages that wait for one connection; half of them of one sender.
+pub(super) const MAX_WAITING: usize = 1_024;
+
+/// The sending side of a queue, which ends when its last clone is dropped.
+pub(super) struct OutgoingSender(Arc<Mutex<OutgoingQueue>>);
+
+/// The writing side. Dropping it drops all that waits.
+pub(super) struct OutgoingReceiver(Arc<Mutex<OutgoingQueue>>);
+
+#[derive(Default)]
+struct OutgoingQueue {
+    waiting: VecDeque<Arc<WaitingMessage>>,
+    writer: Option<Waker>,
+    senders: usize,
+    /// True if nobody writes any more.
+    is_closed: bool,
+}
+
+/// A message that waits; empty once it was taken or given up.
+pub(super) struct WaitingMessage {
+    content: Mutex<Option<MessageContent>>,
+    account: Account,
+    given_up: CancellationToken,
+}
+
+/// The text of a message, charged to its sender until it is dropped.
+pub(super) struct MessageContent {
+    /// The text.
+    pub(super) text: Bytes,
+    _charge: Charge,
+    _listed: Option<Listed>,
+}
+
+/// A message in the queue. Dropping it gives it up, if it was not taken.
+pub(super) struct SentMessage {
+    message: Arc<WaitingMessage>,
+    /// True if it stays in the queue.
+    is_detached: bool,
+}
+
+// === impl OutgoingSender ===
+
+impl OutgoingSender {
+    /// An empty queue: both sides.
+    pub(super) fn new() -> (Self, OutgoingReceiver) {
+        let queue = Arc::new(Mutex::new(OutgoingQueue { senders: 1, ..OutgoingQueue::default() }));
+        (Self(Arc::clone(&queue)), OutgoingReceiver(queue))
+    }
+
+    /// Adds a message of this sender.
+    ///
+    /// # Errors
+    ///
+    /// The server does not receive it: nobody writes any more, or there is no room.
+    pub(super) fn send(&self, text: Bytes, account: &Account) -> Result<SentMessage, TransportError> {
+        let charge =
+            Charge::of(account.clone(), text.len()).map_err(|Exhausted| unavailable(&Exhausted.to_string()))?;
+        let is_counted = charge.is_counted();
+        let message = Arc::new(WaitingMessage {
+            content: Mutex::new(None),
+            account: account.clone(),
+            given_up: CancellationToken::new(),
+        });
+        let holding: Weak<WaitingMessage> = Arc::downgrade(&message);
+        let listed = is_counted.then(|| account.list(holding));
+        *message.content.lock() = Some(MessageContent { text, _charge: charge, _listed: listed });
+        let mut queue = self.0.lock();
+        if queue.is_closed {
+            return Err(TransportError::Gone("the connection is closed".to_owned()));
+        }
+        if !queue.has_room_for(account) {
+            return Err(unavailable("it does not read, and too many messages wait for it"));
+        }
+        queue.add(Arc::clone(&message));
+        Ok(SentMessage { message, is_detached: false })
+    }
+
+    /// Adds the rest of a message whose beginning the server has: it always has room, and is never given up.
+    pub(super) fn send_rest(&self, text: Bytes, account: &Account) {
+        let charge = Charge::of(account.clone(), text.len()).unwrap_or_else(|_| Charge::nothing(account.clone()));
+        let content = MessageContent { text, _charge: charge, _listed: None };
+        let given_up = CancellationToken::new();
+        let message = WaitingMessage { content: Mutex::new(Some(content)), account: account.clone(), given_up };
+        self.0.lock().add(Arc::new(message));
+    }
+}
+
+impl Clone for OutgoingSender {
+    fn clone(&self) -> Self {
+        self.0.lock().senders += 1;
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for OutgoingSender {
+    fn drop(&mut self) {
+        let mut queue = self.0.lock();
+        queue.senders -= 1;
+        let writer = if queue.senders == 0 { queue.writer.take() } else { None };
+        drop(queue);
+        if let Some(writer) = writer {
+            writer.wake();
+        }
+    }
+}
+
+// === impl OutgoingReceiver ===
+
+impl OutgoingReceiver {
+    /// Waits for the next place in the queue, whose message may have been given up; `None` at the end. Cancel safe.
+    pub(super) async fn next_place(&mut self) -> Option<Arc<WaitingMessage>> {
+        poll_fn(|cx| {
+            let mut queue = self.0.lock();
+            match queue.waiting.pop_front() {
+                Some(message) => Poll::Ready(Some(message)),
+                None if queue.senders == 0 => Poll::Ready(None),
+                None => {
+                    queue.writer = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Waits for the next message; `None` at the end. Cancel safe.
+    pub(super) async fn next(&mut self) -> Option<MessageContent> {
+        loop {
+            if let Some(content) = self.next_place().await?.take() {
+                return Some(content);
+            }
+        }
+    }
+}
+
+impl Drop for OutgoingReceiver {
+    fn drop(&mut self) {
+        let mut queue = self.0.lock();
+        queue.is_closed = true;
+        let dropped = std::mem::take(&mut queue.waiting);
+        drop(queue);
+        drop(dropped);
+    }
+}
+
+// === impl OutgoingQueue ===
+
+impl OutgoingQueue {
+    fn add(&mut self, message: Arc<WaitingMessage>) {
+        self.waiting.push_back(message);
+        if let Some(writer) = self.writer.take() {
+            writer.wake();
+        }
+    }
+
+    fn has_room_for(&self, account: &Account) -> bool {
+        let waiting = self.waiting.len();
+        let own = || self.waiting.iter().filter(|message| message.account.is(account)).count();
+        waiting < MAX_WAITING && (waiting < MAX_WAITING / 2 || own() < MAX_WAITING / 2)
+    }
+}
+
+// === impl WaitingMessage ===
+
+impl WaitingMessage {
+    /// Its content, unless it was given up.
+    pub(super) fn take(&self) -> Option<MessageContent> {
+        self.content.lock().take()
+    }
+}
+
+impl Holding for WaitingMessage {
+    fn give_up(&self, _: &Account, relief: Relief) {
+        if relief == Relief::Calls
+            && let Some(mut content) = self.content.try_lock()
+        {
+            let dropped = content.take();
+            drop(content);
+            if dropped.is_some() {
+                self.given_up.cancel();
+            }
+        }
+    }
+}
+
+/// The exchange of a request in a queue, or of one that there was no room for.
+pub(super) fn exchange(sent: Result<SentMessage, TransportError>) -> Exchange {
+    match sent {
+        Ok(message) => Exchange::after(message.given_up()),
+        Err(error) => Exchange::after(ready(Err(error))),
+    }
+}
+
+// === impl SentMessage ===
+
+impl SentMessage {
+    /// Waits until it is given up for want of memory, which may never happen. Dropping the wait gives the message up too.
+    ///
+    /// # Errors
+    ///
+    /// Then the server does not receive it.
+    pub(super) async fn given_up(self) -> Result<(), TransportError> {
+        self.message.given_up.cancelled().await;
+        Err(unavailable(&Exhausted.to_string()))
+    }
+
+    /// Leaves it in the queue, whoever waits for it.
+    pub(super) fn detach(mut self) {
+        self.is_detached = true;
+    }
+}
+
+impl Drop for SentMessage {
+    fn drop(&mut self) {
+        if !self.is_detached {
+            drop(self.message.take());
+        }
+    }
+}
+
+fn unavailable(reason: &str) -> TransportError {
+    TransportError::Unavailable { reason: reason.to_owned(), retry_after: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::support::MemoryBudget;
+
+    fn text(length: usize) -> Bytes {
+        vec![b'x'; length].into()
+    }
+
+    #[tokio::test]
+    async fn a_hostile_user_leaves_room_for_others_at_a_server_that_does_not_read() {
+        let budget = MemoryBudget::new(8 << 20);
+        let (hostile, ann) = (budget.user("hostile"), budget.user("ann"));
+        let (sender, mut receiver) = OutgoingSender::new();
+        let sent: Vec<_> = std::iter::from_fn(|| sender.send(text(1), &hostile).ok()).take(MAX_WAITING).collect();
+        assert_eq!(sent.len(), MAX_WAITING / 2);
+        let of_ann = sender.send(text(2), &ann).unwrap();
+        drop(sent);
+        let mut read = Vec::new();
+        while let Some(Some(message)) = receiver.next().now_or_never() {
+            read.push(message.text.len());
+        }
+        assert_eq!(read, [2], "what is given up is not written");
+        drop(receiver);
+        assert!(matches!(sender.send(text(1), &ann), Err(TransportError::Gone(_))));
+        assert!(of_ann.given_up().now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_charged_and_given_up_for_the_sake_of_others() {
+        let budget = MemoryBudget::new(8 << 20);
+        let (hostile, ann) = (budget.user("hostile"), budget.user("ann"));
+        let (sender, mut receiver) = OutgoingSender::new();
+        let first = sender.send(text(3 << 20), &hostile).unwrap();
+        let second = sender.send(text(4 << 20), &hostile).unwrap();
+        assert!(matches!(sender.send(text(1 << 20), &hostile), Err(TransportError::Unavailable { .. })));
+        let of_ann = sender.send(text(2 << 20), &ann).unwrap();
+        assert!(matches!(first.given_up().await, Err(TransportError::Unavailable { .. })));
+        assert!(second.given_up().now_or_never().is_none(), "and with the wait it is gone");
+        of_ann.detach();
+        let mut read = Vec::new();
+        while let Some(Some(message)) = receiver.next().now_or_never() {
+            read.push(message.text.len());
+        }
+        assert_eq!((read, budget.in_use().held), (vec![2 << 20], 0));
+    }
+}

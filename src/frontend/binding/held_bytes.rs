@@ -1,0 +1,138 @@
+//! Bytes on their way to a client: charged to its user until the last of them is taken, and given up if the user holds too
+//! much. Knows nothing of their content.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::{Arc, Weak},
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
+
+use crate::support::{
+    Account,
+    memory::{Charge, Exhausted, Holding, Listed, Relief},
+};
+
+/// The most that is taken at once: what a connection has taken is no longer charged.
+const CHUNK: usize = 64 * 1024;
+
+/// Bytes that wait for a connection to take them. As a body its length is known.
+#[derive(Debug)]
+pub(super) struct HeldBytes {
+    held: Arc<Mutex<HeldParts>>,
+    left: usize,
+    _listed: Option<Listed>,
+}
+
+#[derive(Debug)]
+struct HeldParts {
+    parts: VecDeque<Bytes>,
+    charge: Charge,
+}
+
+// === impl HeldBytes ===
+
+impl HeldBytes {
+    /// Holds these parts, one after another.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them.
+    pub(super) fn new(parts: impl IntoIterator<Item = Bytes>, account: &Account) -> Result<Self, Exhausted> {
+        let parts: VecDeque<Bytes> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let left = parts.iter().map(Bytes::len).sum();
+        let charge = Charge::of(account.clone(), left)?;
+        let is_counted = charge.is_counted();
+        let held = Arc::new(Mutex::new(HeldParts { parts, charge }));
+        let holding: Weak<Mutex<HeldParts>> = Arc::downgrade(&held);
+        let listed = is_counted.then(|| account.list(holding));
+        Ok(Self { held, left, _listed: listed })
+    }
+
+    /// The next chunk; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The rest was given up.
+    pub(super) fn next(&mut self) -> Result<Option<Bytes>, Exhausted> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let mut held = self.held.lock();
+        let part = held.parts.front_mut().ok_or(Exhausted)?;
+        let chunk = part.split_to(part.len().min(CHUNK));
+        if part.is_empty() {
+            held.parts.pop_front();
+        }
+        drop(held);
+        self.left -= chunk.len();
+        Ok(Some(chunk))
+    }
+}
+
+impl Body for HeldBytes {
+    type Data = Bytes;
+    type Error = Exhausted;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Exhausted>>> {
+        Poll::Ready(self.next().map(|chunk| chunk.map(Frame::data)).transpose())
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(u64::try_from(self.left).unwrap_or(u64::MAX))
+    }
+}
+
+impl Holding for Mutex<HeldParts> {
+    fn give_up(&self, _: &Account, relief: Relief) {
+        if relief == Relief::Streams
+            && let Some(mut held) = self.try_lock()
+        {
+            held.parts.clear();
+            held.charge.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::support::MemoryBudget;
+
+    #[tokio::test]
+    async fn the_parts_come_in_order_and_say_their_length() {
+        let mut body = HeldBytes::new(["a", "", "bc"].map(Bytes::from), &Account::unbounded()).unwrap();
+        assert_eq!(body.size_hint().exact(), Some(3));
+        body.frame().await.unwrap().unwrap();
+        assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(2), false));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "bc");
+    }
+
+    #[test]
+    fn one_users_unread_answers_are_given_up_and_no_others() {
+        let mib = |count: usize| [Bytes::from(vec![b'x'; count << 20])];
+        let budget = MemoryBudget::new(8 << 20);
+        let (hostile, ann) = (budget.user("hostile"), budget.user("ann"));
+        let mut of_ann = HeldBytes::new(mib(1), &ann).unwrap();
+        let mut unread: Vec<_> = (0..6).map(|_| HeldBytes::new(mib(1), &hostile).unwrap()).collect();
+        assert!(HeldBytes::new(mib(9), &ann).is_err(), "there is no room for this, whoever gives way");
+        let mut further = HeldBytes::new(mib(2), &ann).unwrap();
+        assert!(unread.iter_mut().any(|body| body.next() == Err(Exhausted)), "the connection breaks off");
+        for body in [&mut of_ann, &mut further] {
+            while body.next().unwrap().is_some() {}
+        }
+        assert!(unread.iter_mut().any(|body| body.next().is_ok()), "no more is given up than is needed");
+        drop((unread, of_ann, further));
+        assert_eq!(budget.in_use().held, 0);
+    }
+}

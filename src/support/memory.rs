@@ -1,0 +1,436 @@
+//! The memory budget: what is held for somebody is charged to an account, and given back when it is dropped. Knows nothing of
+//! what is held.
+//!
+//! An account belongs to a holder: the process, a server or a user. The budget divided by the number of holders that hold
+//! something is a fair share. When seven eighths are taken, the holder furthest above its share pays for whatever comes next:
+//! it gives up what it can best do without ([`Relief`]). The last eighth is for holders that are within their share, so nobody
+//! waits for what a greedy one gives back.
+//!
+//! The first [`STEP`] bytes of each holding are free, and the rest is charged in such steps. So a message that waits for a
+//! moment writes no counter that others write.
+
+mod charge;
+mod claim;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+
+pub use self::{charge::Charge, claim::Claim};
+
+/// Charges are multiples of this many bytes; less is free.
+pub const STEP: usize = 4 * 1024;
+
+/// The budget of a process. Clones share it.
+#[derive(Clone)]
+pub struct MemoryBudget(Arc<Budget>);
+
+/// The account of one holder. Cheap to clone.
+#[derive(Clone)]
+pub struct Account(Arc<AccountState>);
+
+/// The one who pays for what is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holder {
+    /// The process itself, for what is nobody else's.
+    Process,
+    /// The server with this name, for what nobody asked it for.
+    Server(Arc<str>),
+    /// The user with this id, for requests, answers and unread streams.
+    User(Arc<str>),
+}
+
+/// Things that a holder above its share gives up, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relief {
+    /// Messages that were sent, and are kept in case a client comes back for them.
+    Replay,
+    /// Lists that nobody reads at the moment.
+    Lists,
+    /// Notifications that wait to be read.
+    Notifications,
+    /// Streams that are not read.
+    Streams,
+    /// Calls, which end with an error.
+    Calls,
+}
+
+/// Something that is held, and can be given up.
+pub trait Holding: Send + Sync {
+    /// Gives up what `relief` says of what `account` pays for here, at once. Must not wait for a lock that is held while
+    /// something is charged.
+    fn give_up(&self, account: &Account, relief: Relief);
+}
+
+/// A place among the holdings of an account, until it is dropped.
+#[derive(Debug)]
+pub struct Listed {
+    account: Account,
+    number: u64,
+}
+
+/// The budget has no room for something, and its holder is not within its share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the gateway's memory for messages is used up, and too much of it by the same user or server")]
+pub struct Exhausted;
+
+/// The use of the budget at one moment, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// The budget.
+    pub budget: usize,
+    /// All charges together.
+    pub held: usize,
+    /// The holders of something, the most first.
+    pub holders: Vec<(Holder, usize)>,
+}
+
+struct Budget {
+    /// The budget in bytes.
+    most: AtomicUsize,
+    /// The sum of all charges; never more.
+    held: AtomicUsize,
+    accounts: Mutex<Accounts>,
+}
+
+#[derive(Default)]
+struct Accounts {
+    process: Weak<AccountState>,
+    servers: HashMap<Arc<str>, Weak<AccountState>>,
+    users: HashMap<Arc<str>, Weak<AccountState>>,
+}
+
+struct AccountState {
+    budget: Arc<Budget>,
+    holder: Holder,
+    held: AtomicUsize,
+    /// The part of it that is about to be given back.
+    leaving: AtomicUsize,
+    holdings: Mutex<Holdings>,
+}
+
+#[derive(Default)]
+struct Holdings {
+    by_number: BTreeMap<u64, Weak<dyn Holding>>,
+    last: u64,
+}
+
+// === impl MemoryBudget ===
+
+impl MemoryBudget {
+    /// A budget of so many bytes.
+    pub fn new(most: usize) -> Self {
+        let accounts = Mutex::default();
+        Self(Arc::new(Budget { most: AtomicUsize::new(most), held: AtomicUsize::new(0), accounts }))
+    }
+
+    /// A budget that is never used up, for tools and tests.
+    pub fn unbounded() -> Self {
+        Self::new(usize::MAX / 2)
+    }
+
+    /// Changes the budget. What is held beyond it stays until somebody needs room.
+    pub fn set(&self, most: usize) {
+        self.0.most.store(most, Ordering::Relaxed);
+    }
+
+    /// The account of a user.
+    pub fn user(&self, user: &str) -> Account {
+        let mut accounts = self.0.accounts.lock();
+        match accounts.users.get(user).and_then(Weak::upgrade) {
+            Some(account) => Account(account),
+            None => self.open(Holder::User(user.into()), &mut accounts),
+        }
+    }
+
+    /// The account of a server.
+    pub fn server(&self, server: &str) -> Account {
+        let mut accounts = self.0.accounts.lock();
+        match accounts.servers.get(server).and_then(Weak::upgrade) {
+            Some(account) => Account(account),
+            None => self.open(Holder::Server(server.into()), &mut accounts),
+        }
+    }
+
+    /// The account of the process.
+    pub fn process(&self) -> Account {
+        let mut accounts = self.0.accounts.lock();
+        match accounts.process.upgrade() {
+            Some(account) => Account(account),
+            None => self.open(Holder::Process, &mut accounts),
+        }
+    }
+
+    fn open(&self, holder: Holder, accounts: &mut Accounts) -> Account {
+        let budget = Arc::clone(&self.0);
+        let (held, leaving) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let account = Arc::new(AccountState { budget, holder, held, leaving, holdings: Mutex::default() });
+        *accounts.entry(&account.holder) = Arc::downgrade(&account);
+        Account(account)
+    }
+
+    /// Sets the gauges of what is held, by kind of holder.
+    pub fn report(&self) {
+        let used = self.in_use();
+        let of = |kind: &str| {
+            let holders = used.holders.iter().filter(|(holder, _)| holder.kind() == kind);
+            bytes(holders.map(|(_, held)| held).sum())
+        };
+        for kind in ["process", "server", "user"] {
+            metrics::gauge!("lockkeeper_memory_held_bytes", "holder" => kind).set(of(kind));
+        }
+        metrics::gauge!("lockkeeper_memory_budget_bytes").set(bytes(used.budget));
+    }
+
+    /// The use at this moment.
+    pub fn in_use(&self) -> MemoryUse {
+        let holders = self.0.holders();
+        let holders = holders.iter().map(|account| (account.0.holder.clone(), account.held())).collect();
+        MemoryUse { budget: self.0.most(), held: self.0.held.load(Ordering::Relaxed), holders }
+    }
+}
+
+/// As a number of the metrics, to the kibibyte.
+fn bytes(count: usize) -> f64 {
+    f64::from(u32::try_from(count / 1024).unwrap_or(u32::MAX)) * 1024.0
+}
+
+// === impl Budget ===
+
+impl Budget {
+    fn most(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// Up to here anybody may take what there is.
+    fn free_for_all(&self) -> usize {
+        self.most() / 8 * 7
+    }
+
+    /// Takes so many bytes, if no more than `most` are held then.
+    fn take(&self, bytes: usize, most: usize) -> bool {
+        let taken = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
+    }
+
+    /// The accounts that hold something, the one with the most first.
+    fn holders(&self) -> Vec<Account> {
+        // none is dropped under the lock, which its end needs
+        let mut held: Vec<Account> = self.accounts.lock().all().filter_map(Weak::upgrade).map(Account).collect();
+        held.retain(|account| account.held() > 0);
+        held.sort_by_key(|account| Reverse(account.staying()));
+        held
+    }
+
+    /// Makes room for so many bytes of `asking`, at the expense of those above their share. Returns the share.
+    fn make_room(&self, asking: &Account, bytes: usize) -> usize {
+        let holders = self.holders();
+        let is_among = holders.iter().any(|account| account.is(asking));
+        let share = self.most() / (holders.len() + usize::from(!is_among)).max(1);
+        let staying = || self.held.load(Ordering::Relaxed) - holders.iter().map(Account::leaving).sum::<usize>();
+        let missing = || (staying() + bytes).saturating_sub(self.free_for_all());
+        let wants = |account: &Account| if account.is(asking) { bytes } else { 0 };
+        for account in holders.iter().filter(|account| account.staying() + wants(account) > share) {
+            let is_asking = account.is(asking);
+            account.pay(|| missing() == 0 || account.staying() + wants(account) <= share, is_asking);
+            if missing() == 0 {
+                break;
+            }
+        }
+        share
+    }
+}
+
+// === impl Account ===
+
+impl Account {
+    /// An account that nobody shares and that always has room, for tools and tests.
+    pub fn unbounded() -> Self {
+        MemoryBudget::unbounded().process()
+    }
+
+    /// The holder.
+    pub fn holder(&self) -> &Holder {
+        &self.0.holder
+    }
+
+    /// True if it is the same account.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The bytes that are charged to it.
+    pub fn held(&self) -> usize {
+        self.0.held.load(Ordering::Relaxed)
+    }
+
+    /// Lists something that can be given up.
+    pub fn list(&self, holding: Weak<dyn Holding>) -> Listed {
+        let mut holdings = self.0.holdings.lock();
+        holdings.last += 1;
+        let number = holdings.last;
+        holdings.by_number.insert(number, holding);
+        Listed { account: self.clone(), number }
+    }
+
+    /// Counts so many bytes as about to be given back.
+    fn leaves(&self, bytes: usize) {
+        self.0.leaving.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts them no longer.
+    fn left(&self, bytes: usize) {
+        self.0.leaving.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn leaving(&self) -> usize {
+        self.0.leaving.load(Ordering::Relaxed).min(self.held())
+    }
+
+    fn staying(&self) -> usize {
+        self.held() - self.leaving()
+    }
+
+    /// Takes so many bytes. No lock of a [`Holding`] may be held meanwhile.
+    fn take(&self, bytes: usize) -> Result<(), Exhausted> {
+        let budget = &self.0.budget;
+        if bytes > budget.free_for_all() {
+            // there would be no room whoever gave way
+            return Err(Exhausted);
+        }
+        if !budget.take(bytes, budget.free_for_all()) {
+            let share = budget.make_room(self, bytes);
+            let is_within_share = self.staying() + bytes <= share.min(budget.most() - budget.free_for_all());
+            let most = if is_within_share { budget.most() } else { budget.free_for_all() };
+            if !budget.take(bytes, most) {
+                metrics::counter!("lockkeeper_memory_refused_total").increment(1);
+                return Err(Exhausted);
+            }
+        }
+        self.0.held.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.0.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives up holdings until it is `enough`. Whoever asks for more keeps its streams and calls: what is new is refused
+    /// instead.
+    fn pay(&self, enough: impl Fn() -> bool, is_asking: bool) {
+        let order = [Relief::Replay, Relief::Lists, Relief::Notifications, Relief::Streams, Relief::Calls];
+        let spares = |relief: Relief| is_asking && matches!(relief, Relief::Streams | Relief::Calls);
+        for relief in order.into_iter().filter(|relief| !spares(*relief)) {
+            let holdings: Vec<_> = self.0.holdings.lock().by_number.values().filter_map(Weak::upgrade).collect();
+            for holding in holdings {
+                if enough() {
+                    return;
+                }
+                let before = self.staying();
+                holding.give_up(self, relief);
+                if self.staying() < before {
+                    metrics::counter!("lockkeeper_memory_reclaimed_total", "what" => relief.name()).increment(1);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Account").field(&self.0.holder).finish()
+    }
+}
+
+impl fmt::Debug for MemoryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemoryBudget").field(&self.0.most()).finish()
+    }
+}
+
+impl Drop for AccountState {
+    fn drop(&mut self) {
+        let mut accounts = self.budget.accounts.lock();
+        // another may have been opened since
+        if accounts.entry(&self.holder).strong_count() == 0 {
+            accounts.remove(&self.holder);
+        }
+    }
+}
+
+// === impl Accounts ===
+
+impl Accounts {
+    fn all(&self) -> impl Iterator<Item = &Weak<AccountState>> {
+        [&self.process].into_iter().chain(self.servers.values()).chain(self.users.values())
+    }
+
+    fn entry(&mut self, holder: &Holder) -> &mut Weak<AccountState> {
+        match holder {
+            Holder::Process => &mut self.process,
+            Holder::Server(name) => self.servers.entry(Arc::clone(name)).or_default(),
+            Holder::User(id) => self.users.entry(Arc::clone(id)).or_default(),
+        }
+    }
+
+    fn remove(&mut self, holder: &Holder) {
+        match holder {
+            Holder::Process => self.process = Weak::new(),
+            Holder::Server(name) => drop(self.servers.remove(name)),
+            Holder::User(id) => drop(self.users.remove(id)),
+        }
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.account.0.holdings.lock().by_number.remove(&self.number);
+    }
+}
+
+// === impl Relief ===
+
+impl Relief {
+    /// The value of the label `what` in metrics.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Replay => "replay",
+            Self::Lists => "lists",
+            Self::Notifications => "notifications",
+            Self::Streams => "streams",
+            Self::Calls => "calls",
+        }
+    }
+}
+
+impl Holder {
+    /// The value of the label `holder` in metrics.
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Server(_) => "server",
+            Self::User(_) => "user",
+        }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process => f.write_str("the process"),
+            Self::Server(name) => write!(f, "server {name}"),
+            Self::User(name) => write!(f, "user {name}"),
+        }
+    }
+}
