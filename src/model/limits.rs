@@ -17,15 +17,13 @@ config_keys! {
         sessions: usize = count(10_000, 1 to 1_000_000);
         /// Client sessions of one user, through all clients.
         sessions_per_user: usize = count(100, 1 to 1_000_000);
-        /// Calls of one client session that run at once.
-        calls_per_session: usize = count(256, 1 to 100_000);
-        /// Requests of one user's clients without sessions (2026-07-28) that run at once.
+        /// Calls of one user that run at once, through all clients, with sessions and without.
         calls_per_user: usize = count(10_000, 1 to 1_000_000);
-        /// Open `subscriptions/listen` of one user; never more than half of `listens`.
+        /// Open `subscriptions/listen` of one user, through all clients; never more than half of `listens`.
         listens_per_user: usize = count(10_000, 1 to 1_000_000);
         /// Open `subscriptions/listen` of all users. Without it: three quarters of the bound of connections.
         listens: Option<usize> = optional_count(20_000, 1 to 1_000_000);
-        /// Calls of one user's clients without sessions that wait for answers between two requests.
+        /// Calls of one user's clients without sessions (2026-07-28) that wait for answers between two requests.
         suspended_calls_per_user: usize = count(4_096, 1 to 1_000_000);
         /// The same of all users.
         suspended_calls: usize = count(16_384, 1 to 1_000_000);
