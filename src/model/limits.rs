@@ -44,6 +44,8 @@ config_keys! {
         /// Bytes in the body of one request to an MCP endpoint.
         request_body: usize = size(16 MiB, 64 KiB to 1 GiB), least named ALLOWED_BODY;
         /// Sessions at one server; of a command, processes.
+        ///
+        /// Beyond it the user who has the most gives way. An eighth is kept for users who have none.
         server_sessions: usize = count(64, 1 to 10_000);
         /// Processes that start at once, up to their handshake, each for 10 s at most; those that a client waits for come
         /// first. Without it: as many as cores, at least 4.

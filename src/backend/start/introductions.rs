@@ -36,7 +36,7 @@ impl Introductions<'_> {
         if key.is_base() {
             return None;
         }
-        let lease = self.0.pool.lease(&key).ok()?;
+        let lease = self.0.pool.lease(&key, &context.caller.user).ok()?;
         if lease.slot().begin(&context.client) {
             self.0.open(lease.slot(), &key, ClientOpening::of(assumed, context));
         }
