@@ -48,7 +48,9 @@ config_keys! {
         /// Beyond it the user who has the most gives way. An eighth is kept for users who have none.
         server_sessions: usize = count(64, 1 to 10_000);
         /// Processes that start at once, up to their handshake, each for 10 s at most; those that a client waits for come
-        /// first. Without it: as many as cores, at least 4.
+        /// first, each user's in turn. Without it: as many as cores, at least 4.
+        ///
+        /// One user never has all of them: an eighth, at least one, is left for others.
         parallel_starts: Option<usize> = optional_count(4, 1 to 1_000);
         /// Characters of the name of a tool or prompt at `/mcp`.
         ///

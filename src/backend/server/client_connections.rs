@@ -12,9 +12,10 @@ use crate::{
             pool::{CLIENT_LEFT, Slot, SlotState},
         },
         start::{
+            connection_start::{ConnectionStart, Succession},
             era::AssumedEra,
             introductions::Introductions,
-            opener::{ClientOpening, Failure, Succession},
+            opener::{ClientOpening, Failure},
         },
     },
     mcp::{ClientInfo, Method, Notification, Payload, Revision, observer::LifecycleEvent},
@@ -35,7 +36,10 @@ impl ExternalBackend {
             let opened = async {
                 match Introductions(&backend).adopted(&key, &client).await {
                     Some(connection) => Ok(connection),
-                    None => Introductions(&backend).opened((&key, succession), &opening).await,
+                    None => {
+                        let start = ConnectionStart { key: &key, succession, user: Some(&opening.user) };
+                        Introductions(&backend).opened(start, &opening).await
+                    }
                 }
             };
             // a process that is being started ends with this

@@ -153,8 +153,9 @@ impl UserServers {
             let Some(idle) = longest_idle(&running) else { return Err(all_in_use(most)) };
             evicted = running.remove(&idle);
         }
+        let context = BackendContext { user: Some(user.clone()), ..self.context.clone() };
         let server = Arc::new(UserServer {
-            server: BackendServer(supervision::start(spec, self.context.clone())),
+            server: BackendServer(supervision::start(spec, context)),
             used: Mutex::new(Instant::now()),
             listens: AtomicUsize::new(0),
             calls: TaskTracker::new(),
