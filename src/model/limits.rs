@@ -60,6 +60,8 @@ config_keys! {
         tool_name_length: usize = count(64, 44 to 64) at restart;
         /// Client connections in all, as far as the limit on open files allows. Without it: as many as that allows, 16,384
         /// at most. A change takes effect at the next start.
+        ///
+        /// Beyond it the user who has the most gives way. An eighth is kept for users who have none.
         connections: Option<usize> = optional_count(2_000, 16 to 1_000_000) at restart;
         /// Connections of one client address (IPv6: /64), and requests at once that a trusted proxy forwards for one.
         ///
