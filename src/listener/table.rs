@@ -32,6 +32,9 @@ const HEAD_GRACE: u64 = 50;
 /// request over a slow network, or one whose handler has not read the body yet, looks the same.
 const HEAD_LATE: u64 = 1_000;
 
+/// Rank of the state, number of the user's connections, and time of the change to the state: the lowest goes first.
+type EvictionOrder = (u8, Reverse<usize>, u64);
+
 /// The slots.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -104,7 +107,7 @@ impl Table {
     fn first_to_go(&self, eligible: impl Fn(usize) -> bool) -> Option<(usize, Stamped)> {
         let now = self.millis(Instant::now());
         let counts = self.users.counts();
-        let mut first: Option<((u8, Reverse<usize>, u64), usize, Stamped)> = None;
+        let mut first: Option<(EvictionOrder, usize, Stamped)> = None;
         for (index, word) in self.states.iter().enumerate() {
             let stamped = Stamped::unpack(word.load(Ordering::Relaxed));
             let age = now.saturating_sub(stamped.since);

@@ -34,13 +34,11 @@ impl ExternalBackend {
             let succession = if slot.has_lived() { Succession::Another } else { Succession::First };
             let (assumed, client, user) = (opening.assumed, Arc::clone(&opening.client), opening.user.clone());
             let opened = async {
-                match Introductions(&backend).adopted(&key, &client).await {
-                    Some(connection) => Ok(connection),
-                    None => {
-                        let start = ConnectionStart { key: &key, succession, user: Some(&opening.user) };
-                        Introductions(&backend).opened(start, &opening).await
-                    }
+                if let Some(connection) = Introductions(&backend).adopted(&key, &client).await {
+                    return Ok(connection);
                 }
+                let start = ConnectionStart { key: &key, succession, user: Some(&opening.user) };
+                Introductions(&backend).opened(start, &opening).await
             };
             // a process that is being started ends with this
             let Some(opened) = slot.left().run_until_cancelled(opened).await else {

@@ -294,11 +294,9 @@ impl Pool {
 impl Slot {
     /// A slot without a connection, for this user.
     fn new(user: UserId) -> Self {
-        let state = watch::Sender::new(SlotState::New);
-        let used = Mutex::new(Instant::now());
         Self {
-            state,
-            used,
+            state: watch::Sender::new(SlotState::New),
+            used: Mutex::new(Instant::now()),
             running: AtomicUsize::new(0),
             lives: AtomicUsize::new(0),
             bound: Mutex::default(),
