@@ -81,23 +81,23 @@ async fn a_server_with_a_running_call_makes_room_for_nobody() {
     let call = |user: &str, name: &str| tool(&server, person(user, user, "{}"), &named(name));
     let hanging = async |user: &str| {
         let before = peer.seen().iter().filter(|seen| seen.is_tool("hang")).count();
-        let running = tokio::spawn(call(user, "hang").outcome());
+        let mut running = JoinSet::new();
+        running.spawn(call(user, "hang").outcome());
         until("the call", || (peer.seen().iter().filter(|seen| seen.is_tool("hang")).count() > before).then_some(()))
             .await;
         running
     };
     // she began her call before all others, and is not the one who has to go
-    let anns = hanging("ann").await;
+    let mut anns = hanging("ann").await;
     let bobs = text(call("bob", "x")).await;
     text(call("carl", "x")).await;
     assert_eq!(supervisor.status()[0].sessions, 2, "the server of the one without a call made room");
     assert_ne!(text(call("bob", "x")).await, bobs, "it was bob's");
-    let carls = hanging("carl").await;
+    let mut carls = hanging("carl").await;
     let error = failure(call("dora", "x")).await;
     insta::assert_snapshot!(error, @"Server `docs` is not available: it runs for 2 users, as many as it may, and calls of all of them run; try again later, or raise `server_sessions` in `[limits]` (-32603)");
-    assert!(!anns.is_finished() && !carls.is_finished(), "no call was cut");
-    anns.abort();
-    until("room for her", || anns.is_finished().then_some(())).await;
+    assert!(anns.try_join_next().is_none() && carls.try_join_next().is_none(), "no call was cut");
+    anns.shutdown().await;
     text(call("dora", "x")).await;
-    assert!(!carls.is_finished());
+    assert!(carls.try_join_next().is_none());
 }
