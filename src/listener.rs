@@ -18,8 +18,9 @@
 //! worker would keep its share of the new connections.
 //!
 //! At the bound, connections without a complete request are closed first, then idle ones, then heads and bodies that
-//! began less than a second ago, then those whose client reads nothing of a waiting response. Any other connection with
-//! a request, which may be a stream of hours, is never closed.
+//! began less than a second ago, then those whose client reads nothing of a waiting response: of each kind those on which
+//! nobody was authenticated, then those of the user with the most. An eighth is kept for users who have none. Any other
+//! connection with a request, which may be a stream of hours, is never closed.
 
 mod accept;
 mod addresses;
@@ -39,6 +40,7 @@ mod state;
 mod table;
 #[cfg(test)]
 mod tests;
+mod users;
 mod workers;
 
 pub use self::{
@@ -47,6 +49,7 @@ pub use self::{
     listener_settings::{ListenerSettings, Timeouts},
     service::Serve,
     socket::Accept,
+    table::ConnectionPlace,
     workers::{WorkerThreads, Workers},
 };
 

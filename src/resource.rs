@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit::RefusalEvent,
+    listener::ConnectionPlace,
     model::{
         Binding, Caller, ClientIp, Direct, Endpoint, EndpointVerdict, ParentAudience, QueryKey, RequestPlace, Scope,
         Scopes, Target,
@@ -144,8 +145,10 @@ impl Gate {
             RequestPlace::Refused => Err(ResourceRefusal::Unavailable),
             _ => self.check(&credential, client_ip(&request)).await,
         };
-        let checked =
-            checked.and_then(|verified| self.opened(&verified, &endpoint, is_messages(&request)).map(|()| verified));
+        let checked = checked.and_then(|verified| {
+            self.opened(&verified, &endpoint, is_messages(&request))?;
+            has_place(&request, &verified.caller).then_some(verified).ok_or(ResourceRefusal::TooManyConnections)
+        });
         if let Some(uri) = without_key(request.uri()) {
             *request.uri_mut() = uri;
         }
@@ -286,6 +289,11 @@ impl Authorized {
         let lease = StreamLease { expires: verified.expires, revoked: Arc::clone(&verified.revoked) };
         Self { caller: Arc::clone(&verified.caller), lease }
     }
+}
+
+/// Counts the connection of a request as its caller's; `false` if the caller's user has as many as one may have.
+fn has_place(request: &Request, caller: &Caller) -> bool {
+    request.extensions().get::<ConnectionPlace>().is_none_or(|place| place.hold_for(&caller.user))
 }
 
 /// True for the path of a protected endpoint: `/mcp`, `/mcp/{backend}`, with or without a trailing slash; `/sse`,

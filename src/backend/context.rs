@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     mcp::{SoleClient, observer::Observer},
-    model::{IdentitySigner, LimitsConfig, ServerAccess},
+    model::{IdentitySigner, LimitsConfig, ServerAccess, UserId},
     support::{Clock, Fence, Latch, Live, MemoryBudget},
 };
 
@@ -44,4 +44,6 @@ pub(crate) struct BackendContext {
     pub(super) sole_client: Option<SoleClient>,
     /// Open when this replica is the home of the servers that have one.
     pub(super) home: Latch,
+    /// The user whose server it is; `None` for one that all share.
+    pub(super) user: Option<UserId>,
 }

@@ -4,4 +4,5 @@
 mod circuit;
 pub(crate) mod connection_key;
 pub(crate) mod pool;
+mod room;
 pub(crate) mod slots;

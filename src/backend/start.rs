@@ -1,6 +1,7 @@
 //! How a connection is opened: its transport and process, the server's era, the handshake; and what is begun before anybody
 //! asks. Knows no calls.
 
+pub(crate) mod connection_start;
 pub(crate) mod detection;
 pub(crate) mod era;
 pub(crate) mod introductions;

@@ -15,7 +15,8 @@ use super::{
     server::external_backend::ExternalBackend,
     sharing::pool::SlotState,
     start::{
-        opener::{Failure, Succession},
+        connection_start::{ConnectionStart, Succession},
+        opener::Failure,
         spares::SpareProcess,
     },
     task_group::TaskGroup,
@@ -152,7 +153,8 @@ impl Supervision {
         base.set(SlotState::Starting(Arc::clone(&client)));
         self.0.health.tries_again();
         let succession = if base.has_lived() { Succession::Another } else { Succession::First };
-        let connection = match self.0.detection((&key, &key), succession).open_base(&client).await {
+        let start = ConnectionStart { key: &key, succession, user: None };
+        let connection = match self.0.detection(start, &key).open_base(&client).await {
             Ok(connection) => connection,
             Err(failure) => return SessionEnded::Failed(failure),
         };

@@ -1,35 +1,47 @@
-//! Keys that had another name: one table of them, and a file rewritten with the present names. Reads no value.
+//! Keys that had another name or are gone: one table of them, and a file rewritten with the present names. Reads no value.
 
 use super::{
     problem::ConfigProblem,
     tree::{ConfigEntry, ConfigValue, Document},
 };
 
-/// A key that had another name.
+/// A key that had another name, or is gone.
 struct FormerName {
     /// Path of its table; `*` is any name.
     table: &'static [&'static str],
     former: &'static str,
-    present: &'static str,
+    present: PresentName,
 }
 
-const FORMER_NAMES: [FormerName; 8] = [
-    FormerName { table: &[], former: "backends", present: "servers" },
-    FormerName { table: &["limits"], former: "backend_sessions", present: "server_sessions" },
-    FormerName { table: &["limits"], former: "sessions_per_caller", present: "sessions_per_user" },
-    FormerName { table: &["limits"], former: "question_timeout", present: "server_request_timeout" },
-    FormerName { table: &["limits"], former: "question_slot_time", present: "server_request_slot_time" },
-    FormerName { table: &["auth"], former: "conceal_backends", present: "conceal_servers" },
-    FormerName { table: &["login", "*"], former: "backends", present: "servers" },
-    FormerName { table: &["login", "*", "rights", "*"], former: "backends", present: "servers" },
+/// The present name of a key.
+#[derive(Clone, Copy)]
+enum PresentName {
+    /// The key has another name.
+    Key(&'static str),
+    /// The key does nothing any more; this one in the same table took its place.
+    Gone(&'static str),
+}
+
+use PresentName::{Gone, Key};
+
+const FORMER_NAMES: [FormerName; 9] = [
+    FormerName { table: &[], former: "backends", present: Key("servers") },
+    FormerName { table: &["limits"], former: "backend_sessions", present: Key("server_sessions") },
+    FormerName { table: &["limits"], former: "sessions_per_caller", present: Key("sessions_per_user") },
+    FormerName { table: &["limits"], former: "calls_per_session", present: Gone("calls_per_user") },
+    FormerName { table: &["limits"], former: "question_timeout", present: Key("server_request_timeout") },
+    FormerName { table: &["limits"], former: "question_slot_time", present: Key("server_request_slot_time") },
+    FormerName { table: &["auth"], former: "conceal_backends", present: Key("conceal_servers") },
+    FormerName { table: &["login", "*"], former: "backends", present: Key("servers") },
+    FormerName { table: &["login", "*", "rights", "*"], former: "backends", present: Key("servers") },
 ];
 
-/// The former name of a key; `None` if it has none. `table` is the path of its table with names in angle brackets, such as
+/// The former name of a key, or of the one whose place it took; `None` if there is none. `table` is the path of its table with names in angle brackets, such as
 /// `login.<name>`.
 pub fn former_name(table: &str, key: &str) -> Option<&'static str> {
     let way = table.split('.').filter(|part| !part.is_empty());
     let way: Vec<&str> = way.map(|part| if part.starts_with('<') { "*" } else { part }).collect();
-    FORMER_NAMES.iter().find(|name| name.table == way && name.present == key).map(|name| name.former)
+    FORMER_NAMES.iter().find(|name| name.table == way && name.present.is(key)).map(|name| name.former)
 }
 
 /// A file with the present names of its keys.
@@ -71,10 +83,21 @@ impl FormerName {
     /// The sentence about a file that has the former name.
     fn notice(&self) -> String {
         let Self { table, former, present } = self;
-        match table {
-            [] => format!("`[{former}.…]` is now `[{present}.…]`"),
-            _ => format!("`{former}` in `[{}]` is now `{present}`", table.join(".").replace('*', "…")),
+        let path = table.join(".").replace('*', "…");
+        match (table, present) {
+            ([], Key(present)) => format!("`[{former}.…]` is now `[{present}.…]`"),
+            (_, Key(present)) => format!("`{former}` in `[{path}]` is now `{present}`"),
+            (_, Gone(instead)) => format!("`{former}` in `[{path}]` does nothing any more: `{instead}` is the limit"),
         }
+    }
+}
+
+// === impl PresentName ===
+
+impl PresentName {
+    fn is(self, key: &str) -> bool {
+        let (Key(present) | Gone(present)) = self;
+        present == key
     }
 }
 
@@ -96,8 +119,12 @@ impl Rewriting<'_> {
         let Some(index) = entries.iter().position(|entry| entry.key == *former) else { return };
         let at = entries[index].at;
         self.first.get_or_insert(at);
-        let Some(other) = entries.iter().position(|entry| entry.key == *present) else {
-            (*present).clone_into(&mut entries[index].key);
+        let Key(present) = *present else {
+            entries.remove(index);
+            return;
+        };
+        let Some(other) = entries.iter().position(|entry| entry.key == present) else {
+            present.clone_into(&mut entries[index].key);
             return;
         };
         let removed = entries.remove(index);

@@ -1,6 +1,6 @@
-//! Requests of clients without sessions: the number of each user's running requests, and the recent clients. Requests
-//! of different users share only a read of the table; those of one user share counters. Knows nothing of how a request
-//! is served.
+//! The number of each user's running requests, through any app, with sessions and without, and the recent clients without
+//! sessions. Requests of different users share only a read of the table; those of one user share counters. Knows nothing
+//! of how a request is served.
 
 mod recent_clients;
 
@@ -33,10 +33,15 @@ pub(super) enum RequestKind {
     Listen,
 }
 
-/// The requests of all users.
-pub(crate) struct StatelessRequests {
+/// The users, each with the number of its running requests.
+pub(crate) struct FrontendUsers {
     users: DashMap<UserId, Arc<User>, FastHash>,
     shared: Arc<RequestCounters>,
+}
+
+/// The requests without sessions.
+pub(crate) struct StatelessRequests {
+    users: Arc<FrontendUsers>,
     /// The observer of each listen that ended.
     pub(super) observer: RequesterObserver,
     /// The number of the last request, which identifies it at the backends.
@@ -67,8 +72,9 @@ struct RequestBound {
 
 /// One user.
 #[derive(Debug)]
-pub(super) struct User {
+pub(crate) struct User {
     shared: Arc<RequestCounters>,
+    /// Running calls, through any app, with sessions and without.
     calls: AtomicUsize,
     listens: AtomicUsize,
     clients: RecentClients,
@@ -87,21 +93,21 @@ impl StatelessRequests {
     /// No requests yet.
     pub(crate) fn new(settings: &FrontendSettings, observer: RequesterObserver) -> Self {
         Self {
-            users: DashMap::default(),
-            shared: Arc::new(RequestCounters::new(settings)),
+            users: Arc::new(FrontendUsers::new(settings)),
             observer,
             last: AtomicU64::new(0),
             closed: CancellationToken::new(),
         }
     }
 
+    /// The users, whose requests in sessions count too.
+    pub(crate) fn users(&self) -> Arc<FrontendUsers> {
+        Arc::clone(&self.users)
+    }
+
     /// The user with this id.
     pub(super) fn user(&self, id: &UserId) -> Arc<User> {
-        if let Some(user) = self.users.get(id) {
-            return Arc::clone(&user);
-        }
-        let user = || Arc::new(User::new(Arc::clone(&self.shared)));
-        Arc::clone(&self.users.entry(id.clone()).or_insert_with(user))
+        self.users.get(id)
     }
 
     /// A new request number.
@@ -111,19 +117,20 @@ impl StatelessRequests {
 
     /// Removes clients without recent requests, and users without anything left.
     pub(crate) fn sweep(&self, now: Timestamp) {
-        let since = now - self.shared.limits.get().session_idle;
-        self.users.retain(|_, user| {
+        let shared = &self.users.shared;
+        let since = now - shared.limits.get().session_idle;
+        self.users.users.retain(|_, user| {
             let gone = user.clients.forget(since);
-            self.shared.clients.fetch_sub(gone, Ordering::Relaxed);
-            // held during a request
+            shared.clients.fetch_sub(gone, Ordering::Relaxed);
+            // held by a request or a session
             Arc::strong_count(user) > 1 || !user.clients.is_empty()
         });
     }
 
     /// The recent clients for status pages, oldest first.
     pub(crate) fn status(&self, now: Timestamp) -> Vec<SessionStatus> {
-        let since = now - self.shared.limits.get().session_idle;
-        let users: Vec<_> = self.users.iter().map(|user| Arc::clone(&user)).collect();
+        let since = now - self.users.shared.limits.get().session_idle;
+        let users: Vec<_> = self.users.users.iter().map(|user| Arc::clone(&user)).collect();
         let mut all: Vec<_> = users.iter().flat_map(|user| user.clients.status(since, now)).collect();
         all.sort_by_key(|(first, _)| *first);
         all.into_iter().map(|(_, status)| status).collect()
@@ -132,6 +139,23 @@ impl StatelessRequests {
     /// Ends all requests.
     pub(crate) fn close(&self) {
         self.closed.cancel();
+    }
+}
+
+// === impl FrontendUsers ===
+
+impl FrontendUsers {
+    fn new(settings: &FrontendSettings) -> Self {
+        Self { users: DashMap::default(), shared: Arc::new(RequestCounters::new(settings)) }
+    }
+
+    /// The user with this id.
+    pub(super) fn get(&self, id: &UserId) -> Arc<User> {
+        if let Some(user) = self.users.get(id) {
+            return Arc::clone(&user);
+        }
+        let user = || Arc::new(User::new(Arc::clone(&self.shared)));
+        Arc::clone(&self.users.entry(id.clone()).or_insert_with(user))
     }
 }
 
@@ -212,6 +236,12 @@ impl RequestCounters {
     }
 }
 
+impl fmt::Debug for FrontendUsers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrontendUsers").finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for StatelessRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StatelessRequests").finish_non_exhaustive()
@@ -286,7 +316,7 @@ mod tests {
         let third = begin("c").unwrap();
         drop((open, third));
         requests.sweep(Timestamp::from_seconds(0));
-        assert!(requests.users.is_empty(), "nothing is kept of users that have nothing");
+        assert!(requests.users.users.is_empty(), "nothing is kept of users that have nothing");
     }
 
     #[test]
@@ -303,6 +333,6 @@ mod tests {
         assert_eq!(shown.iter().map(|client| client.idle_seconds).collect::<Vec<_>>(), [50]);
         assert!(requests.status(at(90)).is_empty());
         requests.sweep(at(90));
-        assert!(requests.users.is_empty() && requests.shared.clients.load(Ordering::Relaxed) == 0);
+        assert!(requests.users.users.is_empty() && requests.users.shared.clients.load(Ordering::Relaxed) == 0);
     }
 }

@@ -29,13 +29,14 @@ use self::session_subscriptions::SessionSubscriptions;
 use super::{
     frontend_settings::FrontendSettings,
     replay::{ReplayBuffer, streams::AnswerStreams},
+    request_limits::User,
     server_requests::OpenRequests,
 };
 use crate::{
     mcp::{CancelReason, ClientInfo, Level, RequestId, Revision, json::Object, translate::Profile},
-    model::{Caller, Endpoint, LimitsConfig, SessionId},
+    model::{Caller, Endpoint, SessionId},
     resource::StreamLease,
-    support::{Account, Live, Timestamp},
+    support::{Account, Timestamp},
 };
 
 /// One session: its owner, its client, and everything that runs in it.
@@ -51,6 +52,8 @@ pub(crate) struct Session {
     pub(crate) created: Timestamp,
     /// The account of its user.
     pub(crate) account: Account,
+    /// The user of its owner, whose calls are counted.
+    pub(crate) user: Arc<User>,
     /// The calls that run.
     pub(crate) calls: Arc<RunningCalls>,
     /// The servers' requests that wait for its client.
@@ -101,6 +104,8 @@ pub(crate) struct SessionOrigin {
 pub(crate) struct SessionParts {
     /// The account of its user.
     pub(crate) account: Account,
+    /// The user of its owner.
+    pub(crate) user: Arc<User>,
     /// Its calls.
     pub(crate) calls: Arc<RunningCalls>,
     /// The servers' requests that wait for its client.
@@ -113,12 +118,11 @@ pub(crate) struct SessionParts {
     pub(crate) ended: CancellationToken,
 }
 
-/// The calls that run in one session, or on one connection.
+/// The calls that run in one session, or on one connection. Their number is counted with their user
+/// (`request_limits`).
 #[derive(Debug)]
 pub(crate) struct RunningCalls {
     list: Mutex<CallList>,
-    /// `calls_per_session` of them.
-    limits: Live<LimitsConfig>,
     /// Cancelled when no call may begin any more.
     ended: CancellationToken,
 }
@@ -158,6 +162,7 @@ impl Session {
             owner: origin.owner,
             created: origin.created,
             account: parts.account,
+            user: parts.user,
             calls: parts.calls,
             requests: parts.requests,
             queue: parts.queue,
@@ -291,22 +296,18 @@ impl Session {
 // === impl RunningCalls ===
 
 impl RunningCalls {
-    /// No calls yet, and at most `calls_per_session` at once. A call that begins after `ended` is cancelled at once.
-    pub(crate) fn new(limits: Live<LimitsConfig>, ended: CancellationToken) -> Arc<Self> {
-        Arc::new(Self { list: Mutex::default(), limits, ended })
+    /// No calls yet. A call that begins after `ended` is cancelled at once.
+    pub(crate) fn new(ended: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { list: Mutex::default(), ended })
     }
 
-    /// Lists a call; one without an id cannot be cancelled by the client. `None` if too many run.
-    pub(crate) fn begin(self: &Arc<Self>, cancelled_by: Option<(RequestId, CancelReason)>) -> Option<CallGuard> {
+    /// Lists a call; one without an id cannot be cancelled by the client.
+    pub(crate) fn begin(self: &Arc<Self>, cancelled_by: Option<(RequestId, CancelReason)>) -> CallGuard {
         let mut list = self.list.lock();
-        // each session may have one
-        if !list.running.is_empty() && list.running.len() >= self.limits.get().calls_per_session {
-            return None;
-        }
         list.last += 1;
         let serial = list.last;
         list.running.push(ListedCall { serial, cancelled_by, cancelled: self.ended.is_cancelled(), waker: None });
-        Some(CallGuard { calls: Arc::clone(self), serial })
+        CallGuard { calls: Arc::clone(self), serial }
     }
 
     /// Cancels the call with this id. If several calls have it, the target is ambiguous and none is cancelled; if no call
@@ -403,19 +404,15 @@ impl CallList {
 mod tests {
     use super::*;
 
-    fn running_calls(calls_per_session: usize, ended: CancellationToken) -> Arc<RunningCalls> {
-        RunningCalls::new(Live::new(LimitsConfig { calls_per_session, ..LimitsConfig::default() }), ended)
-    }
-
     fn is_running(guard: &CallGuard) -> bool {
         guard.poll_cancelled(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
     #[test]
     fn a_cancel_that_could_mean_two_calls_cancels_none() {
-        let calls = running_calls(8, CancellationToken::new());
+        let calls = RunningCalls::new(CancellationToken::new());
         let cancel_reason = CancelReason::default();
-        let begin = || calls.begin(Some((RequestId::number(1), cancel_reason.clone()))).unwrap();
+        let begin = || calls.begin(Some((RequestId::number(1), cancel_reason.clone())));
         let (one, two) = (begin(), begin());
         calls.cancel(&RequestId::number(1), Some("both?"));
         assert!(is_running(&one) && is_running(&two));
@@ -426,23 +423,13 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_bounded_and_make_room_when_they_end() {
-        let calls = running_calls(1, CancellationToken::new());
-        let one = calls.begin(None).unwrap();
-        assert!(calls.begin(None).is_none());
-        drop(one);
-        assert!(calls.is_empty());
-        assert!(calls.begin(None).is_some());
-    }
-
-    #[test]
     fn the_end_cancels_every_call_and_those_that_begin_later() {
         let ended = CancellationToken::new();
-        let calls = running_calls(2, ended.clone());
-        let one = calls.begin(None).unwrap();
+        let calls = RunningCalls::new(ended.clone());
+        let one = calls.begin(None);
         assert!(is_running(&one));
         ended.cancel();
         calls.cancel_all();
-        assert!(!is_running(&one) && !is_running(&calls.begin(None).unwrap()));
+        assert!(!is_running(&one) && !is_running(&calls.begin(None)));
     }
 }

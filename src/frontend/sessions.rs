@@ -32,6 +32,7 @@ use self::{
 use super::{
     frontend_settings::FrontendSettings,
     replay::{Limits, Overflow, ReplayBuffer, event_id::EventIdPrefix, streams::AnswerStreams},
+    request_limits::FrontendUsers,
     server_requests::OpenRequests,
     session::{RunningCalls, Session, SessionOrigin, SessionParts},
     unfinished_tasks::UnfinishedTasks,
@@ -66,6 +67,7 @@ pub struct Deps {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     table: SessionTable,
+    users: Arc<FrontendUsers>,
     deps: Deps,
     settings: FrontendSettings,
     /// Ends everything that runs, when the gateway does.
@@ -79,12 +81,13 @@ pub(crate) struct Sessions {
 // === impl Sessions ===
 
 impl Sessions {
-    /// No sessions in memory yet. What is written to the store is written on tasks of `tracker`.
-    pub(crate) fn new(deps: Deps, settings: FrontendSettings, tracker: TaskTracker) -> Self {
+    /// No sessions in memory yet. Their calls count as those of `users`. What is written to the store is written on tasks of
+    /// `tracker`.
+    pub(crate) fn new(deps: Deps, settings: FrontendSettings, users: Arc<FrontendUsers>, tracker: TaskTracker) -> Self {
         let (table, closed) = (SessionTable::default(), CancellationToken::new());
         let rows = Rows::new((deps.storage.clone(), deps.replica), tracker);
         let lookups = Lookups::new(settings.limits.clone());
-        Self { table, deps, settings, closed, rows, lookups, tasks: Arc::default() }
+        Self { table, users, deps, settings, closed, rows, lookups, tasks: Arc::default() }
     }
 
     /// Opens a session. If the user has as many as allowed, the user's own session that was idle longest is ended to make room;
@@ -268,7 +271,8 @@ impl Sessions {
         let prefix = Digest::sha256(self.deps.random.token()).short_hex(4);
         let account = self.account(&origin.owner);
         let parts = SessionParts {
-            calls: RunningCalls::new(settings.limits.clone(), ended.clone()),
+            user: self.users.get(&origin.owner.user),
+            calls: RunningCalls::new(ended.clone()),
             requests: OpenRequests::new(&prefix, settings.questions_per_session, settings.limits.clone()),
             queue,
             answers: AnswerStreams::new(EventIdPrefix::new(prefix), settings, account.clone()),

@@ -88,14 +88,16 @@ impl FrontendState {
     /// Creates the state of a fresh gateway.
     pub(crate) fn new(routes: Routes, settings: FrontendSettings, deps: Deps) -> Self {
         let tracker = TaskTracker::new();
+        let requests = StatelessRequests::new(&settings, deps.observer.clone());
+        let users = requests.users();
         Self {
             routes: ArcSwap::from_pointee(routes),
-            requests: StatelessRequests::new(&settings, deps.observer.clone()),
+            requests,
             large: LargeMessages::default(),
             clock: Arc::clone(&deps.clock),
             replica: deps.replica,
             fence: deps.fence.clone(),
-            sessions: Sessions::new(deps, settings.clone(), tracker.clone()),
+            sessions: Sessions::new(deps, settings.clone(), users, tracker.clone()),
             settings,
             tracker,
             drained: CancellationToken::new(),

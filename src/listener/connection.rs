@@ -18,7 +18,7 @@ use super::{
     Timeouts,
     exchange::{HttpExchange, Intake, Remainder, ResponseProgress},
     state::ConnectionState,
-    table::{Evicted, SlotStatus},
+    table::{ConnectionPlace, Evicted, SlotStatus},
 };
 use crate::support::{pace::Pace, silence::was_frozen};
 
@@ -101,6 +101,11 @@ impl Connection {
     /// True if a part of a request's body is unread: a close would destroy an answer on its way.
     pub(super) fn has_unread_body(&self) -> bool {
         !matches!(self.exchange.lock().intake, Intake::Whole)
+    }
+
+    /// The connection, for those who know the user of a request on it.
+    pub(super) fn place(&self) -> ConnectionPlace {
+        ConnectionPlace::new(&self.entry)
     }
 
     /// The connection only waits for the client to close it.

@@ -60,6 +60,7 @@ fn extended(request: http::Request<Incoming>, peer: SocketAddr, connection: &Arc
     let invitation = invitation(request.headers());
     let mut request = request.map(|body| Body::new(RequestBody::new(body, invitation, Arc::clone(connection))));
     request.extensions_mut().insert(ConnectInfo(peer));
+    request.extensions_mut().insert(connection.place());
     request
 }
 

@@ -5,6 +5,7 @@
 //! slots. The search for a connection to close reads the words one after the other: 16,384 of them are 128 KiB.
 
 use std::{
+    cmp::Reverse,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -15,7 +16,11 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-use super::state::{ConnectionState, Stamped};
+use super::{
+    state::{ConnectionState, Stamped},
+    users::ConnectionUsers,
+};
+use crate::model::UserId;
 
 /// Number of new searches if the connection that was found has begun a request.
 const SEARCHES: usize = 8;
@@ -27,10 +32,14 @@ const HEAD_GRACE: u64 = 50;
 /// request over a slow network, or one whose handler has not read the body yet, looks the same.
 const HEAD_LATE: u64 = 1_000;
 
+/// Rank of the state, number of the user's connections, and time of the change to the state: the lowest goes first.
+type EvictionOrder = (u8, Reverse<usize>, u64);
+
 /// The slots.
 #[derive(Debug)]
 pub(super) struct Table {
     states: Box<[AtomicU64]>,
+    users: ConnectionUsers,
     free: Mutex<Vec<usize>>,
     released: Notify,
     started: Instant,
@@ -47,6 +56,10 @@ pub(super) struct SlotStatus {
     index: usize,
 }
 
+/// The connection that a request came on; as a request extension.
+#[derive(Debug, Clone)]
+pub struct ConnectionPlace(SlotStatus);
+
 /// The connection is closed in favour of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is closed to make room for another")]
@@ -60,6 +73,7 @@ impl Table {
         let free = Stamped { state: ConnectionState::Free, since: 0 }.pack();
         Arc::new(Self {
             states: (0..capacity).map(|_| AtomicU64::new(free)).collect(),
+            users: ConnectionUsers::new(capacity),
             free: Mutex::new((0..capacity).rev().collect()),
             released: Notify::new(),
             started: Instant::now(),
@@ -76,8 +90,8 @@ impl Table {
     }
 
     /// Picks the connection to close first among those that `eligible` accepts, and keeps it from beginning a request:
-    /// the lowest [`ConnectionState::eviction_rank`], and of these the one that is in its state for longest. The caller ends its
-    /// task.
+    /// the lowest [`ConnectionState::eviction_rank`], of these one without a user or of the user with the most, and of these
+    /// the one that is in its state for longest. The caller ends its task.
     pub(super) fn evict(&self, eligible: impl Fn(usize) -> bool) -> Option<(usize, ConnectionState)> {
         for _ in 0..SEARCHES {
             let (index, found) = self.first_to_go(&eligible)?;
@@ -92,7 +106,8 @@ impl Table {
 
     fn first_to_go(&self, eligible: impl Fn(usize) -> bool) -> Option<(usize, Stamped)> {
         let now = self.millis(Instant::now());
-        let mut first: Option<((u8, u64), usize, Stamped)> = None;
+        let counts = self.users.counts();
+        let mut first: Option<(EvictionOrder, usize, Stamped)> = None;
         for (index, word) in self.states.iter().enumerate() {
             let stamped = Stamped::unpack(word.load(Ordering::Relaxed));
             let age = now.saturating_sub(stamped.since);
@@ -102,7 +117,7 @@ impl Table {
                 state => state.eviction_rank(),
             };
             let Some(rank) = rank else { continue };
-            let order = (rank, stamped.since);
+            let order = (rank, Reverse(counts.of(index)), stamped.since);
             if first.is_none_or(|(least, ..)| order < least) && eligible(index) {
                 first = Some((order, index, stamped));
             }
@@ -144,10 +159,26 @@ impl ConnectionSlot {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let SlotStatus { table, index } = &self.0;
+        table.users.leave(*index);
         table.states[*index].store(Stamped { state: ConnectionState::Free, since: 0 }.pack(), Ordering::Release);
         table.free.lock().push(*index);
         table.released.notify_one();
         metrics::gauge!("lockkeeper_connections").decrement(1.0);
+    }
+}
+
+// === impl ConnectionPlace ===
+
+impl ConnectionPlace {
+    /// That of the connection with this state.
+    pub(super) fn new(status: &SlotStatus) -> Self {
+        Self(status.clone())
+    }
+
+    /// Counts the connection as one of this user, whose request came on it. Returns `false` if the user has as many as one may
+    /// have: seven eighths of all.
+    pub fn hold_for(&self, user: &UserId) -> bool {
+        self.0.table.users.hold(self.0.index, user)
     }
 }
 

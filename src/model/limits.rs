@@ -23,15 +23,13 @@ config_keys! {
         sessions: usize = count(10_000, 1 to 1_000_000);
         /// Client sessions of one user, through all clients.
         sessions_per_user: usize = count(100, 1 to 1_000_000);
-        /// Calls of one client session that run at once.
-        calls_per_session: usize = count(256, 1 to 100_000);
-        /// Requests of one user's clients without sessions (2026-07-28) that run at once.
+        /// Calls of one user that run at once, through all clients, with sessions and without.
         calls_per_user: usize = count(10_000, 1 to 1_000_000);
-        /// Open `subscriptions/listen` of one user; never more than half of `listens`.
+        /// Open `subscriptions/listen` of one user, through all clients; never more than half of `listens`.
         listens_per_user: usize = count(10_000, 1 to 1_000_000);
         /// Open `subscriptions/listen` of all users. Without it: three quarters of the bound of connections.
         listens: Option<usize> = optional_count(20_000, 1 to 1_000_000);
-        /// Calls of one user's clients without sessions that wait for answers between two requests.
+        /// Calls of one user's clients without sessions (2026-07-28) that wait for answers between two requests.
         suspended_calls_per_user: usize = count(4_096, 1 to 1_000_000);
         /// The same of all users.
         suspended_calls: usize = count(16_384, 1 to 1_000_000);
@@ -52,9 +50,13 @@ config_keys! {
         /// Bytes in the body of one request to an MCP endpoint.
         request_body: usize = size(16 MiB, 64 KiB to 1 GiB), least named ALLOWED_BODY;
         /// Sessions at one server; of a command, processes.
+        ///
+        /// Beyond it the user who has the most gives way. An eighth is kept for users who have none.
         server_sessions: usize = count(64, 1 to 10_000);
         /// Processes that start at once, up to their handshake, each for 10 s at most; those that a client waits for come
-        /// first. Without it: as many as cores, at least 4.
+        /// first, each user's in turn. Without it: as many as cores, at least 4.
+        ///
+        /// One user never has all of them: an eighth, at least one, is left for others.
         parallel_starts: Option<usize> = optional_count(4, 1 to 1_000);
         /// Characters of the name of a tool or prompt at `/mcp`.
         ///
@@ -64,6 +66,8 @@ config_keys! {
         tool_name_length: usize = count(64, 44 to 64) at restart;
         /// Client connections in all, as far as the limit on open files allows. Without it: as many as that allows, 16,384
         /// at most. A change takes effect at the next start.
+        ///
+        /// Beyond it the user who has the most gives way. An eighth is kept for users who have none.
         connections: Option<usize> = optional_count(2_000, 16 to 1_000_000) at restart;
         /// Connections of one client address (IPv6: /64), and requests at once that a trusted proxy forwards for one.
         ///

@@ -37,6 +37,8 @@ pub(super) enum ResourceRefusal {
     NotAllowed,
     /// Too many wrong keys.
     Limited(Duration),
+    /// The user has as many connections as one may have.
+    TooManyConnections,
     /// The store failed.
     Unavailable,
 }
@@ -61,7 +63,7 @@ impl ResourceRefusal {
         }
         let wait = match self {
             Self::Limited(wait) => Some(wait.as_secs() + 1),
-            Self::Unavailable => Some(1),
+            Self::TooManyConnections | Self::Unavailable => Some(1),
             _ => None,
         };
         if let Some(seconds) = wait {
@@ -118,6 +120,12 @@ impl ResourceRefusal {
             Self::Limited(_) => {
                 (StatusCode::TOO_MANY_REQUESTS, "temporarily_unavailable", "too many wrong API keys; try again later")
             }
+            Self::TooManyConnections => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "temporarily_unavailable",
+                "you have so many connections to this gateway that the others are kept for other users; close some, or use \
+                 those that are open",
+            ),
             Self::Unavailable => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "temporarily_unavailable",

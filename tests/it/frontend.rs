@@ -446,6 +446,13 @@ impl Server for Scripted {
 // === impl Client ===
 
 impl Client {
+    /// The same as another app of its user.
+    fn of_app(mut self, app: &str) -> Self {
+        let caller = Caller { client: Some(ClientId::new(app)), ..Caller::clone(&self.admission.caller) };
+        self.admission.caller = Arc::new(caller);
+        self
+    }
+
     /// Makes the handshake.
     async fn open(&mut self, version: &'static str, capabilities: Value) -> Value {
         let response = self.send(initialize(version, capabilities)).await;

@@ -36,7 +36,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("upstream", &["audit", "fetch", "oauth_client", "storage", "vault"]),
     ("doctor", &["fetch", "oauth_client"]),
     ("replicas", &["listener", "storage", "wire"]),
-    ("resource", &["audit", "oauth"]),
+    ("resource", &["audit", "listener", "oauth"]),
     ("web", &["audit", "oauth", "openid", "storage", "upstream"]),
     ("http", &["listener"]),
     ("listener", &[]),

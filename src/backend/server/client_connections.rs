@@ -12,12 +12,14 @@ use crate::{
             pool::{CLIENT_LEFT, Slot, SlotState},
         },
         start::{
+            connection_start::{ConnectionStart, Succession},
             era::AssumedEra,
             introductions::Introductions,
-            opener::{ClientOpening, Failure, Succession},
+            opener::{ClientOpening, Failure},
         },
     },
     mcp::{ClientInfo, Method, Notification, Payload, Revision, observer::LifecycleEvent},
+    model::UserId,
 };
 
 impl ExternalBackend {
@@ -30,12 +32,13 @@ impl ExternalBackend {
         let (backend, slot, key) = (Arc::clone(self), Arc::clone(slot), key.clone());
         self.context.tasks.spawn(async move {
             let succession = if slot.has_lived() { Succession::Another } else { Succession::First };
-            let (assumed, client) = (opening.assumed, Arc::clone(&opening.client));
+            let (assumed, client, user) = (opening.assumed, Arc::clone(&opening.client), opening.user.clone());
             let opened = async {
-                match Introductions(&backend).adopted(&key, &client).await {
-                    Some(connection) => Ok(connection),
-                    None => Introductions(&backend).opened((&key, succession), &opening).await,
+                if let Some(connection) = Introductions(&backend).adopted(&key, &client).await {
+                    return Ok(connection);
                 }
+                let start = ConnectionStart { key: &key, succession, user: Some(&opening.user) };
+                Introductions(&backend).opened(start, &opening).await
             };
             // a process that is being started ends with this
             let Some(opened) = slot.left().run_until_cancelled(opened).await else {
@@ -50,7 +53,7 @@ impl ExternalBackend {
                     slot.circuit.succeeded();
                     backend.keep_spares();
                     Introductions(&backend).prepare_next(&key, &connection, opening);
-                    backend.run(&slot, (&key, &client), connection).await;
+                    backend.run(&slot, (&key, &client, &user), connection).await;
                 }
                 // waiting calls start over
                 Err(_) if backend.era.now() != assumed.known() => slot.set(SlotState::Gone),
@@ -75,7 +78,7 @@ impl ExternalBackend {
     async fn run(
         self: &Arc<Self>,
         slot: &Arc<Slot>,
-        (key, client): (&ConnectionKey, &Arc<ClientInfo>),
+        (key, client, user): (&ConnectionKey, &Arc<ClientInfo>, &UserId),
         connection: Arc<ServerConnection>,
     ) {
         let of_era = connection.context.key.clone();
@@ -84,7 +87,7 @@ impl ExternalBackend {
         }
         // waiting calls look for the connection of its era
         slot.set(SlotState::Gone);
-        let lease = if of_era.is_base() { None } else { self.pool.lease(&of_era).ok() };
+        let lease = if of_era.is_base() { None } else { self.pool.lease(&of_era, user).ok() };
         match lease.map(|lease| Arc::clone(lease.slot())).filter(|slot| slot.begin(client)) {
             Some(slot) => self.run_in(&slot, &of_era, connection).await,
             None => connection.end("another connection serves its client"),

@@ -12,11 +12,7 @@ use crate::{
         error::{DispatchError, StartError},
         interests::{Interests, listens::Listens},
         sharing::{connection_key::ConnectionKey, pool::Pool, slots::QuestionSlots},
-        start::{
-            detection::Detection,
-            era::BackendEra,
-            opener::{Opener, Succession},
-        },
+        start::{connection_start::ConnectionStart, detection::Detection, era::BackendEra, opener::Opener},
         supervision::health::Health,
         transport::lost_call,
     },
@@ -119,13 +115,10 @@ impl ExternalBackend {
         }
     }
 
-    /// The detection of the server's era by a connection with these keys, at a server with sessions and at one without.
-    pub(crate) fn detection<'a>(
-        &'a self,
-        (legacy, modern): (&'a ConnectionKey, &'a ConnectionKey),
-        succession: Succession,
-    ) -> Detection<'a> {
-        Detection { opener: &self.opener, era: &self.era, pool: &self.pool, legacy, modern, succession }
+    /// The detection of the server's era by a connection at a server with sessions, and by one with the
+    /// other key at a server without.
+    pub(crate) fn detection<'a>(&'a self, legacy: ConnectionStart<'a>, modern: &'a ConnectionKey) -> Detection<'a> {
+        Detection { opener: &self.opener, era: &self.era, pool: &self.pool, legacy, modern }
     }
 
     /// The reason why it cannot be used now; `None` if a call may try.

@@ -115,7 +115,7 @@ impl ExternalBackend {
         if let Some(trouble) = self.trouble_now(&context.requester).await.filter(|_| key.is_base()) {
             return Err(DispatchError::Unavailable(trouble.of_call(&self.spec.id)));
         }
-        let lease = self.pool.lease(key).map_err(|full| unavailable(&full.to_string()))?;
+        let lease = self.pool.lease(key, &context.caller.user).map_err(|full| unavailable(&full.to_string()))?;
         let found = async {
             loop {
                 if self.era.now().is_some_and(|now| now != era) {

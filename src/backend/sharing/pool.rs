@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     circuit::Circuit,
     connection_key::{ConnectionKey, SharingScope},
+    room::{Full, TakenPlace, find_room},
 };
 use crate::{
     backend::{
@@ -27,7 +28,7 @@ use crate::{
         error::StartError,
     },
     mcp::{ClientInfo, Era},
-    model::{LimitsConfig, SessionId, UserId},
+    model::{Caller, LimitsConfig, SessionId, UserId},
     support::{FastMap, Live},
 };
 
@@ -48,8 +49,10 @@ pub(crate) struct Slot {
     running: AtomicUsize,
     lives: AtomicUsize,
     bound: Mutex<HashSet<SessionId>>,
-    /// The user for whom the connection is opened before it is needed. The slot goes once a client continues it.
-    spare_of: Option<UserId>,
+    /// The user for whom the connection was opened; others may use it too.
+    user: UserId,
+    /// True if it was opened before the user needed it. The slot goes once a client continues it.
+    is_spare: bool,
     /// True once a client is to continue the connection.
     is_reserved: AtomicBool,
     /// Notified when the last running call ends, while the connection is reserved.
@@ -75,11 +78,6 @@ pub(crate) enum SlotState {
     Failed(StartError),
 }
 
-/// All slots hold connections in use.
-#[derive(Debug, thiserror::Error)]
-#[error("all {0} sessions that it may have are in use; try again later, or raise `server_sessions` in `[limits]`")]
-pub(crate) struct Full(usize);
-
 /// The right of one client to continue the connection on which the gateway asked for the lists of clients like it.
 pub(crate) struct Adoption(Arc<Slot>);
 
@@ -99,7 +97,7 @@ pub(crate) struct LeasedConnection {
 impl Pool {
     /// Creates a pool of at most `server_sessions` connections beside the base connection.
     pub(crate) fn new(limits: Live<LimitsConfig>) -> Self {
-        Self { base: Arc::new(Slot::new()), slots: Mutex::default(), limits }
+        Self { base: Arc::new(Slot::new(Caller::gateway().user)), slots: Mutex::default(), limits }
     }
 
     /// Leases the connection of `key` if it is usable at once.
@@ -114,8 +112,9 @@ impl Pool {
         &self.base
     }
 
-    /// Leases the slot of `key`. If it is new and the pool is full, the least recently used idle connection is ended.
-    pub(crate) fn lease(&self, key: &ConnectionKey) -> Result<Lease, Full> {
+    /// Leases the slot of `key` for a call of `user`. If it is new and the pool is full, an idle connection of the user with
+    /// the most is ended.
+    pub(crate) fn lease(&self, key: &ConnectionKey, user: &UserId) -> Result<Lease, Full> {
         if key.is_base() {
             return Ok(Lease::new(&self.base));
         }
@@ -123,17 +122,11 @@ impl Pool {
         if let Some(slot) = slots.get(key) {
             return Ok(Lease::new(slot));
         }
-        let most = self.limits.get().server_sessions;
-        if slots.len() >= most {
-            let idle = slots.iter().filter(|(_, slot)| slot.is_idle());
-            let Some(oldest) = idle.min_by_key(|(_, slot)| *slot.used.lock()).map(|(key, _)| key.clone()) else {
-                return Err(Full(most));
-            };
-            if let Some(slot) = slots.remove(&oldest) {
-                slot.end("it made room for another");
-            }
+        let gives_way = find_room(user, self.limits.get().server_sessions, slots.iter().map(Slot::place))?;
+        if let Some(slot) = gives_way.and_then(|key| slots.remove(&key)) {
+            slot.end("it made room for another");
         }
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(Slot::new(user.clone()));
         let lease = Lease::new(&slot);
         slots.insert(key.clone(), slot);
         Ok(lease)
@@ -146,12 +139,12 @@ impl Pool {
         if let Some(slot) = slots.get(key) {
             return Some(Lease::new(slot));
         }
-        let has_room = slots.len() < self.limits.get().server_sessions;
-        let is_unused = |slot: &Arc<Slot>| slot.spare_of.as_ref() == Some(user) && slot.is_held();
-        if !has_room || slots.values().any(is_unused) {
+        let room = find_room(user, self.limits.get().server_sessions, slots.iter().map(Slot::place));
+        let is_unused = |slot: &Arc<Slot>| slot.is_spare && slot.user == *user && slot.is_held();
+        if room != Ok(None) || slots.values().any(is_unused) {
             return None;
         }
-        let slot = Arc::new(Slot { spare_of: Some(user.clone()), ..Slot::new() });
+        let slot = Arc::new(Slot { is_spare: true, ..Slot::new(user.clone()) });
         let lease = Lease::new(&slot);
         slots.insert(key.clone(), slot);
         Some(lease)
@@ -299,21 +292,26 @@ impl Pool {
 // === impl Slot ===
 
 impl Slot {
-    fn new() -> Self {
-        let state = watch::Sender::new(SlotState::New);
-        let used = Mutex::new(Instant::now());
+    /// A slot without a connection, for this user.
+    fn new(user: UserId) -> Self {
         Self {
-            state,
-            used,
+            state: watch::Sender::new(SlotState::New),
+            used: Mutex::new(Instant::now()),
             running: AtomicUsize::new(0),
             lives: AtomicUsize::new(0),
             bound: Mutex::default(),
-            spare_of: None,
+            user,
+            is_spare: false,
             is_reserved: AtomicBool::new(false),
             freed: Notify::new(),
             left: CancellationToken::new(),
             circuit: Circuit::default(),
         }
+    }
+
+    /// Its place in the pool.
+    fn place<'a>((key, slot): (&'a ConnectionKey, &'a Arc<Self>)) -> TakenPlace<'a, ConnectionKey> {
+        TakenPlace { key, user: &slot.user, idle_since: slot.is_idle().then(|| *slot.used.lock()) }
     }
 
     /// Replaces the state.

@@ -8,8 +8,9 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    connection_start::ConnectionStart,
     era::{BackendEra, Verdict},
-    opener::{Failure, Opener, Refusal, Succession, UnsettledConnection},
+    opener::{Failure, Opener, Refusal, UnsettledConnection},
 };
 use crate::{
     backend::{
@@ -28,11 +29,10 @@ pub(crate) struct Detection<'a> {
     pub(crate) opener: &'a Opener,
     pub(crate) era: &'a BackendEra,
     pub(crate) pool: &'a Pool,
-    /// The key of the connection at a server with sessions.
-    pub(crate) legacy: &'a ConnectionKey,
+    /// The connection at a server with sessions.
+    pub(crate) legacy: ConnectionStart<'a>,
     /// The key of the connection at one without.
     pub(crate) modern: &'a ConnectionKey,
-    pub(crate) succession: Succession,
 }
 
 // === impl Detection ===
@@ -74,18 +74,18 @@ impl Detection<'_> {
         let connection = if presumed == Era::Legacy && self.opener.transport.is_channel() {
             self.greet(client).await?
         } else {
-            self.opener.open(presumed, (self.key(presumed), self.succession), client).await?
+            self.opener.open(presumed, self.start(presumed), client).await?
         };
         self.era.found(connection.era());
         self.pool.end_all_but(connection.era());
         Ok(connection)
     }
 
-    /// The key of the connection at a server of this era.
-    const fn key(&self, era: Era) -> &ConnectionKey {
+    /// The connection at a server of this era.
+    const fn start(&self, era: Era) -> ConnectionStart<'_> {
         match era {
             Era::Legacy => self.legacy,
-            Era::Modern => self.modern,
+            Era::Modern => ConnectionStart { key: self.modern, ..self.legacy },
         }
     }
 
@@ -94,7 +94,7 @@ impl Detection<'_> {
         verdict: Verdict,
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Failure> {
-        self.opener.open(verdict.era, (self.key(verdict.era), self.succession), client).await
+        self.opener.open(verdict.era, self.start(verdict.era), client).await
     }
 
     /// Opens the connection to a server that was modern before. `server/discover` is sent with the full timeout; its
@@ -214,8 +214,8 @@ impl Detection<'_> {
         };
         let (spare, patience) = match answered {
             Some(answered) if self.opener.transport.is_channel() => {
-                let key = (self.modern, self.succession);
-                (self.opener.hand_over(answered, key).await, self.opener.spec.probe_timeout)
+                let modern = self.start(Era::Modern);
+                (self.opener.hand_over(answered, modern).await, self.opener.spec.probe_timeout)
             }
             Some(_) if matches!(failure.error, StartError::OtherEra(_)) => {
                 (Some(self.open_probe().await?), self.opener.spec.start_timeout)
@@ -239,7 +239,7 @@ impl Detection<'_> {
 
     /// Opens a connection for the probe.
     async fn open_probe(&self) -> Result<UnsettledConnection, Failure> {
-        self.opener.open_transport(self.modern, self.succession).await
+        self.opener.open_transport(self.start(Era::Modern)).await
     }
 
     /// Sends the probe.

@@ -6,8 +6,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 use super::{
+    connection_start::ConnectionStart,
     era::AssumedEra,
-    opener::{ClientOpening, Failure, Succession},
+    opener::{ClientOpening, Failure},
 };
 use crate::{
     backend::{
@@ -36,24 +37,24 @@ impl Introductions<'_> {
         if key.is_base() {
             return None;
         }
-        let lease = self.0.pool.lease(&key).ok()?;
+        let lease = self.0.pool.lease(&key, &context.caller.user).ok()?;
         if lease.slot().begin(&context.client) {
             self.0.open(lease.slot(), &key, ClientOpening::of(assumed, context));
         }
         Some(lease)
     }
 
-    /// A connection of `key` to a server of this era, or of another one if it was only presumed.
+    /// A connection to a server of this era, or of another one if it was only presumed.
     pub(crate) async fn opened(
         &self,
-        (key, succession): (&ConnectionKey, Succession),
+        start: ConnectionStart<'_>,
         ClientOpening { assumed, client, .. }: &ClientOpening,
     ) -> Result<Arc<ServerConnection>, Failure> {
         match *assumed {
-            AssumedEra::Known(era) => self.0.opener.open(era, (key, succession), client).await,
+            AssumedEra::Known(era) => self.0.opener.open(era, start, client).await,
             AssumedEra::Presumed(era) => {
-                let modern = key.without_sessions().unwrap_or_else(|| self.0.base_key());
-                self.0.detection((key, &modern), succession).open_early(era, client).await
+                let modern = start.key.without_sessions().unwrap_or_else(|| self.0.base_key());
+                self.0.detection(start, &modern).open_early(era, client).await
             }
         }
     }

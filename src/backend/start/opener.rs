@@ -11,6 +11,7 @@ use std::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{
+    connection_start::{ConnectionStart, Succession},
     era::AssumedEra,
     server_transport::{NewTransport, ServerTransport, TransportSource},
     start_turns::StartTurn,
@@ -88,15 +89,6 @@ pub(crate) struct ClientOpening {
     pub(crate) user: UserId,
 }
 
-/// Tells a first connection of a key from later ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Succession {
-    /// The key has had no connection.
-    First,
-    /// The key had a connection that was lost or closed as idle.
-    Another,
-}
-
 // === impl Opener ===
 
 impl Opener {
@@ -118,52 +110,51 @@ impl Opener {
         }
     }
 
-    /// Opens a connection of `key` to a server of this era.
+    /// Opens a connection to a server of this era.
     pub(crate) async fn open(
         &self,
         era: Era,
-        (key, succession): (&ConnectionKey, Succession),
+        start: ConnectionStart<'_>,
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Failure> {
         match era {
-            Era::Modern => self.open_modern(key, succession).await,
-            Era::Legacy => self.open_session(key, client).await,
+            Era::Modern => self.open_modern(start).await,
+            Era::Legacy => self.open_session(start, client).await,
         }
     }
 
-    /// Opens a session of `key` for `client`, as [`Opener::greet`].
+    /// Opens a session for `client`, as [`Opener::greet`].
     async fn open_session(
         &self,
-        key: &ConnectionKey,
+        start: ConnectionStart<'_>,
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Failure> {
-        self.greet(key, client).await.map_err(|refusal| refusal.failure)
+        self.greet(start, client).await.map_err(|refusal| refusal.failure)
     }
 
-    /// Opens a session of `key` for `client`. If the server demands it, lower versions are offered on fresh connections
+    /// Opens a session for `client`. If the server demands it, lower versions are offered on fresh connections
     /// (`translation` 6.1). The whole takes at most `start_timeout`, after the first one's turn to start.
     pub(crate) async fn greet(
         &self,
-        key: &ConnectionKey,
+        start: ConnectionStart<'_>,
         client: &Arc<ClientInfo>,
     ) -> Result<Arc<ServerConnection>, Refusal> {
+        let start = ConnectionStart { succession: Succession::First, ..start };
         let mut deadline = None;
         // several clients could have tasks with the same id (2025-11-25)
-        let client = if self.serves_one_client(key) { Arc::clone(client) } else { Arc::new(client.of_many()) };
+        let client = if self.serves_one_client(start.key) { Arc::clone(client) } else { Arc::new(client.of_many()) };
         let assumed = self.spec.assume_version.and_then(Revision::parse);
         let newest = self.spec.version.and_then(Revision::parse).filter(|revision| revision.era() == Era::Legacy);
         let revision = newest.unwrap_or(Revision::NEWEST_LEGACY);
         let mut offer = Offer { revision, assumed, client: Arc::clone(&client) };
         let mut choice = TransportChoice::of(&self.transport);
         loop {
-            let NewTransport { open, turn, source } = self.transport.new_transport(&choice.current, key).await?;
+            let NewTransport { open, turn, source } = self.transport.new_transport(&choice.current, start).await?;
             let began = Instant::now();
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.spec.start_timeout);
             let may_be_http_sse = Arc::clone(&open.transport);
-            let context = ConnectionContext {
-                client: Arc::clone(&offer.client),
-                ..self.context(&SessionProtocol, (key, Succession::First))
-            };
+            let context =
+                ConnectionContext { client: Arc::clone(&offer.client), ..self.context(&SessionProtocol, start) };
             let session = UnsettledConnection::new(receive::begin(context, open), turn);
             let opened = tokio::select! {
                 opened = timeout_at(deadline, handshake::open(session.connection(), &offer)) => opened,
@@ -211,11 +202,11 @@ impl Opener {
     pub(crate) async fn hand_over(
         &self,
         answered: UnsettledConnection,
-        key: (&ConnectionKey, Succession),
+        start: ConnectionStart<'_>,
     ) -> Option<UnsettledConnection> {
         let open = answered.connection().hand_over().await?;
         open.transport.negotiated(RequestProtocol.newest());
-        Some(UnsettledConnection::new(receive::begin(self.context(&RequestProtocol, key), open), None))
+        Some(UnsettledConnection::new(receive::begin(self.context(&RequestProtocol, start), open), None))
     }
 
     /// Continues a session that was opened to introduce the server, as that of `key`; `None` if it has ended.
@@ -225,14 +216,15 @@ impl Opener {
         key: &ConnectionKey,
     ) -> Option<Arc<ServerConnection>> {
         let client = Arc::clone(&introduced.context.client);
-        let context = ConnectionContext { client, ..self.context(&SessionProtocol, (key, Succession::First)) };
+        let start = ConnectionStart { key, succession: Succession::First, user: None };
+        let context = ConnectionContext { client, ..self.context(&SessionProtocol, start) };
         receive::continued(introduced, context).await
     }
 
-    /// Opens a connection of `key` to a modern server and asks for its server information. A configured era is checked
+    /// Opens a connection to a modern server and asks for its server information. A configured era is checked
     /// too, since an older server may mistake a call for its own and stay silent (`translation` 2.7).
-    async fn open_modern(&self, key: &ConnectionKey, succession: Succession) -> Result<Arc<ServerConnection>, Failure> {
-        let connection = self.open_transport(key, succession).await?;
+    async fn open_modern(&self, start: ConnectionStart<'_>) -> Result<Arc<ServerConnection>, Failure> {
+        let connection = self.open_transport(start).await?;
         let told = tokio::select! {
             told = discover(connection.connection(), self.spec.start_timeout) => told,
             () = self.context.tasks.end().cancelled() => return Err(StartError::Stopping.into()),
@@ -263,16 +255,12 @@ impl Opener {
         Ok(())
     }
 
-    /// Opens a connection of `key` without sending anything.
-    pub(crate) async fn open_transport(
-        &self,
-        key: &ConnectionKey,
-        succession: Succession,
-    ) -> Result<UnsettledConnection, Failure> {
+    /// Opens a connection without sending anything.
+    pub(crate) async fn open_transport(&self, start: ConnectionStart<'_>) -> Result<UnsettledConnection, Failure> {
         let current = self.transport.current();
-        let NewTransport { open, turn, .. } = self.transport.new_transport(&current, key).await?;
+        let NewTransport { open, turn, .. } = self.transport.new_transport(&current, start).await?;
         open.transport.negotiated(RequestProtocol.newest());
-        Ok(UnsettledConnection::new(receive::begin(self.context(&RequestProtocol, (key, succession)), open), turn))
+        Ok(UnsettledConnection::new(receive::begin(self.context(&RequestProtocol, start), open), turn))
     }
 
     /// True if clients are spared a whole start, with its handshake: starts are slow, and processes may be kept ready.
@@ -288,7 +276,7 @@ impl Opener {
     fn context(
         &self,
         protocol: &'static dyn Protocol,
-        (key, succession): (&ConnectionKey, Succession),
+        ConnectionStart { key, succession, .. }: ConnectionStart<'_>,
     ) -> ConnectionContext {
         ConnectionContext {
             backend: self.spec.id.clone(),

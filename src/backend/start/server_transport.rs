@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::{
+    connection_start::ConnectionStart,
     spares::{SpareProcess, Spares},
     start_turns::{Demand, StartTurn},
 };
@@ -108,19 +109,20 @@ impl ServerTransport {
         *self.found.write() = None;
     }
 
-    /// A transport for a connection of `key`: a spare process, or a new one in its turn.
+    /// A transport for a connection: a spare process, or a new one in its turn.
     pub(super) async fn new_transport(
         &self,
         to: &TransportSpec,
-        key: &ConnectionKey,
+        start: ConnectionStart<'_>,
     ) -> Result<NewTransport, StartError> {
+        let key = start.key;
         if !key.is_base()
             && let Some((transport, incoming)) = self.spares.take(to)
         {
             let open = OpenTransport::fresh(transport, incoming);
             return Ok(NewTransport { open, turn: None, source: TransportSource::Spare });
         }
-        let turn = self.turn(to, key).await?;
+        let turn = self.turn(to, start).await?;
         let (transport, incoming) = self.connect(to, key)?;
         Ok(NewTransport { open: OpenTransport::fresh(transport, incoming), turn, source: TransportSource::Made })
     }
@@ -130,7 +132,7 @@ impl ServerTransport {
     pub(crate) async fn start_spares(&self) {
         while let Some(start) = self.spares.claim() {
             let to = self.current();
-            let _turn = self.context.starts.take(Demand::default()).await;
+            let _turn = self.context.starts.take(self.context.user.clone(), Demand::default()).await;
             let output = self.output.another();
             let connected = self.connector(&output).and_then(|with| transport::connect(&to, &with));
             let Ok(connected) = connected else { return };
@@ -139,13 +141,18 @@ impl ServerTransport {
     }
 
     /// Waits for the turn to start a process, if the transport needs one. Connections for clients are waited for.
-    async fn turn(&self, to: &TransportSpec, key: &ConnectionKey) -> Result<Option<StartTurn>, StartError> {
+    async fn turn(
+        &self,
+        to: &TransportSpec,
+        ConnectionStart { key, user, .. }: ConnectionStart<'_>,
+    ) -> Result<Option<StartTurn>, StartError> {
         if !to.starts_process() {
             return Ok(None);
         }
         let demand = if key.is_base() { self.demand.clone() } else { Demand::present() };
+        let user = user.or(self.context.user.as_ref()).cloned();
         tokio::select! {
-            turn = self.context.starts.take(demand) => Ok(Some(turn)),
+            turn = self.context.starts.take(user, demand) => Ok(Some(turn)),
             () = self.context.tasks.end().cancelled() => Err(StartError::Stopping),
         }
     }

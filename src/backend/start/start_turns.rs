@@ -1,10 +1,10 @@
-//! Turns of process starts: a few processes start at once, those that somebody waits for first. Knows nothing of
-//! processes.
+//! Turns of process starts: a few processes start at once, those that somebody waits for first. Of these each user's come in
+//! turn, and one user's never hold all turns. Knows nothing of processes.
 //!
 //! A turn is held until the handshake, but no longer than [`MAX_HOLD`]: a start that hangs does not hold up the others.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     num::NonZero,
     sync::{
         Arc,
@@ -20,7 +20,10 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use crate::{model::LimitsConfig, support::Live};
+use crate::{
+    model::{LimitsConfig, UserId},
+    support::Live,
+};
 
 /// The longest that a start holds its turn. Most of a slow start is waiting for a network.
 const MAX_HOLD: Duration = Duration::from_secs(10);
@@ -39,10 +42,27 @@ pub(crate) struct StartTurns {
 #[derive(Debug, Default)]
 struct StartQueue {
     last: u64,
-    /// With the time at which each ends by itself.
-    held: BTreeMap<u64, Instant>,
+    held: BTreeMap<u64, HeldTurn>,
     /// In order of arrival.
-    waiting: BTreeMap<u64, Demand>,
+    waiting: BTreeMap<u64, WaitingStart>,
+    /// The number of the last turn that each user and the gateway got, since starts began to wait.
+    served: HashMap<Option<UserId>, u64>,
+    last_served: u64,
+}
+
+/// A turn that is held.
+#[derive(Debug)]
+struct HeldTurn {
+    user: Option<UserId>,
+    /// The time at which it ends by itself.
+    ends: Instant,
+}
+
+/// A start that waits for its turn.
+#[derive(Debug)]
+struct WaitingStart {
+    user: Option<UserId>,
+    demand: Demand,
 }
 
 /// The demand for a start: set once somebody waits for the server. Clones share the state.
@@ -91,13 +111,13 @@ impl StartTurns {
         }
     }
 
-    /// Waits for a turn: those with a demand come first, else in order of arrival.
-    pub(crate) async fn take(self: &Arc<Self>, demand: Demand) -> StartTurn {
+    /// Waits for a turn for a start of this user, or of the gateway: those with a demand come first, each user's in turn.
+    pub(crate) async fn take(self: &Arc<Self>, user: Option<UserId>, demand: Demand) -> StartTurn {
         let number = {
             let mut queue = self.queue.lock();
             queue.last += 1;
             let number = queue.last;
-            queue.waiting.insert(number, demand);
+            queue.waiting.insert(number, WaitingStart { user, demand });
             number
         };
         // dropped early, it leaves the queue
@@ -127,15 +147,42 @@ impl StartQueue {
     /// Takes the turn of the start `number`; returns the time of the next check if it has to wait.
     fn enter(&mut self, number: u64, max: usize) -> Option<Instant> {
         let now = Instant::now();
-        self.held.retain(|_, ends| *ends > now);
-        let first = self.waiting.iter().min_by_key(|(number, demand)| (!demand.is_present(), **number));
-        let is_first = first.is_some_and(|(first, _)| *first == number);
-        if is_first && self.held.len() < max {
-            self.waiting.remove(&number);
-            self.held.insert(number, now + MAX_HOLD);
+        self.held.retain(|_, held| held.ends > now);
+        if self.held.len() < max && self.next(max) == Some(number) {
+            if let Some(WaitingStart { user, .. }) = self.waiting.remove(&number) {
+                self.last_served += 1;
+                self.served.insert(user.clone(), self.last_served);
+                self.held.insert(number, HeldTurn { user, ends: now + MAX_HOLD });
+            }
             return None;
         }
-        Some(self.held.values().min().copied().unwrap_or(now + MAX_HOLD))
+        Some(self.held.values().map(|held| held.ends).min().unwrap_or(now + MAX_HOLD))
+    }
+
+    /// The start whose turn is next: of those that somebody waits for, that of the user who has the fewest turns, and of these of
+    /// the one who got one least recently. The gateway counts as a user, and may have all turns.
+    fn next(&self, max: usize) -> Option<u64> {
+        let mut turns: HashMap<&Option<UserId>, usize> = HashMap::new();
+        for held in self.held.values() {
+            *turns.entry(&held.user).or_default() += 1;
+        }
+        // others find a turn
+        let most = (max - max.div_ceil(8)).max(1);
+        let order = |(number, start): (&u64, &WaitingStart)| {
+            let held = turns.get(&start.user).copied().unwrap_or_default();
+            let served = self.served.get(&start.user).copied().unwrap_or_default();
+            (start.user.is_none() || held < most).then_some((!start.demand.is_present(), held, served, *number))
+        };
+        self.waiting.iter().filter_map(order).min().map(|(.., number)| number)
+    }
+
+    /// Removes a start that has ended, or is given up.
+    fn leave(&mut self, number: u64) {
+        self.waiting.remove(&number);
+        self.held.remove(&number);
+        if self.waiting.is_empty() {
+            self.served.clear();
+        }
     }
 }
 
@@ -144,8 +191,7 @@ impl StartQueue {
 impl Drop for StartTurn {
     fn drop(&mut self) {
         let mut queue = self.turns.queue.lock();
-        queue.waiting.remove(&self.number);
-        queue.held.remove(&self.number);
+        queue.leave(self.number);
         drop(queue);
         self.turns.changed.notify_waiters();
     }
@@ -153,6 +199,8 @@ impl Drop for StartTurn {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
     use futures_util::FutureExt as _;
     use tokio::time::advance;
 
@@ -165,11 +213,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_few_start_at_once_and_those_that_somebody_waits_for_come_first() {
         let turns = turns(2);
-        let first = turns.take(Demand::default()).await;
-        let _second = turns.take(Demand::default()).await;
-        let mut third = Box::pin(turns.take(Demand::default()));
+        let first = turns.take(None, Demand::default()).await;
+        let _second = turns.take(None, Demand::default()).await;
+        let mut third = Box::pin(turns.take(None, Demand::default()));
         let late = Demand::default();
-        let mut fourth = Box::pin(turns.take(late.clone()));
+        let mut fourth = Box::pin(turns.take(None, late.clone()));
         assert!(third.as_mut().now_or_never().is_none() && fourth.as_mut().now_or_never().is_none());
         turns.demand(&late);
         drop(first);
@@ -180,16 +228,50 @@ mod tests {
         third.await;
     }
 
+    /// Takes out the starts whose turn it is, in one look at each.
+    fn given(starts: &mut Vec<Pin<Box<impl Future<Output = StartTurn>>>>) -> Vec<StartTurn> {
+        let mut given = Vec::new();
+        starts.retain_mut(|start| match start.as_mut().now_or_never() {
+            Some(turn) => {
+                given.push(turn);
+                false
+            }
+            None => true,
+        });
+        given
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_with_many_starts_holds_up_nobody_elses() {
+        let turns = turns(4);
+        let [hostile, ann] = ["hostile", "ann"].map(|name| Some(UserId::new(name)));
+        let take = |user: &Option<UserId>| Box::pin(turns.take(user.clone(), Demand::present()));
+        let mut theirs: Vec<_> = (0..20).map(|_| take(&hostile)).collect();
+        let held = given(&mut theirs);
+        assert_eq!(held.len(), 3, "one turn is for others");
+        let _first = take(&ann).now_or_never().unwrap();
+        let mut hers = vec![take(&ann), take(&ann)];
+        assert!(given(&mut hers).is_empty());
+        drop(held);
+        // they have none now, so theirs is the first of three
+        let mut held = given(&mut theirs);
+        assert_eq!(held.len(), 1);
+        let second = given(&mut hers);
+        assert_eq!(second.len(), 1, "then it is her turn, though they wait for longer");
+        held.extend(given(&mut theirs));
+        assert_eq!((held.len(), given(&mut hers).len()), (2, 0));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_start_that_hangs_holds_its_turn_for_a_while_only() {
         let turns = turns(1);
-        let hanging = turns.take(Demand::present()).await;
-        let mut next = Box::pin(turns.take(Demand::default()));
+        let hanging = turns.take(None, Demand::present()).await;
+        let mut next = Box::pin(turns.take(None, Demand::default()));
         advance(MAX_HOLD / 2).await;
         assert!(next.as_mut().now_or_never().is_none());
         advance(MAX_HOLD / 2).await;
         let next = next.await;
-        let mut last = Box::pin(turns.take(Demand::default()));
+        let mut last = Box::pin(turns.take(None, Demand::default()));
         // its turn ended by itself
         drop(hanging);
         assert!(last.as_mut().now_or_never().is_none());
@@ -200,10 +282,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_start_that_is_given_up_holds_up_nobody() {
         let turns = turns(1);
-        let first = turns.take(Demand::default()).await;
-        let mut given_up = Box::pin(turns.take(Demand::present()));
+        let first = turns.take(None, Demand::default()).await;
+        let mut given_up = Box::pin(turns.take(None, Demand::present()));
         assert!(given_up.as_mut().now_or_never().is_none());
-        let last = turns.take(Demand::default());
+        let last = turns.take(None, Demand::default());
         drop(given_up);
         drop(first);
         last.await;

@@ -124,6 +124,7 @@ impl Supervisor {
             fence: deps.fence,
             sole_client: deps.sole_client,
             home: deps.home,
+            user: None,
         };
         let start =
             |(spec, generation): (BackendSpec, u64)| Arc::new(StartedBackend::start(spec, generation, context.clone()));

@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     crossing::pairs::awaits_tasks,
     mcp::{Capabilities, ClientInfo, Context, Payload, listen},
-    model::BackendId,
+    model::{BackendId, Caller, UserId},
     support::{Account, SystemClock},
 };
 
@@ -155,4 +155,56 @@ async fn a_changed_task_mode_applies_after_the_next_list() {
     let params = Payload::absent(Revision::NEWEST_LEGACY);
     tools.serve(&bridges, Call { method: Method::ToolsList, params, context }).outcome().await;
     assert_eq!(tools.called(&bridges, &client, r#"{"name":"plain"}"#).await, r#"{"name":"plain","task":{}}"#);
+}
+
+/// A client of this user without tasks.
+fn of_user(user: &str) -> Context {
+    let caller = Caller { user: UserId::new(user), ..Caller::gateway() };
+    Context { caller: Arc::new(caller), ..context(Revision::V2025_06_18, "{}") }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_the_server_does_not_have_cost_only_their_caller() {
+    let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
+    let (hostile, ann) = (of_user("hostile"), of_user("ann"));
+    let called = async |client: &Context, name: &str| {
+        let params = Payload::new(client.client.revision, format!(r#"{{"name":"{name}"}}"#).into());
+        tools.serve(&bridges, Call { method: Method::ToolsCall, params, context: client.clone() }).outcome().await;
+        tools.calls.lock().pop().unwrap()
+    };
+    for number in 0..12_000 {
+        called(&hostile, &format!("x{number}")).await;
+    }
+    assert_eq!(*tools.lists.lock(), 1, "the list is read once");
+    assert_eq!(called(&ann, "look").await, r#"{"name":"look","task":{}}"#);
+    assert_eq!(*tools.lists.lock(), 1, "it is known what the list named");
+    called(&ann, "hidden").await;
+    assert_eq!(*tools.lists.lock(), 2, "for her it was not read yet");
+    tokio::time::advance(Duration::from_secs(10)).await;
+    called(&hostile, "another").await;
+    assert_eq!(*tools.lists.lock(), 3);
+    called(&ann, "hidden").await;
+    assert_eq!(*tools.lists.lock(), 3, "it is known that the list does not have it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_list_is_read_for_a_user_at_a_time() {
+    let (tools, bridges) = (Tools::new(), bridges(Duration::from_hours(1)));
+    let (hostile, ann) = (of_user("hostile"), of_user("ann"));
+    tools.awake.send_replace(false);
+    let mut waiting: Vec<_> =
+        (0..10).map(|_| Box::pin(tools.called(&bridges, &hostile, r#"{"name":"plain"}"#))).collect();
+    for call in &mut waiting {
+        assert!(futures_util::poll!(call).is_pending());
+    }
+    assert_eq!(*tools.lists.lock(), 1);
+    let mut anns = Box::pin(tools.called(&bridges, &ann, r#"{"name":"look"}"#));
+    assert!(futures_util::poll!(&mut anns).is_pending());
+    assert_eq!(*tools.lists.lock(), 2, "hers does not wait for theirs");
+    tools.awake.send_replace(true);
+    assert_eq!(anns.await, r#"{"name":"look","task":{}}"#);
+    for call in waiting {
+        call.await;
+    }
+    assert_eq!(*tools.lists.lock(), 2);
 }

@@ -1,26 +1,52 @@
-//! Task modes of the tools of a server of 2025-11-25 (2025-11-25, tools, *Execution*), from its lists of tools. Knows
-//! nothing of callers.
+//! Task modes of the tools of a server of 2025-11-25 (2025-11-25, tools, *Execution*), from its lists of tools.
 //!
-//! Lists are read as they pass. The server's list is requested only if a tool is called that no list has named. The
-//! gateway does not rely on an error instead: servers reject a call without the required task in several ways, and a
-//! call that was made is not repeated.
+//! Lists are read as they pass. The server's list is requested only if a tool is called that no list has named: for each
+//! user one list at a time, and none for [`READ_AGAIN`] after it, so that names which the server does not have cost their
+//! caller and nobody else. The gateway does not rely on an error instead: servers reject a call without the required task
+//! in several ways, and a call that was made is not repeated.
 
-use std::collections::HashMap;
-
-use parking_lot::RwLock;
-
-use crate::mcp::{
-    Call, CancelReason, Context, Method, Outcome, Payload, Revision, Server, json::Object, translate::Profile,
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
 };
 
-/// Maximum number of tools; beyond it all are removed.
+use parking_lot::{Mutex, RwLock};
+use tokio::{sync::Mutex as AsyncMutex, time::Instant};
+
+use crate::{
+    mcp::{Call, CancelReason, Context, Method, Outcome, Payload, Revision, Server, json::Object, translate::Profile},
+    model::UserId,
+    support::Digest,
+};
+
+/// Maximum number of tools that lists have named; beyond it all are removed.
 const MAX_TOOLS: usize = 10_000;
 /// Maximum number of pages of a list.
 const MAX_PAGES: usize = 100;
+/// Maximum number of unlisted names that are known of one user's calls; beyond it the oldest is forgotten.
+const MAX_UNLISTED: usize = 64;
+/// Maximum number of users of whose calls unlisted names are known; beyond it the one whose were read first is forgotten.
+const MAX_USERS: usize = 1_000;
+/// Time for which a list that was read for a user is not read again for that user.
+const READ_AGAIN: Duration = Duration::from_secs(10);
 
 /// Task modes of one server's tools.
 #[derive(Debug, Default)]
-pub(super) struct ToolModes(RwLock<HashMap<String, ToolMode>>);
+pub(super) struct ToolModes {
+    listed: RwLock<HashMap<String, ToolMode>>,
+    /// The lists that were read for calls of tools that no list had named.
+    readings: Mutex<HashMap<UserId, Arc<AsyncMutex<UserReading>>>>,
+}
+
+/// The last list that was read for a user.
+#[derive(Debug, Default)]
+struct UserReading {
+    /// The time at which it was read, or could not be read.
+    ended: Option<Instant>,
+    /// Names that it did not have, oldest first.
+    unlisted: VecDeque<Digest>,
+}
 
 /// Task mode of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,48 +67,89 @@ impl ToolModes {
         if let Some(mode) = self.known(name) {
             return mode;
         }
-        self.read(server, context).await;
-        self.known(name).unwrap_or_else(|| {
-            self.insert([(name.to_owned(), ToolMode::Forbidden)]);
-            ToolMode::Forbidden
-        })
+        let reading = self.reading(&context.caller.user);
+        let mut reading = reading.lock().await;
+        // it may have been read meanwhile
+        if let Some(mode) = self.known(name) {
+            return mode;
+        }
+        let digest = Digest::sha256(name);
+        if reading.is_recent() || reading.unlisted.contains(&digest) {
+            return ToolMode::Forbidden;
+        }
+        let is_complete = self.read(server, context).await;
+        reading.ended = Some(Instant::now());
+        let mode = self.known(name);
+        if mode.is_none() && is_complete {
+            reading.note_unlisted(digest);
+        }
+        mode.unwrap_or(ToolMode::Forbidden)
     }
 
     /// Stores the modes from a page of the list of tools.
     pub(super) fn note(&self, page: &Payload) {
         let Some(tools) = page.member("tools").map(str::to_owned) else { return };
         let tools: Vec<&serde_json::value::RawValue> = serde_json::from_str(&tools).unwrap_or_default();
-        self.insert(tools.iter().filter_map(|tool| {
+        let modes = tools.iter().filter_map(|tool| {
             let tool = Object::parse(tool.get().as_bytes())?;
             Some((tool.string("name")?, ToolMode::of(&tool)))
-        }));
+        });
+        let mut listed = self.listed.write();
+        if listed.len() > MAX_TOOLS {
+            listed.clear();
+        }
+        listed.extend(modes);
     }
 
     /// The mode of the tool `name`, if a list has named it.
     pub(super) fn known(&self, name: &str) -> Option<ToolMode> {
-        self.0.read().get(name).copied()
+        self.listed.read().get(name).copied()
     }
 
-    fn insert(&self, modes: impl IntoIterator<Item = (String, ToolMode)>) {
-        let mut known = self.0.write();
-        if known.len() > MAX_TOOLS {
-            known.clear();
+    /// The list that is read for this user, or was read last.
+    fn reading(&self, user: &UserId) -> Arc<AsyncMutex<UserReading>> {
+        let mut readings = self.readings.lock();
+        if let Some(reading) = readings.get(user) {
+            return Arc::clone(reading);
         }
-        known.extend(modes);
+        if readings.len() >= MAX_USERS {
+            // one that is locked is being read
+            let first = readings.iter().filter_map(|(user, reading)| Some((reading.try_lock().ok()?.ended, user)));
+            if let Some(first) = first.min().map(|(_, user)| user.clone()) {
+                readings.remove(&first);
+            }
+        }
+        Arc::clone(readings.entry(user.clone()).or_default())
     }
 
-    /// Reads the whole list.
-    async fn read(&self, server: &dyn Server, context: &Context) {
+    /// Reads the whole list; `false` if it could not be read.
+    async fn read(&self, server: &dyn Server, context: &Context) -> bool {
         let (profile, cancel_reason) = (Profile::default(), CancelReason::default());
         let context = Context { mirror: None, profile, cancel_reason, ..context.clone() };
         let mut params = Payload::absent(Revision::NEWEST_LEGACY);
         for _ in 0..MAX_PAGES {
             let call = Call { method: Method::ToolsList, params, context: context.clone() };
-            let Outcome::Complete(page) = server.call(call).outcome().await else { return };
+            let Outcome::Complete(page) = server.call(call).outcome().await else { return false };
             self.note(&page);
-            let Some(cursor) = page.string("nextCursor") else { return };
+            let Some(cursor) = page.string("nextCursor") else { return true };
             params = Payload::of(Revision::NEWEST_LEGACY, &serde_json::json!({ "cursor": cursor }));
         }
+        true
+    }
+}
+
+// === impl UserReading ===
+
+impl UserReading {
+    fn is_recent(&self) -> bool {
+        self.ended.is_some_and(|ended| ended.elapsed() < READ_AGAIN)
+    }
+
+    fn note_unlisted(&mut self, name: Digest) {
+        if self.unlisted.len() >= MAX_UNLISTED {
+            self.unlisted.pop_front();
+        }
+        self.unlisted.push_back(name);
     }
 }
 

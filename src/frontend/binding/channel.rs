@@ -37,7 +37,7 @@ use crate::{
         stateless_request::{RequestEnvelope, RequestMessages, StatelessReply, StatelessRequest},
     },
     mcp::{
-        CancelReason, ErrorObject, Message, Method, RequestId,
+        CancelReason, Message, Method, RequestId,
         jsonrpc::{Frame, Malformed},
     },
     support::Account,
@@ -95,7 +95,7 @@ impl ChannelClient {
     /// answers.
     pub(super) fn new(state: Arc<FrontendState>, sender: Sender, linger: Duration) -> (Self, ChannelOutput) {
         let queue = state.sessions.queue(sender.endpoint.binding, &sender.admission.caller);
-        let requests = RunningCalls::new(state.settings.limits.clone(), CancellationToken::new());
+        let requests = RunningCalls::new(CancellationToken::new());
         let taken = Arc::new(Notify::new());
         let output = ChannelOutput { reader: queue.attach(), taken: Arc::clone(&taken) };
         (Self { state, sender, queue, taken, session: None, requests, answers: SelectAll::new(), linger }, output)
@@ -200,9 +200,8 @@ impl ChannelClient {
         let cancel_reason = CancelReason::new("client disconnected");
         let served = RequestEnvelope::read(&params).and_then(|envelope| {
             envelope.check(&method)?;
-            let guard = self.requests.begin(Some((id.clone(), cancel_reason.clone()))).ok_or_else(|| {
-                ErrorObject::retryable("too many requests run on this connection; wait until some have ended")
-            })?;
+            // as long as the request has its permit, which bounds their number
+            let guard = self.requests.begin(Some((id.clone(), cancel_reason.clone())));
             let (state, sender, id) = (&self.state, &self.sender, id.clone());
             let request =
                 StatelessRequest { state, sender, id: id.clone(), method, envelope, mirror: None, cancel_reason };

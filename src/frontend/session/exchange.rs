@@ -26,6 +26,7 @@ use tokio_util::{
 
 use super::{CallGuard, Session, call_requests::CallRequests};
 use crate::{
+    frontend::request_limits::RequestPermit,
     mcp::{
         ErrorObject, Event, Message, Outcome, Payload, Reply, RequestId, ServerOrigin,
         client_translator::ClientTranslator,
@@ -36,6 +37,15 @@ use crate::{
 /// One call: a stream of messages for the client, the response last.
 #[derive(Debug)]
 pub(crate) struct SessionExchange(ExchangeState);
+
+/// The places of a running request. Dropping them frees both.
+#[derive(Debug)]
+pub(crate) struct RunningRequest {
+    /// On the list of its session.
+    guard: CallGuard,
+    /// Among the calls of its user.
+    _permit: RequestPermit,
+}
 
 /// Behaviour of a call whose reader disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,10 +122,18 @@ struct CallInProgress {
     /// Messages that the client has yet to read.
     ready: VecDeque<Message>,
     detached: bool,
-    /// On the session's list until the outcome is known.
-    guard: Option<CallGuard>,
+    /// The places of a request until the outcome is known.
+    running: Option<RunningRequest>,
     /// Of a listen, the account of the server that wrote the last message.
     writer: Option<Account>,
+}
+
+// === impl RunningRequest ===
+
+impl RunningRequest {
+    pub(super) const fn new(guard: CallGuard, permit: RequestPermit) -> Self {
+        Self { guard, _permit: permit }
+    }
 }
 
 // === impl SessionExchange ===
@@ -124,11 +142,11 @@ impl SessionExchange {
     /// The exchange of a request's reply. It stops if the client cancels it, the session ends or the credential is revoked.
     pub(crate) fn request(
         session: Arc<Session>,
-        (id, guard): (RequestId, CallGuard),
+        (id, running): (RequestId, RunningRequest),
         reply: Reply,
         context: ExchangeContext,
     ) -> Self {
-        Self::new(session, (ExchangeSubject::Request(id), Some(guard)), (reply, None), context)
+        Self::new(session, (ExchangeSubject::Request(id), Some(running)), (reply, None), context)
     }
 
     /// The messages of a listen, until it is `cancelled` or the credential is revoked.
@@ -156,7 +174,7 @@ impl SessionExchange {
 
     fn new(
         session: Arc<Session>,
-        (subject, guard): (ExchangeSubject, Option<CallGuard>),
+        (subject, running): (ExchangeSubject, Option<RunningRequest>),
         (reply, cancelled): (Reply, Option<CancellationToken>),
         context: ExchangeContext,
     ) -> Self {
@@ -172,7 +190,7 @@ impl SessionExchange {
             requests: None,
             ready: VecDeque::new(),
             detached: false,
-            guard,
+            running,
             writer: None,
         };
         let revoked = CancellationToken::clone(&revoked).cancelled_owned();
@@ -226,7 +244,7 @@ impl Driven {
                 return Poll::Ready(None);
             }
             let listen_ends = this.cancelled.as_mut().as_pin_mut().is_some_and(|end| end.poll(cx).is_ready());
-            if listen_ends || call.guard.as_ref().is_some_and(|guard| guard.poll_cancelled(cx).is_ready()) {
+            if listen_ends || call.running.as_ref().is_some_and(|running| running.guard.poll_cancelled(cx).is_ready()) {
                 call.stop(StopCause::Cancelled);
                 continue;
             }
@@ -314,7 +332,7 @@ impl CallInProgress {
     /// Ends the call; requests of the server that are still open are withdrawn.
     fn close(&mut self) {
         self.reply = None;
-        self.guard = None;
+        self.running = None;
         if let Some(requests) = self.requests.take() {
             self.ready.extend(requests.withdraw());
         }

@@ -8,10 +8,11 @@ use futures_util::{FutureExt as _, stream::SelectAll};
 
 use super::{
     Session,
-    exchange::{ExchangeContext, OnDisconnect, SessionExchange},
+    exchange::{ExchangeContext, OnDisconnect, RunningRequest, SessionExchange},
 };
 use crate::{
     frontend::{
+        request_limits::RequestKind,
         state::{FrontendState, Sender},
         unfinished_tasks::UnfinishedTasks,
     },
@@ -165,12 +166,14 @@ impl Inbound<'_> {
         if (&mut outcome).now_or_never().is_some() {
             return;
         }
-        let Some(guard) = self.session.calls.begin(None) else {
+        let Ok(permit) = self.session.user.begin(RequestKind::Call) else {
             metrics::counter!("lockkeeper_frontend_notifications_dropped_total").increment(1);
             return;
         };
+        let guard = self.session.calls.begin(None);
         let revoked = Arc::clone(&self.sender.admission.lease.revoked);
         self.state.tracker.spawn(async move {
+            let _permit = permit;
             tokio::select! {
                 _ = outcome => {}
                 () = poll_fn(|cx| guard.poll_cancelled(cx)) => {}
@@ -186,11 +189,13 @@ impl Inbound<'_> {
         reply: Reply,
         context: ExchangeContext,
     ) -> SessionExchange {
-        let Some(guard) = self.session.calls.begin(cancelled_by) else {
-            let message = "too many calls run in this session; wait until some have ended";
-            return refuse(id, ErrorObject::retryable(message));
-        };
-        SessionExchange::request(Arc::clone(self.session), (id, guard), reply, context)
+        match self.session.user.begin(RequestKind::Call) {
+            Ok(permit) => {
+                let running = RunningRequest::new(self.session.calls.begin(cancelled_by), permit);
+                SessionExchange::request(Arc::clone(self.session), (id, running), reply, context)
+            }
+            Err(error) => refuse(id, error),
+        }
     }
 
     /// The surroundings of the exchange of `call`.

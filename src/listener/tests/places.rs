@@ -2,9 +2,14 @@
 
 use std::{io, time::Duration};
 
+use axum::{Extension, Router, extract::Path, http::StatusCode, routing::get};
 use tokio::time::{Instant, sleep};
 
-use super::Server;
+use super::{Client, Server};
+use crate::{
+    listener::{ConnectionPlace, Workers},
+    model::UserId,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_of_hours_is_never_cut() {
@@ -150,4 +155,73 @@ async fn a_cancel_ends_every_connection() {
     server.lifecycle.cancel.cancel();
     server.served.join_next().await.unwrap().unwrap();
     client.rest().await;
+}
+
+/// A server whose requests for `/as/NAME` and `/hold/NAME` are those of a user of this name: the one is answered at once, the
+/// other after hours.
+fn with_users(connections: usize) -> Server {
+    let name = |place: &ConnectionPlace, user: &str| {
+        if place.hold_for(&UserId::new(user)) { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS }
+    };
+    let at_once =
+        async move |Extension(place): Extension<ConnectionPlace>, Path(user): Path<String>| name(&place, &user);
+    let later = async move |Extension(place): Extension<ConnectionPlace>, Path(user): Path<String>| {
+        let status = name(&place, &user);
+        if status == StatusCode::OK {
+            sleep(Duration::from_hours(1)).await;
+        }
+        status
+    };
+    let routes = Router::new().route("/as/{user}", get(at_once)).route("/hold/{user}", get(later));
+    Server::on(Workers::present(), (connections, connections), routes)
+}
+
+/// A connection on which this user's request was answered a second ago.
+async fn idle_of(server: &Server, user: &str) -> Client {
+    let mut client = server.connect("192.0.2.1");
+    client.get(&format!("/as/{user}")).await;
+    assert!(client.until("\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    sleep(Duration::from_secs(1)).await;
+    client
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_user_with_the_most_connections_makes_room_first() {
+    let server = with_users(4);
+    let mut anns = idle_of(&server, "ann").await;
+    let theirs = [idle_of(&server, "hostile").await, idle_of(&server, "hostile").await];
+    let mut running = server.connect("192.0.2.1");
+    running.get("/hold/hostile").await;
+    sleep(Duration::from_secs(1)).await;
+    let mut others = Vec::new();
+    for (user, mut gone) in ["bob", "carl"].into_iter().zip(theirs) {
+        others.push(idle_of(&server, user).await);
+        assert_eq!(gone.rest().await, "", "of the user with the most, what was idle longest");
+    }
+    anns.get("/as/ann").await;
+    assert!(anns.until("\r\n\r\n").await.starts_with("HTTP/1.1 200"), "hers was idle for longest");
+    assert!(running.until("\r\n\r\n").await.starts_with("HTTP/1.1 200"), "a request that runs is never closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eighth_of_the_connections_is_kept_for_users_who_have_none() {
+    let server = with_users(16);
+    let mut running = Vec::new();
+    for _ in 0..14 {
+        let mut client = server.connect("192.0.2.1");
+        client.get("/hold/hostile").await;
+        sleep(Duration::from_secs(1)).await;
+        running.push(client);
+    }
+    for _ in 0..5 {
+        let mut refused = server.connect("192.0.2.1");
+        refused.get("/hold/hostile").await;
+        assert!(refused.until("\r\n\r\n").await.starts_with("HTTP/1.1 429"));
+    }
+    let mut anns = server.connect("192.0.2.2");
+    anns.get("/as/ann").await;
+    assert!(anns.until("\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    for client in &mut running {
+        assert!(client.until("\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    }
 }

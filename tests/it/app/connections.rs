@@ -12,7 +12,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::Gateway;
+use super::{Gateway, made_key};
 use crate::support::data_folder::DataFolder;
 
 /// A gateway in a separate process, with few file descriptors.
@@ -120,4 +120,38 @@ async fn the_refusal_of_a_large_body_reaches_a_client_that_writes_first() {
         }
         gateway.stop().await;
     }
+}
+
+/// Opens a stream of HTTP+SSE with this key; the head of the answer.
+async fn stream(gateway: &Gateway, key: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(address(gateway)).await.unwrap();
+    let request = format!(
+        "GET /sse HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nauthorization: Bearer {key}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    (stream, String::from_utf8(head).unwrap())
+}
+
+#[tokio::test]
+async fn a_user_with_many_streams_leaves_connections_for_others() {
+    let folder = DataFolder::new();
+    std::fs::write(folder.path().join("lockkeeper.toml"), "[limits]\nconnections = 16\n").unwrap();
+    let gateway = Gateway::start(folder.path()).await;
+    let [hostile, ann] = ["hostile", "ann"].map(|user| made_key(folder.path(), &["--direct", "--user", user]));
+    let mut open = Vec::new();
+    for _ in 0..14 {
+        let (stream, head) = stream(&gateway, &hostile).await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        open.push(stream);
+    }
+    let (_refused, head) = stream(&gateway, &hostile).await;
+    assert!(head.starts_with("HTTP/1.1 429") && head.contains("retry-after"), "{head}");
+    let (_hers, head) = stream(&gateway, &ann).await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    drop(open);
+    gateway.stop().await;
 }

@@ -10,15 +10,17 @@ use std::{
 
 use http::{Method as Verb, StatusCode};
 use lockkeeper::{
+    backend::BackendDeps,
     mcp::{ErrorObject, Event, Method, Outcome},
-    model::{TransportSpec, status::BackendState},
+    model::{LimitsConfig, TransportSpec, status::BackendState},
+    support::Live,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::scripted_servers::{
-    call, client, failure, gateway, hold_time, next, pass, result, started, text, tool, until,
+    call, client, failure, gateway, hold_time, next, pass, person, result, start_with, started, text, tool, until,
 };
 use crate::kit::peer::{
     Body, Peer, Response, Seen, event, events, greeting, named, open_events, reply, status, streamed, text_of, typed,
@@ -477,16 +479,56 @@ async fn sessions_are_limited_and_idle_ones_are_ended() {
     let (supervisor, server) = started(peer.spec()).await;
     assert_eq!(text(tool(&server, client("idle", "{}"), &named("x"))).await, "s2");
     let mut running = JoinSet::new();
-    for number in 0..64 {
+    for number in 0..56 {
         running.spawn(tool(&server, client(&format!("c{number}"), "{}"), &named("hang")).outcome());
     }
-    until("all calls", || (peer.seen().iter().filter(|seen| seen.is_tool("hang")).count() == 64).then_some(())).await;
+    until("all calls", || (peer.seen().iter().filter(|seen| seen.is_tool("hang")).count() == 56).then_some(())).await;
     let ended =
         until("the end of the idle one", || peer.seen().into_iter().find(|seen| seen.verb == Verb::DELETE)).await;
     assert_eq!(ended.header("mcp-session-id"), Some("s2"));
-    assert_eq!(supervisor.status()[0].sessions, 65);
+    assert_eq!(supervisor.status()[0].sessions, 57);
     let error = failure(tool(&server, client("more", "{}"), &named("x"))).await;
-    insta::assert_snapshot!(error, @"Server `docs` is not available: all 64 sessions that it may have are in use; try again later, or raise `server_sessions` in `[limits]` (-32603)");
+    insta::assert_snapshot!(error, @"Server `docs` is not available: 56 of the 64 sessions that it may have are in use, and the others are kept for users who have none; end some of yours, try again later, or raise `server_sessions` in `[limits]` (-32603)");
+    let other = tool(&server, person("other", "o", "{}"), &named("x"));
+    assert_eq!(text(other).await, "s59");
+}
+
+#[tokio::test]
+async fn whoever_has_the_most_sessions_at_a_server_gives_way_and_never_during_a_call() {
+    let script = |seen: &Seen| seen.is_tool("hang").then(|| open_events(": hanging\n\n".to_owned()));
+    let peer = Peer::start(script).await;
+    let limits = Live::new(LimitsConfig { server_sessions: 8, ..LimitsConfig::default() });
+    let supervisor = start_with(vec![peer.spec()], |deps| BackendDeps { limits, ..deps });
+    let server = supervisor.servers().remove(0).server;
+    let called = |user: &str, session: &str| tool(&server, person(user, session, "{}"), &named("x"));
+    let ended = || {
+        let deleted =
+            |seen: &Seen| (seen.verb == Verb::DELETE).then(|| seen.header("mcp-session-id").unwrap().to_owned());
+        peer.seen().iter().filter_map(deleted).collect::<Vec<_>>()
+    };
+    let anns = text(called("ann", "a")).await;
+    let mut theirs = Vec::new();
+    for number in 0..7 {
+        theirs.push(text(called("hostile", &format!("h{number}"))).await);
+    }
+    until("the end of one of their own", || (ended() == theirs[..1]).then_some(())).await;
+    text(called("ann", "another")).await;
+    until("the end of one of those of whoever has the most", || (ended() == theirs[..2]).then_some(())).await;
+    text(called("bob", "b")).await;
+    assert_eq!(ended().len(), 2, "a place was kept for somebody who has none");
+
+    let mut running = JoinSet::new();
+    for number in 2..7 {
+        let session = person("hostile", &format!("h{number}"), "{}");
+        running.spawn(tool(&server, session, &named("hang")).outcome());
+    }
+    until("all calls", || (peer.seen().iter().filter(|seen| seen.is_tool("hang")).count() == 5).then_some(())).await;
+    let error = failure(called("hostile", "more")).await;
+    assert!(error.message().contains("all 8 sessions that it may have are in use"), "{error}");
+    text(called("carl", "c")).await;
+    until("the end of the one that was idle longest", || (ended()[2..] == [anns.as_str()]).then_some(())).await;
+    assert_eq!(running.len(), 5);
+    assert!(running.try_join_next().is_none(), "no call was cut");
 }
 
 #[tokio::test]

@@ -17,8 +17,8 @@ use lockkeeper::{
 };
 use tokio::{sync::Semaphore, task::JoinSet};
 
-use super::scripted_servers::{person, start_with, text, tool, until};
-use crate::kit::peer::{Peer, named};
+use super::scripted_servers::{failure, person, start_with, text, tool, until};
+use crate::kit::peer::{Peer, Seen, named, open_events};
 
 /// What the user `slow` has entered, which is found out once it may be.
 struct SlowUser {
@@ -70,4 +70,34 @@ async fn a_user_whose_server_cannot_start_yet_holds_up_no_other() {
     assert_eq!(call("bob").await, bob);
     assert_ne!(call("ann").await, ann, "hers was that one");
     assert_eq!(supervisor.status()[0].sessions, 2);
+}
+
+#[tokio::test]
+async fn a_server_with_a_running_call_makes_room_for_nobody() {
+    let script = |seen: &Seen| seen.is_tool("hang").then(|| open_events(": hanging\n\n".to_owned()));
+    let peer = Peer::start(script).await;
+    let slow = Arc::new(SlowUser { asked: AtomicUsize::new(0), may_be_found_out: Semaphore::new(0) });
+    let (supervisor, server) = of_each_user(&peer, &slow);
+    let call = |user: &str, name: &str| tool(&server, person(user, user, "{}"), &named(name));
+    let hanging = async |user: &str| {
+        let before = peer.seen().iter().filter(|seen| seen.is_tool("hang")).count();
+        let mut running = JoinSet::new();
+        running.spawn(call(user, "hang").outcome());
+        until("the call", || (peer.seen().iter().filter(|seen| seen.is_tool("hang")).count() > before).then_some(()))
+            .await;
+        running
+    };
+    // she began her call before all others, and is not the one who has to go
+    let mut anns = hanging("ann").await;
+    let bobs = text(call("bob", "x")).await;
+    text(call("carl", "x")).await;
+    assert_eq!(supervisor.status()[0].sessions, 2, "the server of the one without a call made room");
+    assert_ne!(text(call("bob", "x")).await, bobs, "it was bob's");
+    let mut carls = hanging("carl").await;
+    let error = failure(call("dora", "x")).await;
+    insta::assert_snapshot!(error, @"Server `docs` is not available: it runs for 2 users, as many as it may, and calls of all of them run; try again later, or raise `server_sessions` in `[limits]` (-32603)");
+    assert!(anns.try_join_next().is_none() && carls.try_join_next().is_none(), "no call was cut");
+    anns.shutdown().await;
+    text(call("dora", "x")).await;
+    assert!(carls.try_join_next().is_none());
 }

@@ -87,7 +87,7 @@ fn the_example_file_is_valid_by_the_schema() {
 
 /// The last parts of the names in the second column of the table "Former names".
 pub(super) fn former_names(page: &str) -> impl Iterator<Item = &str> {
-    let rows = page.split("\n## Former names").nth(1).unwrap().lines().filter(|line| line.starts_with("| `"));
+    let rows = page.split("\n## Former names").nth(1).unwrap().lines().filter(|line| line.starts_with("| ")).skip(1);
     let former = rows.filter_map(|line| line.split('|').nth(2).map(|cell| cell.trim().trim_matches('`')));
     former.map(|name| name.trim_start_matches('[').trim_end_matches(".<name>]").rsplit('.').next().unwrap_or_default())
 }

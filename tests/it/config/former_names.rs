@@ -1,4 +1,4 @@
-//! Keys that had another name: still read, noticed, and refused beside the present name.
+//! Keys that had another name or are gone: still read, noticed, and refused beside the present name.
 
 use std::{fs, path::Path};
 
@@ -13,6 +13,8 @@ backend_sessions = 7
 question_timeout = "5m"
 question_slot_time = "30s"
 sessions_per_caller = 9
+calls_per_session = 256
+calls_per_user = 99
 
 [auth]
 conceal_backends = false
@@ -42,6 +44,7 @@ server_sessions = 7
 server_request_timeout = "5m"
 server_request_slot_time = "30s"
 sessions_per_user = 9
+calls_per_user = 99
 
 [auth]
 conceal_servers = false
@@ -73,14 +76,15 @@ fn notices(config: &Config) -> String {
 fn a_file_with_former_names_means_what_it_meant() {
     let [before, now] = [BEFORE, NOW].map(|text| load("lockkeeper.toml", text, &[]).unwrap());
     assert_snapshot!(notices(&before), @r"
-    lockkeeper.toml:10:2: `[backends.…]` is now `[servers.…]`
+    lockkeeper.toml:12:2: `[backends.…]` is now `[servers.…]`
     lockkeeper.toml:2:1: `backend_sessions` in `[limits]` is now `server_sessions`
     lockkeeper.toml:5:1: `sessions_per_caller` in `[limits]` is now `sessions_per_user`
+    lockkeeper.toml:6:1: `calls_per_session` in `[limits]` does nothing any more: `calls_per_user` is the limit
     lockkeeper.toml:3:1: `question_timeout` in `[limits]` is now `server_request_timeout`
     lockkeeper.toml:4:1: `question_slot_time` in `[limits]` is now `server_request_slot_time`
-    lockkeeper.toml:8:1: `conceal_backends` in `[auth]` is now `conceal_servers`
-    lockkeeper.toml:25:1: `backends` in `[login.…]` is now `servers`
-    lockkeeper.toml:26:47: `backends` in `[login.….rights.…]` is now `servers`
+    lockkeeper.toml:10:1: `conceal_backends` in `[auth]` is now `conceal_servers`
+    lockkeeper.toml:27:1: `backends` in `[login.…]` is now `servers`
+    lockkeeper.toml:28:47: `backends` in `[login.….rights.…]` is now `servers`
     ");
     assert_eq!(notices(&now), "");
     let without_notices = |config: Config| format!("{:?}", Config { former_names: Vec::new(), ..config });

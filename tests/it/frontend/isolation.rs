@@ -112,7 +112,7 @@ async fn another_client_cannot_cancel() {
 
 #[tokio::test]
 async fn calls_above_the_limit_are_refused_with_the_reason() {
-    let world = World::with(super::limited(LimitsConfig { calls_per_session: 1, ..LimitsConfig::default() })).await;
+    let world = World::with(super::limited(LimitsConfig { calls_per_user: 1, ..LimitsConfig::default() })).await;
     let client = world.ready("ann", "2025-06-18").await;
     let beyond = async {
         world.server.wait_for(Method::ToolsCall, 1).await;
@@ -123,6 +123,8 @@ async fn calls_above_the_limit_are_refused_with_the_reason() {
     let (held, answer) = tokio::join!(client.send(call(1, "hold", json!({}))), beyond);
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(2), &json!(-32603)));
     assert_eq!(answer["error"]["data"]["retryable"], true);
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("limits.calls_per_user = 1"), "{message}");
     assert!(body(held).await["result"].is_object());
 }
 

@@ -46,7 +46,7 @@ async fn the_level_goes_along_with_calls_and_is_filtered_here() {
 
 #[tokio::test]
 async fn a_refused_level_changes_nothing() {
-    let world = World::with(super::limited(LimitsConfig { calls_per_session: 1, ..LimitsConfig::default() })).await;
+    let world = World::with(super::limited(LimitsConfig { calls_per_user: 1, ..LimitsConfig::default() })).await;
     let client = world.ready("ann", "2025-06-18").await;
     let mut stream = Events::of(client.get().await);
     world.server.wait_for(Method::Listen, 1).await;

@@ -17,7 +17,7 @@ use super::{World, admission, call, initialize, modern::Modern};
 const PIPE: usize = 64 * 1024;
 
 /// A client with its pipes.
-struct Local {
+pub(super) struct Local {
     input: Option<DuplexStream>,
     output: Option<Lines<BufReader<DuplexStream>>>,
     admission: Authorized,
@@ -28,9 +28,13 @@ struct Local {
 
 impl Local {
     fn of(world: &World) -> Self {
+        Self::of_user(world, "ann")
+    }
+
+    pub(super) fn of_user(world: &World, user: &str) -> Self {
         let (input, theirs) = duplex(PIPE);
         let (ours, output) = duplex(PIPE);
-        let (front, admission) = (world.front.clone(), admission("ann"));
+        let (front, admission) = (world.front.clone(), admission(user));
         let mut served = JoinSet::new();
         let client = admission.clone();
         served.spawn(async move { front.serve_stdio((client, Target::Merged), theirs, ours).await });
@@ -50,17 +54,17 @@ impl Local {
         self.input.as_mut().unwrap().write_all(bytes).await.unwrap();
     }
 
-    async fn tell(&mut self, message: Value) {
+    pub(super) async fn tell(&mut self, message: Value) {
         self.write(format!("{message}\n").as_bytes()).await;
     }
 
     /// The next line, which must be a message; `None` at the end of the output.
-    async fn next(&mut self) -> Option<Value> {
+    pub(super) async fn next(&mut self) -> Option<Value> {
         let line = self.output.as_mut().unwrap().next_line().await.unwrap()?;
         Some(serde_json::from_str(&line).unwrap())
     }
 
-    async fn ask(&mut self, message: Value) -> Value {
+    pub(super) async fn ask(&mut self, message: Value) -> Value {
         self.tell(message).await;
         self.next().await.unwrap()
     }

@@ -118,35 +118,44 @@ impl UserServers {
             let spec = self.context.access.of_user(user, &self.spec).await;
             let spec = spec.map_err(|reason| StartError::Unreachable(reason).of_call(&self.spec.id))?;
             let Some(spec) = spec else { return Ok(None) };
-            if let Some(server) = self.start_for(user, spec, changes) {
+            let started = self.start_for(user, spec, changes);
+            if let Some(server) = started.map_err(|error| error.of_call(&self.spec.id))? {
                 return Ok(Some(server));
             }
         }
     }
 
     /// Starts the user's server; `None` if the user's access has changed meanwhile, and `spec` is outdated. If there are as
-    /// many as a backend may have connections, the one that lay longest unused makes room.
+    /// many as a backend may have connections, one without a running call makes room.
+    ///
+    /// # Errors
+    ///
+    /// A text for the caller, if calls run at all of them.
     fn start_for(
         &self,
         user: &UserId,
         spec: BackendSpec,
         mut changes: broadcast::Receiver<AccessChange>,
-    ) -> Option<UsedServer> {
+    ) -> Result<Option<UsedServer>, StartError> {
         // later changes find the server in the table
         let mut running = self.running.write();
         loop {
             match changes.try_recv() {
-                Ok(change) if change.user == *user && change.backend == self.spec.id => return None,
+                Ok(change) if change.user == *user && change.backend == self.spec.id => return Ok(None),
                 Ok(_) => {}
-                Err(broadcast::error::TryRecvError::Lagged(_)) => return None,
+                Err(broadcast::error::TryRecvError::Lagged(_)) => return Ok(None),
                 Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => break,
             }
         }
         let most = self.context.limits.get().server_sessions;
-        let oldest = running.iter().min_by_key(|(_, server)| *server.used.lock()).map(|(user, _)| user.clone());
-        let evicted = oldest.filter(|_| running.len() >= most).and_then(|oldest| running.remove(&oldest));
+        let mut evicted = None;
+        if running.len() >= most {
+            let Some(idle) = longest_idle(&running) else { return Err(all_in_use(most)) };
+            evicted = running.remove(&idle);
+        }
+        let context = BackendContext { user: Some(user.clone()), ..self.context.clone() };
         let server = Arc::new(UserServer {
-            server: BackendServer(supervision::start(spec, self.context.clone())),
+            server: BackendServer(supervision::start(spec, context)),
             used: Mutex::new(Instant::now()),
             listens: AtomicUsize::new(0),
             calls: TaskTracker::new(),
@@ -157,7 +166,7 @@ impl UserServers {
         if let Some(evicted) = evicted {
             self.end_unused(evicted);
         }
-        Some(for_call)
+        Ok(Some(for_call))
     }
 
     /// Takes the user's server out of the table, and ends it once its calls have ended.
@@ -272,4 +281,20 @@ impl UsedServer {
         *server.used.lock() = Instant::now();
         Self { server: Arc::clone(server), _call: server.calls.token() }
     }
+}
+
+/// The user whose server no call has used for longest; one that is listened to comes after all others. `None` if calls run at
+/// all of them. No call begins while the table is locked.
+fn longest_idle(running: &HashMap<UserId, Arc<UserServer>>) -> Option<UserId> {
+    let idle = running.iter().filter(|(_, server)| server.calls.is_empty());
+    let order = |server: &UserServer| (server.listens.load(Ordering::Acquire) > 0, *server.used.lock());
+    idle.min_by_key(|(_, server)| order(server)).map(|(user, _)| user.clone())
+}
+
+/// The text for a user for whom no server can be started.
+fn all_in_use(most: usize) -> StartError {
+    StartError::Unreachable(format!(
+        "it runs for {most} users, as many as it may, and calls of all of them run; try again later, or raise \
+         `server_sessions` in `[limits]`"
+    ))
 }

@@ -80,7 +80,7 @@ fn property(row: &KeyRow) -> Ordered {
 
 /// The property of the name that the key had before.
 fn former_property(row: &KeyRow) -> Ordered {
-    let description = format!("The former name of {}.", row.name);
+    let description = format!("Deprecated in favour of {}.", row.name);
     let mut members = object([("description", string(&description)), ("deprecated", json(true))]);
     members.extend(value_of(row));
     Ordered::Object(members)

@@ -1,0 +1,100 @@
+//! The users whose requests came on open connections, and how many connections each of them has. Knows nothing of
+//! credentials and sockets.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::{model::UserId, support::FastMap};
+
+/// The users of the slots of a table.
+#[derive(Debug)]
+pub(super) struct ConnectionUsers {
+    /// The mark of each slot's user; [`NOBODY`] before the first request of one.
+    of_slots: Box<[AtomicU64]>,
+    /// The number of slots of each user.
+    counts: Mutex<FastMap<u64, usize>>,
+    /// Maximum number of slots of one user.
+    most: usize,
+    /// The marks are hashes under random keys, so that nobody can choose two users with the same one.
+    marks: RandomState,
+}
+
+/// The numbers of connections of all users, at one moment.
+pub(super) struct UserCounts<'a> {
+    users: &'a ConnectionUsers,
+    counts: MutexGuard<'a, FastMap<u64, usize>>,
+}
+
+/// The mark of a connection without a user.
+const NOBODY: u64 = 0;
+
+// === impl ConnectionUsers ===
+
+impl ConnectionUsers {
+    /// The users of so many slots. An eighth is kept for users who have none.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            of_slots: (0..capacity).map(|_| AtomicU64::new(NOBODY)).collect(),
+            counts: Mutex::default(),
+            most: capacity - capacity / 8,
+            marks: RandomState::new(),
+        }
+    }
+
+    /// Counts the connection in a slot as one of this user; `false` if the user has as many as one may have.
+    pub(super) fn hold(&self, index: usize, user: &UserId) -> bool {
+        let user = self.marks.hash_one(user).max(NOBODY + 1);
+        let of_slot = &self.of_slots[index];
+        let before = of_slot.load(Ordering::Relaxed);
+        if before == user {
+            return true;
+        }
+        let mut counts = self.counts.lock();
+        let count = counts.entry(user).or_default();
+        if *count >= self.most {
+            return false;
+        }
+        *count += 1;
+        of_slot.store(user, Ordering::Relaxed);
+        count_off(&mut counts, before);
+        true
+    }
+
+    /// Forgets the user of a slot.
+    pub(super) fn leave(&self, index: usize) {
+        let before = self.of_slots[index].swap(NOBODY, Ordering::Relaxed);
+        if before != NOBODY {
+            count_off(&mut self.counts.lock(), before);
+        }
+    }
+
+    /// The numbers of connections.
+    pub(super) fn counts(&self) -> UserCounts<'_> {
+        UserCounts { users: self, counts: self.counts.lock() }
+    }
+}
+
+// === impl UserCounts ===
+
+impl UserCounts<'_> {
+    /// The number of connections of the user of a slot; that of a slot without one is above all.
+    pub(super) fn of(&self, index: usize) -> usize {
+        match self.users.of_slots[index].load(Ordering::Relaxed) {
+            NOBODY => usize::MAX,
+            user => self.counts.get(&user).copied().unwrap_or_default(),
+        }
+    }
+}
+
+fn count_off(counts: &mut FastMap<u64, usize>, user: u64) {
+    if let Some(count) = counts.get_mut(&user) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&user);
+        }
+    }
+}
