@@ -1,4 +1,4 @@
-//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, fair turns, the silence of peers, maps, printable text, streams of bytes, pieces of buffers, a writer
+//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, fair turns, work off the workers, the silence of peers, maps, printable text, streams of bytes, pieces of buffers, a writer
 //! that never waits, and the context of log events. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod background_writer;
@@ -13,6 +13,7 @@ pub mod latch;
 pub mod limits;
 pub mod live;
 pub mod log_context;
+pub mod off_worker;
 pub mod own_waker;
 pub mod pace;
 pub mod panics;

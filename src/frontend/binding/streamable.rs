@@ -11,6 +11,7 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse as _, Response},
 };
+use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use http::{HeaderValue, Method as Verb, StatusCode};
 
@@ -36,6 +37,7 @@ use crate::{
     mcp::{
         ErrorObject, Message, Method, RequestId,
         jsonrpc::{Frame, Malformed},
+        large_messages::{MessageOwner, OffWorker, is_large, off_worker},
         revision::Feature,
     },
     model::{Binding, RequestPlace, Serves},
@@ -66,10 +68,15 @@ impl StreamableHttp {
             Ok(head) => head,
             Err(refusal) => return refusal.into_response(),
         };
-        match serve(&self.0, &head, body).await {
-            Ok(response) => response,
-            Err(refusal) => refusal.toward(head.revision).into_response(),
-        }
+        let served = match receive(&self.0, &head, body).await {
+            Ok(body) if is_large(body.len()) => {
+                // boxed, so that the future of every call does not have to hold it
+                Box::pin(serve_large(Arc::clone(&self.0), head, body)).await
+            }
+            Ok(body) => serve(&self.0, &head, body).await.map_err(|refusal| refusal.toward(head.revision)),
+            Err(refusal) => Err(refusal.toward(head.revision)),
+        };
+        served.unwrap_or_else(RequestRefusal::into_response)
     }
 }
 
@@ -82,13 +89,24 @@ pub(super) async fn post(
     StreamableHttp(state).post(request, authorized).await
 }
 
-async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Result<Response, RequestRefusal> {
+/// Receives the body of a request of the right form.
+async fn receive(state: &FrontendState, head: &RequestHead, body: Body) -> Result<Bytes, RequestRefusal> {
     head.check_post()?;
-    let (eras, version) = (state.settings.serves, head.version);
-    let body = read(state, body).await?;
+    read(state, body).await
+}
+
+/// Serves a large body off the worker, up to where it waits.
+async fn serve_large(state: Arc<FrontendState>, head: RequestHead, body: Bytes) -> Result<Response, RequestRefusal> {
+    let owner = MessageOwner::User(head.sender.admission.caller.user.clone());
+    let served = async move { serve(&state, &head, body).await.map_err(|refusal| refusal.toward(head.revision)) };
+    OffWorker::future(owner, Box::pin(served)).await
+}
+
+async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Bytes) -> Result<Response, RequestRefusal> {
+    let size = body.len();
+    off_worker(size).await;
     let kept = state.kept(&body);
-    let user = &head.sender.admission.caller.user;
-    let frame = match state.large.look_into(user, body, move |body| choose(eras, version, parse(body))).await? {
+    let frame = match choose(state.settings.serves, head.version, parse(&body))? {
         Semantics::Request(request) => {
             if let Some(owner) = head.owner_elsewhere(state, &request) {
                 return Err(RequestRefusal::elsewhere(owner).with_body(kept));
@@ -109,6 +127,7 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Re
         return Box::pin(open(state, head, frame)).await;
     };
     let session = find(state, head, id).await.map_err(|refusal| refusal.with_body(kept))?;
+    off_worker(size).await;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     if session.take_restored() {
         inbound.restore_subscriptions();

@@ -26,7 +26,9 @@ use tokio_util::{
 
 use super::{CallGuard, Session, call_requests::CallRequests};
 use crate::mcp::{
-    ErrorObject, Event, Message, Outcome, Payload, Reply, RequestId, client_translator::ClientTranslator,
+    ErrorObject, Event, Message, Outcome, Payload, Reply, RequestId,
+    client_translator::ClientTranslator,
+    large_messages::{MessageOwner, OffWorker, poll_event},
 };
 
 /// One call: a stream of messages for the client, the response last.
@@ -59,8 +61,8 @@ pub(crate) struct ExchangeContext {
 enum ExchangeState {
     /// A single message.
     Message(Message),
-    /// A reply.
-    Call(Pin<Box<Driven>>),
+    /// A reply, and the owner of the rest of it if the reader disconnects.
+    Call(OffWorker<Pin<Box<Driven>>, Option<Message>>, TaskTracker),
     /// Nothing follows.
     Finished,
 }
@@ -103,6 +105,8 @@ struct CallInProgress {
     revoked: Arc<CancellationToken>,
     /// `None` once the outcome is known.
     reply: Option<Reply>,
+    /// A large event that is handled by the next poll.
+    large: Option<Event>,
     /// The server's requests that this call carries, from the first one on.
     requests: Option<CallRequests>,
     /// Messages that the client has yet to read.
@@ -147,6 +151,8 @@ impl SessionExchange {
         context: ExchangeContext,
     ) -> Self {
         let ExchangeContext { revoked, on_disconnect, translator, tracker } = context;
+        let owner = MessageOwner::User(session.owner.user.clone());
+        let rest = tracker.clone();
         let call = CallInProgress {
             session,
             subject,
@@ -155,6 +161,7 @@ impl SessionExchange {
             translator,
             revoked: Arc::clone(&revoked),
             reply: Some(reply),
+            large: None,
             requests: None,
             ready: VecDeque::new(),
             detached: false,
@@ -162,7 +169,7 @@ impl SessionExchange {
         };
         let revoked = CancellationToken::clone(&revoked).cancelled_owned();
         let cancelled = cancelled.map(CancellationToken::cancelled_owned);
-        Self(ExchangeState::Call(Box::pin(Driven { revoked, cancelled, call })))
+        Self(ExchangeState::Call(OffWorker::stream(owner, Box::pin(Driven { revoked, cancelled, call })), rest))
     }
 }
 
@@ -170,37 +177,46 @@ impl Stream for SessionExchange {
     type Item = Message;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
-        if let ExchangeState::Call(driven) = &mut self.0 {
-            return driven.as_mut().poll(cx);
+        if let ExchangeState::Call(driven, _) = &mut self.0 {
+            return driven.poll_next_unpin(cx);
         }
         match std::mem::replace(&mut self.0, ExchangeState::Finished) {
             ExchangeState::Message(message) => Poll::Ready(Some(message)),
-            ExchangeState::Call(_) | ExchangeState::Finished => Poll::Ready(None),
+            ExchangeState::Call(..) | ExchangeState::Finished => Poll::Ready(None),
         }
     }
 }
 
 impl Drop for SessionExchange {
     fn drop(&mut self) {
-        let ExchangeState::Call(mut driven) = std::mem::replace(&mut self.0, ExchangeState::Finished) else { return };
-        let call = driven.as_mut().project().call;
-        let continues = call.on_disconnect == OnDisconnect::Continue && call.reply.is_some();
-        if !continues || call.session.ended.is_cancelled() {
+        let ExchangeState::Call(mut driven, tracker) = std::mem::replace(&mut self.0, ExchangeState::Finished) else {
+            return;
+        };
+        if driven.get_mut().is_some_and(|driven| !driven.as_mut().project().call.continues_alone()) {
             return;
         }
         let Ok(runtime) = Handle::try_current() else { return };
-        metrics::counter!("lockkeeper_frontend_calls_detached_total").increment(1);
-        call.detached = true;
-        let tracker = call.tracker.clone();
-        let alone = async move { while std::future::poll_fn(|cx| driven.as_mut().poll(cx)).await.is_some() {} };
+        let alone = async move {
+            // a poll that runs elsewhere may end the call
+            driven.returned().await;
+            let Some(call) = driven.get_mut().map(|driven| driven.as_mut().project().call) else { return };
+            if !call.continues_alone() {
+                return;
+            }
+            metrics::counter!("lockkeeper_frontend_calls_detached_total").increment(1);
+            call.detached = true;
+            while driven.next().await.is_some() {}
+        };
         tracker.spawn_on(alone, &runtime);
     }
 }
 
 // === impl Driven ===
 
-impl Driven {
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+impl Stream for Driven {
+    type Item = Message;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
         let mut this = self.project();
         let call = this.call;
         loop {
@@ -224,8 +240,7 @@ impl Driven {
             {
                 return Poll::Ready(Some(message));
             }
-            let Some(reply) = &mut call.reply else { return Poll::Ready(None) };
-            let message = match reply.poll_next_unpin(cx) {
+            let message = match call.poll_event(cx) {
                 // watched only while the reply is pending: most replies are pending once
                 Poll::Pending if this.revoked.as_mut().poll(cx).is_ready() => continue,
                 Poll::Pending => return Poll::Pending,
@@ -242,6 +257,17 @@ impl Driven {
 // === impl CallInProgress ===
 
 impl CallInProgress {
+    /// The next event. A large one is translated off the worker.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let Some(reply) = &mut self.reply else { return Poll::Ready(None) };
+        poll_event(reply, &mut self.large, cx)
+    }
+
+    /// True if it goes on without its reader.
+    fn continues_alone(&self) -> bool {
+        self.on_disconnect == OnDisconnect::Continue && self.reply.is_some() && !self.session.ended.is_cancelled()
+    }
+
     /// The message for an event; more may be ready.
     fn receive(&mut self, event: Event) -> Option<Message> {
         match event {
@@ -295,7 +321,7 @@ impl CallInProgress {
 
     /// Ends the call; requests of the server that are still open are withdrawn.
     fn close(&mut self) {
-        self.reply = None;
+        (self.reply, self.large) = (None, None);
         self.guard = None;
         if let Some(requests) = self.requests.take() {
             self.ready.extend(requests.withdraw());

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     backend::transport::interface::{BrokenAnswer, TransportError, messages},
-    mcp::{Message, mirrored_params::Mirror},
+    mcp::{Message, large_messages::off_worker, mirrored_params::Mirror},
     wire::events::{EventsError, MAX_EVENT, SseEvent, events},
 };
 
@@ -92,6 +92,7 @@ pub(super) fn answer(
                 cursor.note(&event);
                 if event.is_message() {
                     resumptions.fruitless = 0;
+                    off_worker(event.data.len()).await;
                     for message in messages(&event.data) {
                         yield message.map_err(BrokenAnswer::error);
                     }
@@ -118,7 +119,9 @@ async fn whole(response: Response) -> Result<Vec<Message>, TransportError> {
         let text = "the answer is neither JSON nor a stream of events: is `url` the MCP endpoint?";
         return Err(TransportError::Refused(text.to_owned()));
     }
-    let messages = messages(&read(response, MAX_EVENT).await?);
+    let text = read(response, MAX_EVENT).await?;
+    off_worker(text.len()).await;
+    let messages = messages(&text);
     if messages.is_empty() {
         return Err(TransportError::Refused("the answer is no JSON-RPC message".to_owned()));
     }
