@@ -69,7 +69,7 @@ impl SuspendedExchange {
     }
 
     /// The binding of states to this request.
-    pub(super) fn binding(&self) -> StateBinding {
+    pub(super) fn binding(&self) -> StateBinding<'_> {
         StateBinding::new(&self.respondent.owner, &self.respondent.target, &self.method, &self.params)
     }
 
