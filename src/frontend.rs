@@ -17,7 +17,6 @@
 
 mod binding;
 mod frontend_settings;
-mod large_messages;
 mod replay;
 mod request_limits;
 mod server_requests;

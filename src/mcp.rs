@@ -14,6 +14,7 @@ pub(crate) mod extensions;
 pub mod indexed_json;
 pub mod json;
 pub mod jsonrpc;
+pub(crate) mod large_messages;
 pub mod level;
 pub mod lifecycle;
 pub mod listen;

@@ -1,5 +1,6 @@
-//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, fair turns, the memory budget, the silence of peers,
-//! maps, printable text, streams of bytes, pieces of buffers, a writer that never waits, and the context of log events. Knows nothing of MCP, OAuth or HTTP.
+//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, fair turns, work off the workers, the memory budget,
+//! the silence of peers, maps, printable text, streams of bytes, pieces of buffers, a writer that never waits, and the context of
+//! log events. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod background_writer;
 pub mod boxed;
@@ -15,6 +16,7 @@ pub mod limits;
 pub mod live;
 pub mod log_context;
 pub mod memory;
+pub mod off_worker;
 pub mod own_waker;
 pub mod pace;
 pub mod panics;

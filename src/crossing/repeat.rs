@@ -17,6 +17,7 @@ use crate::mcp::{
     AnswerReceiver, Call, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server,
     client_translator::ClientTranslator,
     json::{Object, quote},
+    large_messages::{answer_size, off_worker},
     meta,
     monotonic_progress::MonotonicProgress,
     pass_through::{self, Takeover},
@@ -114,6 +115,7 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
                     };
                 }
                 progress.next_call();
+                off_worker(self.call.params.json().len() + responses.as_ref().map_or(0, String::len)).await;
                 let mut reply = self.server.call(self.again(&ended, responses.as_deref(), round.state.as_deref()));
                 ended = loop {
                     match reply.next_event().await {
@@ -176,6 +178,7 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
             .map(async |(place, sent)| (place, sent.entry, sent.answered.wait().await))
             .collect();
         while let Some((place, entry, answer)) = waits.next().await {
+            off_worker(answer.as_ref().map_or(0, answer_size)).await;
             let answer = match answer {
                 Some(Ok(answer)) if Object::parse(answer.json()).is_some() => {
                     String::from_utf8_lossy(answer.json()).into_owned()

@@ -29,7 +29,12 @@ use self::{
 };
 use super::deferred::{Deferred, Respondent};
 use crate::{
-    mcp::{Call, Event, Payload, Reply, Server, ServerOrigin, json::Object, meta, pass_through},
+    mcp::{
+        Call, Event, Payload, Reply, Server, ServerOrigin,
+        json::{self, Object},
+        large_messages::off_worker,
+        meta, pass_through,
+    },
     model::{LimitsConfig, ReplicaNumber, Target},
     support::{Clock, Live, Random, SealingKey},
 };
@@ -78,7 +83,7 @@ impl Suspension {
     pub(super) fn call(&self, server: &Arc<dyn Server>, target: &Target, call: Call) -> Reply {
         let exchange = SuspendedExchange::new(Arc::clone(&self.shared), target.clone(), &call);
         let Some(state) = call.params.member("requestState") else { return self.begin(server, exchange, call) };
-        let state = serde_json::from_str::<String>(state).map_err(|_| invalid());
+        let state = json::unquoted(state).ok_or_else(invalid);
         let opened = state.and_then(|state| self.shared.sealer.open(&state, &exchange.binding()));
         match opened {
             Err(error) => Reply::failed(error),
@@ -95,7 +100,10 @@ impl Suspension {
                 let (shared, asked) = (Arc::clone(&self.shared), call.params);
                 Reply::later(async move {
                     match shared.calls.take(&id, &exchange.respondent().owner).await {
-                        Ok(suspended) => exchange.resume(answered(suspended, &asked), meta::progress_token(&asked)),
+                        Ok(suspended) => {
+                            off_worker(asked.json().len()).await;
+                            exchange.resume(answered(suspended, &asked), meta::progress_token(&asked))
+                        }
                         Err(error) => Reply::failed(error),
                     }
                 })

@@ -12,7 +12,12 @@ use tokio::{
 };
 
 use crate::{
-    mcp::{ErrorObject, MAX_PROGRESS_SIZE, Method, Payload, RequestId, meta, pending_request::PendingRequest},
+    mcp::{
+        ErrorObject, MAX_PROGRESS_SIZE, Method, Payload, RequestId,
+        large_messages::{answer_size, off_worker},
+        meta,
+        pending_request::PendingRequest,
+    },
     model::LimitsConfig,
     support::Live,
 };
@@ -164,6 +169,7 @@ async fn wait(
             biased;
             Some(params) = progressed.recv() => pending.progress(params),
             Ok(given) = &mut answered => {
+                off_worker(answer_size(&given)).await;
                 return match pending.answered(given) {
                     None => RequestEnd::Answered(id),
                     Some(again) => RequestEnd::AskAgain(id, again),

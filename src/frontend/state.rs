@@ -8,7 +8,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     frontend_settings::FrontendSettings,
-    large_messages::LargeMessages,
     request_limits::StatelessRequests,
     sessions::{Deps, Sessions},
 };
@@ -31,8 +30,6 @@ pub(crate) struct FrontendState {
     pub(crate) clock: Arc<dyn Clock>,
     /// Requests of clients without sessions.
     pub(crate) requests: StatelessRequests,
-    /// Turns to look through large messages.
-    pub(crate) large: LargeMessages,
     /// Owner of tasks that continue without a reader: listens, and calls whose client disconnected.
     pub(crate) tracker: TaskTracker,
     /// Cancelled when all streams have to end.
@@ -93,7 +90,6 @@ impl FrontendState {
         Self {
             routes: ArcSwap::from_pointee(routes),
             requests,
-            large: LargeMessages::default(),
             clock: Arc::clone(&deps.clock),
             replica: deps.replica,
             fence: deps.fence.clone(),

@@ -23,14 +23,19 @@ use crate::{
     },
     mcp::{
         Call, CancelReason, ClientInfo, Context, ErrorObject, IndexedJson, LogLevel, Message, Method, Payload,
-        RequestId, WaitNotice, client_translator::ClientTranslator, listen::Filter, meta, mirrored_params::Mirror,
+        RequestId, WaitNotice,
+        client_translator::ClientTranslator,
+        large_messages::{MessageOwner, OffWorker},
+        listen::Filter,
+        meta,
+        mirrored_params::Mirror,
     },
     model::Requester,
     support::pin_in_box,
 };
 
 /// Messages of an answer, the response last. Dropping them cancels the request.
-pub(crate) type RequestMessages = Pin<Box<dyn Stream<Item = Message> + Send>>;
+pub(crate) type RequestMessages = OffWorker<Pin<Box<dyn Stream<Item = Message> + Send>>, Option<Message>>;
 
 /// A request with a checked envelope.
 pub(crate) struct StatelessRequest<'a> {
@@ -91,18 +96,22 @@ impl StatelessRequest<'_> {
             Method::Discover => discover(server.as_ref(), context),
             method => server.call(Call { method, params, context }),
         };
+        let owner = MessageOwner::User(caller.user.clone());
         let stops = (&*self.sender.admission.lease.revoked, &requests.closed);
-        Ok(StatelessReply::Call(pin_in_box(|| RequestExchange::new(subject, (reply, permit), stops))))
+        let exchange = pin_in_box(|| RequestExchange::new(subject, (reply, permit), stops));
+        Ok(StatelessReply::Call(OffWorker::stream(owner, exchange)))
     }
 
     /// The answer to `subscriptions/listen`.
     fn listen(self, params: &Payload, context: Context, permit: RequestPermit) -> Result<RequestMessages, ErrorObject> {
         let chosen = Filter::read(params, &context.client)?;
+        let owner = MessageOwner::User(context.caller.user.clone());
         let translator = ClientTranslator::new(&context.client, context.profile, &Method::Listen, params);
         let observer = self.state.requests.observer.clone();
         let server = Arc::clone(&self.sender.servers.requests);
         let listen = Listen { id: self.id, context, translator, server, observer };
-        Ok(Box::pin(listen.messages(chosen, self.state.drained.clone(), permit)))
+        let messages = Box::pin(listen.messages(chosen, self.state.drained.clone(), permit));
+        Ok(OffWorker::stream(owner, messages))
     }
 
     fn context(&self, client: Arc<ClientInfo>) -> Context {

@@ -11,6 +11,7 @@ use super::{access::VisibleBackend, catalog::List};
 use crate::{
     mcp::{
         Call, ErrorObject, Event, Feature, ListKind, Method, Outcome, Payload, Reply, Revision, json,
+        large_messages::off_worker,
         mirrored_params::Mirror,
         pass_through::{self, Takeover},
     },
@@ -89,7 +90,10 @@ impl MirroredTool {
     /// `-32020` if they differ.
     pub(crate) async fn check(&self, call: &Call) -> Result<(), ErrorObject> {
         match self.seen.entry.catalog.list(&call.context, ListKind::Tools).wait().await {
-            Ok(list) => self.check_by(&list, call),
+            Ok(list) => {
+                off_worker(call.params.json().len()).await;
+                self.check_by(&list, call)
+            }
             Err(_) => Ok(()),
         }
     }
@@ -155,6 +159,7 @@ impl BackendToolCall {
     /// the mirrored parameters change.
     async fn mirrors_anew(&mut self) -> bool {
         let list = self.seen.entry.catalog.renewed(&self.call.context, ListKind::Tools).await;
+        off_worker(self.call.params.json().len()).await;
         let Some(mirror) = list.map(|list| self.mirrored_in(&list)) else { return false };
         let differs = mirror != self.call.context.mirror;
         self.call.context.mirror = mirror;
@@ -164,7 +169,9 @@ impl BackendToolCall {
     /// Marks a result of a tool whose output schema is wrapped for this client, so that the result is wrapped too
     /// (`translation` 3.3, STA).
     async fn marked(self, result: Payload) -> Reply {
-        Reply::complete(if self.is_wrapped().await { result.of_wrapped_output() } else { result })
+        let is_wrapped = self.is_wrapped().await;
+        off_worker(result.json().len()).await;
+        Reply::complete(if is_wrapped { result.of_wrapped_output() } else { result })
     }
 
     /// True if the mark would mean anything.

@@ -16,6 +16,7 @@ use crate::{
     mcp::{
         Call, Context, ErrorObject, ListKind, Reply, Revision,
         json::{self, At, Found},
+        large_messages::off_worker,
         methods::places,
         mirrored_params::Mirror,
     },
@@ -71,6 +72,7 @@ pub(crate) fn by_name(
     let rest = rest.to_owned();
     Reply::later(async move {
         let name = long(&seen, kind, &addressed.call.context, &shown).await.unwrap_or(rest);
+        off_worker(addressed.call.params.json().len()).await;
         addressed.send_if_open(&seen, kind, (&shown, &name))
     })
 }
@@ -108,7 +110,10 @@ pub(crate) fn by_uri(shared: &Arc<GatewayState>, target: &Target, place: &[At], 
 fn listed(shared: Arc<GatewayState>, seen: Vec<VisibleBackend>, uri: String, addressed: AddressedCall) -> Reply {
     Reply::later(async move {
         match uri_owner::of(&shared.settings, &seen, &uri, &addressed.call.context).await {
-            Some(seen) => addressed.send(seen, &uri),
+            Some(seen) => {
+                off_worker(addressed.call.params.json().len()).await;
+                addressed.send(seen, &uri)
+            }
             None => Reply::failed(no_resource(&uri)),
         }
     })
@@ -179,7 +184,10 @@ impl AddressedCall {
                 let (seen, shown, name) = (seen.clone(), shown.to_owned(), name.to_owned());
                 Reply::later(async move {
                     match seen.listed_tool(&self.call.context, &name).await {
-                        Ok(Some(listed)) => self.send(&seen, &listed),
+                        Ok(Some(listed)) => {
+                            off_worker(self.call.params.json().len()).await;
+                            self.send(&seen, &listed)
+                        }
                         Ok(None) => Reply::failed(unknown(kind, &shown)),
                         Err(error) => Reply::failed(error),
                     }

@@ -17,7 +17,9 @@ use crate::{
     mcp::{
         Call, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server, ServerRequest,
         error::{Retry, Unavailable},
-        json, listen,
+        json,
+        large_messages::{event_size, off_worker},
+        listen,
         methods::places,
         pass_through::{self, Takeover},
         task::{self, CreatedTask},
@@ -279,6 +281,7 @@ impl UnreportedTask {
     async fn report(mut self, event: Event) -> Reply {
         match self.tasks.0.owners.add(&self.owner, &self.created).await {
             Ok(()) => {
+                off_worker(event_size(&event)).await;
                 self.is_reported = true;
                 Reply::new(futures_util::stream::iter([event]))
             }

@@ -10,6 +10,7 @@ use super::{
     IndexedJson, Revision, ServerOrigin,
     json::{self, At, Edits, Found, Object},
 };
+use crate::support::off_worker::debug_assert_off_worker;
 
 /// The `params` or `result` of one message. It is read by view and edited by key; it is never decoded and written again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,6 +136,7 @@ impl Payload {
     /// Reads the parts in `T`, borrowed if possible. `None` if they are missing or of another shape, or if the payload is no
     /// object.
     pub fn view<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
+        debug_assert_off_worker(self.json.len());
         // serde reads structures from arrays too
         serde_json::from_slice(&self.json).ok().filter(|_| json::is_object(&*self.json))
     }

@@ -12,9 +12,19 @@ use subtle::ConstantTimeEq as _;
 pub struct Digest([u8; 32]);
 
 impl Digest {
+    /// Length in bytes.
+    pub const LENGTH: usize = 32;
+
     /// The digest of `data`.
     pub fn sha256(data: impl AsRef<[u8]>) -> Self {
         Self(Sha256::digest(data).into())
+    }
+
+    /// The digest of these texts, one after another.
+    pub fn of_parts(parts: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let mut digest = Sha256::new();
+        parts.into_iter().for_each(|part| digest.update(part.as_ref()));
+        Self(digest.finalize().into())
     }
 
     /// The 32 bytes.

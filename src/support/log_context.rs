@@ -3,7 +3,7 @@
 //! Event formatters show the fields of spans. A span for each request would cost more than all other logging, so it
 //! exists only while an event is written.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use tokio::task::futures::TaskLocalFuture;
 use tracing::{
@@ -18,10 +18,11 @@ use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 pub type Fields = Vec<(&'static str, Box<dyn Value>)>;
 
 /// The current request.
+#[derive(Clone)]
 pub struct RequestFields {
     /// The digits of its correlation id.
     id: [u8; 16],
-    fields: Box<dyn Fn() -> Fields + Send + Sync>,
+    fields: Arc<dyn Fn() -> Fields + Send + Sync>,
 }
 
 tokio::task_local! {
@@ -41,7 +42,12 @@ pub fn log_with<F: Future>(
     fields: impl Fn() -> Fields + Send + Sync + 'static,
     future: F,
 ) -> TaskLocalFuture<RequestFields, F> {
-    REQUEST.scope(RequestFields { id, fields: Box::new(fields) }, future)
+    REQUEST.scope(RequestFields { id, fields: Arc::new(fields) }, future)
+}
+
+/// The current request, for a part of it that runs on another thread.
+pub fn carried_fields() -> Option<RequestFields> {
+    REQUEST.try_with(RequestFields::clone).ok()
 }
 
 /// The correlation id of the current request, if there is one.
@@ -70,6 +76,15 @@ fn open(dispatch: &Dispatch, fields: &Fields) -> Option<Id> {
     }
     dispatch.enter(&id);
     Some(id)
+}
+
+// === impl RequestFields ===
+
+impl RequestFields {
+    /// Runs `part` for this request.
+    pub fn within<T>(self, part: impl FnOnce() -> T) -> T {
+        REQUEST.sync_scope(self, part)
+    }
 }
 
 // === impl WithRequestFields ===

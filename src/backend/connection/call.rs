@@ -14,6 +14,7 @@ use crate::{
     backend::transport::{Exchange, NotSent, RequestTerms, TransportError},
     mcp::{
         Call, CancelReason, ClientInfo, ErrorObject, Event, Facts, Level, Message, Method, Outcome, Payload, RequestId,
+        large_messages::{event_size, off_worker},
         meta,
         mirrored_params::Mirror,
         translate::{Kind, Profile},
@@ -138,6 +139,7 @@ impl ServerConnection {
     ) -> impl Stream<Item = Result<Event, TransportError>> + Send + use<> {
         let connection = Arc::clone(self);
         async_stream::stream! {
+            off_worker(call.params.json().len()).await;
             let kind = call.kind.unwrap_or_else(|| connection.context.protocol.kind(&call.method));
             let params = match connection.params(&call, kind) {
                 Ok(params) => params,
@@ -146,13 +148,8 @@ impl ServerConnection {
                     return;
                 }
             };
-            // the server may send requests of this call on the standalone stream
-            if kind == CallKind::Asking
-                && connection.context.can_be_asked()
-                && let Some(listening) = connection.transport.listening()
-            {
-                listening.await;
-            }
+            connection.awaits_stream(kind).await;
+            off_worker(call.params.json().len()).await;
             // no translation changes either
             let token = meta::progress_token(&call.params);
             let level = connection.context.protocol.level(call.level);
@@ -190,6 +187,8 @@ impl ServerConnection {
                     silent_until = Instant::now() + timeout;
                 }
                 let Some(step) = step else { continue };
+                // what comes on a channel is read on the server's turn, and translated on that of the caller
+                off_worker(step.as_ref().map_or(0, event_size)).await;
                 if matches!(step, Ok(Event::Notified(_) | Event::Asked(_))) {
                     yield step;
                     continue;
@@ -201,6 +200,16 @@ impl ServerConnection {
                 yield step;
                 return;
             }
+        }
+    }
+
+    /// Waits for the standalone stream, on which the server may send requests of a call of this kind.
+    async fn awaits_stream(&self, kind: CallKind) {
+        if kind == CallKind::Asking
+            && self.context.can_be_asked()
+            && let Some(listening) = self.transport.listening()
+        {
+            listening.await;
         }
     }
 
@@ -225,6 +234,7 @@ impl ServerConnection {
 
     /// Forwards a client's notification.
     pub(crate) async fn notify(&self, method: Method, params: Payload, profile: Profile) {
+        off_worker(params.json().len()).await;
         // a task that the client runs for another server's question
         if method == Method::TaskStatus && !self.requests.client_tasks.may_reach(&method, &params) {
             return;

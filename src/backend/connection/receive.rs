@@ -20,6 +20,7 @@ use crate::{
         ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
         json::{self, At},
         jsonrpc::Frame,
+        large_messages::{MessageOwner, OffWorker, off_worker},
     },
 };
 
@@ -48,7 +49,8 @@ pub(crate) fn begin(context: ConnectionContext, open: OpenTransport) -> Arc<Serv
     let (successor, handed_over) = oneshot::channel();
     let connection = ServerConnection::new(context, (transport, first_id), handed_over);
     let received = Arc::clone(&connection);
-    connection.context.tasks.spawn(async move {
+    let owner = MessageOwner::Server(connection.context.backend.clone());
+    let receiving = async move {
         let lost = {
             let mut end = pin!(received.end.token().cancelled());
             loop {
@@ -58,7 +60,10 @@ pub(crate) fn begin(context: ConnectionContext, open: OpenTransport) -> Arc<Serv
                     () = &mut end => break None,
                 };
                 match arrival {
-                    Some(ServerInput::Text(text)) => received.take(&text),
+                    Some(ServerInput::Text(text)) => {
+                        off_worker(text.len()).await;
+                        received.take(&text);
+                    }
                     Some(ServerInput::Lost(reason)) => break Some(reason),
                     None => break Some("the connection ended".to_owned()),
                 }
@@ -71,7 +76,8 @@ pub(crate) fn begin(context: ConnectionContext, open: OpenTransport) -> Arc<Serv
         received.end(lost.as_deref().unwrap_or("the gateway ended the connection"));
         drop(incoming);
         received.transport.close().await;
-    });
+    };
+    connection.context.tasks.spawn(OffWorker::future(owner, Box::pin(receiving)));
     connection
 }
 

@@ -19,6 +19,7 @@ use crate::{
     mcp::{
         AnswerEvent, AnswerReceiver, ErrorObject, Event, Message, Method, Payload, RequestId, ServerRequest,
         deferred_requests::{DeferredLimits, DeferredRequests},
+        large_messages::{MessageOwner, OffWorker, answer_size, off_worker},
     },
     model::BackendId,
     support::{Account, memory::Charge},
@@ -272,7 +273,8 @@ impl ServerRequests {
         withdrawn: CancellationToken,
     ) {
         let requests = Arc::clone(self);
-        self.context.tasks.spawn(async move {
+        let owner = MessageOwner::Server(self.context.backend.clone());
+        let waiting = async move {
             let context = &requests.context;
             let answer = loop {
                 let heard = tokio::select! {
@@ -293,6 +295,7 @@ impl ServerRequests {
             let request = requests.open.lock().remove(&id);
             let Some(request) = request else { return };
             requests.closed(&request);
+            off_worker(answer.as_ref().map_or(0, answer_size)).await;
             let message = match answer {
                 Some(Ok(result)) => Message::result(id, requests.client_tasks.answered(&method, result).json().clone()),
                 Some(Err(error)) => Message::error(id, error),
@@ -301,7 +304,8 @@ impl ServerRequests {
                 None => Message::error(id, unsupported(&method)),
             };
             context.sender.send(message);
-        });
+        };
+        self.context.tasks.spawn(OffWorker::future(owner, Box::pin(waiting)));
     }
 }
 

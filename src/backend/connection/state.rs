@@ -31,7 +31,9 @@ use crate::{
     crossing::tasks::ServerTasks,
     mcp::{
         ClientInfo, Context, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId,
-        Revision, ServerOrigin, deferred_requests::DeferredRequests,
+        Revision, ServerOrigin,
+        deferred_requests::DeferredRequests,
+        large_messages::{MessageOwner, OffWorker},
     },
     model::{BackendId, TransportAbilities, status::OutputLine},
 };
@@ -292,9 +294,11 @@ impl ServerConnection {
     /// Begins to bring the server to what its clients want; waits a moment for what they want already.
     pub(crate) async fn follow_interests(self: &Arc<Self>) {
         let (following, end) = (self.context.protocol.follow_interests(Arc::clone(self)), self.end.token().clone());
-        self.context.tasks.spawn(async move {
+        let following = Box::pin(async move {
             end.run_until_cancelled(following).await;
         });
+        let owner = MessageOwner::Server(self.context.backend.clone());
+        self.context.tasks.spawn(OffWorker::future(owner, following));
         self.end.token().run_until_cancelled(self.interests.begun()).await;
     }
 

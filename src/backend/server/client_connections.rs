@@ -18,7 +18,11 @@ use crate::{
             opener::{ClientOpening, Failure},
         },
     },
-    mcp::{ClientInfo, Method, Notification, Payload, Revision, observer::LifecycleEvent},
+    mcp::{
+        ClientInfo, Method, Notification, Payload, Revision,
+        large_messages::{MessageOwner, OffWorker},
+        observer::LifecycleEvent,
+    },
     model::UserId,
 };
 
@@ -30,7 +34,8 @@ impl ExternalBackend {
             return;
         }
         let (backend, slot, key) = (Arc::clone(self), Arc::clone(slot), key.clone());
-        self.context.tasks.spawn(async move {
+        let owner = MessageOwner::Server(self.spec.id.clone());
+        let lifetime = async move {
             let succession = if slot.has_lived() { Succession::Another } else { Succession::First };
             let (assumed, client, user) = (opening.assumed, Arc::clone(&opening.client), opening.user.clone());
             let opened = async {
@@ -65,7 +70,8 @@ impl ExternalBackend {
                     backend.contradicted(assumed, &error);
                 }
             }
-        });
+        };
+        self.context.tasks.spawn(OffWorker::future(owner, Box::pin(lifetime)));
     }
 
     /// Starts spare processes for the clients that come next.

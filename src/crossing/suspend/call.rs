@@ -150,6 +150,11 @@ impl SuspendedCall {
         self.open.is_empty()
     }
 
+    /// The size of the open requests as the client gets them.
+    pub(super) fn shown_size(&self) -> usize {
+        self.open.iter().map(|open| open.request.shown().json().len()).sum()
+    }
+
     /// The result with all open requests, and the state for the client to return (2026-07-28, MRTR).
     pub(super) fn input_required(&self, state: &str) -> Payload {
         let requests: Vec<String> = self.open.iter().map(OpenRequestExchange::text).collect();

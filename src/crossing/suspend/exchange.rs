@@ -22,6 +22,7 @@ use crate::{
         client_translator::ClientTranslator,
         declared::can_be_asked,
         json::{At, quote},
+        large_messages::off_worker,
         pass_through::Takeover,
         pending_request::PendingRequest,
         translate::Profile,
@@ -76,7 +77,7 @@ impl SuspendedExchange {
     }
 
     /// The binding of states to this request.
-    pub(super) fn binding(&self) -> StateBinding {
+    pub(super) fn binding(&self) -> StateBinding<'_> {
         StateBinding::new(&self.respondent.owner, &self.respondent.target, &self.method, &self.params)
     }
 
@@ -113,7 +114,7 @@ impl SuspendedExchange {
                         Next::Event(Event::Notified(told)) => yield Event::Notified(told),
                         Next::Event(Event::Asked(question)) => self.ask(&mut call, question),
                         Next::Event(Event::Done(outcome)) => {
-                            yield Event::Done(self.sealed(outcome));
+                            yield Event::Done(self.sealed(outcome).await);
                             return;
                         }
                     },
@@ -121,12 +122,14 @@ impl SuspendedExchange {
                         // with a delay: a call that ends soon leaves them to the next
                         if mem::take(&mut deferred) {
                             for question in self.shared.deferred.take(&self.respondent) {
+                                off_worker(question.params.json().len()).await;
                                 self.ask(&mut call, question);
                             }
                         }
                         if call.is_unasked() {
                             continue;
                         }
+                        off_worker(self.params.json().len() + call.shown_size()).await;
                         match self.suspend(call) {
                             Ok(result) => {
                                 yield Event::Done(Outcome::InputRequired(result));
@@ -179,7 +182,7 @@ impl SuspendedExchange {
 
     /// Seals the state in an outcome with server requests, so that only the gateway can open it; the rest stays as the
     /// server wrote it. Adds no state if there is none (`translation` section 5).
-    fn sealed(&self, outcome: Outcome) -> Outcome {
+    async fn sealed(&self, outcome: Outcome) -> Outcome {
         let Outcome::InputRequired(result) = outcome else { return outcome };
         let state = result.member("requestState").map(str::to_owned);
         let Some(state) = state.filter(|state| state != "null") else { return Outcome::InputRequired(result) };
@@ -187,6 +190,7 @@ impl SuspendedExchange {
             text: state,
             backend: result.origin().map(|origin| origin.backend().clone()),
         });
+        off_worker(self.params.json().len()).await;
         match self.shared.sealer.seal(&state, &self.binding()) {
             Some(sealed) => Outcome::InputRequired(result.with("requestState", &quote(&sealed))),
             None => Outcome::Failed(ErrorObject::internal(
@@ -208,7 +212,7 @@ impl Takeover for SuspendedExchange {
                 self.ask(&mut call, question);
                 self.run(call)
             }
-            Event::Done(outcome) => Reply::done(self.sealed(outcome)),
+            Event::Done(outcome) => Reply::later(async move { Reply::done(self.sealed(outcome).await) }),
             event @ Event::Notified(_) => Reply::new(stream::iter([event])),
         }
     }

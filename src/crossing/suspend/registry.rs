@@ -19,7 +19,10 @@ use super::{
     request_state::{CallId, invalid},
 };
 use crate::{
-    mcp::{ErrorObject, Event},
+    mcp::{
+        ErrorObject, Event,
+        large_messages::{MessageOwner, OffWorker},
+    },
     model::{Caller, LimitsConfig},
     support::{Live, Random},
 };
@@ -84,12 +87,14 @@ impl SuspendedCalls {
         let (take, taken) = oneshot::channel();
         self.waiting.insert(id, RegistryEntry { owner: Arc::clone(owner), take });
         let calls = Arc::clone(self);
-        self.tracker.spawn(async move {
+        let turns = MessageOwner::User(owner.user.clone());
+        let waiting = async move {
             let until = Instant::now() + calls.limits.get().server_request_timeout;
             calls.closed.run_until_cancelled(wait(call, taken, until, &revoked)).await;
             calls.waiting.remove(&id);
             drop(permit);
-        });
+        };
+        self.tracker.spawn(OffWorker::future(turns, Box::pin(waiting)));
     }
 
     /// Takes the call with this id.

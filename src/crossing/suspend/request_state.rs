@@ -1,8 +1,10 @@
 //! Request state: an opaque text that a client of 2026-07-28 carries from one request to the next (`translation` 4b.5,
 //! section 5). It is `gw1.` and a ciphertext under a key of the store, so any process on the store can open it, and
-//! nothing is stored; that of a suspended call ends with the number of its replica, for which others look. It is bound to the caller, the endpoint, the request and a time. Knows nothing of its use.
+//! nothing is stored; that of a suspended call ends with the number of its replica, for which others look. It is bound to the
+//! caller, the endpoint, the request and a time: the parameters are looked into only if the seal and all else fits, so an
+//! invented state costs as little with large arguments as with small ones. Knows nothing of its use.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use crate::{
     mcp::{ErrorObject, Method, Payload, meta},
@@ -13,6 +15,9 @@ use crate::{
 const PREFIX: &str = "gw1.";
 /// Maximum length of a text to seal or open, in bytes.
 const MAX_LENGTH: usize = 64 * 1024;
+/// Maximum size of parameters in bytes that a client may write in another way when it repeats them. Larger ones are compared by
+/// their text.
+const MAX_CANONICAL: usize = 256 * 1024;
 
 /// Seals and opens states.
 pub(crate) struct Sealer {
@@ -53,8 +58,12 @@ pub(crate) struct CallId {
 }
 
 /// Binding of a state to requests: those of one caller at one endpoint with the same content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StateBinding(Digest);
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StateBinding<'a> {
+    /// The caller, the endpoint and the method.
+    sender: Digest,
+    params: &'a Payload,
+}
 
 // === impl Sealer ===
 
@@ -70,9 +79,10 @@ impl Sealer {
     }
 
     /// The sealed `state`; `None` if it would be longer than 64 KiB.
-    pub(crate) fn seal(&self, state: &State, binding: &StateBinding) -> Option<String> {
+    pub(crate) fn seal(&self, state: &State, binding: &StateBinding<'_>) -> Option<String> {
         let until = self.clock.now() + self.limits.get().server_request_timeout;
-        let sealed = self.key.seal_text(&state.encode(until), binding.0.as_bytes(), &*self.random).ok()?;
+        let plain = [binding.params_digest().as_bytes().as_slice(), &state.encode(until)].concat();
+        let sealed = self.key.seal_text(&plain, binding.sender.as_bytes(), &*self.random).ok()?;
         let text = match state {
             State::Suspended(_) => self.replica.mark(format!("{PREFIX}{sealed}")),
             State::OfServer(_) => format!("{PREFIX}{sealed}"),
@@ -85,20 +95,22 @@ impl Sealer {
     /// # Errors
     ///
     /// [`invalid`], whatever the reason: it is invented, changed, expired, or belongs to another caller or request.
-    pub(crate) fn open(&self, text: &str, binding: &StateBinding) -> Result<State, ErrorObject> {
+    pub(crate) fn open(&self, text: &str, binding: &StateBinding<'_>) -> Result<State, ErrorObject> {
         self.opened(text, binding).ok_or_else(invalid)
     }
 
-    fn opened(&self, text: &str, binding: &StateBinding) -> Option<State> {
+    fn opened(&self, text: &str, binding: &StateBinding<'_>) -> Option<State> {
         let text = text.strip_prefix(PREFIX).filter(|_| text.len() <= MAX_LENGTH)?;
         let (text, named) = ReplicaNumber::unmark(text);
-        let plain = self.key.open_text(text, binding.0.as_bytes()).ok()?;
-        let (state, until) = State::decode(&plain)?;
+        let plain = self.key.open_text(text, binding.sender.as_bytes()).ok()?;
+        let (params, plain) = plain.split_at_checked(Digest::LENGTH)?;
+        let (state, until) = State::decode(plain)?;
         let expected = match state {
             State::Suspended(_) => self.replica,
             State::OfServer(_) => ReplicaNumber::SOLE,
         };
-        (self.clock.now() < until && named == expected).then_some(state)
+        let is_live = self.clock.now() < until && named == expected;
+        (is_live && binding.params_digest().as_bytes() == params).then_some(state)
     }
 }
 
@@ -143,10 +155,9 @@ impl State {
 
 // === impl StateBinding ===
 
-impl StateBinding {
-    /// The common parts of the requests of one call: caller, endpoint, method, and the parameters except those that
-    /// differ in each request.
-    pub(crate) fn new(caller: &Caller, target: &Target, method: &Method, params: &Payload) -> Self {
+impl<'a> StateBinding<'a> {
+    /// The binding to requests of this caller at this endpoint, with these parameters.
+    pub(crate) fn new(caller: &Caller, target: &Target, method: &Method, params: &'a Payload) -> Self {
         let client = caller.client.as_ref().map(ClientId::as_str);
         // two keys of one user, used directly, are two clients
         let key = caller.key.as_ref().filter(|_| client.is_none()).map(KeyId::as_str);
@@ -155,19 +166,24 @@ impl StateBinding {
             Target::Backend(backend) => Some(backend.as_str()),
         };
         let who = serde_json::json!([caller.user.as_str(), client, key, backend, method.as_str()]);
-        let mut text = who.to_string();
+        Self { sender: Digest::sha256(who.to_string()), params }
+    }
+
+    /// The digest of the parameters, except those that differ in each request of one call.
+    fn params_digest(&self) -> Digest {
         let own = [meta::META, "inputResponses", "requestState"];
-        let object = params.object().unwrap_or_default();
+        let object = self.params.object().unwrap_or_default();
         let mut members: Vec<(&str, &str)> = object.iter().filter(|(name, _)| !own.contains(name)).collect();
         members.sort_unstable();
-        for (name, value) in members {
+        let size: usize = members.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let parts = members.into_iter().flat_map(|(name, value)| {
             // a client may format the same value differently the next time; one that is nested too deeply is used as it
             // is
-            let value = serde_json::from_str::<serde_json::Value>(value)
-                .map_or_else(|_| value.to_owned(), |value| value.to_string());
-            text.extend(["\0", name, "\0", &value]);
-        }
-        Self(Digest::sha256(text))
+            let canonical = (size <= MAX_CANONICAL).then(|| serde_json::from_str::<serde_json::Value>(value).ok());
+            let value = canonical.flatten().map_or(Cow::Borrowed(value), |value| Cow::Owned(value.to_string()));
+            [Cow::Borrowed("\0"), Cow::Borrowed(name), Cow::Borrowed("\0"), value]
+        });
+        Digest::of_parts(parts)
     }
 }
 
@@ -201,15 +217,20 @@ mod tests {
         State::OfServer(ServerState { text: text.to_owned(), backend })
     }
 
-    fn binding(caller: &Caller, target: &Target, params: &'static str) -> StateBinding {
-        StateBinding::new(caller, target, &Method::ToolsCall, &Payload::new(Revision::V2026_07_28, params.into()))
+    fn params(text: &str) -> Payload {
+        Payload::new(Revision::V2026_07_28, text.to_owned().into())
+    }
+
+    fn binding<'a>(caller: &Caller, target: &Target, params: &'a Payload) -> StateBinding<'a> {
+        StateBinding::new(caller, target, &Method::ToolsCall, params)
     }
 
     #[test]
     fn a_state_opens_with_the_same_key_for_the_same_request_before_its_expiry() {
         let clock = Arc::new(ManualClock::default());
         let (one, other) = (sealer(1, &clock), sealer(2, &clock));
-        let bound = binding(&caller("ann", None, "k"), &Target::Merged, r#"{"name":"t"}"#);
+        let call = params(r#"{"name":"t"}"#);
+        let bound = binding(&caller("ann", None, "k"), &Target::Merged, &call);
         let suspended = State::Suspended(CallId { process: [3; 8], wait: [4; 16] });
         for state in [suspended, of_server(r#""\u0053T""#, Some("git")), of_server("1", None)] {
             let text = one.seal(&state, &bound).unwrap();
@@ -228,24 +249,55 @@ mod tests {
 
     #[test]
     fn oa_115_a_state_is_bound_to_caller_endpoint_and_request() {
+        let sealer = sealer(1, &Arc::new(ManualClock::default()));
         let ann = caller("ann", None, "k");
         let git = Target::Backend(BackendId::parse("git").unwrap());
-        let bound = binding(&ann, &Target::Merged, r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
-        let same = r#"{ "arguments":{"b":2, "a":1},"_meta":{"x":1},"inputResponses":{},"requestState":"s","name":"t"}"#;
-        assert_eq!(binding(&ann, &Target::Merged, same), bound);
-        assert_ne!(binding(&ann, &git, same), bound);
-        assert_ne!(binding(&ann, &Target::Merged, r#"{"name":"t","arguments":{"a":1,"b":3}}"#), bound);
+        let call = params(r#"{"name":"t","arguments":{"a":1,"b":2}}"#);
+        let seal =
+            |owner: &Caller| sealer.seal(&of_server("1", None), &binding(owner, &Target::Merged, &call)).unwrap();
+        let opens = |text: &str, owner: &Caller, target: &Target, call: &Payload| {
+            sealer.open(text, &binding(owner, target, call)).is_ok()
+        };
+        let state = seal(&ann);
+        let same = params(
+            r#"{ "arguments":{"b":2, "a":1},"_meta":{"x":1},"inputResponses":{},"requestState":"s","name":"t"}"#,
+        );
+        assert!(opens(&state, &ann, &Target::Merged, &same));
+        assert!(!opens(&state, &ann, &git, &same));
+        let other = params(r#"{"name":"t","arguments":{"a":1,"b":3}}"#);
+        assert!(!opens(&state, &ann, &Target::Merged, &other));
         for (user, client, key) in [("bob", None, "k"), ("ann", Some("k"), "k"), ("ann", None, "l")] {
-            assert_ne!(binding(&caller(user, client, key), &Target::Merged, same), bound, "{user} {client:?} {key}");
+            let other = caller(user, client, key);
+            assert!(!opens(&state, &other, &Target::Merged, &same), "{user} {client:?} {key}");
         }
-        let app = |key| binding(&caller("ann", Some("app"), key), &Target::Merged, same);
-        assert_eq!(app("k"), app("l"), "a client is the same with the user's next key");
+        let app = |key| caller("ann", Some("app"), key);
+        let state = seal(&app("k"));
+        assert!(opens(&state, &app("l"), &Target::Merged, &same), "a client is the same with the user's next key");
+    }
+
+    #[test]
+    fn large_parameters_are_repeated_as_they_were_written() {
+        let sealer = sealer(1, &Arc::new(ManualClock::default()));
+        let ann = caller("ann", None, "k");
+        let text = |size: usize, space: &str, meta: &str| {
+            let long = "x".repeat(size);
+            params(&format!(r#"{{"arguments":{{"a":{space}"{long}"}},"_meta":{meta},"name":"t"}}"#))
+        };
+        for (size, may_differ) in [(MAX_CANONICAL - 100, true), (MAX_CANONICAL, false), (4 << 20, false)] {
+            let call = text(size, "", "{}");
+            let state = sealer.seal(&of_server("1", None), &binding(&ann, &Target::Merged, &call)).unwrap();
+            let opens = |call: &Payload| sealer.open(&state, &binding(&ann, &Target::Merged, call)).is_ok();
+            assert!(opens(&call) && opens(&text(size, "", r#"{"other":1}"#)), "{size}");
+            assert_eq!(opens(&text(size, " ", "{}")), may_differ, "{size}");
+            assert!(!opens(&text(size + 1, "", "{}")), "{size}");
+        }
     }
 
     #[test]
     fn a_text_that_is_too_long_is_not_sealed() {
         let sealer = sealer(1, &Arc::new(ManualClock::default()));
-        let bound = binding(&caller("ann", None, "k"), &Target::Merged, "{}");
+        let call = params("{}");
+        let bound = binding(&caller("ann", None, "k"), &Target::Merged, &call);
         let seal = |length: usize| sealer.seal(&of_server(&"s".repeat(length), None), &bound);
         assert!(seal(48_000).is_some());
         assert_eq!(seal(50_000), None);

@@ -14,7 +14,9 @@ use tokio::{
 
 use super::{progress::OwnToken, shared_tasks::SharedTasks, tool_modes::ToolMode};
 use crate::mcp::{
-    Call, CancelReason, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, listen,
+    Call, CancelReason, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server,
+    large_messages::off_worker,
+    listen,
     task::{self, TaskStatus},
     translate::Profile,
 };
@@ -78,6 +80,7 @@ impl AwaitedTasks {
     /// Calls a tool that no list has named yet.
     async fn call_unlisted(self, name: String, call: Call) -> Reply {
         let mode = self.shared.tools.mode(&name, &*self.inner, &call.context).await;
+        off_worker(call.params.json().len()).await;
         self.call_in(mode, call)
     }
 

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::mcp::{
     Call, Context, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Server, json,
+    large_messages::off_worker,
     pass_through::{self, Takeover},
     task::{self, DetailedTask, TaskStatus, demands_tasks},
 };
@@ -248,9 +249,12 @@ impl Takeover for ToolCall {
         let Self { bridge, call, wanted, .. } = self;
         let Event::Done(Outcome::Complete(result)) = event else {
             // it fails because it must run as a task
-            let params = call.params.with("task", "{}");
-            let reply = bridge.tasks.server.call(Call { params, ..call.clone() });
-            return pass_through::until(reply, Self { bridge, call, wanted, is_repeated: true });
+            return Reply::later(async move {
+                off_worker(call.params.json().len()).await;
+                let params = call.params.with("task", "{}");
+                let reply = bridge.tasks.server.call(Call { params, ..call.clone() });
+                pass_through::until(reply, Self { bridge, call, wanted, is_repeated: true })
+            });
         };
         match (DetailedTask::created(&result), wanted) {
             (Some(task), None) => bridge.await_task(&task, call.context),

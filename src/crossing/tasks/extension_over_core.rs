@@ -13,8 +13,8 @@ use serde_json::json;
 use super::{core_tasks::CoreTasks, notifications::Notifications, shared_tasks::SharedTasks, tool_modes::ToolMode};
 use crate::{
     mcp::{
-        Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, json::Object, listen,
-        task,
+        Call, Context, ErrorObject, Event, Method, Outcome, Payload, Reply, Revision, Server, json::Object,
+        large_messages::off_worker, listen, task,
     },
     model::Requester,
 };
@@ -68,6 +68,7 @@ impl ExtensionOverCore {
         if !asks && !self.runs_as_task(&call).await {
             return self.tasks.server.call(call);
         }
+        off_worker(call.params.json().len()).await;
         let params = if asks { call.params } else { call.params.with("task", "{}") };
         let context = of_user(call.context);
         self.tasks.server.call(Call { params, context: context.clone(), ..call }).map(move |event| {

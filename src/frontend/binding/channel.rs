@@ -34,11 +34,12 @@ use crate::{
         replay::{ReplayBuffer, ReplayReader},
         session::{RunningCalls, Session, exchange::SessionExchange, inbound::Inbound},
         state::{FrontendState, Sender},
-        stateless_request::{RequestEnvelope, RequestMessages, StatelessReply, StatelessRequest},
+        stateless_request::{RequestEnvelope, StatelessReply, StatelessRequest},
     },
     mcp::{
         CancelReason, Message, Method, RequestId,
         jsonrpc::{Frame, Malformed},
+        large_messages::off_worker,
     },
     support::Account,
 };
@@ -84,8 +85,8 @@ pub(super) struct ChannelOutput {
 /// An answer in progress.
 enum AnswerStream {
     Session(SessionExchange),
-    Request(RequestMessages),
-    Listen(RequestMessages),
+    Request(Pin<Box<dyn Stream<Item = Message> + Send>>),
+    Listen(Pin<Box<dyn Stream<Item = Message> + Send>>),
 }
 
 // === impl ChannelClient ===
@@ -167,9 +168,8 @@ impl ChannelClient {
 
     /// Starts to serve a frame.
     async fn receive(&mut self, text: Bytes) {
-        let (eras, user) = (self.state.settings.serves, &self.sender.admission.caller.user);
-        let look = move |text: &Bytes| choose(eras, VersionHeader::Absent, parse(text));
-        let served = match self.state.large.look_into(user, text, look).await {
+        off_worker(text.len()).await;
+        let served = match choose(self.state.settings.serves, VersionHeader::Absent, parse(&text)) {
             Ok(Semantics::Request(request)) => {
                 self.request(request);
                 Ok(())

@@ -9,6 +9,7 @@ use axum::{
     extract::{Query, State},
     response::Response,
 };
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::header;
 use serde::Deserialize;
@@ -24,7 +25,11 @@ use crate::{
         sessions::{Arrival, Continued, LookupError},
         state::{FrontendState, Sender},
     },
-    mcp::{Message, Method, jsonrpc::Frame},
+    mcp::{
+        Message, Method,
+        jsonrpc::Frame,
+        large_messages::{MessageOwner, begun_off_worker, off_worker},
+    },
     model::{Binding, Endpoint, Serves},
     resource::{Authorized, MessageTicket, MessagesReach, StreamLease},
     support::Timestamp,
@@ -192,11 +197,12 @@ pub(super) async fn post(
     let opens = |endpoint: &Endpoint| reach.as_ref().is_none_or(|reach| reach.opens(endpoint));
     let found = named(&state, query, &head)
         .and_then(|session| if opens(&session.endpoint) { Ok(session) } else { Err(RequestRefusal::ended_stream()) });
+    let revision = head.revision;
     let received = match found {
-        Ok(session) => receive(&state, session, &head, body).await,
+        Ok(session) => receive(state, session, head, body).await,
         Err(refusal) => Err(refusal),
     };
-    received.map_err(|refusal| refusal.toward(head.revision))
+    received.map_err(|refusal| refusal.toward(revision))
 }
 
 /// The session that the query names.
@@ -208,16 +214,28 @@ fn named(state: &FrontendState, query: MessagesQuery, head: &RequestHead) -> Res
 }
 
 async fn receive(
-    state: &Arc<FrontendState>,
+    state: Arc<FrontendState>,
     session: Arc<Session>,
-    head: &RequestHead,
+    head: RequestHead,
     body: Body,
 ) -> Result<Response, RequestRefusal> {
     renew(&session, &head.sender.admission);
+    let revision = || session.client().map(|client| client.revision);
+    let read = read(&state, &head.sender.admission.caller, body).await;
+    let (body, _claim) = read.map_err(|refusal| refusal.toward(revision()))?;
+    let owner = MessageOwner::User(head.sender.admission.caller.user.clone());
+    begun_off_worker(owner, body.len(), async move { serve(&state, &session, &head, &body).await }).await
+}
+
+/// Begins to serve a body.
+async fn serve(
+    state: &Arc<FrontendState>,
+    session: &Arc<Session>,
+    head: &RequestHead,
+    body: &Bytes,
+) -> Result<Response, RequestRefusal> {
     let refuse = |refusal: RequestRefusal| refusal.toward(session.client().map(|client| client.revision));
-    let (body, _claim) = read(state, &head.sender.admission.caller, body).await.map_err(refuse)?;
-    let frame = state.large.look_into(&head.sender.admission.caller.user, body, parse).await;
-    let frame = frame.map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
+    let frame = parse(body).map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
     let servers = state.servers_at(&session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
     let sender = Sender { servers, ..head.sender.clone() };
     if session.queue.ended_at().is_some() {
@@ -225,9 +243,10 @@ async fn receive(
     }
     if session.client().is_none() && goes_on(&frame) {
         // not all clients that come back say so when they open their stream
-        recognize(state, &session, &sender, Arrival::First).await.map_err(refuse)?;
+        recognize(state, session, &sender, Arrival::First).await.map_err(refuse)?;
+        off_worker(body.len()).await;
     }
-    let inbound = Inbound { state, session: &session, sender: &sender };
+    let inbound = Inbound { state, session, sender: &sender };
     match frame {
         Frame::Single(message) => {
             if let Some(exchange) = inbound.message(message).await {

@@ -39,10 +39,12 @@ use crate::{
     mcp::{
         ErrorObject, Message, Method, RequestId,
         jsonrpc::{Frame, Malformed},
+        large_messages::{MessageOwner, OffWorker, off_worker},
         revision::Feature,
     },
     model::{Binding, RequestPlace, Serves},
     resource::Authorized,
+    support::memory::Claim,
     wire::headers,
 };
 
@@ -69,10 +71,15 @@ impl StreamableHttp {
             Ok(head) => head,
             Err(refusal) => return refusal.into_response(),
         };
-        match serve(&self.0, &head, body).await {
-            Ok(response) => response,
-            Err(refusal) => refusal.toward(head.revision).into_response(),
-        }
+        let served = match receive(&self.0, &head, body).await {
+            Ok((body, Some(claim))) => {
+                // boxed, so that the future of every call does not have to hold it
+                Box::pin(serve_large(Arc::clone(&self.0), head, body, claim)).await
+            }
+            Ok((body, None)) => serve(&self.0, &head, body).await.map_err(|refusal| refusal.toward(head.revision)),
+            Err(refusal) => Err(refusal.toward(head.revision)),
+        };
+        served.unwrap_or_else(RequestRefusal::into_response)
     }
 }
 
@@ -85,25 +92,36 @@ pub(super) async fn post(
     StreamableHttp(state).post(request, authorized).await
 }
 
-async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Body) -> Result<Response, RequestRefusal> {
+/// Receives the body of a request of the right form.
+async fn receive(
+    state: &FrontendState,
+    head: &RequestHead,
+    body: Body,
+) -> Result<(Bytes, Option<Claim>), RequestRefusal> {
     head.check_post()?;
-    let (body, claim) = read(state, &head.sender.admission.caller, body).await?;
-    match claim {
-        None => answer(state, head, body).await,
-        // a large one may be ended for the sake of others
-        Some(claim) => tokio::select! {
-            answered = Box::pin(answer(state, head, body)) => answered,
-            _ = claim.reclaimed() => Err(RequestRefusal::given_up()),
-        },
+    read(state, &head.sender.admission.caller, body).await
+}
+
+/// Serves a large body off the worker, up to where it waits. It may be ended for the sake of others.
+async fn serve_large(
+    state: Arc<FrontendState>,
+    head: RequestHead,
+    body: Bytes,
+    claim: Claim,
+) -> Result<Response, RequestRefusal> {
+    let (owner, revision) = (MessageOwner::User(head.sender.admission.caller.user.clone()), head.revision);
+    let served = async move { serve(&state, &head, body).await.map_err(|refusal| refusal.toward(head.revision)) };
+    tokio::select! {
+        served = OffWorker::future(owner, Box::pin(served)) => served,
+        _ = claim.reclaimed() => Err(RequestRefusal::given_up().toward(revision)),
     }
 }
 
-/// Answers what a body says.
-async fn answer(state: &Arc<FrontendState>, head: &RequestHead, body: Bytes) -> Result<Response, RequestRefusal> {
-    let (eras, version) = (state.settings.serves, head.version);
+async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Bytes) -> Result<Response, RequestRefusal> {
+    let size = body.len();
+    off_worker(size).await;
     let kept = state.kept(&body);
-    let user = &head.sender.admission.caller.user;
-    let frame = match state.large.look_into(user, body, move |body| choose(eras, version, parse(body))).await? {
+    let frame = match choose(state.settings.serves, head.version, parse(&body))? {
         Semantics::Request(request) => {
             if let Some(owner) = head.owner_elsewhere(state, &request) {
                 return Err(RequestRefusal::elsewhere(owner).with_body(kept));
@@ -124,6 +142,7 @@ async fn answer(state: &Arc<FrontendState>, head: &RequestHead, body: Bytes) -> 
         return Box::pin(open(state, head, frame)).await;
     };
     let session = find(state, head, id).await.map_err(|refusal| refusal.with_body(kept))?;
+    off_worker(size).await;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
     if session.take_restored() {
         inbound.restore_subscriptions();

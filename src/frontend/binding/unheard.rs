@@ -11,7 +11,11 @@ use super::{
 };
 use crate::{
     frontend::{session::Session, state::FrontendState},
-    mcp::{ErrorObject, Message, Payload, RequestId, jsonrpc::Frame},
+    mcp::{
+        ErrorObject, Message, Payload, RequestId,
+        jsonrpc::Frame,
+        large_messages::{MessageOwner, begun_off_worker},
+    },
     resource::Unheard,
     wire::headers,
 };
@@ -27,7 +31,8 @@ pub(crate) async fn take_unheard(state: &FrontendState, request: Request, unhear
     let (Unheard::Unchecked(caller) | Unheard::Late(caller)) = &unheard;
     let Some(session) = named.or_else(in_query).and_then(|id| state.sessions.held(&id, caller)) else { return };
     let Ok((body, _claim)) = read(state, caller, request.into_body()).await else { return };
-    let messages = match state.large.look_into(&caller.user, body, parse).await {
+    let owner = MessageOwner::User(caller.user.clone());
+    let messages = match begun_off_worker(owner, body.len(), async move { parse(&body) }).await {
         Ok(Frame::Single(message)) => vec![message],
         Ok(Frame::Batch(messages)) => messages.into_iter().flatten().collect(),
         Err(_) => return,

@@ -40,6 +40,7 @@ use super::{
 };
 use crate::{
     frontend::state::{FrontendState, Sender},
+    mcp::large_messages::{MessageOwner, OffWorker},
     resource::ConnectionCredential,
     support::{
         Fence,
@@ -86,12 +87,14 @@ pub(super) async fn get(
     let limits = state.settings.limits.get();
     let (limits, message_timeout) = (websocket::config(limits.request_body), limits.body_timeout);
     let account = state.sessions.account(&head.sender.admission.caller);
-    tracker.spawn(async move {
+    let owner = MessageOwner::User(head.sender.admission.caller.user.clone());
+    let connection = async move {
         let Ok(upgraded) = upgraded.await else { return };
         let stream = LimitedStream::upgraded(TokioIo::new(upgraded), message_timeout, account);
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(limits)).await;
         serve(state, (head.sender, credential), socket).await;
-    });
+    };
+    tracker.spawn(OffWorker::future(owner, Box::pin(connection)));
     let headers = [
         (header::CONNECTION, HeaderValue::from_static("upgrade")),
         (header::UPGRADE, HeaderValue::from_static("websocket")),

@@ -103,7 +103,7 @@ impl RecentClients {
         }
         let info = description.read();
         let is_short = info.implementation.len() + info.capabilities.json().len() <= MAX_DESCRIPTION;
-        let remembered = is_short.then(|| Arc::clone(&info));
+        let (remembered, name) = (is_short.then(|| Arc::clone(&info)), info.display());
         let mut clients = self.clients.write();
         if let Some(client) = clients.get_mut(&digest) {
             client.rights = caller.rights.clone();
@@ -120,7 +120,7 @@ impl RecentClients {
         }
         let client = RecentClient {
             user: caller.user.clone(),
-            name: info.display(),
+            name,
             rights: caller.rights.clone(),
             revision: info.revision,
             info: remembered,

@@ -13,7 +13,11 @@ use tokio_util::task::TaskTracker;
 use super::Session;
 use crate::{
     frontend::server_requests::{OutgoingRequest, RequestEnd},
-    mcp::{Message, Method, RequestId, json, pending_request::PendingRequest},
+    mcp::{
+        Message, Method, RequestId, json,
+        large_messages::{MessageOwner, OffWorker},
+        pending_request::PendingRequest,
+    },
 };
 
 /// The server's requests that one call carries.
@@ -63,14 +67,16 @@ impl CallRequests {
             return;
         }
         let session = Arc::clone(session);
-        tracker.spawn(async move {
+        let owner = MessageOwner::User(session.owner.user.clone());
+        let rest = async move {
             let messages = async {
                 while let Some(message) = poll_fn(|cx| self.poll_next(&session, cx)).await {
                     session.queue.push(message);
                 }
             };
             session.ended.run_until_cancelled(messages).await;
-        });
+        };
+        tracker.spawn(OffWorker::future(owner, Box::pin(rest)));
     }
 }
 

@@ -30,6 +30,7 @@ use crate::{
     mcp::{
         ErrorObject, Event, Message, Outcome, Payload, Reply, RequestId, ServerOrigin,
         client_translator::ClientTranslator,
+        large_messages::{MessageOwner, OffWorker, poll_event},
     },
     support::Account,
 };
@@ -73,8 +74,8 @@ pub(crate) struct ExchangeContext {
 enum ExchangeState {
     /// A single message.
     Message(Message),
-    /// A reply.
-    Call(Pin<Box<Driven>>),
+    /// A reply, and the owner of the rest of it if the reader disconnects.
+    Call(OffWorker<Pin<Box<Driven>>, Option<Message>>, TaskTracker),
     /// Nothing follows.
     Finished,
 }
@@ -117,6 +118,8 @@ struct CallInProgress {
     revoked: Arc<CancellationToken>,
     /// `None` once the outcome is known.
     reply: Option<Reply>,
+    /// A large event that is handled by the next poll.
+    large: Option<Event>,
     /// The server's requests that this call carries, from the first one on.
     requests: Option<CallRequests>,
     /// Messages that the client has yet to read.
@@ -165,9 +168,9 @@ impl SessionExchange {
     }
 
     /// The account of the server that wrote the last message of a listen; `None` if it is the gateway's own.
-    pub(super) fn writer(&self) -> Option<&Account> {
-        match &self.0 {
-            ExchangeState::Call(driven) => driven.call.writer.as_ref(),
+    pub(super) fn writer(&mut self) -> Option<Account> {
+        match &mut self.0 {
+            ExchangeState::Call(driven, _) => driven.get_mut()?.as_mut().project().call.writer.clone(),
             ExchangeState::Message(_) | ExchangeState::Finished => None,
         }
     }
@@ -179,6 +182,8 @@ impl SessionExchange {
         context: ExchangeContext,
     ) -> Self {
         let ExchangeContext { revoked, on_disconnect, translator, tracker } = context;
+        let owner = MessageOwner::User(session.owner.user.clone());
+        let rest = tracker.clone();
         let call = CallInProgress {
             session,
             subject,
@@ -187,6 +192,7 @@ impl SessionExchange {
             translator,
             revoked: Arc::clone(&revoked),
             reply: Some(reply),
+            large: None,
             requests: None,
             ready: VecDeque::new(),
             detached: false,
@@ -195,7 +201,7 @@ impl SessionExchange {
         };
         let revoked = CancellationToken::clone(&revoked).cancelled_owned();
         let cancelled = cancelled.map(CancellationToken::cancelled_owned);
-        Self(ExchangeState::Call(Box::pin(Driven { revoked, cancelled, call })))
+        Self(ExchangeState::Call(OffWorker::stream(owner, Box::pin(Driven { revoked, cancelled, call })), rest))
     }
 }
 
@@ -203,37 +209,46 @@ impl Stream for SessionExchange {
     type Item = Message;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
-        if let ExchangeState::Call(driven) = &mut self.0 {
-            return driven.as_mut().poll(cx);
+        if let ExchangeState::Call(driven, _) = &mut self.0 {
+            return driven.poll_next_unpin(cx);
         }
         match std::mem::replace(&mut self.0, ExchangeState::Finished) {
             ExchangeState::Message(message) => Poll::Ready(Some(message)),
-            ExchangeState::Call(_) | ExchangeState::Finished => Poll::Ready(None),
+            ExchangeState::Call(..) | ExchangeState::Finished => Poll::Ready(None),
         }
     }
 }
 
 impl Drop for SessionExchange {
     fn drop(&mut self) {
-        let ExchangeState::Call(mut driven) = std::mem::replace(&mut self.0, ExchangeState::Finished) else { return };
-        let call = driven.as_mut().project().call;
-        let continues = call.on_disconnect == OnDisconnect::Continue && call.reply.is_some();
-        if !continues || call.session.ended.is_cancelled() {
+        let ExchangeState::Call(mut driven, tracker) = std::mem::replace(&mut self.0, ExchangeState::Finished) else {
+            return;
+        };
+        if driven.get_mut().is_some_and(|driven| !driven.as_mut().project().call.continues_alone()) {
             return;
         }
         let Ok(runtime) = Handle::try_current() else { return };
-        metrics::counter!("lockkeeper_frontend_calls_detached_total").increment(1);
-        call.detached = true;
-        let tracker = call.tracker.clone();
-        let alone = async move { while std::future::poll_fn(|cx| driven.as_mut().poll(cx)).await.is_some() {} };
+        let alone = async move {
+            // a poll that runs elsewhere may end the call
+            driven.returned().await;
+            let Some(call) = driven.get_mut().map(|driven| driven.as_mut().project().call) else { return };
+            if !call.continues_alone() {
+                return;
+            }
+            metrics::counter!("lockkeeper_frontend_calls_detached_total").increment(1);
+            call.detached = true;
+            while driven.next().await.is_some() {}
+        };
         tracker.spawn_on(alone, &runtime);
     }
 }
 
 // === impl Driven ===
 
-impl Driven {
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+impl Stream for Driven {
+    type Item = Message;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
         let mut this = self.project();
         let call = this.call;
         loop {
@@ -257,8 +272,7 @@ impl Driven {
             {
                 return Poll::Ready(Some(message));
             }
-            let Some(reply) = &mut call.reply else { return Poll::Ready(None) };
-            let message = match reply.poll_next_unpin(cx) {
+            let message = match call.poll_event(cx) {
                 // watched only while the reply is pending: most replies are pending once
                 Poll::Pending if this.revoked.as_mut().poll(cx).is_ready() => continue,
                 Poll::Pending => return Poll::Pending,
@@ -275,6 +289,17 @@ impl Driven {
 // === impl CallInProgress ===
 
 impl CallInProgress {
+    /// The next event. A large one is translated off the worker.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let Some(reply) = &mut self.reply else { return Poll::Ready(None) };
+        poll_event(reply, &mut self.large, cx)
+    }
+
+    /// True if it goes on without its reader.
+    fn continues_alone(&self) -> bool {
+        self.on_disconnect == OnDisconnect::Continue && self.reply.is_some() && !self.session.ended.is_cancelled()
+    }
+
     /// The message for an event; more may be ready.
     fn receive(&mut self, event: Event) -> Option<Message> {
         if self.subject == ExchangeSubject::Listen {
@@ -331,7 +356,7 @@ impl CallInProgress {
 
     /// Ends the call; requests of the server that are still open are withdrawn.
     fn close(&mut self) {
-        self.reply = None;
+        (self.reply, self.large) = (None, None);
         self.running = None;
         if let Some(requests) = self.requests.take() {
             self.ready.extend(requests.withdraw());

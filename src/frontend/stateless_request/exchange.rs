@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use futures_util::{Stream, StreamExt as _};
+use futures_util::Stream;
 use pin_project_lite::pin_project;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -13,7 +13,7 @@ use crate::{
     frontend::request_limits::RequestPermit,
     mcp::{
         ErrorObject, Event, Level, Message, Method, Notification, Outcome, Reply, RequestId, ServerRequest,
-        client_translator::ClientTranslator,
+        client_translator::ClientTranslator, large_messages::poll_event,
     },
 };
 
@@ -29,6 +29,8 @@ pin_project! {
         subject: RequestSubject,
         // `None` once the response is made
         running: Option<(Reply, RequestPermit)>,
+        // a large event that is handled by the next poll
+        large: Option<Event>,
     }
 }
 
@@ -65,7 +67,7 @@ impl RequestExchange {
         (revoked, closed): (&CancellationToken, &CancellationToken),
     ) -> Self {
         let (revoked, closed) = (revoked.clone().cancelled_owned(), closed.clone().cancelled_owned());
-        Self { revoked, closed, subject, running: Some(running) }
+        Self { revoked, closed, subject, running: Some(running), large: None }
     }
 
     /// Waits until it ends from outside: the error for the client.
@@ -95,7 +97,7 @@ impl Stream for RequestExchange {
             let response = if let Poll::Ready(error) = stopped {
                 Message::error(this.subject.id.clone(), error)
             } else {
-                match ready!(reply.poll_next_unpin(cx)) {
+                match ready!(poll_event(reply, this.large, cx)) {
                     Some(Event::Done(outcome)) => this.subject.response(outcome),
                     Some(Event::Notified(notification)) => match this.subject.notification(notification) {
                         Some(message) => return Poll::Ready(Some(message)),
@@ -174,7 +176,7 @@ mod tests {
         },
     };
 
-    use futures_util::{FutureExt as _, stream};
+    use futures_util::{FutureExt as _, StreamExt as _, stream};
 
     use super::*;
     use crate::{

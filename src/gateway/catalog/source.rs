@@ -29,6 +29,7 @@ use crate::{
     layers::ServerFacts,
     mcp::{
         Call, ErrorObject, Feature, ListKind, Method, Outcome, Payload, Revision, Server,
+        large_messages::{MessageOwner, OffWorker, off_worker},
         observer::{LifecycleEvent, Observer},
     },
     model::BackendId,
@@ -125,7 +126,7 @@ impl ListSource {
         if !(freshness.due && cache.server_info.begin()) {
             return freshness;
         }
-        self.settings.tracker.spawn(fetch_server_info(Arc::clone(self), Arc::clone(cache)));
+        self.spawn(fetch_server_info(Arc::clone(self), Arc::clone(cache)));
         cache.server_info.look(self.settings.refresh)
     }
 
@@ -138,8 +139,13 @@ impl ListSource {
         if !(freshness.due && cached.begin()) {
             return freshness;
         }
-        self.settings.tracker.spawn(fetch_list(Arc::clone(self), Arc::clone(cache), kind));
+        self.spawn(fetch_list(Arc::clone(self), Arc::clone(cache), kind));
         cached.look(refresh)
+    }
+
+    fn spawn(&self, fetch: impl Future<Output = ()> + Send + 'static) {
+        let owner = MessageOwner::Server(self.backend.clone());
+        self.settings.tracker.spawn(OffWorker::future(owner, Box::pin(fetch)));
     }
 
     /// Records facts for calls from a page or a list.
@@ -314,7 +320,10 @@ async fn known(source: &Arc<ListSource>, cache: &Arc<ListCache>) -> Result<Arc<D
 async fn ask(source: &ListSource, cache: &ListCache, method: Method, params: Payload) -> Result<Payload, ErrorObject> {
     let call = Call { method, params, context: cache.context.clone() };
     match source.server.call(call).outcome().await {
-        Outcome::Complete(result) => Ok(result),
+        Outcome::Complete(result) => {
+            off_worker(result.json().len()).await;
+            Ok(result)
+        }
         Outcome::Failed(error) => Err(error),
         Outcome::InputRequired(_) => Err(ErrorObject::internal("the server asks for input where it may not")),
     }

@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
+use crate::support::off_worker::debug_assert_off_worker;
+
 /// Reads `text`. Shows `member` each member of the object that it is: the name as it is written, with its quotes, and the
 /// text of its value. Returns `false` if the text is no JSON; what was shown then counts for nothing.
 pub(crate) fn check<'a>(text: &'a str, mut member: impl FnMut(&'a str, &'a str)) -> bool {
+    debug_assert_off_worker(text.len());
     let mut reader = Reader { bytes: text.as_bytes(), at: 0, levels: Levels::default() };
     let mut show = |name: Range<usize>, value: Range<usize>| member(&text[name], &text[value]);
     reader.value(&mut show).is_some() && reader.at == text.len()

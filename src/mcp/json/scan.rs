@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use crate::support::off_worker::debug_assert_off_worker;
+
 /// One token of a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token<'a> {
@@ -34,7 +36,8 @@ pub struct Tokens<'a> {
 
 impl<'a> Tokens<'a> {
     /// The tokens of `text`.
-    pub const fn of(text: &'a str) -> Self {
+    pub fn of(text: &'a str) -> Self {
+        debug_assert_off_worker(text.len());
         Self { text, at: 0, levels: Vec::new(), name_next: false }
     }
 
@@ -95,6 +98,7 @@ pub struct Members<'a> {
 impl<'a> Members<'a> {
     /// The members of `text`; none if it is no object.
     pub fn of(text: &'a str) -> Self {
+        debug_assert_off_worker(text.len());
         let open = text.bytes().position(|byte| !byte.is_ascii_whitespace());
         let at = open.filter(|open| text.as_bytes()[*open] == b'{').map_or(text.len(), |open| open + 1);
         Self { text, at }
@@ -130,6 +134,7 @@ pub struct Elements<'a> {
 impl<'a> Elements<'a> {
     /// The elements of `text`; none if it is no array.
     pub fn of(text: &'a str) -> Self {
+        debug_assert_off_worker(text.len());
         let open = text.bytes().position(|byte| !byte.is_ascii_whitespace());
         let at = open.filter(|open| text.as_bytes()[*open] == b'[').map_or(text.len(), |open| open + 1);
         Self { text, at }
@@ -154,6 +159,7 @@ impl<'a> Iterator for Elements<'a> {
 
 /// The text without the white space between its tokens.
 pub fn compact(text: &str) -> String {
+    debug_assert_off_worker(text.len());
     let bytes = text.as_bytes();
     let mut compacted = String::with_capacity(text.len());
     let mut at = 0;

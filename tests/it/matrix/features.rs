@@ -52,6 +52,22 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         player.reply(&question, answer.clone()).await;
         assert_eq!(player.told(&call).await["q"], answer, "{player:?}");
     }),
+    // nothing of it is looked through on a worker: a debug build panics there
+    conversation!("large messages in every direction", |player, pair| {
+        let text = |size: usize| json!({ "type": "text", "text": "x".repeat(size) });
+        let asked = json!({ "messages": [{ "role": "user", "content": text(280 << 10) }], "maxTokens": 5 });
+        let mut steps = vec![json!(["ask", "q", "sampling/createMessage", asked]), json!(["answer", "q"])];
+        if pair.server.era() == Era::Modern {
+            // no state has room for its script
+            steps.insert(0, json!(["forget"]));
+        }
+        let call = player.script(steps.into()).await;
+        let question = player.next("sampling/createMessage").await;
+        assert!(question["params"] == asked, "{player:?}");
+        let answer = json!({ "role": "assistant", "model": "m", "content": text(80 << 10) });
+        player.reply(&question, answer.clone()).await;
+        assert!(player.told(&call).await["q"] == answer, "{player:?}");
+    }),
     conversation!("elicitation by form", |player, pair| {
         // a server of an older version has no such request
         if pair.server < Revision::V2025_06_18 {

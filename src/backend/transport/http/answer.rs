@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     backend::transport::interface::{BrokenAnswer, RequestTerms, TransportError, messages},
-    mcp::Message,
+    mcp::{Message, large_messages::off_worker},
     support::{Account, memory::Claim},
     wire::events::{EventsError, MAX_EVENT, SseEvent, events},
 };
@@ -103,6 +103,7 @@ pub(super) fn answer(
                 cursor.note(&event);
                 if event.is_message() {
                     resumptions.fruitless = 0;
+                    off_worker(event.data.len()).await;
                     for message in messages(&event.data) {
                         yield message.map_err(BrokenAnswer::error);
                     }
@@ -130,6 +131,7 @@ async fn whole(response: Response, account: &Account) -> Result<Vec<Message>, Tr
         return Err(TransportError::Refused(text.to_owned()));
     }
     let (text, _claim) = read(response, MAX_EVENT, account).await?;
+    off_worker(text.len()).await;
     let messages = messages(&text);
     if messages.is_empty() {
         return Err(TransportError::Refused("the answer is no JSON-RPC message".to_owned()));

@@ -32,7 +32,7 @@ use self::{
     secure::SecureConnections,
 };
 use super::connector::{ClientError, ServerConnector};
-use crate::{backend::transport::interface::TransportError, model::NetworkSpec};
+use crate::{backend::transport::interface::TransportError, mcp::large_messages::on_worker, model::NetworkSpec};
 pub(super) use failure::cause;
 pub(super) use incoming_body::IncomingBody;
 
@@ -121,6 +121,8 @@ impl Client {
     /// Sends a request, and returns the head of the response. A request on a kept connection that turns out to be
     /// closed is repeated on another one, as is one that an HTTP/2 server reports as unprocessed.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<IncomingBody>, TransportError> {
+        // the connections belong to the worker
+        on_worker().await;
         if request.uri().scheme() == Some(&Scheme::HTTPS) {
             // boxed, so that the future of every call does not have to hold it
             let sent = Box::pin(self.connections().secure.send(request)).await;

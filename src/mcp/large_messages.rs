@@ -1,0 +1,373 @@
+//! Large messages: checked, bound and translated off the worker threads. Each owner has one at a time there, and all together
+//! half of the cores.
+//!
+//! Whoever handles messages does so in polls of a future or stream. [`OffWorker`] drives one of them. Where that comes to a
+//! message, it awaits [`off_worker`]: if the message is large, the rest of the poll runs on a blocking thread, in the turn of
+//! the owner, and the next poll is on the worker again. So nothing is copied, and what is handled there is cancelled like
+//! everything else: by dropping it.
+
+use std::{
+    fmt, mem,
+    num::NonZero,
+    panic::resume_unwind,
+    pin::Pin,
+    sync::LazyLock,
+    task::{Context, Poll, Waker, ready},
+    thread,
+};
+
+use futures_util::{FutureExt as _, Stream, StreamExt as _};
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+
+use super::{ErrorObject, Event, Outcome, Payload, Reply};
+use crate::{
+    model::{BackendId, UserId},
+    support::{
+        fair_turns::{FairTurn, FairTurns},
+        log_context::carried_fields,
+        off_worker::{CurrentPoll, poll_as},
+    },
+};
+
+pub(crate) use crate::support::off_worker::{is_large, off_worker, on_worker, poll_off_worker};
+
+/// The turns of all owners. They share the cores of the process.
+static TURNS: LazyLock<FairTurns<MessageOwner>> = LazyLock::new(|| {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    FairTurns::new(cores / 2)
+});
+
+/// The side whose turn is used for a message.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum MessageOwner {
+    /// The user whose client sent it or gets it.
+    User(UserId),
+    /// The server that wrote it, before it is known for whom.
+    Server(BackendId),
+}
+
+/// A future or stream that is polled on its worker, except for the polls that handle large messages. `T` is what a poll of it
+/// is ready with.
+pub(crate) struct OffWorker<S, T> {
+    owner: MessageOwner,
+    poll: fn(&mut S, &mut Context<'_>) -> Poll<T>,
+    place: PollPlace<S, T>,
+}
+
+/// A wait for a turn.
+type Wait = Pin<Box<dyn Future<Output = FairTurn<MessageOwner>> + Send>>;
+
+enum PollPlace<S, T> {
+    Worker(S),
+    /// On the worker until its owner has a turn.
+    Waiting(S, Wait),
+    /// On a blocking thread, for one poll.
+    Away(JoinHandle<(S, Poll<T>)>),
+    /// Lost with its runtime.
+    Lost,
+}
+
+/// Runs `work` on a message of this size off the worker, up to where it waits, if the message is large.
+pub(crate) async fn begun_off_worker<T: Send + 'static>(
+    owner: MessageOwner,
+    bytes: usize,
+    work: impl Future<Output = T> + Send + 'static,
+) -> T {
+    if !is_large(bytes) {
+        return work.await;
+    }
+    let work = async move {
+        off_worker(bytes).await;
+        work.await
+    };
+    OffWorker::future(owner, Box::pin(work)).await
+}
+
+/// The next event of a reply, for a reader that translates it: a large one waits in `large` until that is done off the worker.
+pub(crate) fn poll_event(reply: &mut Reply, large: &mut Option<Event>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+    if large.is_none() {
+        let event = ready!(reply.poll_next_unpin(cx));
+        if event.as_ref().is_none_or(|event| !is_large(event_size(event))) {
+            return Poll::Ready(event);
+        }
+        *large = event;
+    }
+    ready!(poll_off_worker(large.as_ref().map_or(0, event_size), cx));
+    Poll::Ready(large.take())
+}
+
+/// The size of what a client or server answers.
+pub(crate) fn answer_size(answer: &Result<Payload, ErrorObject>) -> usize {
+    answer.as_ref().map_or_else(|error| error.json().len(), |result| result.json().len())
+}
+
+/// The size of an event.
+pub(crate) fn event_size(event: &Event) -> usize {
+    match event {
+        Event::Notified(notification) => notification.params.json().len(),
+        Event::Asked(request) => request.params.json().len(),
+        Event::Done(Outcome::Complete(result) | Outcome::InputRequired(result)) => result.json().len(),
+        Event::Done(Outcome::Failed(error)) => error.json().len(),
+    }
+}
+
+// === impl OffWorker ===
+
+impl<F: Future + Unpin> OffWorker<F, F::Output> {
+    /// Drives a future.
+    pub(crate) fn future(owner: MessageOwner, future: F) -> Self {
+        Self { owner, poll: |future, cx| future.poll_unpin(cx), place: PollPlace::Worker(future) }
+    }
+}
+
+impl<S: Stream + Unpin> OffWorker<S, Option<S::Item>> {
+    /// Drives a stream.
+    pub(crate) fn stream(owner: MessageOwner, stream: S) -> Self {
+        Self { owner, poll: |stream, cx| stream.poll_next_unpin(cx), place: PollPlace::Worker(stream) }
+    }
+}
+
+impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
+    /// What is driven; `None` while a poll of it runs elsewhere.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut S> {
+        match &mut self.place {
+            PollPlace::Worker(driven) | PollPlace::Waiting(driven, _) => Some(driven),
+            PollPlace::Away(_) | PollPlace::Lost => None,
+        }
+    }
+
+    /// Waits until no poll runs elsewhere; what that was ready with is dropped.
+    pub(crate) async fn returned(&mut self) {
+        if let PollPlace::Away(poll) = &mut self.place {
+            self.place = match returned(poll.await) {
+                Some((driven, _)) => PollPlace::Worker(driven),
+                None => PollPlace::Lost,
+            };
+        }
+    }
+
+    fn poll_driven(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        loop {
+            let next = match &mut self.place {
+                PollPlace::Worker(driven) => {
+                    let (poll, leaves) = poll_as(CurrentPoll::OnWorker, || (self.poll)(driven, cx));
+                    if poll.is_ready() || !leaves {
+                        return poll;
+                    }
+                    let owner = self.owner.clone();
+                    let wait: Wait = Box::pin(async move { TURNS.take(owner).await });
+                    self.take(|driven| PollPlace::Waiting(driven, wait))
+                }
+                PollPlace::Waiting(_, wait) => {
+                    let turn = ready!(wait.as_mut().poll(cx));
+                    let (poll, waker) = (self.poll, cx.waker().clone());
+                    self.take(|driven| PollPlace::Away(go_away(driven, poll, waker, turn)))
+                }
+                PollPlace::Away(away) => match returned(ready!(away.poll_unpin(cx))) {
+                    Some((driven, Poll::Ready(item))) => {
+                        self.place = PollPlace::Worker(driven);
+                        return Poll::Ready(item);
+                    }
+                    // polled again here: whoever drives it may be another task by now
+                    Some((driven, Poll::Pending)) => PollPlace::Worker(driven),
+                    None => PollPlace::Lost,
+                },
+                PollPlace::Lost => return Poll::Pending,
+            };
+            self.place = next;
+        }
+    }
+
+    /// The next place of what is driven.
+    fn take(&mut self, next: impl FnOnce(S) -> PollPlace<S, T>) -> PollPlace<S, T> {
+        match mem::replace(&mut self.place, PollPlace::Lost) {
+            PollPlace::Worker(driven) | PollPlace::Waiting(driven, _) => next(driven),
+            other @ (PollPlace::Away(_) | PollPlace::Lost) => other,
+        }
+    }
+}
+
+/// Polls on a blocking thread. If nobody waits for that any more, it goes on to its end, keeps its turn, and then drops what it
+/// polled.
+fn go_away<S: Send + 'static, T: Send + 'static>(
+    mut driven: S,
+    poll: fn(&mut S, &mut Context<'_>) -> Poll<T>,
+    waker: Waker,
+    turn: FairTurn<MessageOwner>,
+) -> JoinHandle<(S, Poll<T>)> {
+    let fields = carried_fields();
+    spawn_blocking(move || {
+        let _turn = turn;
+        let mut cx = Context::from_waker(&waker);
+        let mut away = || poll_as(CurrentPoll::Away, || poll(&mut driven, &mut cx)).0;
+        let polled = match fields {
+            Some(fields) => fields.within(away),
+            None => away(),
+        };
+        (driven, polled)
+    })
+}
+
+/// The result of a poll elsewhere; `None` if the runtime is shutting down.
+fn returned<R>(joined: Result<R, JoinError>) -> Option<R> {
+    match joined.map_err(JoinError::try_into_panic) {
+        Ok(polled) => Some(polled),
+        Err(Ok(panic)) => resume_unwind(panic),
+        Err(Err(_)) => None,
+    }
+}
+
+impl<F> Future for OffWorker<F, F::Output>
+where
+    F: Future<Output: Send> + Unpin + Send + 'static,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.poll_driven(cx)
+    }
+}
+
+impl<S> Stream for OffWorker<S, Option<S::Item>>
+where
+    S: Stream<Item: Send> + Unpin + Send + 'static,
+{
+    type Item = S::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        self.poll_driven(cx)
+    }
+}
+
+impl<S, T> Unpin for OffWorker<S, T> {}
+
+impl<S, T> fmt::Debug for OffWorker<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OffWorker").field("owner", &self.owner).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    };
+
+    use futures_util::stream;
+    use tokio::task::{JoinSet, yield_now};
+
+    use super::*;
+    use crate::support::off_worker::debug_assert_off_worker;
+
+    const SIZE: usize = 1 << 20;
+
+    fn ann() -> MessageOwner {
+        MessageOwner::User(UserId::new("ann"))
+    }
+
+    /// The name of the thread on which a large text is looked through.
+    async fn looks(bytes: usize) -> thread::ThreadId {
+        off_worker(bytes).await;
+        debug_assert_off_worker(bytes);
+        thread::current().id()
+    }
+
+    #[tokio::test]
+    async fn large_messages_are_looked_through_elsewhere_and_small_ones_here() {
+        let here = thread::current().id();
+        let work = async move {
+            assert_eq!(looks(SIZE / 1_000).await, here);
+            assert_ne!(looks(SIZE).await, here);
+            // the rest of the poll stays there
+            assert_ne!(thread::current().id(), here);
+            yield_now().await;
+            assert_eq!(thread::current().id(), here);
+            assert_ne!(looks(SIZE).await, here);
+            on_worker().await;
+            assert_eq!(thread::current().id(), here);
+            "done"
+        };
+        assert_eq!(OffWorker::future(ann(), Box::pin(work)).await, "done");
+        // without a driver it goes on where it is
+        assert_eq!(looks(SIZE).await, here);
+    }
+
+    #[tokio::test]
+    async fn others_run_while_a_message_is_looked_through() {
+        let beats = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&beats);
+        let mut heart = JoinSet::new();
+        heart.spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                yield_now().await;
+            }
+        });
+        let work = async move {
+            off_worker(SIZE).await;
+            // ends only if others run meanwhile
+            let before = beats.load(Ordering::Relaxed);
+            while beats.load(Ordering::Relaxed) < before + 1_000 {
+                thread::yield_now();
+            }
+        };
+        OffWorker::future(ann(), Box::pin(work)).await;
+    }
+
+    #[tokio::test]
+    async fn streams_within_others_are_polled_elsewhere() {
+        let here = thread::current().id();
+        let item = move |bytes| stream::once(Box::pin(looks(bytes)));
+        let inner = OffWorker::stream(ann(), item(SIZE).chain(item(1)));
+        let chosen = stream::select_all([inner.boxed(), item(SIZE).boxed()]);
+        let found: Vec<_> = OffWorker::stream(ann(), chosen).collect().await;
+        assert_eq!(found.iter().filter(|thread| **thread == here).count(), 1, "{found:?}");
+        assert_eq!(found.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn what_is_dropped_while_it_is_away_ends_after_its_poll() {
+        struct Dropped(Arc<AtomicBool>);
+        impl Drop for Dropped {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let (is_dropped, goes_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (held, may_end) = (Dropped(Arc::clone(&is_dropped)), Arc::clone(&goes_on));
+        let work = async move {
+            let _held = held;
+            off_worker(SIZE).await;
+            while !may_end.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            std::future::pending::<()>().await;
+        };
+        let mut driven = OffWorker::future(ann(), Box::pin(work));
+        while driven.get_mut().is_some() {
+            assert!((&mut driven).now_or_never().is_none());
+            yield_now().await;
+        }
+        drop(driven);
+        assert!(!is_dropped.load(Ordering::Acquire));
+        goes_on.store(true, Ordering::Release);
+        // the next one of the owner has its turn after that
+        let next = async move {
+            off_worker(SIZE).await;
+            while !is_dropped.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+        };
+        OffWorker::future(ann(), Box::pin(next)).await;
+    }
+
+    #[tokio::test]
+    async fn what_waits_or_has_returned_can_be_looked_at() {
+        let mut driven = OffWorker::stream(ann(), Box::pin(stream::once(looks(SIZE)).chain(stream::once(looks(1)))));
+        assert!(driven.get_mut().is_some());
+        assert!(driven.next().now_or_never().is_none());
+        driven.returned().await;
+        assert!(driven.get_mut().is_some());
+    }
+}

@@ -1,0 +1,96 @@
+//! Work on large texts off the worker threads, so that other connections of a worker do not wait. The work is a part of a poll:
+//! where it comes to a large text, it awaits [`off_worker`], and whoever drives the future continues the poll on another thread.
+//! Knows nothing of who that is.
+
+use std::{
+    cell::Cell,
+    future::poll_fn,
+    task::{Context, Poll},
+};
+
+use tokio::runtime::Handle;
+
+/// Minimum size of a large text in bytes.
+const LARGE: usize = 64 * 1024;
+
+/// The poll that the current thread is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CurrentPoll {
+    /// Nobody would continue it elsewhere.
+    Unwatched,
+    /// On a worker, by somebody who continues it elsewhere if it asks.
+    OnWorker,
+    /// The same, and it has asked.
+    Leaves,
+    /// Off the workers.
+    Away,
+}
+
+thread_local! {
+    static CURRENT: Cell<CurrentPoll> = const { Cell::new(CurrentPoll::Unwatched) };
+}
+
+/// Sets the current poll back when it ends, also by a panic.
+struct OuterPoll(CurrentPoll);
+
+/// True for the size of a large text.
+pub const fn is_large(bytes: usize) -> bool {
+    bytes >= LARGE
+}
+
+/// Continues the current poll off the worker if a text of this size is large and somebody drives the future who can.
+pub async fn off_worker(bytes: usize) {
+    poll_fn(|cx| poll_off_worker(bytes, cx)).await;
+}
+
+/// The same for those who poll.
+pub fn poll_off_worker(bytes: usize, cx: &Context<'_>) -> Poll<()> {
+    if !is_large(bytes) {
+        return Poll::Ready(());
+    }
+    match CURRENT.get() {
+        CurrentPoll::OnWorker | CurrentPoll::Leaves if Handle::try_current().is_ok() => {
+            CURRENT.set(CurrentPoll::Leaves);
+            // what lies between this and the driver polls only what was woken
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+        _ => Poll::Ready(()),
+    }
+}
+
+/// Continues on the worker: for what belongs to its thread, as connections do.
+pub async fn on_worker() {
+    poll_fn(|cx| {
+        if CURRENT.get() != CurrentPoll::Away {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Polls as `current`, and returns true if the poll asks to be continued elsewhere. Within one that is away already it is away.
+pub fn poll_as<T>(current: CurrentPoll, poll: impl FnOnce() -> T) -> (T, bool) {
+    let outer = OuterPoll(CURRENT.get());
+    if outer.0 != CurrentPoll::Away {
+        CURRENT.set(current);
+    }
+    let polled = poll();
+    (polled, CURRENT.get() == CurrentPoll::Leaves)
+}
+
+/// Panics in a debug build if a text of this size is looked through on a worker that could have left it to another thread.
+pub fn debug_assert_off_worker(bytes: usize) {
+    debug_assert!(
+        !is_large(bytes) || matches!(CURRENT.get(), CurrentPoll::Unwatched | CurrentPoll::Away),
+        "{bytes} bytes are looked through on a worker: await `off_worker` before"
+    );
+}
+
+impl Drop for OuterPoll {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
