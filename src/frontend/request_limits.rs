@@ -21,7 +21,7 @@ use crate::{
     frontend::frontend_settings::FrontendSettings,
     mcp::{ClientInfo, ErrorObject, observer::RequesterObserver},
     model::{Caller, Endpoint, LimitsConfig, RequestNumber, UserId, status::SessionStatus},
-    support::{FastHash, Live, Timestamp},
+    support::{Account, FastHash, Live, MemoryBudget, Timestamp},
 };
 
 /// Kinds of requests with separate limits.
@@ -37,6 +37,7 @@ pub(super) enum RequestKind {
 pub(crate) struct FrontendUsers {
     users: DashMap<UserId, Arc<User>, FastHash>,
     shared: Arc<RequestCounters>,
+    budget: MemoryBudget,
 }
 
 /// The requests without sessions.
@@ -74,6 +75,8 @@ struct RequestBound {
 #[derive(Debug)]
 pub(crate) struct User {
     shared: Arc<RequestCounters>,
+    /// The account that pays for what waits for this user.
+    pub(super) account: Account,
     /// Running calls, through any app, with sessions and without.
     calls: AtomicUsize,
     listens: AtomicUsize,
@@ -91,9 +94,9 @@ pub(super) struct RequestPermit {
 
 impl StatelessRequests {
     /// No requests yet.
-    pub(crate) fn new(settings: &FrontendSettings, observer: RequesterObserver) -> Self {
+    pub(crate) fn new(settings: &FrontendSettings, budget: MemoryBudget, observer: RequesterObserver) -> Self {
         Self {
-            users: Arc::new(FrontendUsers::new(settings)),
+            users: Arc::new(FrontendUsers::new(settings, budget)),
             observer,
             last: AtomicU64::new(0),
             closed: CancellationToken::new(),
@@ -145,8 +148,8 @@ impl StatelessRequests {
 // === impl FrontendUsers ===
 
 impl FrontendUsers {
-    fn new(settings: &FrontendSettings) -> Self {
-        Self { users: DashMap::default(), shared: Arc::new(RequestCounters::new(settings)) }
+    fn new(settings: &FrontendSettings, budget: MemoryBudget) -> Self {
+        Self { users: DashMap::default(), shared: Arc::new(RequestCounters::new(settings)), budget }
     }
 
     /// The user with this id.
@@ -154,7 +157,7 @@ impl FrontendUsers {
         if let Some(user) = self.users.get(id) {
             return Arc::clone(&user);
         }
-        let user = || Arc::new(User::new(Arc::clone(&self.shared)));
+        let user = || Arc::new(User::new(Arc::clone(&self.shared), self.budget.user(id.as_str())));
         Arc::clone(&self.users.entry(id.clone()).or_insert_with(user))
     }
 }
@@ -162,9 +165,9 @@ impl FrontendUsers {
 // === impl User ===
 
 impl User {
-    fn new(shared: Arc<RequestCounters>) -> Self {
+    fn new(shared: Arc<RequestCounters>, account: Account) -> Self {
         let none = || AtomicUsize::new(0);
-        Self { shared, calls: none(), listens: none(), clients: RecentClients::default() }
+        Self { shared, account, calls: none(), listens: none(), clients: RecentClients::default() }
     }
 
     /// Records a request of this caller, who is this user, and returns its client.
@@ -285,7 +288,7 @@ mod tests {
             ..LimitsConfig::default()
         };
         let settings = FrontendSettings::with(limits);
-        StatelessRequests::new(&settings, RequesterObserver::none())
+        StatelessRequests::new(&settings, MemoryBudget::unbounded(), RequesterObserver::none())
     }
 
     #[test]

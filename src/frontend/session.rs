@@ -36,7 +36,7 @@ use crate::{
     mcp::{CancelReason, ClientInfo, Level, RequestId, Revision, json::Object, translate::Profile},
     model::{Caller, Endpoint, SessionId},
     resource::StreamLease,
-    support::{Account, Timestamp},
+    support::Timestamp,
 };
 
 /// One session: its owner, its client, and everything that runs in it.
@@ -50,8 +50,6 @@ pub(crate) struct Session {
     pub(crate) owner: Arc<Caller>,
     /// The time at which it was opened.
     pub(crate) created: Timestamp,
-    /// The account of its user.
-    pub(crate) account: Account,
     /// The user of its owner, whose calls are counted.
     pub(crate) user: Arc<User>,
     /// The calls that run.
@@ -102,8 +100,6 @@ pub(crate) struct SessionOrigin {
 /// The parts of a session that hold its work.
 #[derive(Debug)]
 pub(crate) struct SessionParts {
-    /// The account of its user.
-    pub(crate) account: Account,
     /// The user of its owner.
     pub(crate) user: Arc<User>,
     /// Its calls.
@@ -161,7 +157,6 @@ impl Session {
             endpoint: origin.endpoint,
             owner: origin.owner,
             created: origin.created,
-            account: parts.account,
             user: parts.user,
             calls: parts.calls,
             requests: parts.requests,

@@ -262,21 +262,20 @@ impl Sessions {
 
     /// The account of a user.
     pub(crate) fn account(&self, caller: &Caller) -> Account {
-        self.deps.budget.user(caller.user.as_str())
+        self.users.get(&caller.user).account.clone()
     }
 
     fn build(&self, origin: SessionOrigin, queue: Arc<ReplayBuffer>) -> Arc<Session> {
         let settings = &self.settings;
         let ended = self.closed.child_token();
         let prefix = Digest::sha256(self.deps.random.token()).short_hex(4);
-        let account = self.account(&origin.owner);
+        let user = self.users.get(&origin.owner.user);
         let parts = SessionParts {
-            user: self.users.get(&origin.owner.user),
+            answers: AnswerStreams::new(EventIdPrefix::new(prefix.clone()), settings, user.account.clone()),
+            user,
             calls: RunningCalls::new(ended.clone()),
             requests: OpenRequests::new(&prefix, settings.questions_per_session, settings.limits.clone()),
             queue,
-            answers: AnswerStreams::new(EventIdPrefix::new(prefix), settings, account.clone()),
-            account,
             ended,
         };
         Arc::new(Session::new(origin, parts))

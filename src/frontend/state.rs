@@ -85,7 +85,7 @@ impl FrontendState {
     /// Creates the state of a fresh gateway.
     pub(crate) fn new(routes: Routes, settings: FrontendSettings, deps: Deps) -> Self {
         let tracker = TaskTracker::new();
-        let requests = StatelessRequests::new(&settings, deps.observer.clone());
+        let requests = StatelessRequests::new(&settings, deps.budget.clone(), deps.observer.clone());
         let users = requests.users();
         Self {
             routes: ArcSwap::from_pointee(routes),

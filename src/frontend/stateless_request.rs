@@ -31,7 +31,7 @@ use crate::{
         mirrored_params::Mirror,
     },
     model::Requester,
-    support::pin_in_box,
+    support::{Account, pin_in_box},
 };
 
 /// Messages of an answer, the response last. Dropping them cancels the request.
@@ -79,7 +79,7 @@ impl StatelessRequest<'_> {
         let kind = if self.method == Method::Listen { RequestKind::Listen } else { RequestKind::Call };
         let permit = user.begin(kind)?;
         let server = &self.sender.servers.requests;
-        let context = self.context(client);
+        let context = self.context(client, user.account.clone());
         let params = Payload::of_params(context.client.revision, params);
         tracing::debug!(method = %self.method, user = %context.caller.user, "request without a session");
         if self.method == Method::Listen {
@@ -114,10 +114,10 @@ impl StatelessRequest<'_> {
         Ok(OffWorker::stream(owner, messages))
     }
 
-    fn context(&self, client: Arc<ClientInfo>) -> Context {
+    fn context(&self, client: Arc<ClientInfo>, account: Account) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
-            account: self.state.sessions.account(&self.sender.admission.caller),
+            account,
             requester: Requester::Request(self.state.requests.number()),
             profile: self.state.settings.profile(&client),
             client,

@@ -217,7 +217,7 @@ impl Inbound<'_> {
     pub(super) fn context(&self, client: &Arc<ClientInfo>) -> Context {
         Context {
             caller: Arc::clone(&self.sender.admission.caller),
-            account: self.session.account.clone(),
+            account: self.session.user.account.clone(),
             requester: Requester::Session(self.session.id.clone()),
             mirror: None,
             level: self.session.log_level(),

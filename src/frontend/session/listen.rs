@@ -39,7 +39,7 @@ impl Inbound<'_> {
         );
         self.state.tracker.spawn(async move {
             while let Some(message) = messages.next().await {
-                session.queue.push_by(message, messages.writer().as_ref().unwrap_or(&session.account));
+                session.queue.push_by(message, messages.writer().as_ref().unwrap_or(&session.user.account));
             }
             // so that the next stream opens another
             cancelled.cancel();

@@ -186,6 +186,7 @@ mod tests {
         },
         mcp::{ClientInfo, Payload, Revision, observer::RequesterObserver, translate::Profile},
         model::{LimitsConfig, UserId},
+        support::MemoryBudget,
     };
 
     /// The messages of a request whose reply has these events, after one of the ends from outside if it is cancelled.
@@ -202,8 +203,11 @@ mod tests {
             level: None,
             progress: Progress::Unwanted,
         };
-        let requests =
-            StatelessRequests::new(&FrontendSettings::with(LimitsConfig::default()), RequesterObserver::none());
+        let requests = StatelessRequests::new(
+            &FrontendSettings::with(LimitsConfig::default()),
+            MemoryBudget::unbounded(),
+            RequesterObserver::none(),
+        );
         let permit = requests.user(&UserId::new("ann")).begin(RequestKind::Call).unwrap();
         RequestExchange::new(subject, (Reply::new(events), permit), stops)
     }
