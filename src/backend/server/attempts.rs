@@ -11,7 +11,7 @@ use crate::{
         sharing::{
             connection_key::ConnectionKey,
             pool::LeasedConnection,
-            slots::{SlotGuard, SlotRequest},
+            slots::{SlotAccess, SlotGuard, SlotRequest},
         },
         transport::NotSent,
     },
@@ -189,8 +189,14 @@ impl CallAttempt {
 async fn slot(backend: &ExternalBackend, key: &ConnectionKey, call: &Call) -> Result<SlotGuard, ErrorObject> {
     // a task is awaited on the connection that created it
     let only = call.method.is_of_core_tasks().then_some(key.slot());
-    let request = SlotRequest { user: call.context.caller.user.clone(), holder: call.context.requester.clone(), only };
-    let slot = backend.slots.acquire(key, request, |missing| backend.pool.reclaim(key, missing)).await;
+    let first = 0;
+    let (user, holder) = (call.context.caller.user.clone(), call.context.requester.clone());
+    let access = SlotAccess {
+        questions: || backend.pool.questions(key),
+        close: |slot| backend.pool.close_questions(key, slot),
+        has_room: || backend.pool.has_room(),
+    };
+    let slot = backend.slots.acquire(key, SlotRequest { user, holder, only, first }, access).await;
     let busy = "all its shared processes serve other clients; try again later, or raise `parallel`";
     slot.map_err(|_| backend.unavailable(busy))
 }
