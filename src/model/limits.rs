@@ -35,10 +35,10 @@ config_keys! {
         suspended_calls: usize = count(16_384, 1 to 1_000_000);
         /// Time for a client to answer a request of a server.
         server_request_timeout: Duration = duration(10 m, 1 s to 1 d);
-        /// The same on a shared process while other calls wait for it.
+        /// The same on a shared process, counted while a call waits and no process is free: then the oldest of its user yields.
         ///
         /// Not more than `server_request_timeout`, also where it is not set.
-        server_request_slot_time: Duration = duration(60 s, 1 s to server_request_timeout);
+        server_request_slot_time: Duration = duration(30 s, 1 s to server_request_timeout);
         /// Time that a call waits for a shared process. Longer than `server_request_slot_time`; where it is not set, at least
         /// twice that.
         slot_wait: Duration = duration(120 s, 1 s to 1 d);

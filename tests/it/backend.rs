@@ -23,6 +23,7 @@ mod sse;
 mod standalone;
 mod starts;
 mod stdio;
+mod stream_questions;
 mod task_notifications;
 mod tasks;
 mod tasks_extension;

@@ -1,6 +1,13 @@
 //! Open and recently cancelled calls of one connection. Knows nothing of versions.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -44,6 +51,11 @@ pub(crate) enum Sharing {
     /// Several client sessions make calls.
     Ambiguous,
 }
+
+/// Knowledge about a server with an exchange for each call: true once it has asked on its standalone stream while a call ran,
+/// so that its requests name no call. Shared by all its connections.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AsksOnStream(Arc<AtomicBool>);
 
 /// An open call and its event sender.
 struct CallSlot {
@@ -134,6 +146,20 @@ impl OpenCall {
     /// True if the server works on it until it answers: no handshake, and no subscription.
     fn keeps_busy(&self) -> bool {
         self.kind != CallKind::Handshake && self.method != Method::Listen
+    }
+}
+
+// === impl AsksOnStream ===
+
+impl AsksOnStream {
+    /// Notes such a request.
+    pub(super) fn note(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// True once there was one.
+    pub(crate) fn is_noted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -330,6 +356,11 @@ impl Calls {
         let (best, slot) = able().max_by_key(rank)?;
         let mut others = able().map(|(_, other)| &other.call.holder).chain(&lingering);
         others.all(|other| *other == slot.call.holder).then_some(best)
+    }
+
+    /// True if a call is open in which the server may ask.
+    pub(super) fn may_be_asked(&self) -> bool {
+        self.lock().iter().any(|slot| slot.call.kind == CallKind::Asking)
     }
 
     /// The call that a log message of this level belongs to: the only one that asked for the level (`translation` 3.4,

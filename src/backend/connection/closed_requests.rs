@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{calls::cancellation, server_requests::ServerRequests};
 use crate::{
-    mcp::{CancelReason, ErrorObject, Event, Outcome},
+    mcp::{CancelReason, ErrorObject, Event, Outcome, Revision},
     model::BackendId,
 };
 
@@ -39,12 +39,21 @@ impl ServerRequests {
         }
     }
 
+    /// The error of a call that the server, of this version, has finished after its request was closed.
+    pub(super) fn yielded(&self, revision: Revision) -> ErrorObject {
+        closed_error(self.backend(), "").written_in(revision)
+    }
+
     /// Cancels calls that the server did not finish within [`FINISH_TIMEOUT`] after their request was closed.
     pub(crate) fn cancel_unfinished(&self) {
         for id in self.calls().closed_for(FINISH_TIMEOUT) {
             let Some(call) = self.calls().read(id, Clone::clone) else { continue };
             self.calls().given_up(id, call);
-            let error = closed_error(self.backend());
+            let error = {
+                let seconds = FINISH_TIMEOUT.as_secs();
+                let ending = format!("the server did not finish the call within {seconds} s, so it was cancelled; ");
+                closed_error(self.backend(), &ending)
+            };
             if self.calls().deliver(id, Event::Done(Outcome::Failed(error))).is_some() {
                 // it ended at this moment
                 self.calls().answered_late(id);
@@ -57,12 +66,11 @@ impl ServerRequests {
     }
 }
 
-/// The error of such a call.
-fn closed_error(backend: &BackendId) -> ErrorObject {
+/// The error of a call whose server request was closed.
+fn closed_error(backend: &BackendId, what_followed: &str) -> ErrorObject {
     let text = format!(
-        "Server `{backend}`: a server request of this call was open for too long while other calls waited, so it was closed; the \
-         server did not finish the call within {} s, so it was cancelled; call again and answer sooner",
-        FINISH_TIMEOUT.as_secs(),
+        "Server `{backend}`: a server request of this call was unanswered while no process was free for other calls, so it was \
+         closed; {what_followed}call again and answer sooner",
     );
     ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, &text, &json!({ "reason": QUESTION_CLOSED }))
 }

@@ -191,10 +191,13 @@ impl ServerConnection {
             return None;
         };
         let protocol = self.context.protocol;
+        let has_yielded = self.calls.read(call, |call| call.request_closed.is_some()) == Some(true);
         let outcome = match outcome {
             Ok(result) => protocol.outcome(self, (call, &method), protocol.received(self, result)),
             Err(error) => protocol.failure(self, id, error),
         };
+        // its client did not say what the server was told in its place
+        let outcome = if has_yielded { Outcome::Failed(self.requests.yielded(self.revision())) } else { outcome };
         Some((call, Event::Done(outcome)))
     }
 

@@ -19,7 +19,7 @@ use crate::{
         Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
         Untranslatable, task, translate::Cause,
     },
-    model::Requester,
+    model::{Delivery, Requester},
 };
 
 /// Protocol of servers with sessions.
@@ -151,6 +151,9 @@ impl Protocol for SessionProtocol {
             connection.requests.refuse(id, ErrorObject::unknown_task());
             return None;
         }
+        if on.is_none() && asks_on_stream(connection, &method) {
+            connection.context.asks_on_stream.note();
+        }
         let call = on.or_else(|| connection.calls.carrier(&connection.requests.carriers()));
         if call.is_none() && connection.calls.has_lingering() {
             // it may belong to a cancelled call, and to no other client
@@ -204,6 +207,13 @@ fn can_be_asked(connection: &ServerConnection, method: &Method) -> bool {
         _ => return false,
     };
     connection.server().is_some() && connection.context.client.capabilities.has(capability)
+}
+
+/// True if a request on no exchange belongs to a call that has one. Servers also ask for roots there, outside of calls.
+fn asks_on_stream(connection: &ServerConnection, method: &Method) -> bool {
+    connection.context.abilities.delivery == Delivery::Exchange
+        && matches!(method, Method::CreateMessage | Method::Elicit)
+        && connection.calls.may_be_asked()
 }
 
 /// True if a task was created here, as far as is known.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     background::BackgroundSender,
-    calls::{CallKind, Calls, Sharing},
+    calls::{AsksOnStream, CallKind, Calls, Sharing},
     known_interests::KnownInterests,
     server_info::{ServerInfo, ServerSummary},
     server_requests::{RequestContext, ServerRequests},
@@ -88,6 +88,8 @@ pub(crate) struct ConnectionContext {
     pub(crate) listens: Arc<Listens>,
     /// Log levels and topics of its clients.
     pub(crate) interests: Arc<Interests>,
+    /// Noted for all connections to the server.
+    pub(crate) asks_on_stream: AsksOnStream,
     /// Maximum silence of the server in a call.
     pub(crate) call_timeout: Duration,
     /// Its task group.

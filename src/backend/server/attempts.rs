@@ -11,7 +11,7 @@ use crate::{
         sharing::{
             connection_key::ConnectionKey,
             pool::LeasedConnection,
-            slots::{SlotGuard, SlotRequest},
+            slots::{SlotAccess, SlotGuard, SlotRequest},
         },
         transport::NotSent,
     },
@@ -78,11 +78,11 @@ impl Attempts {
         Self { backend, route, slot: None, left, lost: None }
     }
 
-    /// True if the call needs a slot: if client sessions share its channel and the client has capabilities. With an
-    /// exchange of its own, a server request is unambiguous.
+    /// True if the call needs a slot: if client sessions share its connection, the client has capabilities, and the server
+    /// asks outside of exchanges. A server request on the exchange of its call is unambiguous.
     pub(super) fn need_slot(&self, method: &Method) -> bool {
         let key = &self.route.key;
-        !key.is_of_one_client() && key.can_be_asked() && method.may_ask() && self.backend.opener.transport.is_channel()
+        !key.is_of_one_client() && key.can_be_asked() && method.may_ask() && self.backend.opener.transport.asks_apart()
     }
 
     /// Waits for a slot of the sharer, at most `slot_wait`, and makes the attempts there. The client is told meanwhile.
@@ -189,8 +189,15 @@ impl CallAttempt {
 async fn slot(backend: &ExternalBackend, key: &ConnectionKey, call: &Call) -> Result<SlotGuard, ErrorObject> {
     // a task is awaited on the connection that created it
     let only = call.method.is_of_core_tasks().then_some(key.slot());
-    let request = SlotRequest { user: call.context.caller.user.clone(), holder: call.context.requester.clone(), only };
-    let slot = backend.slots.acquire(key, request, |missing| backend.pool.reclaim(key, missing)).await;
+    // over HTTP, the first session has calls that hold no slot: those from before the server was seen to ask there
+    let first = usize::from(!backend.opener.transport.is_channel());
+    let (user, holder) = (call.context.caller.user.clone(), call.context.requester.clone());
+    let access = SlotAccess {
+        questions: || backend.pool.questions(key),
+        close: |slot| backend.pool.close_questions(key, slot),
+        has_room: || backend.pool.has_room(),
+    };
+    let slot = backend.slots.acquire(key, SlotRequest { user, holder, only, first }, access).await;
     let busy = "all its shared processes serve other clients; try again later, or raise `parallel`";
     slot.map_err(|_| backend.unavailable(busy))
 }

@@ -132,6 +132,17 @@ impl ConnectionKey {
         self.in_slot(0)
     }
 
+    /// True if both are connections of one sharer.
+    pub(crate) fn is_of_sharer(&self, other: &Self) -> bool {
+        let Self { scope, capabilities, identity, slot: _ } = self;
+        *scope == other.scope && *capabilities == other.capabilities && *identity == other.identity
+    }
+
+    /// True if no other user uses the sharer's connections.
+    pub(crate) const fn is_of_one_user(&self) -> bool {
+        matches!(self.scope, SharingScope::User(_) | SharingScope::Session(_))
+    }
+
     /// The slot.
     pub(crate) const fn slot(&self) -> usize {
         self.slot

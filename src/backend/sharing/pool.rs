@@ -21,12 +21,10 @@ use super::{
     circuit::Circuit,
     connection_key::{ConnectionKey, SharingScope},
     room::{Full, TakenPlace, find_room},
+    slots::SlotQuestions,
 };
 use crate::{
-    backend::{
-        connection::{ServerConnection, calls::LINGER, closed_requests::FINISH_TIMEOUT},
-        error::StartError,
-    },
+    backend::{connection::ServerConnection, error::StartError},
     mcp::{ClientInfo, Era},
     model::{Caller, LimitsConfig, SessionId, UserId},
     support::{FastMap, Live},
@@ -178,8 +176,8 @@ impl Pool {
         if key.is_base() {
             return self.base.connection().into_iter().collect();
         }
-        let (slots, sharer) = (self.slots.lock(), key.sharer());
-        let theirs = slots.iter().filter(|(key, _)| key.sharer() == sharer);
+        let slots = self.slots.lock();
+        let theirs = slots.iter().filter(|(other, _)| other.is_of_sharer(key));
         theirs.filter_map(|(_, slot)| slot.connection()).collect()
     }
 
@@ -190,10 +188,8 @@ impl Pool {
             return is_there(&self.base);
         }
         let slots = self.slots.lock();
-        slots.get(key).is_some_and(is_there) || {
-            let sharer = key.sharer();
-            slots.iter().any(|(key, slot)| key.sharer() == sharer && is_there(slot))
-        }
+        slots.get(key).is_some_and(is_there)
+            || slots.iter().any(|(other, slot)| other.is_of_sharer(key) && is_there(slot))
     }
 
     /// Ends the connections that are not of this era.
@@ -254,38 +250,34 @@ impl Pool {
     }
 }
 
-/// Reclaims question slots from calls whose client does not answer (`translation` 4b.1). Driven by waiting calls: if
-/// none waits, no server request is closed.
+/// Server requests in question slots (`translation` 4b.1). Driven by waiting calls: if none waits, none is closed.
 impl Pool {
-    /// Closes server requests that are open for `server_request_slot_time`, on as many connections of this sharer as slots
-    /// are `missing`, oldest first, and cancels calls that their servers do not finish then. Returns the time of the
-    /// next check.
-    pub(crate) fn reclaim(&self, key: &ConnectionKey, missing: usize) -> Instant {
-        let (now, time) = (Instant::now(), self.limits.get().server_request_slot_time);
-        let mut coming = 0;
-        let mut old: Vec<(Instant, Arc<ServerConnection>)> = Vec::new();
-        // a later request is not due before this time
-        let mut dues = vec![now + time];
-        for session in self.sessions(key) {
-            session.requests().cancel_unfinished();
-            // plus the time in which the server may still send messages about a cancelled call
-            let freed_by = session.requests().latest_closed().map(|closed| closed + FINISH_TIMEOUT + LINGER);
-            dues.extend(freed_by.into_iter().flat_map(|by| [by - LINGER, by]));
-            let is_coming = freed_by.is_some_and(|by| by > now);
-            coming += usize::from(is_coming);
-            match session.requests().oldest() {
-                Some(since) if since + time > now => dues.push(since + time),
-                Some(_) if is_coming => session.requests().close_after(time),
-                Some(since) => old.push((since, session)),
-                None => {}
+    /// The server requests on the connections of this sharer. Cancels calls that their servers did not finish after theirs
+    /// were closed.
+    pub(crate) fn questions(&self, key: &ConnectionKey) -> Vec<SlotQuestions> {
+        let of = |session: &Arc<ServerConnection>| {
+            let requests = session.requests();
+            requests.cancel_unfinished();
+            SlotQuestions {
+                slot: session.context.key.slot(),
+                oldest: requests.oldest(),
+                closed: requests.latest_closed(),
             }
+        };
+        self.sessions(key).iter().map(of).collect()
+    }
+
+    /// True if calls that wait for persons may have further connections: they leave half of the pool to others.
+    pub(crate) fn has_room(&self) -> bool {
+        self.slots.lock().len() < self.limits.get().server_sessions / 2
+    }
+
+    /// Closes the server requests in this slot that are open for `server_request_slot_time`.
+    pub(crate) fn close_questions(&self, key: &ConnectionKey, slot: usize) {
+        let time = self.limits.get().server_request_slot_time;
+        if let Some(leased) = self.ready(&key.in_slot(slot)) {
+            leased.connection.requests().close_after(time);
         }
-        old.sort_by_key(|(since, _)| *since);
-        for (_, session) in old.into_iter().take(missing.saturating_sub(coming)) {
-            session.requests().close_after(time);
-            dues.push(now + FINISH_TIMEOUT);
-        }
-        dues.into_iter().filter(|due| *due > now).min().unwrap_or(now + time)
     }
 }
 

@@ -1,9 +1,10 @@
-//! Question slots. A server request on a shared channel names no call, so one client session at a time makes calls in
-//! which it can be asked (design rule 4). Each slot is a connection to the server; other client sessions use other
+//! Question slots. A server request that no exchange carries names no call, so one client session at a time makes calls
+//! in which it can be asked (design rule 4). Each slot is a connection to the server; other client sessions use other
 //! slots. Knows nothing of connections and of requests.
 //!
-//! A slot is lent (`translation` 4b.1): waiting is bounded and in order of arrival, a user holds at most half of the
-//! slots while another waits, and waiting calls reclaim slots.
+//! A slot is lent (`translation` 4b.1): waiting is bounded and fair by user, and a slot whose server request waits for a
+//! person is replaced by another one, or taken back. The first waiting call of each user looks after this for all, so that
+//! none has to rely on a call that nobody polls.
 
 mod sharer;
 
@@ -21,10 +22,14 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-pub(crate) use self::sharer::SlotRequest;
-use self::sharer::{Choice, Sharer, Terms};
+use self::sharer::{Sharer, SlotRules, SlotView};
+pub(crate) use self::sharer::{SlotQuestions, SlotRequest};
 use super::connection_key::ConnectionKey;
-use crate::{backend::connection::calls::LINGER, model::LimitsConfig, support::Live};
+use crate::{
+    backend::connection::calls::LINGER,
+    model::{LimitsConfig, UserId},
+    support::Live,
+};
 
 /// Maximum number of waiting calls of one user, for the slots of one sharer.
 const MAX_WAITING: usize = 1_024;
@@ -33,7 +38,6 @@ const MAX_WAITING: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct QuestionSlots {
     sharers: Mutex<HashMap<ConnectionKey, Sharer>>,
-    changed: Notify,
     last: AtomicU64,
     /// Slots of each sharer.
     max: usize,
@@ -43,6 +47,16 @@ pub(crate) struct QuestionSlots {
 /// No slot came free in time, or too many calls of the user wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Busy;
+
+/// Access to the connections in the slots of one sharer.
+pub(crate) struct SlotAccess<Q, C, R> {
+    /// Reads what is open in each slot.
+    pub(crate) questions: Q,
+    /// Closes what was open in a slot for `server_request_slot_time`.
+    pub(crate) close: C,
+    /// True if the server may have another connection.
+    pub(crate) has_room: R,
+}
 
 /// The right to make a call in a slot.
 #[derive(Debug)]
@@ -55,9 +69,24 @@ pub(crate) struct SlotGuard {
 
 /// A waiting call. Dropping it passes the turn on.
 struct Waiting<'a> {
-    slots: &'a Arc<QuestionSlots>,
+    slots: &'a QuestionSlots,
     key: &'a ConnectionKey,
+    user: UserId,
     number: u64,
+    turn: Arc<Notify>,
+}
+
+/// What a waiting call finds.
+enum SlotCheck {
+    /// Its slot.
+    Given(usize),
+    /// None so far.
+    None {
+        /// Slots whose server requests are to be closed.
+        yielding: Vec<usize>,
+        /// The time of the next look; `None` if another call of the user looks.
+        again: Option<Instant>,
+    },
 }
 
 // === impl QuestionSlots ===
@@ -65,87 +94,91 @@ struct Waiting<'a> {
 impl QuestionSlots {
     /// Creates `max` slots for each sharer, at least one.
     pub(crate) fn new(max: usize, limits: Live<LimitsConfig>) -> Arc<Self> {
-        let (sharers, changed, last) = (Mutex::default(), Notify::new(), AtomicU64::new(0));
-        Arc::new(Self { sharers, changed, last, max: max.max(1), limits })
+        Arc::new(Self { sharers: Mutex::default(), last: AtomicU64::new(0), max: max.max(1), limits })
     }
 
-    /// Waits for a slot, at most `slot_wait`: the client session's own, else a free one, which may be new. Calls
-    /// `reclaim` with the number of missing slots; it returns the time of its next call.
+    /// Waits for a slot, at most `slot_wait`: the client session's own, else a free one, which may be new.
     ///
     /// # Errors
     ///
     /// [`Busy`].
-    pub(crate) async fn acquire(
+    pub(crate) async fn acquire<Q, C, R>(
         self: &Arc<Self>,
         key: &ConnectionKey,
         request: SlotRequest,
-        reclaim: impl Fn(usize) -> Instant,
-    ) -> Result<SlotGuard, Busy> {
-        let waiting = self.enter(key, request)?;
+        access: SlotAccess<Q, C, R>,
+    ) -> Result<SlotGuard, Busy>
+    where
+        Q: Fn() -> Vec<SlotQuestions>,
+        C: Fn(usize),
+        R: Fn() -> bool,
+    {
+        let guard = |slot| SlotGuard { slots: Arc::clone(self), key: key.in_slot(slot), is_running: false };
+        let waiting = match self.enter(key, request)? {
+            Ok(slot) => return Ok(guard(slot)),
+            Err(waiting) => waiting,
+        };
         let deadline = Instant::now() + self.limits.get().slot_wait;
         loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            // no change is missed after this point
-            changed.as_mut().enable();
-            let wake = match waiting.take() {
-                Choice::Slot(slot) => {
-                    return Ok(SlotGuard { slots: Arc::clone(self), key: key.in_slot(slot), is_running: false });
-                }
-                Choice::None { free_at } => free_at,
+            let (yielding, again) = match waiting.check(&(access.questions)(), (access.has_room)()) {
+                SlotCheck::Given(slot) => return Ok(guard(slot)),
+                SlotCheck::None { yielding, again } => (yielding, again),
             };
             if Instant::now() >= deadline {
                 return Err(Busy);
             }
-            let again = reclaim(self.missing(key));
-            let wake = wake.into_iter().chain([again, deadline]).min().unwrap_or(deadline);
+            yielding.into_iter().for_each(&access.close);
             tokio::select! {
-                () = changed => {}
-                () = sleep_until(wake) => {}
+                () = waiting.turn.notified() => {}
+                () = sleep_until(again.unwrap_or(deadline).min(deadline)) => {}
             }
         }
     }
 
-    /// Adds a call to the queue.
-    fn enter<'a>(self: &'a Arc<Self>, key: &'a ConnectionKey, request: SlotRequest) -> Result<Waiting<'a>, Busy> {
+    /// Gives a call a slot at once, or adds it to the queue of its user.
+    fn enter<'a>(&'a self, key: &'a ConnectionKey, request: SlotRequest) -> Result<Result<usize, Waiting<'a>>, Busy> {
+        let rules = self.rules(key);
         let mut sharers = self.sharers.lock();
         let sharer = sharers.entry(key.sharer()).or_default();
         if sharer.waiting_of(&request.user) >= MAX_WAITING {
             return Err(Busy);
         }
-        let number = self.last.fetch_add(1, Ordering::Relaxed);
-        sharer.enter(number, request, Instant::now());
-        Ok(Waiting { slots: self, key, number })
+        let (number, user) = (self.last.fetch_add(1, Ordering::Relaxed), request.user.clone());
+        let entered = sharer.enter(number, request, (Instant::now(), rules));
+        Ok(entered.map_err(|turn| Waiting { slots: self, key, user, number, turn }))
     }
 
-    /// The number of slots that waiting calls need beyond those that come free by themselves.
-    fn missing(&self, key: &ConnectionKey) -> usize {
-        self.sharers.lock().get(&key.sharer()).map_or(0, |sharer| sharer.missing(self.max))
+    fn rules(&self, key: &ConnectionKey) -> SlotRules {
+        let slot_time = self.limits.get().server_request_slot_time;
+        SlotRules { max: self.max, are_of_several: !key.is_of_one_user(), slot_time }
     }
 }
 
 // === impl Waiting ===
 
 impl Waiting<'_> {
-    /// Takes a slot, if it is this call's turn.
-    fn take(&self) -> Choice {
-        let slots = self.slots;
-        let (now, patience) = (Instant::now(), slots.limits.get().server_request_slot_time);
+    /// Distributes the slots that are free, and takes the one of this call.
+    fn check(&self, questions: &[SlotQuestions], has_room: bool) -> SlotCheck {
+        let Self { slots, key, user, number, .. } = self;
+        let view = SlotView { now: Instant::now(), questions, has_room, rules: slots.rules(key) };
         let mut sharers = slots.sharers.lock();
-        let Some(sharer) = sharers.get_mut(&self.key.sharer()) else { return Choice::None { free_at: None } };
-        sharer.take(self.number, Terms { now, patience, max: slots.max })
+        let Some(sharer) = sharers.get_mut(&key.sharer()) else {
+            return SlotCheck::None { yielding: Vec::new(), again: None };
+        };
+        sharer.distribute(&view);
+        if let Some(slot) = sharer.claim(*number) {
+            return SlotCheck::Given(slot);
+        }
+        let again = sharer.is_first(*number, user).then(|| sharer.next_check(&view));
+        SlotCheck::None { yielding: sharer.yielding(&view), again }
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut sharers = self.slots.sharers.lock();
-        if let Some(sharer) = sharers.get_mut(&self.key.sharer()) {
-            sharer.leave(self.number);
+        if let Some(sharer) = self.slots.sharers.lock().get_mut(&self.key.sharer()) {
+            sharer.leave(self.number, &self.user);
         }
-        drop(sharers);
-        // another call may wait for this one to go first
-        self.slots.changed.notify_waiters();
     }
 }
 
@@ -176,8 +209,6 @@ impl Drop for SlotGuard {
             sharer.release(self.key.slot(), self.is_running.then(|| now + LINGER));
         }
         sharers.retain(|_, sharer| sharer.is_in_use(now));
-        drop(sharers);
-        self.slots.changed.notify_waiters();
     }
 }
 

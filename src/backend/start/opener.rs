@@ -289,6 +289,7 @@ impl Opener {
             is_another: succession == Succession::Another,
             listens: Arc::clone(&self.listens),
             interests: Arc::clone(&self.interests),
+            asks_on_stream: self.transport.asks_on_stream.clone(),
             call_timeout: self.spec.call_timeout,
             tasks: self.context.tasks.clone(),
         }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     backend::{
-        connection::receive::OpenTransport,
+        connection::{calls::AsksOnStream, receive::OpenTransport},
         context::BackendContext,
         error::StartError,
         sharing::connection_key::ConnectionKey,
@@ -34,6 +34,8 @@ pub(crate) struct ServerTransport {
     /// The transport in place of the configured one.
     found: RwLock<Option<TransportSpec>>,
     late_streams: LateStreams,
+    /// Set once the server asks outside of the exchanges of its calls, though it has them.
+    pub(super) asks_on_stream: AsksOnStream,
     /// Demand for the base connection.
     pub(crate) demand: Demand,
     /// The last lines of the base connection's process.
@@ -71,6 +73,7 @@ impl ServerTransport {
             context: context.clone(),
             found: RwLock::default(),
             late_streams: LateStreams::default(),
+            asks_on_stream: AsksOnStream::default(),
             demand: Demand::default(),
             output: OutputTail::hiding(spec.disclosure.as_ref().map_or(&[], |disclosure| &disclosure.hidden)),
             spares: Spares::new(wanted_spares(spec)),
@@ -86,6 +89,11 @@ impl ServerTransport {
     /// True if one channel carries all messages of a connection.
     pub(crate) fn is_channel(&self) -> bool {
         self.abilities().delivery == Delivery::Channel
+    }
+
+    /// True if requests of the server come outside of the exchanges of its calls, and so name no call.
+    pub(crate) fn asks_apart(&self) -> bool {
+        self.is_channel() || self.asks_on_stream.is_noted()
     }
 
     /// The abilities of the transport for the next connection.

@@ -1,28 +1,72 @@
-//! Slots of one sharer, and the queue of calls for them. Knows nothing of how a call waits.
+//! Slots of one sharer, and the calls of its users that wait for them. Knows nothing of how a call waits.
+//!
+//! A free slot goes to the user who holds the fewest, of these to the one who has waited for a turn the longest, and there to
+//! the call that came first.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap, btree_map, hash_map::Entry},
+    iter::Peekable,
+    sync::Arc,
+    time::Duration,
+};
 
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
-use crate::model::{Requester, UserId};
+use crate::{
+    backend::connection::closed_requests::FINISH_TIMEOUT,
+    model::{Requester, UserId},
+};
+
+/// Age of a server request at which its slot is taken to wait for a person, so that another process serves other calls; also
+/// the wait after which a user who holds no slot gets a further one.
+pub(super) const RELIEF: Duration = Duration::from_secs(5);
+
+/// Further slots while requests wait for a person, for each of those whose calls run.
+const WAITING_FOR_EACH: usize = 3;
 
 /// A call that needs a slot.
 #[derive(Debug, Clone)]
 pub(crate) struct SlotRequest {
-    /// The user, who may not hold all slots while another waits.
+    /// The user: those who hold fewer slots come first.
     pub(crate) user: UserId,
     /// The client session; its calls share a slot.
     pub(crate) holder: Requester,
     /// The only usable slot, if any: a task is asked about on the connection that created it.
     pub(crate) only: Option<usize>,
+    /// The first usable slot otherwise.
+    pub(crate) first: usize,
 }
 
-/// Slots of one sharer, and the queue of calls for them.
+/// The server requests on the connection of one slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SlotQuestions {
+    /// The slot.
+    pub(crate) slot: usize,
+    /// Start of the oldest one that a call carries.
+    pub(crate) oldest: Option<Instant>,
+    /// Latest time at which one was closed whose call is still open.
+    pub(crate) closed: Option<Instant>,
+}
+
+/// Slots of one sharer, and the calls that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Sharer {
     slots: Vec<QuestionSlot>,
+    /// The users with waiting calls.
+    queues: HashMap<UserId, UserSlotQueue>,
+    /// The last turn of a user.
+    last_turn: u64,
+    /// Slots of calls that have not taken them yet.
+    given: HashMap<u64, usize>,
+}
+
+/// The waiting calls of one user: never none.
+#[derive(Debug, Default)]
+struct UserSlotQueue {
     /// In order of arrival.
-    waiting: BTreeMap<u64, Applicant>,
+    calls: BTreeMap<u64, Applicant>,
+    /// The turn in which the user got a slot last while others of these calls waited.
+    turn: u64,
 }
 
 /// A slot: its holder and number of running calls, or its last holder.
@@ -40,66 +84,97 @@ struct QuestionSlot {
 struct Applicant {
     request: SlotRequest,
     since: Instant,
+    /// Notified when the call has a slot, or becomes the first of its user.
+    turn: Arc<Notify>,
 }
 
-/// Parameters of the choice.
+/// The number of slots of a sharer, and the time that a server request may hold one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct SlotRules {
+    /// Slots whose calls run at once, beside those that wait for a person.
+    pub(super) max: usize,
+    /// True if several users share them: then some are kept for those who hold none.
+    pub(super) are_of_several: bool,
+    /// Time that a server request stays open while a call waits.
+    pub(super) slot_time: Duration,
+}
+
+/// What decides about slots at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SlotView<'a> {
     /// The present time.
     pub(super) now: Instant,
-    /// A call that waits for this long prevents others from joining the slot of their client session.
-    pub(super) patience: Duration,
-    /// Number of slots.
-    pub(super) max: usize,
+    /// The server requests in each slot that has any.
+    pub(super) questions: &'a [SlotQuestions],
+    /// True if the server may have another process.
+    pub(super) has_room: bool,
+    /// The bounds.
+    pub(super) rules: SlotRules,
 }
 
-/// Outcome of a choice.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Choice {
-    /// This slot.
-    Slot(usize),
-    /// None at present.
-    None {
-        /// The latest time at which the next one comes free, if it is known.
-        free_at: Option<Instant>,
-    },
+/// The calls of one user that have not been looked at.
+struct QueueOrder<'a> {
+    user: &'a UserId,
+    turn: u64,
+    calls: Peekable<btree_map::Iter<'a, u64, Applicant>>,
+}
+
+/// The slots in use, counted.
+struct Usage<'a> {
+    /// Those of each user.
+    held: HashMap<&'a UserId, usize>,
+    /// All.
+    all: usize,
+    /// Those that do not wait for a person.
+    active: usize,
 }
 
 // === impl Sharer ===
 
+/// The queue.
 impl Sharer {
     /// The number of waiting calls of this user.
     pub(super) fn waiting_of(&self, user: &UserId) -> usize {
-        self.waiting.values().filter(|applicant| applicant.request.user == *user).count()
+        self.queues.get(user).map_or(0, |queue| queue.calls.len())
     }
 
-    /// Adds a call to the queue.
-    pub(super) fn enter(&mut self, number: u64, request: SlotRequest, since: Instant) {
-        self.waiting.insert(number, Applicant { request, since });
-    }
-
-    /// Removes a call from the queue.
-    pub(super) fn leave(&mut self, number: u64) {
-        self.waiting.remove(&number);
-    }
-
-    /// Gives the call `number` a slot and removes it from the queue, if it is its turn.
-    pub(super) fn take(&mut self, number: u64, terms: Terms) -> Choice {
-        let Some(slot) = self.choose(number, terms) else {
-            return Choice::None { free_at: self.free_at(number, terms.now) };
-        };
-        let Some(Applicant { request, .. }) = self.waiting.remove(&number) else {
-            return Choice::None { free_at: None };
-        };
-        let new =
-            || QuestionSlot { user: request.user.clone(), holder: request.holder.clone(), calls: 0, lingers: None };
-        if slot >= self.slots.len() {
-            self.slots.resize_with(slot + 1, new);
+    /// Gives a new call a slot if none waits and it is clear which; else adds it to the queue.
+    ///
+    /// # Errors
+    ///
+    /// The notification of the waiting call.
+    pub(super) fn enter(
+        &mut self,
+        number: u64,
+        request: SlotRequest,
+        (now, rules): (Instant, SlotRules),
+    ) -> Result<usize, Arc<Notify>> {
+        let applicant = Applicant { request, since: now, turn: Arc::default() };
+        let view = SlotView { now, questions: &[], has_room: true, rules };
+        if self.queues.is_empty()
+            && self.own(&applicant, now, |_| true).is_none()
+            && let Some(place) = self.place(&applicant, &self.usage(&view), &view)
+        {
+            self.seat(place, &applicant.request);
+            return Ok(place);
         }
-        if let Some(taken) = self.slots.get_mut(slot) {
-            *taken = QuestionSlot { calls: taken.calls + 1, lingers: taken.lingers, ..new() };
+        let turn = Arc::clone(&applicant.turn);
+        self.queues.entry(applicant.request.user.clone()).or_default().calls.insert(number, applicant);
+        Err(turn)
+    }
+
+    /// Takes the slot that was given to the call `number`.
+    pub(super) fn claim(&mut self, number: u64) -> Option<usize> {
+        self.given.remove(&number)
+    }
+
+    /// Removes a call that waits no more, and takes back what it was given.
+    pub(super) fn leave(&mut self, number: u64, user: &UserId) {
+        if let Some(place) = self.given.remove(&number) {
+            self.release(place, None);
+        } else if self.unqueue(number, user).is_some() {
+            self.wake_first_of_each();
         }
-        Choice::Slot(slot)
     }
 
     /// Ends a call in `slot`; the server may send messages about it until `lingers`.
@@ -108,55 +183,273 @@ impl Sharer {
             slot.calls -= 1;
             slot.lingers = slot.lingers.max(lingers);
         }
+        self.wake_first_of_each();
     }
 
     /// True if any slot is used or any call waits.
     pub(super) fn is_in_use(&self, now: Instant) -> bool {
-        !self.waiting.is_empty() || self.slots.iter().any(|slot| slot.is_in_use(now))
+        !self.queues.is_empty() || self.slots.iter().any(|slot| slot.is_in_use(now))
     }
 
-    /// The number of slots, up to `max`, that waiting calls need beyond those without a running call.
-    pub(super) fn missing(&self, max: usize) -> usize {
-        let has_calls = |place: usize| self.slots.get(place).is_some_and(|slot| slot.calls > 0);
-        let is_wanted = |place: usize| self.waiting.values().any(|applicant| applicant.fits(place));
-        let idle = (0..max.max(self.slots.len())).filter(|place| !has_calls(*place) && is_wanted(*place)).count();
-        self.waiting.len().saturating_sub(idle)
+    /// True for the first waiting call of a user, which looks after the slots for all.
+    pub(super) fn is_first(&self, number: u64, user: &UserId) -> bool {
+        self.queues.get(user).and_then(|queue| queue.calls.first_key_value()).is_some_and(|(first, _)| *first == number)
     }
 
-    /// The time at which a slot that suits the call `number` comes free. One that is free already goes to another call.
-    fn free_at(&self, number: u64, now: Instant) -> Option<Instant> {
-        let me = self.waiting.get(&number)?;
-        let idle = self.slots.iter().enumerate().filter(|(place, slot)| me.fits(*place) && slot.calls == 0);
-        idle.filter_map(|(_, slot)| slot.lingers).filter(|until| *until > now).min()
+    fn wake_first_of_each(&self) {
+        for applicant in self.queues.values().filter_map(|queue| queue.calls.values().next()) {
+            applicant.turn.notify_one();
+        }
     }
 
-    fn choose(&self, number: u64, terms: Terms) -> Option<usize> {
-        let me = self.waiting.get(&number)?;
-        let is_own = |place: &usize| self.slots.get(*place).is_some_and(|slot| slot.holder == me.request.holder);
-        let is_free = |place: &usize| self.slots.get(*place).is_none_or(|slot| !slot.is_in_use(terms.now));
-        let fitting = || (0..terms.max.max(self.slots.len())).filter(|place| me.fits(*place));
-        // calls of one client session share its slot, until others have waited for too long
-        let mut others = self.waiting.values().filter(|other| other.request.holder != me.request.holder);
-        let starve = others.any(|other| terms.now.duration_since(other.since) >= terms.patience);
-        let shared = fitting().find(|place| !starve && is_own(place) && !is_free(place));
-        let free = || fitting().filter(is_free).filter(|place| self.is_turn_of(number, *place, terms));
-        shared.or_else(|| free().find(is_own)).or_else(|| free().next())
+    fn unqueue(&mut self, number: u64, user: &UserId) -> Option<Applicant> {
+        let Entry::Occupied(mut queue) = self.queues.entry(user.clone()) else { return None };
+        let applicant = queue.get_mut().calls.remove(&number);
+        if queue.get().calls.is_empty() {
+            queue.remove();
+        }
+        applicant
     }
 
-    /// True if this free slot belongs to this call: users that hold their share of the slots come last, else the order
-    /// is that of arrival.
-    fn is_turn_of(&self, number: u64, place: usize, terms: Terms) -> bool {
-        let rank =
-            |(number, applicant): (&u64, &Applicant)| (self.has_its_part(&applicant.request.user, terms), *number);
-        let mine = self.waiting.get_key_value(&number).map(rank);
-        let mut others = self.waiting.iter().filter(|(other, applicant)| **other != number && applicant.fits(place));
-        others.all(|other| Some(rank(other)) > mine)
+    fn applicants(&self) -> impl Iterator<Item = (u64, &Applicant)> {
+        self.queues.values().flat_map(|queue| &queue.calls).map(|(number, applicant)| (*number, applicant))
+    }
+}
+
+/// The distribution of slots.
+impl Sharer {
+    /// Gives waiting calls all slots that they may have now.
+    pub(super) fn distribute(&mut self, view: &SlotView<'_>) {
+        self.join(view, |slot| !view.waits_for_person(slot));
+        while let Some((number, user, place)) = self.next(view) {
+            self.give(number, &user, place);
+        }
+        self.join(view, |_| true);
     }
 
-    /// True if a user holds `max(1, half)` of the slots.
-    fn has_its_part(&self, user: &UserId, terms: Terms) -> bool {
-        let held = self.slots.iter().filter(|slot| slot.user == *user && slot.is_in_use(terms.now)).count();
-        held >= (terms.max / 2).max(1)
+    /// Calls of one client session join its slot, until another one has waited for too long.
+    fn join(&mut self, view: &SlotView<'_>, may_join: impl Fn(usize) -> bool) {
+        let overdue = |(_, applicant): &(u64, &Applicant)| view.now >= applicant.since + RELIEF;
+        let mut long: Vec<&Requester> = Vec::new();
+        for (_, other) in self.applicants().filter(overdue) {
+            // two are enough: one of them is another session than any
+            if long.len() < 2 && !long.contains(&&other.request.holder) {
+                long.push(&other.request.holder);
+            }
+        }
+        let starves = |holder: &Requester| long.iter().any(|other| *other != holder);
+        let joining = self.applicants().filter_map(|(number, applicant)| {
+            let place = self.own(applicant, view.now, &may_join)?;
+            let Applicant { request: SlotRequest { user, holder, .. }, .. } = applicant;
+            (!starves(holder)).then(|| (number, user.clone(), place))
+        });
+        for (number, user, place) in joining.collect::<Vec<_>>() {
+            self.give(number, &user, place);
+        }
+    }
+
+    /// The next call that gets a free slot: of the user who holds the fewest, then the one that came first.
+    fn next(&self, view: &SlotView<'_>) -> Option<(u64, UserId, usize)> {
+        let usage = self.usage(view);
+        let first_of = |(user, queue): (&UserId, &UserSlotQueue)| {
+            let place = |(number, one): (&u64, &Applicant)| Some((*number, self.place(one, &usage, view)?));
+            let (number, place) = queue.calls.iter().find_map(place)?;
+            Some(((usage.held_by(user), queue.turn, number), user.clone(), place))
+        };
+        let firsts = self.queues.iter().filter_map(first_of);
+        firsts.min_by_key(|(rank, ..)| *rank).map(|((.., number), user, place)| (number, user, place))
+    }
+
+    /// The free slot for a call, if it may have one now.
+    fn place(&self, one: &Applicant, usage: &Usage<'_>, view: &SlotView<'_>) -> Option<usize> {
+        let is_free = |place: &usize| self.slots.get(*place).is_none_or(|slot| !slot.is_in_use(view.now));
+        let SlotRequest { user, holder, only, first } = &one.request;
+        if only.is_some() {
+            return only.filter(is_free);
+        }
+        if !view.has_room(usage, usage.held_by(user), one.since) {
+            return None;
+        }
+        let is_own = |place: &usize| self.slots.get(*place).is_some_and(|slot| slot.holder == *holder);
+        let free = || (*first..=*first + self.slots.len()).filter(is_free);
+        free().find(is_own).or_else(|| free().next())
+    }
+
+    /// The slot in which calls of the same client session run, if the call can join them.
+    fn own(&self, one: &Applicant, now: Instant, may_join: impl Fn(usize) -> bool) -> Option<usize> {
+        let is_own = |slot: &QuestionSlot| slot.holder == one.request.holder && slot.is_in_use(now);
+        let fits = |place: usize| one.fits(place) && may_join(place);
+        let mut own = self.slots.iter().enumerate().filter(|(place, slot)| fits(*place) && is_own(slot));
+        own.next().map(|(place, _)| place)
+    }
+
+    fn give(&mut self, number: u64, user: &UserId, place: usize) {
+        let Some(Applicant { request, turn, .. }) = self.unqueue(number, user) else { return };
+        self.seat(place, &request);
+        self.given.insert(number, place);
+        turn.notify_one();
+        // the next one of this user looks after the slots from now on
+        self.last_turn += 1;
+        if let Some(queue) = self.queues.get_mut(user) {
+            queue.turn = self.last_turn;
+            queue.calls.values().take(1).for_each(|next| next.turn.notify_one());
+        }
+    }
+
+    fn seat(&mut self, place: usize, request: &SlotRequest) {
+        let SlotRequest { user, holder, .. } = request;
+        let new = || QuestionSlot { user: user.clone(), holder: holder.clone(), calls: 0, lingers: None };
+        if place >= self.slots.len() {
+            self.slots.resize_with(place + 1, new);
+        }
+        if let Some(taken) = self.slots.get_mut(place) {
+            *taken = QuestionSlot { calls: taken.calls + 1, lingers: taken.lingers, ..new() };
+        }
+    }
+
+    fn usage(&self, view: &SlotView<'_>) -> Usage<'_> {
+        let mut usage = Usage { held: HashMap::new(), all: 0, active: 0 };
+        for (place, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.is_in_use(view.now)) {
+            *usage.held.entry(&slot.user).or_default() += 1;
+            usage.all += 1;
+            usage.active += usize::from(!view.waits_for_person(place));
+        }
+        usage
+    }
+}
+
+/// Slots that are taken back (`translation` 4b.1).
+impl Sharer {
+    /// The slots whose server requests are closed now, since calls wait for which no slot comes free by itself: for each of
+    /// these the oldest one of the same user, else of the user who holds the most, if that leaves no less than the caller then has.
+    pub(super) fn yielding(&self, view: &SlotView<'_>) -> Vec<usize> {
+        let (mut held, slot_time) = (self.usage(view).held, view.rules.slot_time);
+        let is_coming = |questions: &&SlotQuestions| questions.closed.is_some();
+        let lingering = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_lingering(view.now));
+        let mut coming: Vec<usize> = lingering.map(|(place, _)| place).collect();
+        coming.extend(view.questions.iter().filter(is_coming).map(|questions| questions.slot));
+        let is_held =
+            |place: usize| self.slots.get(place).is_some_and(|slot| slot.calls > 0) && !coming.contains(&place);
+        let mut open: Vec<(Instant, usize)> = view.open().filter(|(_, place)| is_held(*place)).collect();
+        open.sort_unstable();
+        // further requests in a slot that is taken back already
+        let is_due = |since: Instant, waits_since: Instant| view.now >= since.max(waits_since) + slot_time;
+        let more =
+            view.questions.iter().filter(is_coming).filter(|of| of.oldest.is_some_and(|since| is_due(since, since)));
+        let mut yielding: Vec<usize> = more.map(|questions| questions.slot).collect();
+        let mut queues: Vec<_> = self.queues.iter().map(QueueOrder::of).collect();
+        while !(coming.is_empty() && open.is_empty())
+            && let Some((user, one)) = next_in_turn(&mut queues, &held)
+        {
+            if let Some(at) = coming.iter().position(|place| one.fits(*place)) {
+                coming.swap_remove(at);
+                *held.entry(user).or_default() += 1;
+            } else if let Some(at) = self.victim((user, one), &open, &held) {
+                let (since, place) = open.remove(at);
+                let of = self.slots.get(place).map_or(user, |slot| &slot.user);
+                held.entry(of).and_modify(|held| *held = held.saturating_sub(1));
+                *held.entry(user).or_default() += 1;
+                if is_due(since, one.since) {
+                    yielding.push(place);
+                }
+            }
+        }
+        yielding
+    }
+
+    /// The index in `open` of the slot that yields to a call.
+    fn victim(
+        &self,
+        (user, one): (&UserId, &Applicant),
+        open: &[(Instant, usize)],
+        held: &HashMap<&UserId, usize>,
+    ) -> Option<usize> {
+        let held_by = |user: &UserId| held.get(user).copied().unwrap_or_default();
+        let fitting = || {
+            let fits = open.iter().enumerate().filter(|(_, (_, place))| one.fits(*place));
+            fits.filter_map(|(at, (_, place))| Some((at, &self.slots.get(*place)?.user)))
+        };
+        if let Some((own, _)) = fitting().find(|(_, of)| *of == user) {
+            return Some(own);
+        }
+        let mine = held_by(user);
+        let above = fitting().filter(|(_, of)| mine == 0 || held_by(of) > mine + 1);
+        above.min_by_key(|(at, of)| (std::cmp::Reverse(held_by(of)), *at)).map(|(at, _)| at)
+    }
+
+    /// The time at which a waiting call may get a slot, or one is taken back, if nothing else happens.
+    pub(super) fn next_check(&self, view: &SlotView<'_>) -> Instant {
+        let firsts: Vec<Instant> =
+            self.queues.values().filter_map(|queue| Some(queue.calls.values().next()?.since)).collect();
+        let due = |(since, _): (Instant, usize)| {
+            let closes = firsts.iter().map(move |first| since.max(*first) + view.rules.slot_time);
+            closes.chain([since + RELIEF])
+        };
+        let lingering = self.slots.iter().filter_map(|slot| slot.lingers);
+        let finished = view.questions.iter().filter_map(|questions| Some(questions.closed? + FINISH_TIMEOUT));
+        let times = firsts.iter().map(|first| *first + RELIEF).chain(view.open().flat_map(due)).chain(lingering);
+        let coming = times.chain(finished).filter(|time| *time > view.now).min();
+        // requests that open meanwhile count from their start
+        coming.unwrap_or(view.now + RELIEF).min(view.now + RELIEF)
+    }
+}
+
+/// The next call in the order in which slots are given; removes it from `queues`.
+fn next_in_turn<'a>(
+    queues: &mut [QueueOrder<'a>],
+    held: &HashMap<&UserId, usize>,
+) -> Option<(&'a UserId, &'a Applicant)> {
+    let rank = |queue: &mut QueueOrder<'a>| {
+        let (number, _) = queue.calls.peek()?;
+        Some((held.get(queue.user).copied().unwrap_or_default(), queue.turn, **number))
+    };
+    let ranks = queues.iter_mut().enumerate().filter_map(|(at, queue)| Some((rank(queue)?, at)));
+    let (_, at) = ranks.min()?;
+    let queue = queues.get_mut(at)?;
+    let (_, one) = queue.calls.next()?;
+    Some((queue.user, one))
+}
+
+// === impl QueueOrder ===
+
+impl<'a> QueueOrder<'a> {
+    fn of((user, queue): (&'a UserId, &'a UserSlotQueue)) -> Self {
+        Self { user, turn: queue.turn, calls: queue.calls.iter().peekable() }
+    }
+}
+
+// === impl SlotView ===
+
+impl SlotView<'_> {
+    /// True if the calls in this slot wait for a person.
+    fn waits_for_person(&self, place: usize) -> bool {
+        self.open().any(|(since, slot)| slot == place && self.now >= since + RELIEF)
+    }
+
+    /// Start of the oldest open server request in each slot that has one.
+    fn open(&self) -> impl Iterator<Item = (Instant, usize)> {
+        self.questions.iter().filter_map(|questions| Some((questions.oldest?, questions.slot)))
+    }
+
+    /// True if a user who holds `held` slots may have another for a call that waits `since` this time.
+    fn has_room(&self, usage: &Usage<'_>, held: usize, since: Instant) -> bool {
+        let SlotRules { max, are_of_several, .. } = self.rules;
+        let kept = if are_of_several { max / 8 } else { 0 };
+        let waiting = if self.has_room { WAITING_FOR_EACH * max } else { 0 };
+        if held > 0 {
+            return usage.active < max - kept && usage.all < max + waiting;
+        }
+        // one more than there are, for whoever would wait for the long calls of others
+        let more = if self.has_room && self.now >= since + RELIEF { kept.max(1) } else { 0 };
+        usage.active < max + more && usage.all < max + waiting + more
+    }
+}
+
+// === impl Usage ===
+
+impl Usage<'_> {
+    fn held_by(&self, user: &UserId) -> usize {
+        self.held.get(user).copied().unwrap_or_default()
     }
 }
 
@@ -164,7 +457,12 @@ impl Sharer {
 
 impl QuestionSlot {
     fn is_in_use(&self, now: Instant) -> bool {
-        self.calls > 0 || self.lingers.is_some_and(|until| until > now)
+        self.calls > 0 || self.is_lingering(now)
+    }
+
+    /// True if it comes free by itself.
+    fn is_lingering(&self, now: Instant) -> bool {
+        self.calls == 0 && self.lingers.is_some_and(|until| until > now)
     }
 }
 
@@ -172,6 +470,6 @@ impl QuestionSlot {
 
 impl Applicant {
     fn fits(&self, place: usize) -> bool {
-        self.request.only.is_none_or(|only| only == place)
+        self.request.only.map_or(place >= self.request.first, |only| only == place)
     }
 }
