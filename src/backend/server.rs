@@ -18,7 +18,7 @@ use self::{
 };
 use super::{
     error::DispatchError,
-    sharing::{connection_key::ConnectionKey, pool::LeasedConnection},
+    sharing::{connection_key::ConnectionKey, connection_slot::LeasedConnection},
     start::introductions::Introductions,
 };
 use crate::{

@@ -3,6 +3,7 @@
 
 mod circuit;
 pub(crate) mod connection_key;
+pub(crate) mod connection_slot;
 pub(crate) mod pool;
 mod room;
 pub(crate) mod slots;

@@ -13,7 +13,7 @@ use super::{
     context::BackendContext,
     error::StartError,
     server::external_backend::ExternalBackend,
-    sharing::pool::SlotState,
+    sharing::connection_slot::SlotState,
     start::{
         connection_start::{ConnectionStart, Succession},
         opener::Failure,

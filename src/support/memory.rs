@@ -22,14 +22,21 @@ use std::{
         Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
 
 pub use self::{charge::Charge, claim::Claim};
 
 /// Charges are multiples of this many bytes; less is free.
 pub const STEP: usize = 4 * 1024;
+/// The wait for what others are about to give back.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The budget of a process. Clones share it.
 #[derive(Clone)]
@@ -84,6 +91,9 @@ pub struct Listed {
 #[error("the gateway's memory for messages is used up, and too much of it by the same user or server")]
 pub struct Exhausted;
 
+/// One who waits for others to give back.
+struct Waiting<'a>(&'a AtomicUsize);
+
 /// The use of the budget at one moment, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryUse {
@@ -101,6 +111,9 @@ struct Budget {
     /// The sum of all charges; never more.
     held: AtomicUsize,
     accounts: Mutex<Accounts>,
+    /// The number of those who wait for others to give back.
+    waiting: AtomicUsize,
+    freed: Notify,
 }
 
 #[derive(Default)]
@@ -130,8 +143,9 @@ struct Holdings {
 impl MemoryBudget {
     /// A budget of so many bytes.
     pub fn new(most: usize) -> Self {
-        let accounts = Mutex::default();
-        Self(Arc::new(Budget { most: AtomicUsize::new(most), held: AtomicUsize::new(0), accounts }))
+        let none = || AtomicUsize::new(0);
+        let (most, accounts, freed) = (AtomicUsize::new(most), Mutex::default(), Notify::new());
+        Self(Arc::new(Budget { most, held: none(), accounts, waiting: none(), freed }))
     }
 
     /// A budget that is never used up, for tools and tests.
@@ -232,11 +246,16 @@ impl Budget {
         held
     }
 
-    /// Makes room for so many bytes of `asking`, at the expense of those above their share. Returns the share.
-    fn make_room(&self, asking: &Account, bytes: usize) -> usize {
+    /// The fair share if `asking` holds something too.
+    fn share_with(&self, asking: &Account) -> usize {
         let holders = self.holders();
         let is_among = holders.iter().any(|account| account.is(asking));
-        let share = self.most() / (holders.len() + usize::from(!is_among)).max(1);
+        self.most() / (holders.len() + usize::from(!is_among)).max(1)
+    }
+
+    /// Makes room for so many bytes of `asking`, at the expense of those above their share. Returns the share.
+    fn make_room(&self, asking: &Account, bytes: usize) -> usize {
+        let (holders, share) = (self.holders(), self.share_with(asking));
         let staying = || self.held.load(Ordering::Relaxed) - holders.iter().map(Account::leaving).sum::<usize>();
         let missing = || (staying() + bytes).saturating_sub(self.free_for_all());
         let wants = |account: &Account| if account.is(asking) { bytes } else { 0 };
@@ -248,6 +267,21 @@ impl Budget {
             }
         }
         share
+    }
+}
+
+// === impl Waiting ===
+
+impl<'a> Waiting<'a> {
+    fn begin(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::SeqCst);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -321,9 +355,36 @@ impl Account {
         Ok(())
     }
 
+    /// Takes so many bytes. A holder within its share waits a moment for what others are about to give back.
+    async fn take_soon(&self, bytes: usize) -> Result<(), Exhausted> {
+        if self.take(bytes).is_ok() {
+            return Ok(());
+        }
+        let budget = &self.0.budget;
+        let _waiting = Waiting::begin(&budget.waiting);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let freed = budget.freed.notified();
+            tokio::pin!(freed);
+            // nothing that is given back is missed after this point
+            freed.as_mut().enable();
+            if self.take(bytes).is_ok() {
+                return Ok(());
+            }
+            if self.staying() + bytes > budget.share_with(self) {
+                return Err(Exhausted);
+            }
+            timeout_at(deadline, freed).await.map_err(|_| Exhausted)?;
+        }
+    }
+
     fn give_back(&self, bytes: usize) {
+        let budget = &self.0.budget;
         self.0.held.fetch_sub(bytes, Ordering::Relaxed);
-        self.0.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+        budget.held.fetch_sub(bytes, Ordering::SeqCst);
+        if budget.waiting.load(Ordering::SeqCst) > 0 {
+            budget.freed.notify_waiters();
+        }
     }
 
     /// Gives up holdings until it is `enough`. Whoever asks for more keeps its streams and calls: what is new is refused

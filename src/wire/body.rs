@@ -52,7 +52,7 @@ where
                 claimed = Some(claim());
             }
             if let Some(claim) = &mut claimed {
-                claim.grow(arrived + data.len()).map_err(|_| BodyError::Exhausted)?;
+                claim.grow_soon(arrived + data.len()).await.map_err(|_| BodyError::Exhausted)?;
             }
         }
         if text.len() + joined.len() + data.len() > max {

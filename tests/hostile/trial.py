@@ -27,6 +27,9 @@ public_url = "https://{PUBLIC}"
 [servers.demo]
 builtin = "demo"
 
+[limits]
+memory = "64MiB"
+
 [http]
 allowed_hosts = ["127.0.0.1"]
 """

@@ -98,4 +98,50 @@ class SlowAnswers(ConnectionHolder):
         held.transport.write(plain(self.context, held.source, "POST", mcp.PATH, headers, body))
 
 
-ATTACKS = (MadeUpSessions, Sessions, Json, Listens, SlowStreams, SlowAnswers)
+class Hoard(ConnectionHolder):
+    """Everything that one user can make the gateway hold, at once. The budget of the suite is 64 MiB."""
+
+    name, what, mib = "hoard", "40 connections of another user: 12 MiB answers that are never read, 15 MiB bodies and WebSocket messages without an end", 144
+    most, rate, every, receive_buffer = 40, 20, 1.0, 2048
+    answer = b"x" * (12 << 20)
+    size = 15 << 20
+    mask = bytes(4)
+
+    def begin(self, held):
+        key = self.context.credentials["other_key"]
+        held.kind, held.left = held.number % 3, 0
+        if held.kind == 0:
+            held.transport.pause_reading()
+            headers, body = mcp.modern_echo(key, "")
+            body = body.replace(b'"message": ""', b'"message": "' + self.answer + b'"')
+            held.transport.write(plain(self.context, held.source, "POST", mcp.PATH, headers, body))
+        elif held.kind == 1:
+            head = plain(self.context, held.source, "POST", mcp.PATH, mcp.headers(key))
+            held.transport.write(head.replace(b"Content-Length: 0", f"Content-Length: {self.size}".encode()))
+            held.left = self.size - 4096
+            self.more(held)
+        else:
+            upgrade = {
+                "Authorization": f"Bearer {key}", "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+                "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Protocol": "mcp",
+            }
+            held.transport.write(plain(self.context, held.source, "GET", "/ws/demo", upgrade))
+
+    def received(self, held, data):
+        if held.kind == 2 and not held.left and data.startswith(b"HTTP/1.1 101"):
+            held.transport.write(b"\x81\xff" + self.size.to_bytes(8, "big") + self.mask)
+            held.left = self.size - 4096
+            self.more(held)
+
+    def more(self, held):
+        # as fast as the gateway takes it, and then what keeps a body alive
+        for _ in range(32):
+            if held.left <= 0 or held.transport.get_write_buffer_size() or held.transport.is_closing():
+                break
+            chunk = min(held.left, 1 << 19)
+            held.left -= chunk
+            held.transport.write(b" " * chunk)
+            self.context.outcomes["KiB"] += chunk >> 10
+
+
+ATTACKS = (MadeUpSessions, Sessions, Json, Listens, SlowStreams, SlowAnswers, Hoard)

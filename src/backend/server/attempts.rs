@@ -10,7 +10,7 @@ use crate::{
         interests::Interest,
         sharing::{
             connection_key::ConnectionKey,
-            pool::LeasedConnection,
+            connection_slot::LeasedConnection,
             slots::{SlotAccess, SlotGuard, SlotRequest},
         },
         transport::NotSent,

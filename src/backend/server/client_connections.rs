@@ -9,7 +9,7 @@ use crate::{
         error::StartError,
         sharing::{
             connection_key::ConnectionKey,
-            pool::{CLIENT_LEFT, Slot, SlotState},
+            connection_slot::{CLIENT_LEFT, Slot, SlotState},
         },
         start::{
             connection_start::{ConnectionStart, Succession},

@@ -14,7 +14,7 @@ use crate::{
         error::{DispatchError, StartError},
         sharing::{
             connection_key::ConnectionKey,
-            pool::{Lease, LeasedConnection},
+            connection_slot::{Lease, LeasedConnection},
         },
         start::{era::AssumedEra, introductions::Introductions, opener::ClientOpening},
     },

@@ -14,7 +14,7 @@ use crate::{
     backend::{
         connection::ServerConnection,
         server::external_backend::ExternalBackend,
-        sharing::{connection_key::ConnectionKey, pool::Lease},
+        sharing::{connection_key::ConnectionKey, connection_slot::Lease},
     },
     mcp::{ClientInfo, Context},
 };

@@ -55,6 +55,22 @@ impl Charge {
         Ok(())
     }
 
+    /// The same as [`Self::grow`]. A holder within its share waits a moment for what others are about to give back. Cancel
+    /// safe.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for them, or was none in time.
+    pub async fn grow_soon(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        let charged = steps(self.bytes.saturating_add(bytes));
+        if charged > self.charged {
+            self.account.take_soon(charged - self.charged).await?;
+            self.charged = charged;
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
     /// Takes so many bytes off.
     pub fn shrink(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);

@@ -57,17 +57,36 @@ impl Claim {
             return Err(Exhausted);
         }
         self.charge.grow(bytes)?;
-        if self.charge.charged() > 0 {
-            let account = self.charge.account();
-            let (state, _) = self.listed.get_or_insert_with(|| {
-                let state = Arc::<ClaimState>::default();
-                let holding: Arc<dyn Holding> = Arc::clone(&state) as Arc<dyn Holding>;
-                let listed = account.list(Arc::downgrade(&holding));
-                (state, listed)
-            });
-            state.amounts.lock().charged = self.charge.charged();
-        }
+        self.count();
         Ok(())
+    }
+
+    /// The same as [`Self::grow`]. A holder within its share waits a moment for what others are about to give back.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for them, or was none in time; or the claim is reclaimed.
+    pub async fn grow_soon(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        if self.is_reclaimed() {
+            return Err(Exhausted);
+        }
+        self.charge.grow_soon(bytes).await?;
+        self.count();
+        Ok(())
+    }
+
+    fn count(&mut self) {
+        if !self.charge.is_counted() {
+            return;
+        }
+        let account = self.charge.account();
+        let (state, _) = self.listed.get_or_insert_with(|| {
+            let state = Arc::<ClaimState>::default();
+            let holding: Arc<dyn Holding> = Arc::clone(&state) as Arc<dyn Holding>;
+            let listed = account.list(Arc::downgrade(&holding));
+            (state, listed)
+        });
+        state.amounts.lock().charged = self.charge.charged();
     }
 
     /// Takes so many bytes off.

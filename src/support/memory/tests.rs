@@ -103,6 +103,27 @@ async fn a_claim_is_reclaimed_from_whoever_holds_too_much_and_counts_as_leaving(
     assert_eq!(hostile.held(), 5 * MIB);
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_is_within_a_share_waits_for_what_others_are_about_to_give_back() {
+    let budget = MemoryBudget::new(8 * MIB);
+    let (hostile, ann) = (budget.user("hostile"), budget.user("ann"));
+    let mut claims = [Claim::of(hostile.clone(), 3 * MIB).unwrap(), Claim::of(hostile.clone(), 4 * MIB).unwrap()];
+    let mut of_ann = Claim::nothing(ann.clone());
+    let (grown, ()) = tokio::join!(of_ann.grow_soon(3 * MIB), async {
+        tokio::task::yield_now().await;
+        claims.iter_mut().filter(|claim| claim.is_reclaimed()).for_each(Claim::clear);
+    });
+    assert_eq!(grown, Ok(()));
+    // one that nobody makes room for is refused in the end, and one beyond its share at once
+    let (mut late, mut hostile) = (Claim::nothing(budget.user("bob")), Claim::nothing(hostile));
+    let started = Instant::now();
+    assert_eq!(hostile.grow_soon(4 * MIB).await, Err(Exhausted));
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    let _rest = Charge::of(ann, MIB / 2);
+    assert_eq!(late.grow_soon(2 * MIB).await, Err(Exhausted));
+    assert_eq!(started.elapsed(), PATIENCE);
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Item {
     Told(usize),

@@ -1,11 +1,13 @@
-//! Distribution of slots: order, sharing, server requests that wait for a person, timeouts.
+//! Distribution of slots: order, sharing, timeouts.
+
+mod persons;
 
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::{
-    task::{JoinHandle, yield_now},
-    time::{advance, sleep},
+    task::{JoinSet, yield_now},
+    time::advance,
 };
 
 use super::{super::connection_key::SharingScope, sharer::RELIEF, *};
@@ -13,6 +15,7 @@ use crate::model::{Requester, SessionId, UserId};
 
 const SLOT_TIME: Duration = Duration::from_secs(30);
 const SLOT_WAIT: Duration = Duration::from_mins(2);
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// Slots with the default limits, which are the above, and what the servers in them ask.
 #[derive(Clone)]
@@ -26,7 +29,10 @@ struct Bench {
 }
 
 /// A call that may wait.
-struct Waiter(JoinHandle<Result<SlotGuard, Busy>>);
+struct Waiter {
+    running: Mutex<JoinSet<Result<SlotGuard, Busy>>>,
+    outcome: Mutex<Option<Result<SlotGuard, Busy>>>,
+}
 
 impl Bench {
     /// Slots that all users share.
@@ -51,7 +57,9 @@ impl Bench {
     }
 
     async fn ask_for(&self, request: SlotRequest) -> Waiter {
-        let call = Waiter(tokio::spawn(self.clone().acquire(request)));
+        let mut running = JoinSet::new();
+        running.spawn(self.clone().acquire(request));
+        let call = Waiter { running: Mutex::new(running), outcome: Mutex::default() };
         settle().await;
         call
     }
@@ -102,23 +110,35 @@ impl Bench {
 impl Waiter {
     /// Its slot, if it has one by now.
     async fn given(&mut self) -> Option<SlotGuard> {
-        settle().await;
-        if self.0.is_finished() { Some((&mut self.0).await.unwrap().unwrap()) } else { None }
+        if self.waits().await { None } else { self.outcome.lock().take().map(Result::unwrap) }
     }
 
     async fn waits(&self) -> bool {
         settle().await;
-        !self.0.is_finished()
+        let mut outcome = self.outcome.lock();
+        if let Some(ended) = self.running.lock().try_join_next() {
+            *outcome = Some(ended.unwrap());
+        }
+        outcome.is_none()
     }
 
     async fn outcome(self) -> Result<SlotGuard, Busy> {
-        self.0.await.unwrap()
+        let Self { running, outcome } = self;
+        match outcome.into_inner() {
+            Some(outcome) => outcome,
+            None => running.into_inner().join_next().await.unwrap().unwrap(),
+        }
     }
 
     async fn abort(self) {
-        self.0.abort();
+        drop(self);
         settle().await;
     }
+}
+
+/// A moment before `time` has passed.
+fn just_before(time: Duration) -> Duration {
+    time.saturating_sub(MOMENT)
 }
 
 fn request(user: &str, session: &str) -> SlotRequest {
@@ -264,9 +284,9 @@ async fn long_calls_of_one_user_delay_another_by_five_seconds() {
         held.push(bench.running("hostile", session).await);
     }
     let (more, mut own) = (bench.call("hostile", "e").await, bench.call("ann", "f").await);
-    pass(RELIEF - Duration::from_millis(1)).await;
+    pass(just_before(RELIEF)).await;
     assert!(own.waits().await);
-    pass(Duration::from_millis(1)).await;
+    pass(MOMENT).await;
     let own = own.given().await.expect("one more than `parallel`");
     assert_eq!(own.key().slot(), 4);
     pass(SLOT_TIME).await;
@@ -275,107 +295,6 @@ async fn long_calls_of_one_user_delay_another_by_five_seconds() {
     // its end is no slot for the others
     bench.end(own).await;
     assert!(more.waits().await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn while_a_request_waits_for_a_person_another_process_serves_after_five_seconds() {
-    for (user, other) in [("ann", "ann"), ("ann", "bob")] {
-        let bench = Bench::new(1);
-        let _first = bench.asking(user, "a").await;
-        let mut second = bench.call(other, "b").await;
-        pass(RELIEF - Duration::from_millis(1)).await;
-        assert!(second.waits().await);
-        pass(Duration::from_millis(1)).await;
-        let second = second.given().await.expect("another process");
-        assert_eq!(second.key().slot(), 1);
-        // the one that runs is the only one that may: `parallel` is 1
-        assert!(bench.call(other, "c").await.waits().await);
-        bench.end(second).await;
-        // the request has been open for long: the next one does not wait at all
-        assert!(bench.call(other, "d").await.given().await.is_some());
-        assert!(bench.closed().is_empty());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn where_the_server_may_have_no_other_process_calls_wait_until_one_yields() {
-    let bench = Bench { has_room: false, ..Bench::new(1) };
-    let _asking = bench.asking("ann", "a").await;
-    let (own, other) = (bench.call("ann", "b").await, bench.call("bob", "c").await);
-    pass(SLOT_TIME - Duration::from_millis(1)).await;
-    assert!(own.waits().await && other.waits().await && bench.closed().is_empty());
-    pass(Duration::from_millis(1)).await;
-    assert_eq!(bench.closed(), [0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn where_no_process_is_free_the_oldest_request_of_the_user_yields_after_its_time() {
-    let bench = Bench::new(1);
-    let first = bench.asking("ann", "a").await;
-    // nobody waits: it stays open
-    pass(SLOT_WAIT * 5).await;
-    let _others = bench.fill("ann", 3).await;
-    let mut third = bench.call("ann", "c").await;
-    pass(SLOT_TIME - Duration::from_millis(1)).await;
-    assert!(bench.closed().is_empty(), "the time counts from when no process was free");
-    pass(Duration::from_millis(1)).await;
-    assert_eq!(bench.closed(), [0]);
-    pass(Duration::from_secs(1)).await;
-    assert_eq!(bench.closed(), [0], "one for one");
-    bench.end(first).await;
-    assert_eq!(third.given().await.unwrap().key().slot(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_that_leaves_or_gets_another_slot_closes_nothing() {
-    let bench = Bench::new(1);
-    let mut held = bench.fill("ann", 4).await;
-    let third = bench.call("ann", "c").await;
-    pass(SLOT_TIME / 2).await;
-    third.abort().await;
-    let mut fourth = bench.call("ann", "d").await;
-    pass(SLOT_TIME / 2).await;
-    assert!(bench.closed().is_empty(), "it has waited for half of the time");
-    bench.end(held.remove(0)).await;
-    assert!(fourth.given().await.is_some());
-    pass(SLOT_TIME).await;
-    assert!(bench.closed().is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_user_with_many_calls_closes_no_request_of_another_user() {
-    let bench = Bench::new(2);
-    let _ann = bench.asking("ann", "a").await;
-    let _held = bench.fill("hostile", 7).await;
-    let mut crowd = Vec::new();
-    for number in 0..20 {
-        crowd.push(bench.call("hostile", &format!("more-{number}")).await);
-    }
-    pass(SLOT_TIME * 2).await;
-    let mut closed = bench.closed();
-    closed.sort_unstable();
-    assert_eq!(closed, [1, 2, 3, 4, 5, 6, 7], "ann's is in slot 0");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_user_who_holds_nothing_gets_the_slot_of_the_user_who_holds_the_most() {
-    let bench = Bench::new(1);
-    let _ann = bench.fill("ann", 1).await;
-    let _hostile = bench.fill("hostile", 2).await;
-    let _dave = bench.fill("dave", 1).await;
-    let mut carol = bench.call("carol", "c").await;
-    pass(RELIEF).await;
-    let carol = carol.given().await.expect("the one that is kept");
-    bench.ask(carol.key().slot());
-    pass(RELIEF).await;
-    let more = bench.call("hostile", "h-1").await;
-    let bob = bench.call("bob", "b").await;
-    pass(SLOT_TIME).await;
-    let mut closed = bench.closed();
-    closed.sort_unstable();
-    assert_eq!(closed, [1, 2], "both of the user who held two, one for each call");
-    more.abort().await;
-    bob.abort().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -476,16 +395,15 @@ async fn the_waiting_calls_of_one_user_are_limited_and_those_of_others_are_not()
     let held = bench.running("hostile", "h").await;
     let mut crowd = Vec::new();
     for number in 0..MAX_WAITING {
-        crowd.push(tokio::spawn(bench.clone().acquire(request("hostile", &format!("h-{number}")))));
+        crowd.push(bench.call("hostile", &format!("h-{number}")).await);
     }
-    sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.call("hostile", "more").await.outcome().await.unwrap_err(), Busy);
     let mut ann = bench.call("ann", "a").await;
     bench.end(held).await;
-    let guard = crowd.remove(0).await.unwrap().unwrap();
+    let guard = crowd.remove(0).outcome().await.unwrap();
     assert!(ann.waits().await);
     bench.end(guard).await;
     let guard = ann.given().await.expect("users take turns");
     bench.end(guard).await;
-    assert!(crowd.remove(0).await.unwrap().is_ok());
+    assert!(crowd.remove(0).outcome().await.is_ok());
 }

@@ -1,0 +1,86 @@
+//! The memory budget of the whole application: what one user leaves unfinished or unread, and the calls of another.
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use super::{Gateway, made_key};
+use crate::support::data_folder::DataFolder;
+
+const MIB: usize = 1 << 20;
+
+/// A call of `echo` with a text of so many bytes: the head and the body.
+fn echo(key: &str, length: usize) -> (String, String) {
+    let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
+    let params = format!(r#"{{"name":"echo","arguments":{{"message":"{}"}},"_meta":{meta}}}"#, "x".repeat(length));
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+    let head = format!(
+        "POST /mcp/demo HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\naccept: application/json, text/event-stream\r\n\
+         content-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    (head, body)
+}
+
+/// A connection on which this much of a call has been sent.
+async fn begun(gateway: &Gateway, (head, body): &(String, String), part: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(gateway.url.trim_start_matches("http://")).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // the gateway may refuse it before it is sent
+    let _ = stream.write_all(&body.as_bytes()[..part]).await;
+    stream
+}
+
+async fn status(stream: &mut TcpStream) -> String {
+    let mut line = [0; 12];
+    stream.read_exact(&mut line).await.unwrap();
+    String::from_utf8_lossy(&line[9..]).into_owned()
+}
+
+#[tokio::test]
+async fn what_a_user_leaves_unfinished_or_unread_costs_nobody_else_a_call() {
+    let folder = DataFolder::new();
+    let config = "[limits]\nmemory = \"16MiB\"\n\n[servers.demo]\nbuiltin = \"demo\"\n";
+    std::fs::write(folder.path().join("lockkeeper.toml"), config).unwrap();
+    let gateway = Gateway::start(folder.path()).await;
+    let [hostile, ann] = ["hostile", "ann"].map(|user| made_key(folder.path(), &["--direct", "--user", user]));
+    // bodies that never end: what they hold is the user's, and beyond a share it is refused
+    let call = echo(&hostile, 4 * MIB);
+    let mut unfinished = Vec::new();
+    for _ in 0..3 {
+        unfinished.push(begun(&gateway, &call, call.1.len() - 1).await);
+    }
+    let mut refused = begun(&gateway, &call, call.1.len()).await;
+    assert_eq!(status(&mut refused).await, "503");
+    // the calls of another find room, also a large one, for which one of those bodies gives way
+    for length in [1, MIB, 4 * MIB] {
+        let call = echo(&ann, length);
+        let mut stream = begun(&gateway, &call, call.1.len()).await;
+        assert_eq!(status(&mut stream).await, "200", "{length} bytes");
+        let mut answer = vec![0; length];
+        stream.read_exact(&mut answer).await.unwrap();
+    }
+    let (mut ended, mut open) = (0, 0);
+    for stream in &mut unfinished {
+        let mut start = [0; 12];
+        match stream.try_read(&mut start) {
+            Ok(12) if start.ends_with(b"503") => ended += 1,
+            _ => open += 1,
+        }
+    }
+    assert!(ended >= 1 && open >= 1, "{ended} of {} gave way", ended + open);
+    // answers that nobody reads end with their connection, and the others' come
+    let mut unread = Vec::new();
+    for _ in 0..8 {
+        unread.push(begun(&gateway, &echo(&hostile, 2 * MIB), usize::MAX.min(echo(&hostile, 2 * MIB).1.len())).await);
+    }
+    for _ in 0..4 {
+        let call = echo(&ann, MIB);
+        let mut stream = begun(&gateway, &call, call.1.len()).await;
+        assert_eq!(status(&mut stream).await, "200");
+    }
+    drop((unfinished, unread));
+    gateway.stop().await;
+}
