@@ -112,7 +112,7 @@ impl ReplayBuffer {
     /// Creates an empty buffer.
     pub(crate) fn new(limits: Limits, account: Account) -> Arc<Self> {
         let (inner, changed) = (Mutex::default(), Notify::new());
-        Arc::new_cyclic(|own| Self { own: own.clone(), inner, changed, limits, account })
+        Arc::new_cyclic(|own| Self { own: Weak::clone(own), inner, changed, limits, account })
     }
 
     /// Adds a message, for which the user pays.
@@ -140,7 +140,7 @@ impl ReplayBuffer {
             Message::Response { id: Some(id), .. } => Some(Message::error(id.clone(), ErrorObject::out_of_memory())),
             _ => None,
         };
-        let own = || -> Weak<dyn Holding> { self.own.clone() };
+        let own = || -> Weak<dyn Holding> { Weak::<Self>::clone(&self.own) };
         if log.push(message, payer, own).is_err() {
             match instead {
                 Some(error) => log.push_free(error),

@@ -46,29 +46,36 @@ where
         };
         let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else { continue };
-        if text.len() + joined.len() + data.len() >= STEP {
-            let arrived = if claimed.is_none() { text.len() + joined.len() } else { 0 };
+        let arrived = text.len() + joined.len();
+        if arrived + data.len() > max {
+            return Err(BodyError::TooLarge);
+        }
+        // what the body says of its length is believed as far as it has come: a reader that stops has paid for what it holds
+        let rest = usize::try_from(body.size_hint().lower()).unwrap_or(max).min(arrived);
+        let held = match (arrived, joined.capacity()) {
+            // most bodies are a single chunk, which is not copied
+            (0, _) => data.len(),
+            (_, capacity) if arrived + data.len() <= capacity => capacity,
+            _ => arrived + data.len() + rest,
+        };
+        if held >= STEP {
             if let Some(claim) = claim.take() {
                 claimed = Some(claim());
             }
-            if let Some(claim) = &mut claimed {
-                claim.grow_soon(arrived + data.len()).await.map_err(|_| BodyError::Exhausted)?;
+            if let Some(claim) = claimed.as_mut().filter(|claim| claim.bytes() < held) {
+                claim.grow_soon(held - claim.bytes()).await.map_err(|_| BodyError::Exhausted)?;
             }
         }
-        if text.len() + joined.len() + data.len() > max {
-            return Err(BodyError::TooLarge);
-        }
-        if text.is_empty() && joined.is_empty() {
-            // most bodies are a single chunk, which is not copied
+        if arrived == 0 {
             text = data;
         } else {
-            if joined.is_empty() {
-                joined.extend_from_slice(&std::mem::take(&mut text));
+            if held > joined.capacity() {
+                // to exactly what is paid for
+                let mut larger = BytesMut::with_capacity(held);
+                larger.extend_from_slice(&joined);
+                joined = larger;
             }
-            // what the body says of its length is believed as far as it has come: a reader that stops has paid for what it holds
-            let rest = usize::try_from(body.size_hint().lower()).unwrap_or(max);
-            let arrived = joined.len() + data.len();
-            joined.reserve(data.len().saturating_add(rest.min(arrived)));
+            joined.extend_from_slice(&std::mem::take(&mut text));
             joined.extend_from_slice(&data);
         }
         if body.is_end_stream() {
@@ -152,7 +159,7 @@ mod tests {
         let budget = MemoryBudget::new(64 * 1024);
         let claim = || Claim::nothing(budget.user("ann"));
         let (text, claimed) = read(Boasting(0), 1 << 24, claim).await.unwrap();
-        assert_eq!((text.len(), budget.in_use().held), (20 * 1024, 20 * 1024));
+        assert_eq!((text.len(), budget.in_use().held), (20 * 1024, 28 * 1024));
         assert!(matches!(
             read(Full::new(vec![b'x'; 60 * 1024].into()), 1 << 24, claim).await,
             Err(BodyError::Exhausted)

@@ -103,13 +103,14 @@ impl ServerRequests {
                 self.refuse(id, ErrorObject::internal("too many questions at once, or one id twice"));
                 return None;
             }
-            let Ok(_charge) = Charge::of(self.context.account.clone(), params.json().len()) else {
+            let Ok(charge) = Charge::of(self.context.account.clone(), params.json().len()) else {
                 drop(open);
                 self.refuse(id, ErrorObject::internal("the gateway's memory for messages is used up; ask again later"));
                 return None;
             };
             let (since, withdrawn) = (Instant::now(), withdrawn.clone());
-            let request = PendingServerRequest { method: method.clone(), withdrawn, since, call: None, _charge };
+            let method = method.clone();
+            let request = PendingServerRequest { method, withdrawn, since, call: None, _charge: charge };
             open.insert(id.clone(), request);
         }
         if let Some(call) = call {

@@ -124,7 +124,8 @@ async fn open(
     let stream = client.connect_for_upgrade(request.uri()).await.map_err(unreachable)?;
     let stream = LimitedStream::upgrading(stream, MESSAGE_TIMEOUT, account);
     let limits = websocket::config(MAX_EVENT);
-    match timeout(UPGRADE_TIMEOUT, client_async_with_config(request, stream, Some(limits))).await {
+    let upgrading = Box::pin(client_async_with_config(request, stream, Some(limits)));
+    match timeout(UPGRADE_TIMEOUT, upgrading).await {
         Ok(Ok((socket, _))) => Ok(socket),
         Ok(Err(Error::Http(response))) => {
             Err(format!("the server answered {} instead of a WebSocket", response.status()))

@@ -107,8 +107,12 @@ async fn serve_large(
     state: Arc<FrontendState>,
     head: RequestHead,
     body: Bytes,
-    claim: Claim,
+    mut claim: Claim,
 ) -> Result<Response, RequestRefusal> {
+    // what it is translated into on its way takes as much again
+    if claim.grow_soon(body.len()).await.is_err() {
+        return Err(RequestRefusal::out_of_memory().toward(head.revision));
+    }
     let (owner, revision) = (MessageOwner::User(head.sender.admission.caller.user.clone()), head.revision);
     let served = async move { serve(&state, &head, body).await.map_err(|refusal| refusal.toward(head.revision)) };
     tokio::select! {

@@ -72,9 +72,9 @@ async fn what_a_user_leaves_unfinished_or_unread_costs_nobody_else_a_call() {
     }
     assert!(ended >= 1 && open >= 1, "{ended} of {} gave way", ended + open);
     // answers that nobody reads end with their connection, and the others' come
-    let mut unread = Vec::new();
+    let (mut unread, call) = (Vec::new(), echo(&hostile, 2 * MIB));
     for _ in 0..8 {
-        unread.push(begun(&gateway, &echo(&hostile, 2 * MIB), usize::MAX.min(echo(&hostile, 2 * MIB).1.len())).await);
+        unread.push(begun(&gateway, &call, call.1.len()).await);
     }
     for _ in 0..4 {
         let call = echo(&ann, MIB);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     backend::transport::interface::{BrokenAnswer, RequestTerms, TransportError, messages},
-    mcp::{Message, large_messages::off_worker},
+    mcp::{Message, large_messages::off_worker, mirrored_params::Mirror},
     support::{Account, memory::Claim},
     wire::events::{EventsError, MAX_EVENT, SseEvent, events},
 };
@@ -53,15 +53,7 @@ pub(super) fn answer(
     RequestTerms { mirror, account }: RequestTerms,
 ) -> impl Stream<Item = Result<Message, TransportError>> + Send {
     async_stream::stream! {
-        let posted = match Claim::of(account.clone(), request.payload_len()) {
-            Ok(claim) => tokio::select! {
-                posted = endpoint.post(&request, mirror.as_deref()) => posted,
-                exhausted = claim.reclaimed() => Err(Refused::Error(TransportError::Failed(exhausted.to_string()))),
-            },
-            Err(exhausted) => {
-                Err(Refused::Error(TransportError::Unavailable { reason: exhausted.to_string(), retry_after: None }))
-            }
-        };
+        let posted = post(&endpoint, &request, mirror.as_deref(), &account).await;
         drop(request);
         let response = match posted {
             Ok(response) => response,
@@ -118,6 +110,22 @@ pub(super) fn answer(
                 }
             };
         }
+    }
+}
+
+/// Posts a request, which is charged to this account until the server has answered.
+async fn post(
+    endpoint: &HttpEndpoint,
+    request: &Message,
+    mirror: Option<&Mirror>,
+    account: &Account,
+) -> Result<Response, Refused> {
+    let claim = Claim::of(account.clone(), request.payload_len()).map_err(|exhausted| {
+        Refused::Error(TransportError::Unavailable { reason: exhausted.to_string(), retry_after: None })
+    })?;
+    tokio::select! {
+        posted = endpoint.post(request, mirror) => posted,
+        exhausted = claim.reclaimed() => Err(Refused::Error(TransportError::Failed(exhausted.to_string()))),
     }
 }
 
