@@ -9,6 +9,7 @@ mod control;
 mod data_lock;
 pub mod database;
 mod events;
+mod freed_memory;
 mod http_service;
 mod known_servers;
 mod machine;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{call_path::CallPath, events::PendingEvents, known_servers::KnownServers, replica::OpenDoor};
+use super::{call_path::CallPath, events::PendingEvents, freed_memory, known_servers::KnownServers, replica::OpenDoor};
 use crate::{oauth::OAuth, replicas::Replicas, storage::Storage, telemetry::Telemetry, upstream::Upstream};
 
 /// Background tasks that act on events.
@@ -47,6 +47,7 @@ impl Parts {
         self.tracker.spawn(async move { cancel.run_until_cancelled(events).await });
         self.tracker.spawn(known_servers.run(self.ended.clone()));
         self.tracker.spawn(self.telemetry.clone().upkeep(self.cancel.clone()));
+        self.tracker.spawn(freed_memory::return_to_system(self.cancel.clone()));
         let deposed = CancellationToken::new();
         if let Some(replicas) = self.replicas.clone() {
             let (ended, deposed) = (self.ended.clone(), deposed.clone());
