@@ -34,7 +34,7 @@ pub use self::{
 };
 pub use crate::model::{ClientIp, CorrelationId};
 use crate::{
-    listener::AddressPermit,
+    listener::{AddressPermit, ConnectionPlace},
     model::{CorrelationIds, LimitsConfig, RequestPlace},
     support::{
         Live,
@@ -68,10 +68,11 @@ fn log_context(request: &Request, id: CorrelationId, from: ClientIp) -> impl Fn(
     }
 }
 
-/// Takes the peer address of the connection.
-fn peer(request: &mut Request) -> IpAddr {
-    let peer = request.extensions_mut().remove::<ConnectInfo<SocketAddr>>();
-    peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |ConnectInfo(peer)| peer.ip().to_canonical())
+/// The peer address of the connection: that of whoever carried the request, else that of the socket.
+fn peer(request: &Request) -> IpAddr {
+    let carried = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer);
+    let peer = carried.or_else(|| request.extensions().get().map(ConnectionPlace::peer));
+    peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.ip().to_canonical())
 }
 
 /// The response after a handler panicked, without internals (`OA-142`).
@@ -97,13 +98,13 @@ impl Guard {
     }
 
     /// Handles a request with `handler`, or refuses it. The handler finds the [`CorrelationId`] and the [`ClientIp`] in
-    /// the request's extensions. Takes `ConnectInfo<SocketAddr>` from them; without it, the client counts as loopback.
+    /// the request's extensions. Reads `ConnectInfo<SocketAddr>` or `ConnectionPlace` in them; without it, the client counts as loopback.
     pub async fn answer<F>(&self, mut request: Request, handler: impl FnOnce(Request) -> F + Send) -> Response
     where
         F: Future<Output = Response> + Send,
     {
         let id = self.ids.issue();
-        let peer = peer(&mut request);
+        let peer = peer(&request);
         let from = self.client(peer, &request);
         let context = log_context(&request, id, from);
         request.extensions_mut().insert(id);

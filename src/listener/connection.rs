@@ -2,6 +2,7 @@
 //! of hyper's connection, which [`super::drive`] polls.
 
 use std::{
+    net::SocketAddr,
     pin::Pin,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     task::{Context, Poll},
@@ -104,8 +105,8 @@ impl Connection {
     }
 
     /// The connection, for those who know the user of a request on it.
-    pub(super) fn place(&self) -> ConnectionPlace {
-        ConnectionPlace::new(&self.entry)
+    pub(super) fn place(&self, peer: SocketAddr) -> ConnectionPlace {
+        ConnectionPlace::new(&self.entry, peer)
     }
 
     /// The connection only waits for the client to close it.

@@ -4,7 +4,7 @@ use std::{convert::Infallible, future::poll_fn, net::SocketAddr, pin::pin, sync:
 
 use axum::{
     body::Body,
-    extract::{ConnectInfo, Request},
+    extract::Request,
     response::{IntoResponse as _, Response},
 };
 use http::{HeaderMap, StatusCode, header};
@@ -59,8 +59,7 @@ pub(super) async fn answer(
 fn extended(request: http::Request<Incoming>, peer: SocketAddr, connection: &Arc<Connection>) -> Request {
     let invitation = invitation(request.headers());
     let mut request = request.map(|body| Body::new(RequestBody::new(body, invitation, Arc::clone(connection))));
-    request.extensions_mut().insert(ConnectInfo(peer));
-    request.extensions_mut().insert(connection.place());
+    request.extensions_mut().insert(connection.place(peer));
     request
 }
 

@@ -6,6 +6,7 @@
 
 use std::{
     cmp::Reverse,
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -58,7 +59,10 @@ pub(super) struct SlotStatus {
 
 /// The connection that a request came on; as a request extension.
 #[derive(Debug, Clone)]
-pub struct ConnectionPlace(SlotStatus);
+pub struct ConnectionPlace {
+    status: SlotStatus,
+    peer: SocketAddr,
+}
 
 /// The connection is closed in favour of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -170,15 +174,20 @@ impl Drop for ConnectionSlot {
 // === impl ConnectionPlace ===
 
 impl ConnectionPlace {
-    /// That of the connection with this state.
-    pub(super) fn new(status: &SlotStatus) -> Self {
-        Self(status.clone())
+    /// That of the connection with this state, from this address.
+    pub(super) fn new(status: &SlotStatus, peer: SocketAddr) -> Self {
+        Self { status: status.clone(), peer }
+    }
+
+    /// The address at the other end.
+    pub const fn peer(&self) -> SocketAddr {
+        self.peer
     }
 
     /// Counts the connection as one of this user, whose request came on it. Returns `false` if the user has as many as one may
     /// have: seven eighths of all.
     pub fn hold_for(&self, user: &UserId) -> bool {
-        self.0.table.users.hold(self.0.index, user)
+        self.status.table.users.hold(self.status.index, user)
     }
 }
 
