@@ -120,14 +120,23 @@ impl QuestionSlots {
         };
         let deadline = Instant::now() + self.limits.get().slot_wait;
         loop {
-            let (yielding, again) = match waiting.check(&(access.questions)(), (access.has_room)()) {
+            let check = || waiting.check(&(access.questions)(), (access.has_room)());
+            let mut checked = check();
+            if let SlotCheck::None { yielding, .. } = &checked
+                && !yielding.is_empty()
+                && Instant::now() < deadline
+            {
+                yielding.iter().copied().for_each(&access.close);
+                // what was closed has a time of its own from now on
+                checked = check();
+            }
+            let again = match checked {
                 SlotCheck::Given(slot) => return Ok(guard(slot)),
-                SlotCheck::None { yielding, again } => (yielding, again),
+                SlotCheck::None { again, .. } => again,
             };
             if Instant::now() >= deadline {
                 return Err(Busy);
             }
-            yielding.into_iter().for_each(&access.close);
             tokio::select! {
                 () = waiting.turn.notified() => {}
                 () = sleep_until(again.unwrap_or(deadline).min(deadline)) => {}

@@ -55,7 +55,7 @@ async fn what_a_user_leaves_unfinished_or_unread_costs_nobody_else_a_call() {
     let mut refused = begun(&gateway, &call, call.1.len()).await;
     assert_eq!(status(&mut refused).await, "503");
     // the calls of another find room, also a large one, for which one of those bodies gives way
-    for length in [1, MIB, 4 * MIB] {
+    for length in [1, MIB, 2 * MIB] {
         let call = echo(&ann, length);
         let mut stream = begun(&gateway, &call, call.1.len()).await;
         assert_eq!(status(&mut stream).await, "200", "{length} bytes");
