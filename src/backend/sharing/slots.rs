@@ -26,7 +26,7 @@ use self::sharer::{Sharer, SlotRules, SlotView};
 pub(crate) use self::sharer::{SlotQuestions, SlotRequest};
 use super::connection_key::ConnectionKey;
 use crate::{
-    backend::connection::calls::LINGER,
+    backend::connection::{calls::LINGER, closed_requests::FINISH_TIMEOUT},
     model::{LimitsConfig, UserId},
     support::Live,
 };
@@ -120,23 +120,18 @@ impl QuestionSlots {
         };
         let deadline = Instant::now() + self.limits.get().slot_wait;
         loop {
-            let check = || waiting.check(&(access.questions)(), (access.has_room)());
-            let mut checked = check();
-            if let SlotCheck::None { yielding, .. } = &checked
-                && !yielding.is_empty()
-                && Instant::now() < deadline
-            {
-                yielding.iter().copied().for_each(&access.close);
-                // what was closed has a time of its own from now on
-                checked = check();
-            }
-            let again = match checked {
+            let (yielding, again) = match waiting.check(&(access.questions)(), (access.has_room)()) {
                 SlotCheck::Given(slot) => return Ok(guard(slot)),
-                SlotCheck::None { again, .. } => again,
+                SlotCheck::None { yielding, again } => (yielding, again),
             };
-            if Instant::now() >= deadline {
+            let now = Instant::now();
+            if now >= deadline {
                 return Err(Busy);
             }
+            // the call of a request that is closed now has this time to finish
+            let finished = (!yielding.is_empty()).then(|| now + FINISH_TIMEOUT);
+            yielding.into_iter().for_each(&access.close);
+            let again = again.into_iter().chain(finished).min();
             tokio::select! {
                 () = waiting.turn.notified() => {}
                 () = sleep_until(again.unwrap_or(deadline).min(deadline)) => {}
