@@ -296,7 +296,7 @@ impl Answer {
     }
 
     /// Forwards the client's progress on the request: parameters with the token of the request's own `_meta`. Dropped
-    /// if the server is too slow, or beyond [`MAX_PROGRESS_SIZE`].
+    /// if the server is too slow, or beyond 4 KiB.
     pub fn progress(&self, params: Payload) {
         if params.json().len() > MAX_PROGRESS_SIZE || self.progress.try_send(params).is_err() {
             metrics::counter!("lockkeeper_progress_dropped_total").increment(1);
