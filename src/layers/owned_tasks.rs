@@ -18,7 +18,7 @@ use crate::{
         Call, Context, ErrorObject, Event, Method, Notification, Outcome, Payload, Reply, Server, ServerRequest,
         error::{Retry, Unavailable},
         json,
-        large_messages::{event_size, off_worker},
+        large_messages::off_worker,
         listen,
         methods::places,
         pass_through::{self, Takeover},
@@ -281,7 +281,7 @@ impl UnreportedTask {
     async fn report(mut self, event: Event) -> Reply {
         match self.tasks.0.owners.add(&self.owner, &self.created).await {
             Ok(()) => {
-                off_worker(event_size(&event)).await;
+                off_worker(event.payload_len()).await;
                 self.is_reported = true;
                 Reply::new(futures_util::stream::iter([event]))
             }

@@ -19,7 +19,7 @@ use std::{
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
-use super::{ErrorObject, Event, Outcome, Payload, Reply};
+use super::{ErrorObject, Event, Payload, Reply};
 use crate::{
     model::{BackendId, UserId},
     support::{
@@ -87,28 +87,18 @@ pub(crate) async fn begun_off_worker<T: Send + 'static>(
 pub(crate) fn poll_event(reply: &mut Reply, large: &mut Option<Event>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
     if large.is_none() {
         let event = ready!(reply.poll_next_unpin(cx));
-        if event.as_ref().is_none_or(|event| !is_large(event_size(event))) {
+        if event.as_ref().is_none_or(|event| !is_large(event.payload_len())) {
             return Poll::Ready(event);
         }
         *large = event;
     }
-    ready!(poll_off_worker(large.as_ref().map_or(0, event_size), cx));
+    ready!(poll_off_worker(large.as_ref().map_or(0, Event::payload_len), cx));
     Poll::Ready(large.take())
 }
 
 /// The size of what a client or server answers.
 pub(crate) fn answer_size(answer: &Result<Payload, ErrorObject>) -> usize {
     answer.as_ref().map_or_else(|error| error.json().len(), |result| result.json().len())
-}
-
-/// The size of an event.
-pub(crate) fn event_size(event: &Event) -> usize {
-    match event {
-        Event::Notified(notification) => notification.params.json().len(),
-        Event::Asked(request) => request.params.json().len(),
-        Event::Done(Outcome::Complete(result) | Outcome::InputRequired(result)) => result.json().len(),
-        Event::Done(Outcome::Failed(error)) => error.json().len(),
-    }
 }
 
 // === impl OffWorker ===

@@ -207,17 +207,21 @@ impl Event {
             Self::Done(_) => None,
         }
     }
+
+    /// The size of its payload in bytes.
+    pub fn payload_len(&self) -> usize {
+        match self {
+            Self::Notified(notification) => notification.params.json().len(),
+            Self::Asked(question) => question.params.json().len(),
+            Self::Done(Outcome::Complete(result) | Outcome::InputRequired(result)) => result.json().len(),
+            Self::Done(Outcome::Failed(error)) => error.json().len(),
+        }
+    }
 }
 
 impl Queued for Event {
     fn weight(&self) -> usize {
-        EVENT
-            + match self {
-                Self::Notified(notification) => notification.params.json().len(),
-                Self::Asked(question) => question.params.json().len(),
-                Self::Done(Outcome::Complete(result) | Outcome::InputRequired(result)) => result.json().len(),
-                Self::Done(Outcome::Failed(error)) => error.json().len(),
-            }
+        EVENT + self.payload_len()
     }
 
     fn is_dispensable(&self) -> bool {

@@ -246,16 +246,16 @@ impl Budget {
         held
     }
 
-    /// The fair share if `asking` holds something too.
-    fn share_with(&self, asking: &Account) -> usize {
-        let holders = self.holders();
+    /// The fair share of these holders, if `asking` holds something too.
+    fn share(&self, holders: &[Account], asking: &Account) -> usize {
         let is_among = holders.iter().any(|account| account.is(asking));
         self.most() / (holders.len() + usize::from(!is_among)).max(1)
     }
 
     /// Makes room for so many bytes of `asking`, at the expense of those above their share. Returns the share.
     fn make_room(&self, asking: &Account, bytes: usize) -> usize {
-        let (holders, share) = (self.holders(), self.share_with(asking));
+        let holders = self.holders();
+        let share = self.share(&holders, asking);
         let staying = || self.held.load(Ordering::Relaxed) - holders.iter().map(Account::leaving).sum::<usize>();
         let missing = || (staying() + bytes).saturating_sub(self.free_for_all());
         let wants = |account: &Account| if account.is(asking) { bytes } else { 0 };
@@ -371,7 +371,7 @@ impl Account {
             if self.take(bytes).is_ok() {
                 return Ok(());
             }
-            if self.staying() + bytes > budget.share_with(self) {
+            if self.staying() + bytes > budget.share(&budget.holders(), self) {
                 return Err(Exhausted);
             }
             timeout_at(deadline, freed).await.map_err(|_| Exhausted)?;

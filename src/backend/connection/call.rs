@@ -14,7 +14,7 @@ use crate::{
     backend::transport::{Exchange, NotSent, RequestTerms, TransportError},
     mcp::{
         Call, CancelReason, ClientInfo, ErrorObject, Event, Facts, Level, Message, Method, Outcome, Payload, RequestId,
-        large_messages::{event_size, off_worker},
+        large_messages::off_worker,
         meta,
         mirrored_params::Mirror,
         translate::{Kind, Profile},
@@ -188,7 +188,7 @@ impl ServerConnection {
                 }
                 let Some(step) = step else { continue };
                 // what comes on a channel is read on the server's turn, and translated on that of the caller
-                off_worker(step.as_ref().map_or(0, event_size)).await;
+                off_worker(step.as_ref().map_or(0, Event::payload_len)).await;
                 if matches!(step, Ok(Event::Notified(_) | Event::Asked(_))) {
                     yield step;
                     continue;
