@@ -100,6 +100,7 @@ pub(crate) enum CallKind {
 struct Lingering {
     holder: Requester,
     level: Option<Level>,
+    request_closed: Option<Instant>,
     until: Instant,
 }
 
@@ -270,9 +271,12 @@ impl Calls {
         }
     }
 
-    /// The latest time at which a server request was closed in a call that is still open.
+    /// The latest time at which a server request was closed in a call that is still open, or was cancelled a moment ago.
     pub(super) fn latest_closed(&self) -> Option<Instant> {
-        self.lock().iter().filter_map(|slot| slot.call.request_closed).max()
+        let open = self.lock().iter().filter_map(|slot| slot.call.request_closed).max();
+        let (lingering, now) = (self.lingering.lock(), Instant::now());
+        let cancelled = lingering.values().filter(|one| one.until > now).filter_map(|one| one.request_closed).max();
+        open.max(cancelled)
     }
 
     /// The calls in which a server request was closed `time` ago or earlier.
@@ -287,10 +291,10 @@ impl Calls {
         if self.sharing == Sharing::Unambiguous {
             return;
         }
-        let OpenCall { holder, level, .. } = call;
+        let OpenCall { holder, level, request_closed, .. } = call;
         let (mut lingering, now) = (self.lingering.lock(), Instant::now());
         lingering.retain(|_, one| one.until > now);
-        lingering.insert(id, Lingering { holder, level, until: now + LINGER });
+        lingering.insert(id, Lingering { holder, level, request_closed, until: now + LINGER });
     }
 
     /// Removes a cancelled call that the server has answered.

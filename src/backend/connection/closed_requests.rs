@@ -19,7 +19,8 @@ pub(crate) const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 const QUESTION_CLOSED: &str = "question_closed";
 
 impl ServerRequests {
-    /// The latest time at which a server request was closed in a call that is still open.
+    /// The latest time at which a server request was closed in a call that is still open, or was cancelled a moment ago:
+    /// its slot comes free without another one being taken back.
     pub(crate) fn latest_closed(&self) -> Option<Instant> {
         self.calls().latest_closed()
     }

@@ -8,7 +8,7 @@ use lockkeeper::{
     model::{BackendId, BackendSpec, Share},
 };
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 
 use super::{
     question_slots::{ASKABLE, answer, quiz, shared},
@@ -64,9 +64,12 @@ async fn asking(
     question
 }
 
-/// Waits until the input of the server with this name contains `text`, while the clock is stopped.
+/// Waits until the input of the server with this name contains `text`, while the clock is stopped: once it runs again, the
+/// text does not come.
 async fn logged(scripts: &Scripts, name: &str, text: &str) {
-    scripts.journal(name).until(|log| log.contains(text)).await;
+    let journal = scripts.journal(name);
+    let logged = timeout(Duration::from_hours(1), journal.until(|log| log.contains(text))).await;
+    logged.unwrap_or_else(|_| panic!("`{text}` did not come: {}", journal.text()));
 }
 
 /// Calls of ann whose server requests nobody answers, the first with these arguments: no process is free then, where `parallel`
@@ -200,7 +203,7 @@ async fn a_call_that_does_not_finish_after_its_server_request_was_closed_is_canc
     let _held = hold_time();
     let (mut first, mut others, mut waiting) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let hangs = json!({ "owner": "r0", "hangs": true });
-    let _questions = all_unanswered((&mut first, &mut others), &server, &hangs).await;
+    let (_oldest, younger) = all_unanswered((&mut first, &mut others), &server, &hangs).await;
     waiting.spawn(ended(tool(&server, request("ann", "w"), &quiz("w")), "w"));
     result(call(&server, request("ann", "l"), Method::ToolsList, &Value::Null)).await;
     pass(QUESTION_SLOT_TIME).await;
@@ -214,6 +217,13 @@ async fn a_call_that_does_not_finish_after_its_server_request_was_closed_is_canc
     assert!(!scripts.log("slow").contains(r#""owner":"w""#), "{}", scripts.log("slow"));
     pass(LINGER).await;
     assert!(text(&waiting.join_next().await.unwrap().unwrap()).contains("accept"));
+    // its slot is enough: no other request was closed meanwhile
+    for (owner, question) in OTHERS.into_iter().zip(younger) {
+        answer(question, owner);
+    }
+    for ended in others.join_all().await {
+        assert!(text(&ended).contains("accept"), "{ended:?}");
+    }
 }
 
 #[tokio::test]

@@ -44,7 +44,7 @@ pub(crate) struct SlotQuestions {
     pub(crate) slot: usize,
     /// Start of the oldest one that a call carries.
     pub(crate) oldest: Option<Instant>,
-    /// Latest time at which one was closed whose call is still open.
+    /// Latest time at which one was closed whose call is still open, or was cancelled a moment ago.
     pub(crate) closed: Option<Instant>,
 }
 
