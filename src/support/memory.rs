@@ -9,6 +9,7 @@
 //! The first [`STEP`] bytes of each holding are free, and the rest is charged in such steps. So a message that waits for a
 //! moment writes no counter that others write.
 
+mod accounts;
 mod charge;
 mod claim;
 #[cfg(test)]
@@ -16,7 +17,7 @@ mod tests;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fmt,
     sync::{
         Arc, Weak,
@@ -31,6 +32,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use self::accounts::Accounts;
 pub use self::{charge::Charge, claim::Claim};
 
 /// Charges are multiples of this many bytes; less is free.
@@ -47,7 +49,7 @@ pub struct MemoryBudget(Arc<Budget>);
 pub struct Account(Arc<AccountState>);
 
 /// The one who pays for what is held.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Holder {
     /// The process itself, for what is nobody else's.
     Process,
@@ -116,13 +118,6 @@ struct Budget {
     freed: Notify,
 }
 
-#[derive(Default)]
-struct Accounts {
-    process: Weak<AccountState>,
-    servers: HashMap<Arc<str>, Weak<AccountState>>,
-    users: HashMap<Arc<str>, Weak<AccountState>>,
-}
-
 struct AccountState {
     budget: Arc<Budget>,
     holder: Holder,
@@ -160,37 +155,25 @@ impl MemoryBudget {
 
     /// The account of a user.
     pub fn user(&self, user: &str) -> Account {
-        let mut accounts = self.0.accounts.lock();
-        match accounts.users.get(user).and_then(Weak::upgrade) {
-            Some(account) => Account(account),
-            None => self.open(Holder::User(user.into()), &mut accounts),
-        }
+        self.account(Holder::User(user.into()))
     }
 
     /// The account of a server.
     pub fn server(&self, server: &str) -> Account {
-        let mut accounts = self.0.accounts.lock();
-        match accounts.servers.get(server).and_then(Weak::upgrade) {
-            Some(account) => Account(account),
-            None => self.open(Holder::Server(server.into()), &mut accounts),
-        }
+        self.account(Holder::Server(server.into()))
     }
 
     /// The account of the process.
     pub fn process(&self) -> Account {
-        let mut accounts = self.0.accounts.lock();
-        match accounts.process.upgrade() {
-            Some(account) => Account(account),
-            None => self.open(Holder::Process, &mut accounts),
-        }
+        self.account(Holder::Process)
     }
 
-    fn open(&self, holder: Holder, accounts: &mut Accounts) -> Account {
-        let budget = Arc::clone(&self.0);
-        let (held, leaving) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let account = Arc::new(AccountState { budget, holder, held, leaving, holdings: Mutex::default() });
-        *accounts.entry(&account.holder) = Arc::downgrade(&account);
-        Account(account)
+    fn account(&self, holder: Holder) -> Account {
+        let open = |holder| {
+            let (held, leaving) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            AccountState { budget: Arc::clone(&self.0), holder, held, leaving, holdings: Mutex::default() }
+        };
+        Account(self.0.accounts.lock().get_or_open(holder, open))
     }
 
     /// Sets the gauges of what is held, by kind of holder.
@@ -422,37 +405,11 @@ impl fmt::Debug for MemoryBudget {
 
 impl Drop for AccountState {
     fn drop(&mut self) {
-        let mut accounts = self.budget.accounts.lock();
-        // another may have been opened since
-        if accounts.entry(&self.holder).strong_count() == 0 {
-            accounts.remove(&self.holder);
-        }
+        self.budget.accounts.lock().close(&self.holder);
     }
 }
 
-// === impl Accounts ===
-
-impl Accounts {
-    fn all(&self) -> impl Iterator<Item = &Weak<AccountState>> {
-        [&self.process].into_iter().chain(self.servers.values()).chain(self.users.values())
-    }
-
-    fn entry(&mut self, holder: &Holder) -> &mut Weak<AccountState> {
-        match holder {
-            Holder::Process => &mut self.process,
-            Holder::Server(name) => self.servers.entry(Arc::clone(name)).or_default(),
-            Holder::User(id) => self.users.entry(Arc::clone(id)).or_default(),
-        }
-    }
-
-    fn remove(&mut self, holder: &Holder) {
-        match holder {
-            Holder::Process => self.process = Weak::new(),
-            Holder::Server(name) => drop(self.servers.remove(name)),
-            Holder::User(id) => drop(self.users.remove(id)),
-        }
-    }
-}
+// === impl Listed ===
 
 impl Drop for Listed {
     fn drop(&mut self) {

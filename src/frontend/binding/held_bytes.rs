@@ -37,15 +37,17 @@ struct HeldParts {
 // === impl HeldBytes ===
 
 impl HeldBytes {
-    /// Holds these parts, one after another.
+    /// Holds these parts, one after another. A user within a fair share waits a moment for memory that others are about to
+    /// give back.
     ///
     /// # Errors
     ///
     /// There is no memory for them.
-    pub(super) fn new(parts: impl IntoIterator<Item = Bytes>, account: &Account) -> Result<Self, Exhausted> {
+    pub(super) async fn new(parts: impl IntoIterator<Item = Bytes>, account: &Account) -> Result<Self, Exhausted> {
         let parts: VecDeque<Bytes> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let left = parts.iter().map(Bytes::len).sum();
-        let charge = Charge::of(account.clone(), left)?;
+        let mut charge = Charge::nothing(account.clone());
+        charge.grow_soon(left).await?;
         let is_counted = charge.is_counted();
         let held = Arc::new(Mutex::new(HeldParts { parts, charge }));
         let holding: Weak<Mutex<HeldParts>> = Arc::downgrade(&held);
@@ -107,26 +109,29 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     use super::*;
-    use crate::support::MemoryBudget;
+    use crate::support::{MemoryBudget, memory::Claim};
 
     #[tokio::test]
     async fn the_parts_come_in_order_and_say_their_length() {
-        let mut body = HeldBytes::new(["a", "", "bc"].map(Bytes::from), &Account::unbounded()).unwrap();
+        let mut body = HeldBytes::new(["a", "", "bc"].map(Bytes::from), &Account::unbounded()).await.unwrap();
         assert_eq!(body.size_hint().exact(), Some(3));
         body.frame().await.unwrap().unwrap();
         assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(2), false));
         assert_eq!(body.collect().await.unwrap().to_bytes(), "bc");
     }
 
-    #[test]
-    fn one_users_unread_answers_are_given_up_and_no_others() {
+    #[tokio::test(start_paused = true)]
+    async fn one_users_unread_answers_are_given_up_and_no_others() {
         let mib = |count: usize| [Bytes::from(vec![b'x'; count << 20])];
         let budget = MemoryBudget::new(8 << 20);
         let (hostile, ann) = (budget.user("hostile"), budget.user("ann"));
-        let mut of_ann = HeldBytes::new(mib(1), &ann).unwrap();
-        let mut unread: Vec<_> = (0..6).map(|_| HeldBytes::new(mib(1), &hostile).unwrap()).collect();
-        assert!(HeldBytes::new(mib(9), &ann).is_err(), "there is no room for this, whoever gives way");
-        let mut further = HeldBytes::new(mib(2), &ann).unwrap();
+        let mut of_ann = HeldBytes::new(mib(1), &ann).await.unwrap();
+        let mut unread = Vec::new();
+        for _ in 0..6 {
+            unread.push(HeldBytes::new(mib(1), &hostile).await.unwrap());
+        }
+        assert!(HeldBytes::new(mib(9), &ann).await.is_err(), "there is no room for this, whoever gives way");
+        let mut further = HeldBytes::new(mib(2), &ann).await.unwrap();
         assert!(unread.iter_mut().any(|body| body.next() == Err(Exhausted)), "the connection breaks off");
         for body in [&mut of_ann, &mut further] {
             while body.next().unwrap().is_some() {}
@@ -134,5 +139,18 @@ mod tests {
         assert!(unread.iter_mut().any(|body| body.next().is_ok()), "no more is given up than is needed");
         drop((unread, of_ann, further));
         assert_eq!(budget.in_use().held, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_within_a_share_waits_for_a_body_of_another_that_gives_way() {
+        let budget = MemoryBudget::new(8 << 20);
+        let (hostile, ann) = (budget.user("hostile"), budget.user("ann"));
+        let mut body = Claim::of(hostile, 7 << 20).unwrap();
+        let answer = HeldBytes::new([Bytes::from(vec![b'x'; 2 << 20])], &ann);
+        let (held, ()) = tokio::join!(answer, async {
+            body.reclaimed().await;
+            body.clear();
+        });
+        assert_eq!(held.unwrap().left, 2 << 20);
     }
 }

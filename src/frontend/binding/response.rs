@@ -116,14 +116,14 @@ where
             message = messages.next() => match message {
                 // a cancelled call has no answer: the stream ends empty
                 None if ready.is_empty() => break,
-                None => return ResponseStart::Complete(json(&ready, form, payer)),
+                None => return ResponseStart::Complete(json(&ready, form, payer).await),
                 // nothing follows the answer to a request
                 Some(answer @ Message::Response { .. }) if form != ResponseForm::Batch => {
-                    return ResponseStart::Complete(json(&[answer], form, payer));
+                    return ResponseStart::Complete(json(&[answer], form, payer).await);
                 }
                 Some(message) => {
                     let is_answer = matches!(message, Message::Response { .. });
-                    ready.push(payer.kept(message, &mut charge));
+                    ready.push(payer.kept(message, &mut charge).await);
                     if !is_answer {
                         break;
                     }
@@ -148,11 +148,11 @@ pub(super) fn empty(status: StatusCode) -> Response {
 }
 
 /// A JSON text.
-pub(super) fn json(messages: &[Message], form: ResponseForm, payer: Payer<'_>) -> Response {
+pub(super) async fn json(messages: &[Message], form: ResponseForm, payer: Payer<'_>) -> Response {
     let (body, status) = match (form, messages) {
-        (ResponseForm::Session, [message]) => (body(message, payer), StatusCode::OK),
-        (ResponseForm::Request, [message]) => (body(message, payer), status(message)),
-        _ => (array(messages, payer), StatusCode::OK),
+        (ResponseForm::Session, [message]) => (body(message, payer).await, StatusCode::OK),
+        (ResponseForm::Request, [message]) => (body(message, payer).await, status(message)),
+        _ => (array(messages, payer).await, StatusCode::OK),
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -161,11 +161,11 @@ pub(super) fn json(messages: &[Message], form: ResponseForm, payer: Payer<'_>) -
 }
 
 /// The text of a message; a large one is not copied for it, and waits at the user's expense.
-fn body(message: &Message, payer: Payer<'_>) -> Body {
+async fn body(message: &Message, payer: Payer<'_>) -> Body {
     if message.payload_len() < LARGE {
         return Body::from(message.encode());
     }
-    match HeldBytes::new(message.encode_in_parts(), &payer.account()) {
+    match Box::pin(HeldBytes::new(message.encode_in_parts(), &payer.account())).await {
         Ok(held) => Body::new(held),
         Err(_) => Body::from(instead(message).encode()),
     }
@@ -261,7 +261,7 @@ fn events(
                             yield event;
                             continue;
                         }
-                        let Ok(mut held) = HeldBytes::new([event], source.account()) else {
+                        let Ok(mut held) = HeldBytes::new([event], source.account()).await else {
                             // one that can be resumed is
                             if let EventSource::Request(..) = source {
                                 yield options.event(&source, number, &instead(&message));
@@ -322,14 +322,14 @@ fn status(answer: &Message) -> StatusCode {
     }
 }
 
-fn array(messages: &[Message], payer: Payer<'_>) -> Body {
+async fn array(messages: &[Message], payer: Payer<'_>) -> Body {
     if messages.iter().map(Message::payload_len).sum::<usize>() < LARGE {
         return Body::from(array_of(messages.iter().map(Message::encode)));
     }
     let parts = messages.iter().zip([&b"["[..]].into_iter().chain(iter::repeat(&b","[..])));
     let parts =
         parts.flat_map(|(message, before)| iter::once(Bytes::from_static(before)).chain(message.encode_in_parts()));
-    match HeldBytes::new(parts.chain([Bytes::from_static(b"]")]), &payer.account()) {
+    match Box::pin(HeldBytes::new(parts.chain([Bytes::from_static(b"]")]), &payer.account())).await {
         Ok(held) => Body::new(held),
         Err(_) => Body::from(array_of(messages.iter().map(|message| instead(message).encode()))),
     }
@@ -354,13 +354,13 @@ impl Payer<'_> {
     }
 
     /// A message that waits for others: itself, or an error in its place if there is no memory for it.
-    fn kept(self, message: Message, charge: &mut Option<Charge>) -> Message {
+    async fn kept(self, message: Message, charge: &mut Option<Charge>) -> Message {
         let length = message.payload_len();
         if length < LARGE {
             return message;
         }
         let charge = charge.get_or_insert_with(|| Charge::nothing(self.account()));
-        if charge.grow(length).is_ok() { message } else { instead(&message) }
+        if Box::pin(charge.grow_soon(length)).await.is_ok() { message } else { instead(&message) }
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) async fn serve(
             ResponseStart::Stream(ready, rest) => stream(state, &head.sender, ready, rest),
         },
         Ok(StatelessReply::Listen(messages)) => stream(state, &head.sender, Vec::new(), messages),
-        Err(error) => response::json(&[Message::error(id, error)], ResponseForm::Request, payer),
+        Err(error) => response::json(&[Message::error(id, error)], ResponseForm::Request, payer).await,
     })
 }
 

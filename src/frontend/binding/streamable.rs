@@ -327,7 +327,7 @@ async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> R
         Ok(client) => client,
         Err(error) => {
             let payer = Payer { state, caller: &head.sender.admission.caller };
-            return Ok(response::json(&[Message::error(id, error)], ResponseForm::Session, payer));
+            return Ok(response::json(&[Message::error(id, error)], ResponseForm::Session, payer).await);
         }
     };
     let owner = Arc::clone(&head.sender.admission.caller);

@@ -53,7 +53,7 @@ fn a_charge_comes_in_steps_and_is_given_back() {
     drop(charge);
     assert_eq!(budget.in_use(), MemoryUse { budget: MIB, held: 0, holders: Vec::new() });
     drop(account);
-    assert!(budget.0.accounts.lock().users.is_empty(), "nothing is left of a user who holds nothing");
+    assert!(budget.0.accounts.lock().all().count() == 0, "nothing is left of a user who holds nothing");
 }
 
 #[test]
