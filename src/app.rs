@@ -147,7 +147,7 @@ impl App {
         let upstream = upstream_client(&config, (&oauth, &storage), (&master, &public_url), &world)?;
         let control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
         control.write(&config.data_dir).context("the control file cannot be written")?;
-        let (replicas, door) = replica::join(&storage, &config, &world.clock).await?;
+        let (replicas, door) = replica::join((&storage, &live.budget), &config, &world.clock).await?;
         let foundation = Foundation {
             config: &config,
             live: &live,

@@ -61,7 +61,7 @@ use self::{
 use crate::{
     model::{OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace, Target},
     storage::{RESTARTS_WITHIN, Storage},
-    support::{Clock, Fence, Latch},
+    support::{Clock, Fence, Latch, MemoryBudget},
     wire::headers::SESSION_ID,
 };
 
@@ -103,6 +103,16 @@ enum Place {
     NoHome,
 }
 
+/// The parts of the gateway that replicas need.
+pub struct ReplicaDeps {
+    /// The database that they share.
+    pub storage: Storage,
+    /// Compared with the database's.
+    pub clock: Arc<dyn Clock>,
+    /// The budget for bodies on their way to another replica.
+    pub budget: MemoryBudget,
+}
+
 /// A request that was not answered where it was tried.
 struct Untaken {
     body: Body,
@@ -114,22 +124,23 @@ struct Untaken {
 
 impl Replicas {
     /// Joins the replicas on this database. Others reach this one at `address`, where `listener` listens. The endpoints
-    /// `at_home` are answered by one of all. `clock` is compared with the database's.
+    /// `at_home` are answered by one of all.
     ///
     /// # Errors
     ///
     /// [`JoinError`].
     pub async fn join(
-        (storage, clock): (Storage, Arc<dyn Clock>),
+        deps: ReplicaDeps,
         address: &ReplicaAddress,
         listener: TcpListener,
         at_home: BTreeSet<Target>,
     ) -> Result<(Self, ReplicaDoor), JoinError> {
+        let ReplicaDeps { storage, clock, budget } = deps;
         let membership = Membership::join((storage, clock), address, at_home).await?;
         let door = ReplicaDoor::new(listener, membership.clone()).map_err(IdentityError::from)?;
         let moved = Cache::builder().max_capacity(MOVED.0).time_to_idle(MOVED.1).build();
         let (tunnels, guests) = (Tunnels::default(), TaskTracker::new());
-        let carrier = Carrier::new(membership.clone(), tunnels.clone());
+        let carrier = Carrier::new(membership.clone(), tunnels.clone(), budget);
         let (draining, stopping) = (CancellationToken::new(), CancellationToken::new());
         let late = LateAnswers::new(membership.clone(), carrier.clone(), stopping.clone());
         Ok((Self { membership, carrier, late, moved, guests, tunnels, draining, stopping }, door))
@@ -354,11 +365,17 @@ impl Replicas {
             }
             // nobody else can have the session before that replica is gone: no need to ask the store
             Carried::Unreachable(back) => (back, RETRIED_AFTER, session.is_some().then_some(number)),
+            Carried::Forgotten => {
+                count("forgotten");
+                return Ok(unavailable(NO_MEMORY));
+            }
             Carried::Lost(back) => {
                 count("lost");
                 // only a message has an effect that must not be there twice: an answer that was taken is taken once
                 let is_message = parts.method == Method::POST;
-                self.late.keep(number, parts, back);
+                if let Some(back) = back {
+                    self.late.keep(number, parts, back);
+                }
                 return Ok(if is_message { lost() } else { unavailable(RETRY_LATER) });
             }
         };
@@ -433,6 +450,8 @@ fn not_there() -> Response {
 const RETRY_LATER: &str = "The replica of this gateway that has the session or the server cannot be reached, and its lease \
                            still runs: try again in a few seconds";
 const NO_LEASE: &str = "The database of this gateway does not answer: try again in a few seconds";
+const NO_MEMORY: &str = "The replica of this gateway that was asked first does not have the session or the server, and this \
+                         one had no memory to keep the message for another: try again";
 const LOST: &str = "The replica of this gateway that has the session or the server was lost before it answered: the call may \
                     have run";
 

@@ -11,14 +11,14 @@ use crate::{
     config::Config,
     listener::{self, Workers},
     model::{BackendId, BackendSpec, Groups, ReplicaNumber, ServerHome, Target},
-    replicas::{CarriedRequests, ReplicaDoor, Replicas},
+    replicas::{CarriedRequests, ReplicaDeps, ReplicaDoor, Replicas},
     storage::Storage,
-    support::{Clock, Fence, Latch},
+    support::{Clock, Fence, Latch, MemoryBudget},
 };
 
 /// Joins the other replicas on the database, if there may be any, and listens for them.
 pub(super) async fn join(
-    storage: &Storage,
+    (storage, budget): (&Storage, &MemoryBudget),
     config: &Config,
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<(Option<Replicas>, Option<ReplicaDoor>)> {
@@ -26,8 +26,8 @@ pub(super) async fn join(
     let listener = TcpListener::bind(replica.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {} for other replicas", replica.listen))?;
     let at_home = home_targets(&config.backends, &config.groups);
-    let (replicas, door) =
-        Replicas::join((storage.clone(), Arc::clone(clock)), &replica.advertise, listener, at_home).await?;
+    let deps = ReplicaDeps { storage: storage.clone(), clock: Arc::clone(clock), budget: budget.clone() };
+    let (replicas, door) = Replicas::join(deps, &replica.advertise, listener, at_home).await?;
     Ok((Some(replicas), Some(door)))
 }
 

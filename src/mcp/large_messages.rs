@@ -4,27 +4,30 @@
 //! Whoever handles messages does so in polls of a future or stream. [`OffWorker`] drives one of them. Where that comes to a
 //! message, it awaits [`off_worker`]: if the message is large, the rest of the poll runs on a blocking thread, in the turn of
 //! the owner, and the next poll is on the worker again. So nothing is copied, and what is handled there is cancelled like
-//! everything else: by dropping it.
+//! everything else: by dropping it. A turn is used at once, whether anybody polls meanwhile or not: a client that reads
+//! nothing holds up nobody.
 
 use std::{
     fmt, mem,
     num::NonZero,
     panic::resume_unwind,
     pin::Pin,
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
     task::{Context, Poll, Waker, ready},
     thread,
 };
 
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
+use parking_lot::Mutex;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{ErrorObject, Event, Payload, Reply};
 use crate::{
     model::{BackendId, UserId},
     support::{
         fair_turns::{FairTurn, FairTurns},
-        log_context::carried_fields,
+        log_context::{RequestFields, carried_fields},
         off_worker::{CurrentPoll, poll_as},
     },
 };
@@ -54,17 +57,31 @@ pub(crate) struct OffWorker<S, T> {
     place: PollPlace<S, T>,
 }
 
-/// A wait for a turn.
-type Wait = Pin<Box<dyn Future<Output = FairTurn<MessageOwner>> + Send>>;
+/// A poll on a blocking thread: what was polled, and what it was ready with.
+type PollAway<S, T> = JoinHandle<(S, Poll<T>)>;
+
+/// The poll that is continued elsewhere.
+struct Journey<S, T> {
+    poll: fn(&mut S, &mut Context<'_>) -> Poll<T>,
+    waker: Waker,
+    fields: Option<RequestFields>,
+}
 
 enum PollPlace<S, T> {
     Worker(S),
-    /// On the worker until its owner has a turn.
-    Waiting(S, Wait),
+    /// In the queue until its owner has a turn.
+    Queued(QueuedPoll<S, T>),
     /// On a blocking thread, for one poll.
-    Away(JoinHandle<(S, Poll<T>)>),
+    Away(PollAway<S, T>),
     /// Lost with its runtime.
     Lost,
+}
+
+/// A task that waits for a turn, and uses it. Dropping this leaves the queue.
+struct QueuedPoll<S, T> {
+    /// `None` once it is away.
+    driven: Arc<Mutex<Option<S>>>,
+    begun: AbortOnDropHandle<Option<PollAway<S, T>>>,
 }
 
 /// Runs `work` on a message of this size off the worker, up to where it waits, if the message is large.
@@ -120,14 +137,22 @@ impl<S: Stream + Unpin> OffWorker<S, Option<S::Item>> {
 impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
     /// What is driven; `None` while a poll of it runs elsewhere.
     pub(crate) fn get_mut(&mut self) -> Option<&mut S> {
+        if let PollPlace::Queued(queued) = &self.place
+            && let Some(driven) = queued.leave()
+        {
+            self.place = PollPlace::Worker(driven);
+        }
         match &mut self.place {
-            PollPlace::Worker(driven) | PollPlace::Waiting(driven, _) => Some(driven),
-            PollPlace::Away(_) | PollPlace::Lost => None,
+            PollPlace::Worker(driven) => Some(driven),
+            PollPlace::Queued(_) | PollPlace::Away(_) | PollPlace::Lost => None,
         }
     }
 
     /// Waits until no poll runs elsewhere; what that was ready with is dropped.
     pub(crate) async fn returned(&mut self) {
+        if let PollPlace::Queued(queued) = &mut self.place {
+            self.place = begun((&mut queued.begun).await);
+        }
         if let PollPlace::Away(poll) = &mut self.place {
             self.place = match returned(poll.await) {
                 Some((driven, _)) => PollPlace::Worker(driven),
@@ -144,15 +169,14 @@ impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
                     if poll.is_ready() || !leaves {
                         return poll;
                     }
+                    let journey = Journey { poll: self.poll, waker: cx.waker().clone(), fields: carried_fields() };
                     let owner = self.owner.clone();
-                    let wait: Wait = Box::pin(async move { TURNS.take(owner).await });
-                    self.take(|driven| PollPlace::Waiting(driven, wait))
+                    match mem::replace(&mut self.place, PollPlace::Lost) {
+                        PollPlace::Worker(driven) => journey.begin(driven, owner),
+                        other => other,
+                    }
                 }
-                PollPlace::Waiting(_, wait) => {
-                    let turn = ready!(wait.as_mut().poll(cx));
-                    let (poll, waker) = (self.poll, cx.waker().clone());
-                    self.take(|driven| PollPlace::Away(go_away(driven, poll, waker, turn)))
-                }
+                PollPlace::Queued(queued) => begun(ready!(queued.begun.poll_unpin(cx))),
                 PollPlace::Away(away) => match returned(ready!(away.poll_unpin(cx))) {
                     Some((driven, Poll::Ready(item))) => {
                         self.place = PollPlace::Worker(driven);
@@ -167,35 +191,66 @@ impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
             self.place = next;
         }
     }
+}
 
-    /// The next place of what is driven.
-    fn take(&mut self, next: impl FnOnce(S) -> PollPlace<S, T>) -> PollPlace<S, T> {
-        match mem::replace(&mut self.place, PollPlace::Lost) {
-            PollPlace::Worker(driven) | PollPlace::Waiting(driven, _) => next(driven),
-            other @ (PollPlace::Away(_) | PollPlace::Lost) => other,
+// === impl Journey ===
+
+impl<S: Send + 'static, T: Send + 'static> Journey<S, T> {
+    /// Polls elsewhere, once the owner has a turn.
+    fn begin(self, driven: S, owner: MessageOwner) -> PollPlace<S, T> {
+        match TURNS.try_take(&owner) {
+            Some(turn) => PollPlace::Away(self.go(driven, turn)),
+            None => PollPlace::Queued(self.queue(driven, owner)),
         }
+    }
+
+    fn queue(self, driven: S, owner: MessageOwner) -> QueuedPoll<S, T> {
+        let driven = Arc::new(Mutex::new(Some(driven)));
+        let waiting = Arc::clone(&driven);
+        let begun = async move {
+            let turn = TURNS.take(owner).await;
+            let driven = waiting.lock().take()?;
+            Some(self.go(driven, turn))
+        };
+        QueuedPoll { driven, begun: AbortOnDropHandle::new(tokio::spawn(begun)) }
+    }
+
+    /// Polls on a blocking thread. If nobody waits for that any more, it goes on to its end, keeps its turn, and then drops
+    /// what it polled.
+    fn go(self, mut driven: S, turn: FairTurn<MessageOwner>) -> PollAway<S, T> {
+        let Self { poll, waker, fields } = self;
+        spawn_blocking(move || {
+            let _turn = turn;
+            let mut cx = Context::from_waker(&waker);
+            let mut away = || poll_as(CurrentPoll::Away, || poll(&mut driven, &mut cx)).0;
+            let polled = match fields {
+                Some(fields) => fields.within(away),
+                None => away(),
+            };
+            (driven, polled)
+        })
     }
 }
 
-/// Polls on a blocking thread. If nobody waits for that any more, it goes on to its end, keeps its turn, and then drops what it
-/// polled.
-fn go_away<S: Send + 'static, T: Send + 'static>(
-    mut driven: S,
-    poll: fn(&mut S, &mut Context<'_>) -> Poll<T>,
-    waker: Waker,
-    turn: FairTurn<MessageOwner>,
-) -> JoinHandle<(S, Poll<T>)> {
-    let fields = carried_fields();
-    spawn_blocking(move || {
-        let _turn = turn;
-        let mut cx = Context::from_waker(&waker);
-        let mut away = || poll_as(CurrentPoll::Away, || poll(&mut driven, &mut cx)).0;
-        let polled = match fields {
-            Some(fields) => fields.within(away),
-            None => away(),
-        };
-        (driven, polled)
-    })
+// === impl QueuedPoll ===
+
+impl<S, T> QueuedPoll<S, T> {
+    /// Takes it out of the queue; `None` if it is away already.
+    fn leave(&self) -> Option<S> {
+        self.driven.lock().take()
+    }
+}
+
+impl<S, T> Drop for QueuedPoll<S, T> {
+    fn drop(&mut self) {
+        // at once, and not when the task ends
+        drop(self.leave());
+    }
+}
+
+/// The place of a poll whose turn has come.
+fn begun<S, T>(joined: Result<Option<PollAway<S, T>>, JoinError>) -> PollPlace<S, T> {
+    joined.ok().flatten().map_or(PollPlace::Lost, PollPlace::Away)
 }
 
 /// The result of a poll elsewhere; `None` if the runtime is shutting down.
@@ -350,6 +405,30 @@ mod tests {
             }
         };
         OffWorker::future(ann(), Box::pin(next)).await;
+    }
+
+    #[tokio::test]
+    async fn a_turn_is_used_whether_anybody_polls_or_not() {
+        let goes_on = Arc::new(AtomicBool::new(false));
+        let may_end = Arc::clone(&goes_on);
+        let first = async move {
+            off_worker(SIZE).await;
+            while !may_end.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+        };
+        let mut first = OffWorker::future(ann(), Box::pin(first));
+        while first.get_mut().is_some() {
+            assert!((&mut first).now_or_never().is_none());
+            yield_now().await;
+        }
+        // its reader has had enough for now, as a client that reads nothing
+        let mut unread = OffWorker::stream(ann(), Box::pin(stream::once(looks(SIZE))));
+        assert!(unread.next().now_or_never().is_none());
+        goes_on.store(true, Ordering::Release);
+        first.await;
+        OffWorker::future(ann(), Box::pin(looks(SIZE))).await;
+        assert!(unread.next().await.is_some());
     }
 
     #[tokio::test]

@@ -213,8 +213,7 @@ impl Event {
         match self {
             Self::Notified(notification) => notification.params.json().len(),
             Self::Asked(question) => question.params.json().len(),
-            Self::Done(Outcome::Complete(result) | Outcome::InputRequired(result)) => result.json().len(),
-            Self::Done(Outcome::Failed(error)) => error.json().len(),
+            Self::Done(outcome) => outcome.payload_len(),
         }
     }
 }
@@ -236,6 +235,14 @@ impl Queued for Event {
 // === impl Outcome ===
 
 impl Outcome {
+    /// The size of its payload in bytes.
+    pub fn payload_len(&self) -> usize {
+        match self {
+            Self::Complete(result) | Self::InputRequired(result) => result.json().len(),
+            Self::Failed(error) => error.json().len(),
+        }
+    }
+
     /// True if the server ended the call this way; an error of the gateway means that it gave up.
     pub(crate) fn is_of_server(&self) -> bool {
         match self {

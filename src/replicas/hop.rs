@@ -12,11 +12,14 @@ use hyper_util::{
 use super::{
     carried_body::CarriedBody,
     connector::{PeerConnector, uri},
-    lent_body::{LentBody, lend},
+    lent_body::{BodyOwner, LentBody, lend},
     membership::{Membership, Peer},
     tunnel::Tunnels,
 };
-use crate::model::{ClientIp, ReplicaNumber, RequestPlace};
+use crate::{
+    model::{ClientIp, ReplicaNumber, RequestPlace},
+    support::MemoryBudget,
+};
 
 /// The address of the client, for the other replica.
 pub(super) const CLIENT_IP: HeaderName = HeaderName::from_static("lockkeeper-client-ip");
@@ -47,6 +50,7 @@ const IDLE_CONNECTIONS: usize = 256;
 pub(super) struct Carrier {
     client: Client<PeerConnector, LentBody>,
     tunnels: Tunnels,
+    budget: MemoryBudget,
 }
 
 /// What became of a request.
@@ -57,24 +61,31 @@ pub(super) enum Carried {
     NotThere(Body),
     /// It could not be reached, and got nothing; the body of the request.
     Unreachable(Body),
-    /// It was lost after it may have got the request; the body of that.
-    Lost(Body),
+    /// Neither of them could serve it, and there was no memory to keep its body for another.
+    Forgotten,
+    /// It was lost after it may have got the request; the body of that, if there was memory to keep it.
+    Lost(Option<Body>),
 }
 
 // === impl Carrier ===
 
 impl Carrier {
-    pub(super) fn new(membership: Membership, tunnels: Tunnels) -> Self {
+    pub(super) fn new(membership: Membership, tunnels: Tunnels, budget: MemoryBudget) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_max_idle_per_host(IDLE_CONNECTIONS).set_host(false);
-        Self { client: builder.build(PeerConnector(membership)), tunnels }
+        Self { client: builder.build(PeerConnector(membership)), tunnels, budget }
     }
 
     /// Carries a request to a replica, with the credential that it came with: that one checks it as if it had come there.
     pub(super) async fn carry(&self, (to, peer): (ReplicaNumber, &Peer), parts: &mut Parts, body: Body) -> Carried {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let Ok(uri) = uri(to, path) else { return Carried::NotThere(body) };
-        let (lent, owner) = lend(body);
+        // whose it is, the other replica finds out
+        let account = match parts.extensions.get() {
+            Some(ClientIp(address)) => self.budget.address(*address),
+            None => self.budget.process(),
+        };
+        let (lent, owner) = lend(body, account);
         let mut request = Request::new(lent);
         *request.method_mut() = parts.method.clone();
         *request.uri_mut() = uri;
@@ -87,11 +98,11 @@ impl Carrier {
             // only a message has an effect that must not be there twice
             () = peer.silence() => {
                 let is_message = parts.method == Method::POST;
-                return if is_message { Carried::Lost(owner.take_back()) } else { Carried::NotThere(owner.take_back()) };
+                return if is_message { Carried::Lost(owner.take_back()) } else { Carried::back(owner, Carried::NotThere) };
             }
         };
         match answered {
-            Ok(answer) if answer.status() == StatusCode::MISDIRECTED_REQUEST => Carried::NotThere(owner.take_back()),
+            Ok(answer) if answer.status() == StatusCode::MISDIRECTED_REQUEST => Carried::back(owner, Carried::NotThere),
             Ok(answer) => match self.tunnels.open(answer, parts, peer.silence()) {
                 Ok(tunnelled) => Carried::Answered(tunnelled),
                 Err(plain) => match answer_of(plain, peer).await {
@@ -99,12 +110,20 @@ impl Carrier {
                     None => Carried::Lost(owner.take_back()),
                 },
             },
-            Err(error) if error.is_connect() => Carried::Unreachable(owner.take_back()),
+            Err(error) if error.is_connect() => Carried::back(owner, Carried::Unreachable),
             Err(error) => {
                 tracing::warn!(replica = %to, %error, "a replica was lost before it answered");
                 Carried::Lost(owner.take_back())
             }
         }
+    }
+}
+
+// === impl Carried ===
+
+impl Carried {
+    fn back(owner: BodyOwner, outcome: fn(Body) -> Self) -> Self {
+        owner.take_back().map_or(Self::Forgotten, outcome)
     }
 }
 

@@ -111,7 +111,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{model::ReplicaAddress, replicas::tunnel::Tunnels, storage::Storage, support::SystemClock};
+    use crate::{
+        model::ReplicaAddress,
+        replicas::tunnel::Tunnels,
+        storage::Storage,
+        support::{MemoryBudget, SystemClock},
+    };
 
     #[tokio::test]
     async fn one_address_keeps_few_messages_and_no_other_from_keeping_its_own() {
@@ -119,7 +124,7 @@ mod tests {
         let address = ReplicaAddress::parse("127.0.0.1:1").unwrap();
         let joined = Membership::join((storage, Arc::new(SystemClock)), &address, BTreeSet::new());
         let membership = joined.await.unwrap();
-        let carrier = Carrier::new(membership.clone(), Tunnels::default());
+        let carrier = Carrier::new(membership.clone(), Tunnels::default(), MemoryBudget::unbounded());
         let late = LateAnswers::new(membership, carrier, CancellationToken::new());
         let (greedy, other) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         let mut places: Vec<_> = (0..MAX_LATE.0).map(|_| late.place(greedy).unwrap()).collect();

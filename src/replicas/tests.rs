@@ -34,12 +34,16 @@ struct Member {
     got: Arc<Mutex<Vec<String>>>,
 }
 
+fn deps(storage: &Storage) -> ReplicaDeps {
+    let (storage, clock) = (storage.clone(), Arc::new(SystemClock));
+    ReplicaDeps { storage, clock, budget: MemoryBudget::unbounded() }
+}
+
 impl Member {
     async fn join(storage: &Storage) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = ReplicaAddress::parse(&listener.local_addr().unwrap().to_string()).unwrap();
-        let store = (storage.clone(), Arc::new(SystemClock) as Arc<dyn Clock>);
-        let (replicas, door) = Replicas::join(store, &address, listener, BTreeSet::new()).await.unwrap();
+        let (replicas, door) = Replicas::join(deps(storage), &address, listener, BTreeSet::new()).await.unwrap();
         let member = Self { replicas, end: CancellationToken::new(), got: Arc::default() };
         serve_on(door, CarriedRequests(member.router()), &member.end);
         member
@@ -275,8 +279,7 @@ async fn a_connection_that_is_refused_can_still_be_ended() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let advertised = ReplicaAddress::parse(&address.to_string()).unwrap();
-    let store = (storage, Arc::new(SystemClock) as Arc<dyn Clock>);
-    let (_, mut door) = Replicas::join(store, &advertised, listener, BTreeSet::new()).await.unwrap();
+    let (_, mut door) = Replicas::join(deps(&storage), &advertised, listener, BTreeSet::new()).await.unwrap();
     let mut stranger = TcpStream::connect(address).await.unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let (accepted, _) = door.accept().await.unwrap();

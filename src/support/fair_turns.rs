@@ -60,6 +60,17 @@ impl<K: Eq + Hash + Clone> FairTurns<K> {
         WaitForTurn { turns: self.clone(), owner, given }.await
     }
 
+    /// A turn of this owner, if there is one now.
+    pub fn try_take(&self, owner: &K) -> Option<FairTurn<K>> {
+        let mut queue = self.0.lock();
+        if queue.free == 0 || queue.owners.contains_key(owner) {
+            return None;
+        }
+        queue.free -= 1;
+        queue.owners.insert(owner.clone(), OwnerQueue { holds_turn: true, waiting: VecDeque::new() });
+        Some(FairTurn { turns: self.clone(), owner: owner.clone() })
+    }
+
     fn pass_on(&self, owner: &K) {
         self.0.lock().leave(owner);
     }
@@ -202,5 +213,20 @@ mod tests {
         drop(has(&mut next).unwrap());
         assert!(turns.0.lock().owners.is_empty() && turns.0.lock().next.is_empty(), "nothing is left");
         assert_eq!(turns.0.lock().free, 1);
+    }
+
+    #[test]
+    fn a_free_turn_is_taken_at_once_by_whoever_holds_none() {
+        let turns = FairTurns::new(2);
+        let first = turns.try_take(&"a").unwrap();
+        assert!(turns.try_take(&"a").is_none(), "one for each owner");
+        let other = turns.try_take(&"b").unwrap();
+        assert!(turns.try_take(&"c").is_none());
+        let mut next = waits(&turns, "c");
+        drop(first);
+        assert!(turns.try_take(&"a").is_none(), "it is the turn of another");
+        drop((other, has(&mut next).unwrap()));
+        assert!(turns.0.lock().owners.is_empty());
+        assert_eq!(turns.0.lock().free, 2);
     }
 }

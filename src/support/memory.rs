@@ -1,17 +1,18 @@
 //! The memory budget: what is held for somebody is charged to an account, and given back when it is dropped. Knows nothing of
 //! what is held.
 //!
-//! An account belongs to a holder: the process, a server or a user. The budget divided by the number of holders that hold
-//! something is a fair share. When seven eighths are taken, the holder furthest above its share pays for whatever comes next:
-//! it gives up what it can best do without ([`Relief`]). The last eighth is for holders that are within their share, so nobody
-//! waits for what a greedy one gives back.
+//! An account belongs to a holder: the process, a server, a user, or an address before its user is known. The budget divided
+//! by the number of holders that hold something is a fair share. When seven eighths are taken, the holder furthest above its
+//! share pays for whatever comes next: it gives up what it can best do without ([`Relief`]). The last eighth is for holders
+//! that are within their share, so nobody waits for what a greedy one gives back.
 //!
 //! The first [`STEP`] bytes of each holding are free, and the rest is charged in such steps. So a message that waits for a
 //! moment writes no counter that others write.
 
-mod accounts;
 mod charge;
 mod claim;
+mod holders;
+mod revocable;
 #[cfg(test)]
 mod tests;
 
@@ -32,8 +33,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::accounts::Accounts;
-pub use self::{charge::Charge, claim::Claim};
+use self::holders::OpenAccounts;
+pub use self::{charge::Charge, claim::Claim, holders::Holder, revocable::Revocable};
 
 /// Charges are multiples of this many bytes; less is free.
 pub const STEP: usize = 4 * 1024;
@@ -48,23 +49,12 @@ pub struct MemoryBudget(Arc<Budget>);
 #[derive(Clone)]
 pub struct Account(Arc<AccountState>);
 
-/// The one who pays for what is held.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Holder {
-    /// The process itself, for what is nobody else's.
-    Process,
-    /// The server with this name, for what nobody asked it for.
-    Server(Arc<str>),
-    /// The user with this id, for requests, answers and unread streams.
-    User(Arc<str>),
-}
-
 /// Things that a holder above its share gives up, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relief {
     /// Messages that were sent, and are kept in case a client comes back for them.
     Replay,
-    /// Lists that nobody reads at the moment.
+    /// Lists that nobody reads at the moment, and other things that can be asked for again.
     Lists,
     /// Notifications that wait to be read.
     Notifications,
@@ -112,7 +102,7 @@ struct Budget {
     most: AtomicUsize,
     /// The sum of all charges; never more.
     held: AtomicUsize,
-    accounts: Mutex<Accounts>,
+    accounts: Mutex<OpenAccounts<AccountState>>,
     /// The number of those who wait for others to give back.
     waiting: AtomicUsize,
     freed: Notify,
@@ -163,6 +153,11 @@ impl MemoryBudget {
         self.account(Holder::Server(server.into()))
     }
 
+    /// The account of a client address.
+    pub fn address(&self, address: std::net::IpAddr) -> Account {
+        self.account(Holder::Address(address))
+    }
+
     /// The account of the process.
     pub fn process(&self) -> Account {
         self.account(Holder::Process)
@@ -183,7 +178,7 @@ impl MemoryBudget {
             let holders = used.holders.iter().filter(|(holder, _)| holder.kind() == kind);
             bytes(holders.map(|(_, held)| held).sum())
         };
-        for kind in ["process", "server", "user"] {
+        for kind in ["process", "server", "user", "address"] {
             metrics::gauge!("lockkeeper_memory_held_bytes", "holder" => kind).set(of(kind));
         }
         metrics::gauge!("lockkeeper_memory_budget_bytes").set(bytes(used.budget));
@@ -428,27 +423,6 @@ impl Relief {
             Self::Notifications => "notifications",
             Self::Streams => "streams",
             Self::Calls => "calls",
-        }
-    }
-}
-
-impl Holder {
-    /// The value of the label `holder` in metrics.
-    const fn kind(&self) -> &'static str {
-        match self {
-            Self::Process => "process",
-            Self::Server(_) => "server",
-            Self::User(_) => "user",
-        }
-    }
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Process => f.write_str("the process"),
-            Self::Server(name) => write!(f, "server {name}"),
-            Self::User(name) => write!(f, "user {name}"),
         }
     }
 }

@@ -18,14 +18,17 @@ use super::{
     extension_tasks::ExtensionTasks,
     following,
     polling::{self, Polling, WaitEnd},
-    session_tasks::CACHED,
+    session_tasks::{CACHED, OtherCopy},
     shared_tasks::SharedTasks,
 };
-use crate::mcp::{
-    Call, Context, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Server, json,
-    large_messages::off_worker,
-    pass_through::{self, Takeover},
-    task::{self, DetailedTask, TaskStatus, demands_tasks},
+use crate::{
+    mcp::{
+        Call, Context, ErrorObject, Event, Feature, Method, Outcome, Payload, Reply, Server, json,
+        large_messages::off_worker,
+        pass_through::{self, Takeover},
+        task::{self, DetailedTask, TaskStatus, demands_tasks},
+    },
+    support::memory::Exhausted,
 };
 
 static TASK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("task"));
@@ -130,7 +133,8 @@ impl CoreOverExtension {
         };
         let cancelled = task.cancelled();
         known.unfollow(&owner, id);
-        known.cache(&owner, cancelled.clone(), now + CACHED.longest);
+        // a server that still has it tells the same
+        let _ = known.cache(context, cancelled.clone(), now + CACHED.longest, OtherCopy::Nowhere);
         Outcome::Complete(cancelled.payload)
     }
 
@@ -161,25 +165,27 @@ impl CoreOverExtension {
         result: Payload,
         wanted: Option<Duration>,
         context: &Context,
-    ) -> Payload {
+    ) -> Outcome {
         let (known, owner) = (&self.tasks.shared.of_sessions, context.caller.owner());
         let now = self.tasks.shared.clock.now();
         match (task, wanted) {
             (Some(task), _) => {
                 known.note(&task.id, &owner, now);
                 self.follow(&task.id, context);
-                result
+                Outcome::Complete(result)
             }
-            (None, None) => result,
+            (None, None) => Outcome::Complete(result),
             (None, Some(ttl)) => {
                 let id = format!("lk-{:x}-{:x}", now.as_millis(), known.number());
                 let task =
                     task::extended(&id, TaskStatus::Completed, now, Some(ttl)).written_by(&self.tasks.shared.origin);
                 let completed = task.with("result", &String::from_utf8_lossy(result.json()));
-                if let Some(completed) = DetailedTask::read(&completed) {
-                    known.cache(&owner, completed, now + ttl);
+                let cached = DetailedTask::read(&completed)
+                    .map(|completed| known.cache(context, completed, now + ttl, OtherCopy::Nowhere));
+                match cached {
+                    Some(Err(Exhausted)) => Outcome::Failed(ErrorObject::out_of_memory()),
+                    _ => Outcome::Complete(task.with("resultType", "\"task\"")),
                 }
-                task.with("resultType", "\"task\"")
             }
         }
     }
@@ -210,13 +216,14 @@ impl CoreOverExtension {
 
     /// Serves a listen. The client's version reports only that a task ended, so its result is stored.
     fn listen(self, call: Call) -> Reply {
-        let (shared, owner) = (Arc::clone(&self.tasks.shared), call.context.caller.owner());
+        let (shared, context) = (Arc::clone(&self.tasks.shared), call.context.clone());
+        let owner = context.caller.owner();
         let is_for = move |event: &Event| match event {
             Event::Notified(told) if told.method == Method::Tasks => {
                 let task = DetailedTask::read(&told.params);
                 let is_followed = task.as_ref().is_none_or(|task| shared.of_sessions.is_followed(&owner, &task.id));
                 if let Some(task) = task.filter(|_| is_followed) {
-                    shared.keep(task, &owner);
+                    shared.keep(task, &context);
                 }
                 is_followed
             }
@@ -258,7 +265,7 @@ impl Takeover for ToolCall {
         };
         match (DetailedTask::created(&result), wanted) {
             (Some(task), None) => bridge.await_task(&task, call.context),
-            (task, wanted) => Reply::complete(bridge.made(task, result, wanted, &call.context)),
+            (task, wanted) => Reply::done(bridge.made(task, result, wanted, &call.context)),
         }
     }
 }

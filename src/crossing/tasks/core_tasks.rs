@@ -69,12 +69,13 @@ impl CoreTasks {
     /// Waits for the result in the client's place, unless a wait is running.
     fn wait_for_input(&self, id: &str, known: &UserTask) {
         let Some(waiter) = PendingInput::wait(&known.input) else { return };
-        let mut reply = self.request(Method::TasksResult, id, &known.context);
+        let (mut reply, account) =
+            (self.request(Method::TasksResult, id, &known.context), known.context.account.clone());
         let until_result = async move {
             while let Some(event) = reply.next_event().await {
                 match event {
                     Event::Asked(question) => waiter.ask(question),
-                    Event::Done(outcome) => waiter.ended(outcome),
+                    Event::Done(outcome) => waiter.ended(outcome, &account),
                     Event::Notified(_) => {}
                 }
             }

@@ -24,7 +24,7 @@ pub(super) async fn follow(tasks: ExtensionTasks, id: String, context: Context) 
                 Method::SubscriptionsAcknowledged => pause = RETRY.0,
                 Method::Tasks => {
                     if let Some(task) = DetailedTask::read(&told.params).filter(|task| task.id == id)
-                        && tasks.shared.keep(task, &context.caller.owner())
+                        && tasks.shared.keep(task, &context)
                     {
                         return;
                     }

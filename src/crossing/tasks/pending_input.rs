@@ -16,6 +16,10 @@ use crate::{
         task::related,
         translate::Kind,
     },
+    support::{
+        Account,
+        memory::{Relief, Revocable},
+    },
 };
 
 /// Maximum number of waiting input requests; further ones are refused.
@@ -35,7 +39,8 @@ struct InputState {
     /// Number of requests so far: keys are never used twice (extension, *Task Update Requests*).
     last: u64,
     awaited: bool,
-    outcome: Option<Outcome>,
+    /// One that was given up, or that there was no memory for, can be asked for again.
+    outcome: Option<Revocable<Outcome>>,
 }
 
 /// A wait for the result. Dropping it allows another, and withdraws the input requests.
@@ -111,7 +116,7 @@ impl PendingInput {
             state.outcome.is_some() || !state.awaited
         });
         let _ = timeout(patience, over).await;
-        self.state.lock().outcome.clone()
+        self.state.lock().outcome.as_ref()?.with(|outcome| outcome.clone())
     }
 
     /// True if a wait for the result is running.
@@ -143,12 +148,15 @@ impl Waiter {
         self.0.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Ends the wait. A failure of the gateway is no outcome of the task.
-    pub(super) fn ended(&self, outcome: Outcome) {
+    /// Ends the wait; `account` pays for the outcome. A failure of the gateway is no outcome of the task.
+    pub(super) fn ended(&self, outcome: Outcome, account: &Account) {
         let is_own = matches!(&outcome, Outcome::Failed(error) if error.revision().is_none());
-        if !is_own {
-            self.0.state.lock().outcome = Some(outcome);
+        if is_own {
+            return;
         }
+        let bytes = outcome.payload_len();
+        let kept = Revocable::new(outcome, bytes, account, Relief::Lists).ok();
+        self.0.state.lock().outcome = kept;
     }
 }
 

@@ -15,7 +15,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::{
     mcp::{Context, task::DetailedTask},
     model::{Owner, Requester},
-    support::Timestamp,
+    support::{
+        Timestamp,
+        memory::{Exhausted, Relief, Revocable},
+    },
 };
 
 /// Maximum number of tasks of one owner; its oldest are removed.
@@ -63,12 +66,28 @@ struct OwnerTasks {
 #[derive(Debug)]
 struct SessionTask {
     used: Timestamp,
-    /// The cached state, and its expiry.
-    cached: Option<(DetailedTask, Timestamp)>,
+    cached: Option<CachedTask>,
     /// Input requests that were sent to the client, answered or not.
     asked: HashSet<String>,
     /// The client session that follows the task, and what ends that.
     followed: Option<(Requester, DropGuard)>,
+}
+
+/// The state of a task, at its owner's expense.
+#[derive(Debug)]
+struct CachedTask {
+    state: Revocable<DetailedTask>,
+    bytes: usize,
+    until: Timestamp,
+}
+
+/// Where else the state of a task is, which decides what becomes of it when memory is short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OtherCopy {
+    /// At the server, which can be asked again.
+    AtServer,
+    /// Nowhere.
+    Nowhere,
 }
 
 /// An input request with a single sender. Dropping it unanswered allows another.
@@ -101,24 +120,41 @@ impl SessionTasks {
         tasks.make_room();
     }
 
-    /// Caches the state of a task until `until`.
-    pub(super) fn cache(&self, owner: &Owner, task: DetailedTask, until: Timestamp) {
+    /// Caches the state of a task until `until`, at this client's expense.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    pub(super) fn cache(
+        &self,
+        context: &Context,
+        task: DetailedTask,
+        until: Timestamp,
+        other: OtherCopy,
+    ) -> Result<(), Exhausted> {
+        let relief = match other {
+            OtherCopy::AtServer => Relief::Lists,
+            OtherCopy::Nowhere => Relief::Calls,
+        };
+        let (id, bytes) = (task.id.clone(), task.payload.json().len());
+        // before the lock, which others need to give something up
+        let state = Revocable::new(task, bytes, &context.account, relief)?;
         let mut inner = self.0.lock();
-        let tasks = inner.owners.entry(owner.clone()).or_default();
-        let size = task.payload.json().len();
-        let entry = tasks.open(&task.id.clone(), until);
+        let tasks = inner.owners.entry(context.caller.owner()).or_default();
+        let entry = tasks.open(&id, until);
         let before = entry.size();
-        entry.cached = Some((task, until));
-        tasks.bytes = tasks.bytes + size - before;
+        entry.cached = Some(CachedTask { state, bytes, until });
+        tasks.bytes = tasks.bytes + bytes - before;
         tasks.make_room();
+        Ok(())
     }
 
     /// The cached state of a task.
     pub(super) fn cached(&self, owner: &Owner, id: &str, now: Timestamp) -> Option<DetailedTask> {
         let mut inner = self.0.lock();
-        let (task, until) = inner.task(owner, id)?.cached.as_ref()?;
-        if *until > now {
-            return Some(task.clone());
+        let cached = inner.task(owner, id)?.cached.as_ref()?;
+        if let Some(task) = cached.state.with(|task| task.clone()).filter(|_| cached.until > now) {
+            return Some(task);
         }
         inner.remove(owner, id);
         None
@@ -229,7 +265,7 @@ impl OwnerTasks {
     /// Removes tasks that nobody follows or uses, and that have no valid state.
     fn remove_idle(&mut self, now: Timestamp) {
         let is_idle = |task: &SessionTask| {
-            let is_cached = task.cached.as_ref().is_some_and(|(_, until)| *until > now);
+            let is_cached = task.cached.as_ref().is_some_and(|cached| cached.until > now);
             task.followed.is_none() && !is_cached && task.used + IDLE <= now
         };
         let idle = self.tasks.iter().filter(|(_, task)| is_idle(task)).map(|(id, _)| id.clone());
@@ -243,7 +279,7 @@ impl OwnerTasks {
 
 impl SessionTask {
     fn size(&self) -> usize {
-        self.cached.as_ref().map_or(0, |(task, _)| task.payload.json().len())
+        self.cached.as_ref().map_or(0, |cached| cached.bytes)
     }
 }
 
@@ -270,14 +306,24 @@ impl Drop for InputClaim {
 mod tests {
     use super::*;
     use crate::{
-        mcp::{Payload, Revision},
+        mcp::{ClientInfo, Payload, Revision},
         model::{Caller, SessionId, UserId},
+        support::{Account, MemoryBudget, memory::Charge},
     };
 
     const NOW: Timestamp = Timestamp::from_seconds(0);
 
     fn owner(name: &str) -> Owner {
         Caller { user: UserId::new(name), ..Caller::gateway() }.owner()
+    }
+
+    fn context(user: &str, account: Account) -> Context {
+        let caller = Arc::new(Caller { user: UserId::new(user), ..Caller::gateway() });
+        Context { caller, ..Context::of_gateway(ClientInfo::gateway(), account) }
+    }
+
+    fn cache(tasks: &SessionTasks, user: &str, task: DetailedTask, until: Timestamp) {
+        tasks.cache(&context(user, Account::unbounded()), task, until, OtherCopy::AtServer).unwrap();
     }
 
     fn detail(id: &str, size: usize) -> DetailedTask {
@@ -289,21 +335,35 @@ mod tests {
     fn cached_tasks_expire_and_are_limited_for_each_owner() {
         let (tasks, until) = (SessionTasks::default(), Timestamp::from_seconds(10));
         let cached = |name: &str, id: &str, now| tasks.cached(&owner(name), id, now).is_some();
-        tasks.cache(&owner("ann"), detail("1", 10), until);
+        cache(&tasks, "ann", detail("1", 10), until);
         assert!(cached("ann", "1", Timestamp::from_seconds(9)) && !cached("bob", "1", NOW));
         assert!(!cached("ann", "1", until) && tasks.0.lock().owners.is_empty());
-        tasks.cache(&owner("bob"), detail("1", 10), until);
+        cache(&tasks, "bob", detail("1", 10), until);
         for id in 0..5 {
-            tasks.cache(&owner("ann"), detail(&id.to_string(), MAX_BYTES / 3), until);
+            cache(&tasks, "ann", detail(&id.to_string(), MAX_BYTES / 3), until);
         }
         assert_eq!(["0", "1", "2", "3", "4"].map(|id| cached("ann", id, NOW)), [false, false, false, true, true]);
         assert!(cached("bob", "1", NOW));
     }
 
     #[test]
+    fn one_users_cached_tasks_leave_room_for_anothers_and_the_server_is_asked_again() {
+        let (tasks, until, budget) = (SessionTasks::default(), Timestamp::from_seconds(10), MemoryBudget::new(8 << 20));
+        let hostile = context("hostile", budget.user("hostile"));
+        let mib = |id: &str| detail(id, 1 << 20);
+        tasks.cache(&hostile, mib("at the server"), until, OtherCopy::AtServer).unwrap();
+        tasks.cache(&hostile, mib("only here"), until, OtherCopy::Nowhere).unwrap();
+        let _further = Charge::of(budget.user("hostile"), 9 << 19).unwrap();
+        tasks.cache(&context("ann", budget.user("ann")), mib("1"), until, OtherCopy::AtServer).unwrap();
+        let cached = |user: &str, id: &str| tasks.cached(&owner(user), id, NOW).is_some();
+        assert!(cached("ann", "1") && cached("hostile", "only here") && !cached("hostile", "at the server"));
+        assert!(tasks.cache(&hostile, mib("more"), until, OtherCopy::Nowhere).is_err(), "what is new is refused");
+    }
+
+    #[test]
     fn the_state_of_a_task_outlives_its_session_until_it_expires() {
         let (tasks, until) = (SessionTasks::default(), Timestamp::from_seconds(10));
-        tasks.cache(&owner("ann"), detail("1", 10), until);
+        cache(&tasks, "ann", detail("1", 10), until);
         tasks.left(&Requester::Session(SessionId::new("s")));
         assert!(tasks.cached(&owner("ann"), "1", NOW).is_some());
         tasks.note("2", &owner("bob"), until + IDLE);

@@ -5,13 +5,12 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 
 use super::{
-    session_tasks::{CACHED, SessionTasks},
+    session_tasks::{CACHED, OtherCopy, SessionTasks},
     tool_modes::ToolModes,
     user_tasks::UserTasks,
 };
 use crate::{
     mcp::{Context, ServerOrigin, task::DetailedTask},
-    model::Owner,
     support::Clock,
 };
 
@@ -48,12 +47,13 @@ impl SharedTasks {
 
     /// Caches a task that has ended, for a client whose version reports no more than that. Returns true if it has
     /// ended.
-    pub(super) fn keep(&self, task: DetailedTask, owner: &Owner) -> bool {
+    pub(super) fn keep(&self, task: DetailedTask, context: &Context) -> bool {
         let (is_final, now) = (task.status.is_final(), self.clock.now());
-        if is_final && self.of_sessions.cached(owner, &task.id, now).is_none() {
+        if is_final && self.of_sessions.cached(&context.caller.owner(), &task.id, now).is_none() {
             let ttl = task.payload.object().and_then(|task| task.get("ttlMs")?.parse().ok());
             let ttl = CACHED.within(ttl.map(Duration::from_millis), CACHED.longest);
-            self.of_sessions.cache(owner, task, now + ttl);
+            // without memory for it the server is asked again
+            let _ = self.of_sessions.cache(context, task, now + ttl, OtherCopy::AtServer);
         }
         is_final
     }

@@ -4,17 +4,15 @@
 use std::{
     collections::VecDeque,
     pin::Pin,
-    sync::{Arc, Weak},
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use parking_lot::Mutex;
 
 use crate::support::{
     Account,
-    memory::{Charge, Exhausted, Holding, Listed, Relief},
+    memory::{Exhausted, Relief, Revocable},
 };
 
 /// The most that is taken at once: what a connection has taken is no longer charged.
@@ -23,15 +21,8 @@ const CHUNK: usize = 64 * 1024;
 /// Bytes that wait for a connection to take them. As a body its length is known.
 #[derive(Debug)]
 pub(super) struct HeldBytes {
-    held: Arc<Mutex<HeldParts>>,
+    parts: Revocable<VecDeque<Bytes>>,
     left: usize,
-    _listed: Option<Listed>,
-}
-
-#[derive(Debug)]
-struct HeldParts {
-    parts: VecDeque<Bytes>,
-    charge: Charge,
 }
 
 // === impl HeldBytes ===
@@ -46,13 +37,7 @@ impl HeldBytes {
     pub(super) async fn new(parts: impl IntoIterator<Item = Bytes>, account: &Account) -> Result<Self, Exhausted> {
         let parts: VecDeque<Bytes> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let left = parts.iter().map(Bytes::len).sum();
-        let mut charge = Charge::nothing(account.clone());
-        charge.grow_soon(left).await?;
-        let is_counted = charge.is_counted();
-        let held = Arc::new(Mutex::new(HeldParts { parts, charge }));
-        let holding: Weak<Mutex<HeldParts>> = Arc::downgrade(&held);
-        let listed = is_counted.then(|| account.list(holding));
-        Ok(Self { held, left, _listed: listed })
+        Ok(Self { parts: Revocable::soon(parts, left, account, Relief::Streams).await?, left })
     }
 
     /// The next chunk; `None` at the end.
@@ -64,13 +49,15 @@ impl HeldBytes {
         if self.left == 0 {
             return Ok(None);
         }
-        let mut held = self.held.lock();
-        let part = held.parts.front_mut().ok_or(Exhausted)?;
-        let chunk = part.split_to(part.len().min(CHUNK));
-        if part.is_empty() {
-            held.parts.pop_front();
-        }
-        drop(held);
+        let chunk = self.parts.with(|parts| {
+            let part = parts.front_mut()?;
+            let chunk = part.split_to(part.len().min(CHUNK));
+            if part.is_empty() {
+                parts.pop_front();
+            }
+            Some(chunk)
+        });
+        let chunk = chunk.flatten().ok_or(Exhausted)?;
         self.left -= chunk.len();
         Ok(Some(chunk))
     }
@@ -90,17 +77,6 @@ impl Body for HeldBytes {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(u64::try_from(self.left).unwrap_or(u64::MAX))
-    }
-}
-
-impl Holding for Mutex<HeldParts> {
-    fn give_up(&self, _: &Account, relief: Relief) {
-        if relief == Relief::Streams
-            && let Some(mut held) = self.try_lock()
-        {
-            held.parts.clear();
-            held.charge.clear();
-        }
     }
 }
 
