@@ -108,6 +108,7 @@ async fn a_thread_that_is_blocked_keeps_no_new_connection() {
         async move || {
             blocked.notify_one();
             let _ = released.lock().recv();
+            format!("{}\n\n", std::thread::current().name().unwrap())
         }
     };
     let server = Server::on(threads.workers(), (16, 16), Router::new().route("/block", get(block)));
@@ -117,9 +118,12 @@ async fn a_thread_that_is_blocked_keeps_no_new_connection() {
     let mut others = Vec::new();
     for _ in 0..8 {
         let mut client = server.connect("192.0.2.1");
-        assert_eq!(thread(&mut client).await, "worker-1");
-        others.push(client);
+        let other = thread(&mut client).await;
+        others.push((client, other));
     }
     drop(release);
-    assert!(blocking.until("\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    let answer = blocking.until("\n\n").await;
+    let blocked = answer.trim_end().rsplit('\n').next().unwrap();
+    assert!(blocked.starts_with("worker-"), "{answer}");
+    assert!(others.iter().all(|(_, other)| other != blocked), "{blocked} serves no other");
 }
