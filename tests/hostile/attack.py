@@ -66,6 +66,7 @@ class Attack:
     `rate`: connections or requests per second. `mib`, `disk`: MiB of memory and of disk that it may cost the gateway.
     `sources`, `short`: where the full and the short form run it from. `shared_address`: from one address, the other clients
     use the same one. `shared_user`: the attacker is the user of one of the other clients. `seconds`: its least duration.
+    `servers`: sections of the configuration for servers of its own.
     """
 
     name, what = None, None
@@ -73,6 +74,7 @@ class Attack:
     sources, short = DIRECT, ("network", "many")
     shared_address, shared_user = False, False
     seconds = 0
+    servers = ""
 
     async def run(self, context):
         raise NotImplementedError

@@ -31,9 +31,9 @@ def echo(text, number=1):
     return body("tools/call", {"name": "echo", "arguments": {"message": text}}, number)
 
 
-def modern(key, method, params, number=1):
-    """Headers and body of a request without session."""
-    meta = {f"{PREFIX}protocolVersion": MODERN, f"{PREFIX}clientInfo": {"name": "hostile", "version": "1"}, f"{PREFIX}clientCapabilities": {}}
+def modern(key, method, params, number=1, more=None):
+    """Headers and body of a request without session, with `more` in its `_meta`."""
+    meta = {f"{PREFIX}protocolVersion": MODERN, f"{PREFIX}clientInfo": {"name": "hostile", "version": "1"}, f"{PREFIX}clientCapabilities": {}, **(more or {})}
     given = {**headers(key), "MCP-Protocol-Version": MODERN, "Mcp-Method": method}
     if "name" in params:
         given["Mcp-Name"] = params["name"]

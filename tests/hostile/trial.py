@@ -131,10 +131,10 @@ def aside():
     return ["nice", "-n", "19", *pinned]
 
 
-def gateway_for(binary, kind, folder):
-    """A gateway with 1,024 descriptors for clients from sources of `kind`."""
+def gateway_for(binary, kind, folder, servers=""):
+    """A gateway with 1,024 descriptors for clients from sources of `kind`, with these further servers."""
     config = folder / "lockkeeper.toml"
-    config.write_text(CONFIG + (PROXY if kind == "proxy" else ""))
+    config.write_text(CONFIG.replace("[limits]", servers + "[limits]") + (PROXY if kind == "proxy" else ""))
     gateway = Gateway(binary, config, folder, free_port())
     gateway.address = "0.0.0.0" if kind == "network" else "127.0.0.1"
     gateway.launcher = ["prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}"]
@@ -159,7 +159,7 @@ async def attacker(attack, trial, seconds, credentials, target):
 async def measured(attack, kind, spread, options, folder):
     """Runs the attack on a gateway of its own."""
     trial, started = Trial(attack, kind, spread), []
-    gateway = gateway_for(options.binary, kind, folder)
+    gateway = gateway_for(options.binary, kind, folder, attack.servers)
     gateway.launcher = [*options.launcher, *gateway.launcher]
     gateway.log = options.out / f"{attack.name}-{kind}-{spread}.log"
     gateway.start()

@@ -1,7 +1,10 @@
 """Attacks with a right key: on other users, and on other clients of the same user."""
 
 import asyncio
+import json
 import secrets
+import sys
+from pathlib import Path
 
 import mcp
 from attack import ConnectionHolder, Flood, plain
@@ -98,11 +101,17 @@ class SlowAnswers(ConnectionHolder):
         held.transport.write(plain(self.context, held.source, "POST", mcp.PATH, headers, body))
 
 
-class Hoard(ConnectionHolder):
-    """Everything that one user can make the gateway hold, at once. The budget of the suite is 64 MiB; what is being translated,
-    and what the allocator keeps for a second, comes on top."""
+def hoarding_server(name, kind):
+    program = str(Path(__file__).resolve().parent / "hoarding_server.py")
+    return f"[servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([program, kind])}\nshare = \"all\"\n\n"
 
-    name, what, mib = "hoard", "40 connections of another user: 12 MiB answers that are never read, 15 MiB bodies and WebSocket messages without an end", 192
+
+class Hoard(ConnectionHolder):
+    """Everything that one user and a hostile server can make the gateway hold, at once. The budget of the suite is 64 MiB; what
+    is being translated, and what the allocator keeps for a second, comes on top."""
+
+    name, what, mib = "hoard", "40 connections of another user: 12 MiB answers and floods of a server that are never read, 15 MiB bodies and WebSocket messages without an end, calls of 10 MiB at a server that reads nothing", 192
+    servers = hoarding_server("flood", "flood") + hoarding_server("deaf", "deaf")
     most, rate, every, receive_buffer = 40, 8, 1.0, 2048
     answer = b"x" * (12 << 20)
     size = 15 << 20
@@ -110,7 +119,7 @@ class Hoard(ConnectionHolder):
 
     def begin(self, held):
         key = self.context.credentials["other_key"]
-        held.kind, held.left = held.number % 3, 0
+        held.kind, held.left = held.number % 5, 0
         if held.kind == 0:
             held.transport.pause_reading()
             headers, body = mcp.modern_echo(key, "")
@@ -121,12 +130,24 @@ class Hoard(ConnectionHolder):
             held.transport.write(head.replace(b"Content-Length: 0", f"Content-Length: {self.size}".encode()))
             held.left = self.size - 4096
             self.more(held)
+        elif held.kind == 3:
+            held.transport.pause_reading()
+            self.call(held, key, "flood", b"")
+        elif held.kind == 4:
+            self.call(held, key, "deaf", b"x" * (10 << 20))
         else:
             upgrade = {
                 "Authorization": f"Bearer {key}", "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
                 "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Protocol": "mcp",
             }
             held.transport.write(plain(self.context, held.source, "GET", "/ws/demo", upgrade))
+
+    def call(self, held, key, server, text):
+        """Calls the tool of a hostile server, with logs and progress."""
+        meta = {"progressToken": held.number, f"{mcp.PREFIX}logLevel": "debug"}
+        headers, body = mcp.modern(key, "tools/call", {"name": "case", "arguments": {"text": ""}}, more=meta)
+        body = body.replace(b'"text": ""', b'"text": "' + text + b'"')
+        held.transport.write(plain(self.context, held.source, "POST", f"/mcp/{server}", headers, body))
 
     def received(self, held, data):
         if held.kind == 2 and not held.left and data.startswith(b"HTTP/1.1 101"):
