@@ -2,13 +2,16 @@
 //! credentials and sockets.
 
 use std::{
-    hash::{BuildHasher as _, RandomState},
+    hash::BuildHasher as _,
     sync::atomic::{AtomicU64, Ordering},
 };
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{model::UserId, support::FastMap};
+use crate::{
+    model::UserId,
+    support::{FastHash, FastMap},
+};
 
 /// The users of the slots of a table.
 #[derive(Debug)]
@@ -19,8 +22,8 @@ pub(super) struct ConnectionUsers {
     counts: Mutex<FastMap<u64, usize>>,
     /// Maximum number of slots of one user.
     most: usize,
-    /// The marks are hashes under random keys, so that nobody can choose two users with the same one.
-    marks: RandomState,
+    /// The marks are hashes under a random seed: two users have the same one by accident alone, once in 2^64.
+    marks: FastHash,
 }
 
 /// The numbers of connections of all users, at one moment.
@@ -41,7 +44,7 @@ impl ConnectionUsers {
             of_slots: (0..capacity).map(|_| AtomicU64::new(NOBODY)).collect(),
             counts: Mutex::default(),
             most: capacity - capacity / 8,
-            marks: RandomState::new(),
+            marks: FastHash::default(),
         }
     }
 

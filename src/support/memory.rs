@@ -349,8 +349,13 @@ impl Account {
             if self.take(bytes).is_ok() {
                 return Ok(());
             }
-            if self.staying() + bytes > budget.share(&budget.holders(), self) {
+            let holders = budget.holders();
+            if self.staying() + bytes > budget.share(&holders, self) {
                 return Err(Exhausted);
+            }
+            if holders.iter().all(|account| account.leaving() == 0) {
+                // nobody is about to, or did so a moment ago
+                return self.take(bytes);
             }
             timeout_at(deadline, freed).await.map_err(|_| Exhausted)?;
         }

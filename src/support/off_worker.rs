@@ -31,7 +31,7 @@ thread_local! {
 }
 
 /// Sets the current poll back when it ends, also by a panic.
-struct OuterPoll(CurrentPoll);
+struct OuterPoll<'a>(&'a Cell<CurrentPoll>, CurrentPoll);
 
 /// True for the size of a large text.
 pub const fn is_large(bytes: usize) -> bool {
@@ -73,12 +73,15 @@ pub async fn on_worker() {
 
 /// Polls as `current`, and returns true if the poll asks to be continued elsewhere. Within one that is away already it is away.
 pub fn poll_as<T>(current: CurrentPoll, poll: impl FnOnce() -> T) -> (T, bool) {
-    let outer = OuterPoll(CURRENT.get());
-    if outer.0 != CurrentPoll::Away {
-        CURRENT.set(current);
-    }
-    let polled = poll();
-    (polled, CURRENT.get() == CurrentPoll::Leaves)
+    // `LocalKey::set` looks each time whether the value is there, and each message passes here several times
+    CURRENT.with(|cell| {
+        let outer = OuterPoll(cell, cell.get());
+        if outer.1 != CurrentPoll::Away {
+            cell.set(current);
+        }
+        let polled = poll();
+        (polled, cell.get() == CurrentPoll::Leaves)
+    })
 }
 
 /// Panics in a debug build if a text of this size is looked through on a worker that could have left it to another thread.
@@ -89,8 +92,8 @@ pub fn debug_assert_off_worker(bytes: usize) {
     );
 }
 
-impl Drop for OuterPoll {
+impl Drop for OuterPoll<'_> {
     fn drop(&mut self) {
-        CURRENT.set(self.0);
+        self.0.set(self.1);
     }
 }

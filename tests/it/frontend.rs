@@ -7,6 +7,7 @@ mod handshake;
 mod http_sse;
 mod isolation;
 mod limits;
+mod memory;
 mod modern;
 mod pass_through;
 mod reader;
@@ -58,6 +59,8 @@ struct World {
     clock: Arc<ManualClock>,
     fence: Fence,
     storage: Storage,
+    /// Unbounded until a test bounds it.
+    budget: MemoryBudget,
     ended: Arc<Mutex<Vec<Requester>>>,
 }
 
@@ -148,17 +151,18 @@ impl World {
         };
         let told = Arc::clone(&ended);
         let fence = Fence::always_open();
+        let budget = MemoryBudget::unbounded();
         let deps = Deps {
             storage: storage.clone(),
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SeededRandom::new(seed)),
             replica: ReplicaNumber::SOLE,
             fence: fence.clone(),
-            budget: MemoryBudget::unbounded(),
+            budget: budget.clone(),
             observer: RequesterObserver::new(move |requester| told.lock().push(requester.clone())),
         };
         let front = Frontend::new(routes, settings, deps);
-        Self { router: front.router(), front, crossing, server, clock, fence, storage, ended }
+        Self { router: front.router(), front, crossing, server, clock, fence, storage, budget, ended }
     }
 
     /// The next process on the same store.

@@ -110,13 +110,13 @@ impl SuspendedCall {
         }
     }
 
-    /// Holds so many bytes more, as long as it lives.
+    /// Holds so many bytes more, as long as it lives. A user within a share waits a moment for what others give back.
     ///
     /// # Errors
     ///
     /// There is no memory for them.
-    pub(super) fn hold(&mut self, bytes: usize) -> Result<(), Exhausted> {
-        self.claim.grow(bytes)
+    pub(super) async fn hold(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        self.claim.grow_soon(bytes).await
     }
 
     /// Waits until it has to be given up for want of memory, which may never happen.

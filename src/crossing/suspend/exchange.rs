@@ -130,7 +130,7 @@ impl SuspendedExchange {
                             continue;
                         }
                         off_worker(self.params.json().len() + call.shown_size()).await;
-                        match self.suspend(call) {
+                        match self.suspend(call).await {
                             Ok(result) => {
                                 yield Event::Done(Outcome::InputRequired(result));
                                 return;
@@ -160,15 +160,17 @@ impl SuspendedExchange {
     }
 
     /// Suspends the call. Returns the result with the server requests.
-    fn suspend(&self, mut call: SuspendedCall) -> Result<Payload, Box<NotSuspended>> {
+    async fn suspend(&self, mut call: SuspendedCall) -> Result<Payload, Box<NotSuspended>> {
         let calls = &self.shared.calls;
         let permit = match calls.permit(&self.respondent.owner) {
             Ok(permit) => permit,
             Err(reason) => return Err(Box::new(NotSuspended { call, reason })),
         };
-        if let Err(exhausted) = call.hold(self.params.json().len()) {
+        if let Err(exhausted) = call.hold(self.params.json().len()).await {
             return Err(Box::new(NotSuspended { call, reason: exhausted.to_string() }));
         }
+        // it may have waited for that
+        off_worker(self.params.json().len()).await;
         let id = calls.id();
         let Some(state) = self.shared.sealer.seal(&State::Suspended(id), &self.binding()) else {
             let reason = "the request is too large to be continued later".to_owned();

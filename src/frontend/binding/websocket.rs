@@ -201,7 +201,7 @@ async fn write(mut messages: ChannelOutput, sink: &mut (impl Sink<Frame> + Unpin
         let frame = tokio::select! {
             biased;
             message = messages.next() => match message {
-                Some(message) if claim.grow(message.payload_len()).is_err() => return,
+                Some(message) if claim.grow_soon(message.payload_len()).await.is_err() => return,
                 Some(message) => Utf8Bytes::try_from(message.encode()).map(Frame::Text),
                 None => return,
             },

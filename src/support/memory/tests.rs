@@ -114,12 +114,17 @@ async fn whoever_is_within_a_share_waits_for_what_others_are_about_to_give_back(
         claims.iter_mut().filter(|claim| claim.is_reclaimed()).for_each(Claim::clear);
     });
     assert_eq!(grown, Ok(()));
-    // one that nobody makes room for is refused in the end, and one beyond its share at once
+    // one beyond its share is refused at once, and one that nobody gives anything back for after a while
     let (mut late, mut hostile) = (Claim::nothing(budget.user("bob")), Claim::nothing(hostile));
     let started = Instant::now();
     assert_eq!(hostile.grow_soon(4 * MIB).await, Err(Exhausted));
     assert_eq!(started.elapsed(), Duration::ZERO);
-    let _rest = Charge::of(ann, MIB / 2);
+    assert_eq!(late.grow_soon(2 * MIB).await, Err(Exhausted));
+    assert_eq!(started.elapsed(), PATIENCE);
+    // where nothing is about to come, nobody waits for it
+    claims.iter_mut().for_each(Claim::clear);
+    drop(of_ann);
+    let _most = Charge::of(ann, 6 * MIB).unwrap();
     assert_eq!(late.grow_soon(2 * MIB).await, Err(Exhausted));
     assert_eq!(started.elapsed(), PATIENCE);
 }

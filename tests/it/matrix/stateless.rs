@@ -120,12 +120,12 @@ pub(super) const FEATURES: &[(&str, Feature)] = &[
         let updated = |uri: &str| json!([["aside", "notifications/resources/updated", { "uri": uri }]]);
         for (uri, times) in [(one, 2), (two, 1)] {
             player.play(updated(uri)).await;
-            for _ in 0..times {
-                assert_eq!(
-                    player.next("notifications/resources/updated").await["params"],
-                    json!({ "uri": uri }),
-                    "{player:?}"
-                );
+            let mut came = 0;
+            while came < times {
+                let update = player.next("notifications/resources/updated").await["params"].clone();
+                // where listens overlap for longer than a second, an update comes twice rather than never
+                assert!(update == json!({ "uri": uri }) || update == json!({ "uri": one }), "{player:?}");
+                came += i32::from(update == json!({ "uri": uri }));
             }
         }
         player.leave(&second);

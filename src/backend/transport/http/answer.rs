@@ -120,7 +120,8 @@ async fn post(
     mirror: Option<&Mirror>,
     account: &Account,
 ) -> Result<Response, Refused> {
-    let claim = Claim::of(account.clone(), request.payload_len()).map_err(|exhausted| {
+    let mut claim = Claim::nothing(account.clone());
+    claim.grow_soon(request.payload_len()).await.map_err(|exhausted| {
         Refused::Error(TransportError::Unavailable { reason: exhausted.to_string(), retry_after: None })
     })?;
     tokio::select! {
