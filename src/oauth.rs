@@ -275,7 +275,8 @@ impl OAuth {
     /// Purges expired rows, and rotates the signing keys if they are old.
     pub async fn purge(&self) -> Result<(), OAuthError> {
         let now = self.0.deps.now();
-        self.0.revocations.index().purge(now);
+        self.0.verifier.forget_ended(now);
+        self.0.revocations.index().purge();
         self.0.registrations.purge(now).await?;
         self.0.clients.expire().await?;
         self.0.signing.maintain().await?;
