@@ -260,16 +260,16 @@ impl OAuth {
         self.0.revocations.database_answers().await
     }
 
-    /// Writes usage times, counts and the audit trail, ends keys that are due, and reads the signing keys and the counts of
-    /// other processes.
+    /// Writes the audit trail, usage times and counts, ends keys that are due, and reads the signing keys and the counts of
+    /// other processes. The audit trail waits for nothing else.
     async fn write_notes(&self) -> Result<(), OAuthError> {
+        self.0.deps.audit.write().await?;
         if self.0.signing.sync().await? {
             self.0.revocations.index().end_tokens();
         }
         self.0.uses.write().await?;
         self.0.deps.storage.for_rounds().keys().retire(self.0.deps.now()).await?;
-        self.0.deps.limits.exchange(self.0.deps.now()).await?;
-        Ok(self.0.deps.audit.write().await?)
+        self.0.deps.limits.exchange(self.0.deps.now()).await
     }
 
     /// Purges expired rows, and rotates the signing keys if they are old.

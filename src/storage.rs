@@ -31,6 +31,7 @@ mod master_key;
 pub mod mcp_sessions;
 mod migrations;
 mod open;
+mod named_rows;
 mod provider_logins;
 mod refresh_tokens;
 mod replicas;

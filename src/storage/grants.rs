@@ -168,14 +168,11 @@ impl GrantTable<'_> {
         rows.into_iter().map(NamedGrantRow::read).collect()
     }
 
-    /// Records the use of a token of the grant.
-    pub async fn touch(&self, id: &GrantId, now: Timestamp) -> Result<(), StorageError> {
-        sqlx::query("UPDATE grants SET last_used = $1 WHERE id = $2")
-            .bind(now.as_millis())
-            .bind(id.as_str())
-            .execute(&self.0.pool)
-            .await?;
-        Ok(())
+    /// Records the use of a token of each grant.
+    pub async fn touch(&self, ids: &[GrantId], now: Timestamp) -> Result<(), StorageError> {
+        let ids: Vec<&str> = ids.iter().map(GrantId::as_str).collect();
+        let statement = |places: &str| format!("UPDATE grants SET last_used = $1 WHERE id IN ({places})");
+        self.0.run_for_named(statement, &ids, now).await
     }
 
     /// Revokes a grant and announces it. Returns false if there is no such live grant.
