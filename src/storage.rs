@@ -39,6 +39,7 @@ mod revocation_feed;
 mod revocations;
 mod server_info;
 mod signing_keys;
+mod steps;
 mod task_owners;
 mod template;
 mod transactions;

@@ -175,8 +175,8 @@ pub(super) async fn insert(
 /// Deletes the oldest tokens of a grant, except for the current one.
 async fn prune(change: &mut AnyConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
     sqlx::query(
-        "DELETE FROM refresh_tokens WHERE rowid IN (
-             SELECT rowid FROM refresh_tokens WHERE grant_id = $1
+        "DELETE FROM refresh_tokens WHERE digest IN (
+             SELECT digest FROM refresh_tokens WHERE grant_id = $1
              ORDER BY rowid DESC LIMIT 9223372036854775807 OFFSET $2
          ) AND (rotated IS NOT NULL OR withdrawn < $3)",
     )

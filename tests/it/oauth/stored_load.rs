@@ -16,6 +16,9 @@ use crate::support::{
     oauth::{Authority, HOME},
 };
 
+/// Pages that one transaction of the housekeeping may write: a few hundred rows with their indexes.
+const MAX_PAGES: usize = 600;
+
 /// An authority on a file, and a connection of the test's own.
 async fn on_file(folder: &Path) -> (Authority, SqlitePool) {
     let path = folder.join("lockkeeper.sqlite3");
@@ -75,4 +78,43 @@ async fn uses_that_cannot_be_written_are_kept_and_the_audit_trail_does_not_wait_
     run(&own, "DROP TRIGGER refused").await;
     authority.oauth.sync().await.unwrap();
     assert_eq!(count(&own, "SELECT count(*) FROM api_keys WHERE last_used = 1").await, 0);
+}
+
+#[tokio::test]
+async fn no_transaction_is_long_when_many_rows_expire_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (authority, own) = on_file(folder.path()).await;
+    run(
+        &own,
+        "CREATE TEMP TABLE numbers AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+             SELECT i FROM n;
+         INSERT INTO clients (id, name, redirect_uris, auth, grant_types, metadata, created, registered, consented)
+             VALUES ('c', 'c', '[]', 'none', '[]', '{}', 1, 1, 1);
+         INSERT INTO clients (id, name, redirect_uris, auth, grant_types, metadata, created, registered, network)
+             SELECT 'c ' || i, 'c', '[]', 'none', '[]', '{}', i, i, x'00' FROM numbers;
+         INSERT INTO grants (id, user_id, api_key, client, endpoint, scopes, redirect_uri, created, expires, last_used)
+             SELECT 'g ' || i, 'ada', (SELECT id FROM api_keys), 'c', '/mcp', 'mcp:use', '', i, i + 1, i FROM numbers;
+         INSERT INTO codes (digest, grant_id, challenge, expires) SELECT randomblob(32), 'g ' || i, '', i FROM numbers;
+         INSERT INTO refresh_tokens (digest, generation, grant_id, expires)
+             SELECT randomblob(32), 'r ' || i, 'g ' || (i % 10 + 1), i FROM numbers;
+         INSERT INTO audit_events (at, event, fields, count) SELECT i, 'login', '{}', 1 FROM numbers;
+         INSERT INTO revocations (kind, subject, at) SELECT 'grant', i, i FROM numbers;
+         INSERT INTO transactions (id, browser, user_id, request, expires)
+             SELECT randomblob(32), x'00', 'ada', '', i FROM numbers",
+    )
+    .await;
+    let _ = authority.oauth.verify("nonsense", HOME).await;
+    authority.oauth.sync().await.unwrap();
+    begin_log(&own).await;
+    authority.oauth.purge().await.unwrap();
+    let log = transactions(&folder.path().join("lockkeeper.sqlite3"));
+    run(&own, "COMMIT").await;
+    let left =
+        "SELECT (SELECT count(*) FROM grants) + (SELECT count(*) FROM codes) + (SELECT count(*) FROM transactions)
+                + (SELECT count(*) FROM refresh_tokens) + (SELECT count(*) FROM revocations)
+                + (SELECT count(*) FROM clients WHERE expired IS NULL AND id <> 'c')
+                + (SELECT count(*) FROM audit_events WHERE at < 1000000)";
+    assert_eq!(count(&own, left).await, 0);
+    let longest = log.iter().copied().max().unwrap();
+    assert!(longest <= MAX_PAGES, "{longest} pages in one transaction");
 }
