@@ -89,7 +89,7 @@ impl Audit {
             *state.counted.entry(line.event).or_default() += 1;
             return Cost::Counted;
         }
-        state.waiting.push_back(line.row(now, log_context::current_request()));
+        state.waiting.push_back(line.row(now, log_context::current_request().as_deref()));
         Cost::Row
     }
 

@@ -222,7 +222,8 @@ impl OAuth {
     pub async fn watch_revocations(&self, cancel: CancellationToken) {
         let watch = RevocationWatch::new(Arc::clone(&self.0.revocations), self.0.deps.storage.revocation_notices());
         // a purge takes its time, and nothing that is noted waits for it
-        tokio::join!(cancel.run_until_cancelled(watch.run(POLL)), self.keep_notes(&cancel), self.keep_purged(&cancel));
+        let (notes, purges) = (Box::pin(self.keep_notes(&cancel)), Box::pin(self.keep_purged(&cancel)));
+        tokio::join!(cancel.run_until_cancelled(watch.run(POLL)), notes, purges);
     }
 
     /// Writes what is noted, every 500 ms and at the end.

@@ -89,7 +89,7 @@ impl AuditLine {
     }
 
     /// The row for it.
-    pub(super) fn row(&self, at: Timestamp, request: Option<String>) -> AuditRow {
+    pub(super) fn row(&self, at: Timestamp, request: Option<&str>) -> AuditRow {
         let member = |(name, value): &(&'static str, String)| ((*name).to_owned(), Value::from(value.as_str()));
         let fields: Map<String, Value> = self.fields.iter().map(member).collect();
         AuditRow {
@@ -97,7 +97,7 @@ impl AuditLine {
             event: self.event.to_owned(),
             user: self.user().map(storable),
             client: self.get("client").map(storable),
-            request: request.as_deref().map(storable),
+            request: request.map(storable),
             fields: Value::Object(fields).to_string(),
             count: 1,
         }

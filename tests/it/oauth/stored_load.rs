@@ -3,15 +3,18 @@
 use std::{path::Path, time::Duration};
 
 use lockkeeper::{
-    model::Rights,
+    model::{Rights, SecretName},
     storage::{AuditSearch, Storage},
+    support::{Clock as _, Timestamp},
 };
 use sqlx::{
     SqlitePool,
     sqlite::{SqliteConnectOptions, SqlitePoolOptions},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{
+    in_time,
     log_of_database::transactions,
     oauth::{Authority, HOME},
 };
@@ -117,4 +120,50 @@ async fn no_transaction_is_long_when_many_rows_expire_at_once() {
     assert_eq!(count(&own, left).await, 0);
     let longest = log.iter().copied().max().unwrap();
     assert!(longest <= MAX_PAGES, "{longest} pages in one transaction");
+}
+
+#[tokio::test]
+async fn what_is_sealed_goes_with_the_last_key_and_nothing_waits_for_the_lock_where_nothing_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (authority, own) = on_file(folder.path()).await;
+    let storage = Storage::open(&folder.path().join("lockkeeper.sqlite3")).await.unwrap();
+    let (_, eve) = Authority::key(&authority.oauth, "eve", Rights::all_backends()).await;
+    let (start, name) = (authority.clock.now(), SecretName::parse("TOKEN").unwrap());
+    for user in [&authority.holder.user, &eve.user] {
+        storage.user_secrets().set(user, &name, b"sealed", start).await.unwrap();
+    }
+    let look = async |since| {
+        storage.users().delete_sealed_of_ended(since, authority.clock.now()).await.unwrap();
+        storage.data_keys().delete_unused(since).await.unwrap();
+        let secrets = storage.user_secrets();
+        let ada = secrets.entered(&authority.holder.user).await.unwrap();
+        (ada.len(), secrets.entered(&eve.user).await.unwrap().len())
+    };
+    run(&own, "BEGIN IMMEDIATE").await;
+    assert_eq!(look(Timestamp::from_millis(0)).await, (1, 1));
+    run(&own, "COMMIT").await;
+    authority.clock.advance(Duration::from_secs(1));
+    authority.oauth.keys().revoke(&authority.holder.key).await.unwrap();
+    assert_eq!(look(start).await, (0, 1));
+}
+
+#[tokio::test]
+async fn a_purge_of_many_rows_ends_with_the_gateway_and_not_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (authority, own) = on_file(folder.path()).await;
+    run(
+        &own,
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+             INSERT INTO revocations (kind, subject, at) SELECT 'grant', i, i FROM n",
+    )
+    .await;
+    let left = async || count(&own, "SELECT count(*) FROM revocations").await;
+    let cancel = CancellationToken::new();
+    let stop = async {
+        while left().await == 10_000 {}
+        cancel.cancel();
+    };
+    in_time("the end of the purge", async { tokio::join!(authority.oauth.watch_revocations(cancel.clone()), stop) })
+        .await;
+    assert!(left().await > 0);
 }
