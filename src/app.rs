@@ -60,7 +60,7 @@ use crate::{
     listener,
     model::{
         BackendId, GroupSpec,
-        status::{GroupStatus, Status},
+        status::{GroupStatus, ListedClients, Status},
     },
     oauth::{self, BackendNames, OAuth, master_key},
     openid::{OpenIdDeps, Providers},
@@ -436,7 +436,7 @@ impl Foundation<'_> {
         let (supervisor, gateway, frontend) = (Arc::clone(supervisor), Arc::clone(gateway), frontend.clone());
         let (started, url) = (clock.now().to_string(), format!("{}/mcp", self.public_url));
         let budget = self.live.budget.clone();
-        Arc::new(move || {
+        Arc::new(move |clients| {
             let mut backends = supervisor.status();
             for backend in &mut backends {
                 if let Ok(id) = BackendId::parse(&backend.id) {
@@ -453,7 +453,11 @@ impl Foundation<'_> {
                 configuration: reloader.differences(),
                 backends,
                 groups: existing.groups().iter().map(|group| group_status(group, &url, &existing)).collect(),
-                sessions: frontend.status(),
+                sessions: match clients {
+                    ListedClients::All => frontend.status(),
+                    ListedClients::Of(user) => frontend.status_of(user),
+                    ListedClients::Nobodys => Vec::new(),
+                },
                 memory: Some(budget.in_use().into()),
             }
             .in_order()

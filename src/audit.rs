@@ -7,7 +7,12 @@ mod budget;
 mod event;
 mod line;
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 
@@ -26,6 +31,8 @@ use crate::{
 
 /// Maximum number of rows that wait to be written; further ones are counted.
 const MAX_WAITING: usize = 10_000;
+/// Rows that one transaction adds.
+const WRITTEN_AT_ONCE: usize = 500;
 /// Maximum number of rows in the table; the oldest are deleted first.
 const MAX_ROWS: u64 = 1_000_000;
 
@@ -41,10 +48,19 @@ struct Trail {
 
 #[derive(Default)]
 struct TrailState {
-    waiting: Vec<AuditRow>,
+    waiting: VecDeque<AuditRow>,
+    /// The number of rows that are being written; they count as waiting.
+    taken: usize,
     budgets: Budgets,
     /// Events without a row of their own, by name, since they were counted last.
     counted: HashMap<&'static str, i64>,
+}
+
+/// Rows that are being written. What is left of them when it is dropped waits again, before all others: one that is cut short
+/// may have written them, and a row that is there twice is better than none.
+struct TakenRows<'a> {
+    state: &'a Mutex<TrailState>,
+    rows: Vec<AuditRow>,
 }
 
 // === impl Audit ===
@@ -55,7 +71,7 @@ impl Audit {
         Self(Arc::new(Trail { storage, clock, state: Mutex::default() }))
     }
 
-    /// Records an event: a line in the log at once, and a row with the next [`Audit::write`]; or counts it.
+    /// Records an event: a line in the log at once, and a row with the next [`Audit::write`]; or counts it, in both.
     pub fn record(&self, event: impl Into<AuditEvent>) {
         let line = event.into().line();
         if self.add_row(&line) == Cost::Row {
@@ -68,41 +84,44 @@ impl Audit {
     fn add_row(&self, line: &AuditLine) -> Cost {
         let now = self.0.clock.now();
         let mut state = self.0.state.lock();
-        let cost = state.budgets.take(line, now);
-        if cost == Cost::Counted || state.waiting.len() >= MAX_WAITING {
+        let is_full = state.waiting.len() + state.taken >= MAX_WAITING;
+        if is_full || state.budgets.take(line, now) == Cost::Counted {
             *state.counted.entry(line.event).or_default() += 1;
-        } else {
-            let request = log_context::current_request();
-            state.waiting.push(line.row(now, request));
+            return Cost::Counted;
         }
-        cost
+        state.waiting.push_back(line.row(now, log_context::current_request().as_deref()));
+        Cost::Row
     }
 
     /// Writes the rows that wait, and from time to time one row and one line for each kind of event that was counted.
     pub async fn write(&self) -> Result<(), StorageError> {
+        self.count_up();
+        while let Some(taken) = self.take() {
+            taken.write(&self.0.storage).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds a row and a line for what was counted, if that is due.
+    fn count_up(&self) {
         let now = self.0.clock.now();
-        let (mut rows, counted) = {
+        let counted = {
             let mut state = self.0.state.lock();
-            let is_due = state.budgets.is_summary_due(now);
-            let counted = if is_due { std::mem::take(&mut state.counted) } else { HashMap::new() };
-            (std::mem::take(&mut state.waiting), counted)
+            if state.budgets.is_summary_due(now) { std::mem::take(&mut state.counted) } else { HashMap::new() }
         };
         for (event, count) in counted {
             AuditLine::summary(event).with("count", &count).log();
-            rows.push(AuditLine::summary(event).counted(now, count));
+            self.0.state.lock().waiting.push_back(AuditLine::summary(event).counted(now, count));
         }
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let written = self.0.storage.audit().add(&rows).await;
-        if written.is_err() {
-            // tried again; what is recorded meanwhile comes after it
-            let mut state = self.0.state.lock();
-            let later = std::mem::replace(&mut state.waiting, rows);
-            state.waiting.extend(later);
-            state.waiting.truncate(MAX_WAITING);
-        }
-        written
+    }
+
+    fn take(&self) -> Option<TakenRows<'_>> {
+        let mut state = self.0.state.lock();
+        let count = state.waiting.len().min(WRITTEN_AT_ONCE);
+        let rows: Vec<AuditRow> = state.waiting.drain(..count).collect();
+        state.taken += rows.len();
+        drop(state);
+        (!rows.is_empty()).then_some(TakenRows { state: &self.0.state, rows })
     }
 
     /// Deletes the rows that are older than `retention`, and the oldest if there are too many.
@@ -113,6 +132,25 @@ impl Audit {
     /// The rows that this search finds, oldest first.
     pub async fn find(&self, search: &AuditSearch) -> Result<Vec<StoredAuditRow>, StorageError> {
         self.0.storage.audit().find(search).await
+    }
+}
+
+// === impl TakenRows ===
+
+impl TakenRows<'_> {
+    async fn write(mut self, storage: &Storage) -> Result<(), StorageError> {
+        storage.audit().add(&self.rows).await?;
+        let mut state = self.state.lock();
+        state.taken -= std::mem::take(&mut self.rows).len();
+        Ok(())
+    }
+}
+
+impl Drop for TakenRows<'_> {
+    fn drop(&mut self) {
+        let mut state = self.state.lock();
+        state.taken -= self.rows.len();
+        self.rows.drain(..).rev().for_each(|row| state.waiting.push_front(row));
     }
 }
 

@@ -43,7 +43,7 @@ pub use self::{
     state::{BehindEndpoint, EndpointServers, Routes},
 };
 use crate::{
-    model::{Binding, Endpoint, SessionId, Target, status::SessionStatus},
+    model::{Binding, Endpoint, SessionId, Target, UserId, status::SessionStatus},
     resource::{Authorized, Unheard},
 };
 
@@ -105,6 +105,13 @@ impl Frontend {
         clients
     }
 
+    /// Those of one user. The others are not looked at.
+    pub fn status_of(&self, user: &UserId) -> Vec<SessionStatus> {
+        let mut clients = self.0.sessions.status_of(user);
+        clients.extend(self.0.requests.status_of(user, self.0.clock.now()));
+        clients
+    }
+
     /// Ends a session whose state at a backend is lost (`on_loss = "end"`); further requests get 404.
     pub async fn end_session(&self, id: &SessionId) {
         self.0.sessions.end_by_id(id).await;
@@ -112,21 +119,31 @@ impl Frontend {
 
     /// Ends expired sessions, and writes the activity of the others to the store.
     pub async fn sweep(&self) {
+        self.sweep_memory().await;
+        self.0.sessions.delete_idle_rows().await;
+    }
+
+    /// The same without the sessions that are only in the store.
+    async fn sweep_memory(&self) {
         self.0.sessions.sweep().await;
         self.0.requests.sweep(self.0.clock.now());
     }
 
-    /// Sweeps at its interval until `cancel`, and once more at the end.
+    /// Sweeps at its interval until `cancel`, and the memory once more at the end.
     pub async fn run_reaper(&self, cancel: CancellationToken) {
         let mut sweeps = tokio::time::interval(self.0.settings.sweep_every);
         sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = cancel.cancelled() => break,
-                _ = sweeps.tick() => self.sweep().await,
+                _ = sweeps.tick() => {
+                    self.sweep_memory().await;
+                    // many rows take their time, and the next start goes on with them
+                    cancel.run_until_cancelled(self.0.sessions.delete_idle_rows()).await;
+                }
             }
         }
-        self.sweep().await;
+        self.sweep_memory().await;
     }
 
     /// Ends standalone streams, and HTTP+SSE sessions once their calls are answered: they would keep connections open for ever.

@@ -90,8 +90,8 @@ use crate::{
 const POLL: Duration = Duration::from_millis(500);
 /// Time for what is written between two polls: a connection that has died must not stop it for good.
 const NOTES_TIMEOUT: Duration = Duration::from_secs(15);
-/// Polls between two purges of expired rows: 10 minutes.
-const PURGE_EVERY: u32 = 1200;
+/// Interval between purges of expired rows.
+const PURGE_EVERY: Duration = Duration::from_mins(10);
 
 /// The authorization server: its services. Cheap to clone.
 #[derive(Clone)]
@@ -221,31 +221,37 @@ impl OAuth {
     /// writes usage times, and purges expired rows, until `cancel`. Run it on the app's task tracker.
     pub async fn watch_revocations(&self, cancel: CancellationToken) {
         let watch = RevocationWatch::new(Arc::clone(&self.0.revocations), self.0.deps.storage.revocation_notices());
-        tokio::join!(cancel.run_until_cancelled(watch.run(POLL)), self.keep_house(&cancel));
+        // a purge takes its time, and nothing that is noted waits for it
+        let (notes, purges) = (Box::pin(self.keep_notes(&cancel)), Box::pin(self.keep_purged(&cancel)));
+        tokio::join!(cancel.run_until_cancelled(watch.run(POLL)), notes, purges);
     }
 
-    /// Writes what is noted, every 500 ms and at the end, and purges what has expired, every 10 minutes.
-    async fn keep_house(&self, cancel: &CancellationToken) {
+    /// Writes what is noted, every 500 ms and at the end.
+    async fn keep_notes(&self, cancel: &CancellationToken) {
         let mut timer = tokio::time::interval(POLL);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut round: u32 = 0;
         while cancel.run_until_cancelled(timer.tick()).await.is_some() {
             let written = tokio::time::timeout(NOTES_TIMEOUT, self.write_notes()).await;
             if let Err(error) = written.unwrap_or_else(|_| Err(StorageError::Silent.into())) {
                 tracing::warn!(%error, "usage times and the audit trail could not be written; next try in 500 ms");
             }
-            // at the start too, so that rows that expired while nothing ran go first
-            let due = round.is_multiple_of(PURGE_EVERY);
-            round = round.wrapping_add(1);
-            if due && let Err(error) = self.purge().await {
-                tracing::warn!(%error, "expired rows could not be purged; next try in 10 min");
-            }
+        }
+        if let Err(error) = self.0.deps.audit.write().await {
+            tracing::warn!(%error, "the audit trail could not be written");
         }
         if let Err(error) = self.0.uses.write().await {
             tracing::warn!(%error, "usage times could not be written");
         }
-        if let Err(error) = self.0.deps.audit.write().await {
-            tracing::warn!(%error, "the audit trail could not be written");
+    }
+
+    /// Purges what has expired, every 10 minutes: at the start too, so that rows that expired while nothing ran go first.
+    async fn keep_purged(&self, cancel: &CancellationToken) {
+        let mut timer = tokio::time::interval(PURGE_EVERY);
+        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while cancel.run_until_cancelled(timer.tick()).await.is_some() {
+            if let Some(Err(error)) = cancel.run_until_cancelled(self.purge()).await {
+                tracing::warn!(%error, "expired rows could not be purged; next try in 10 min");
+            }
         }
     }
 
@@ -260,27 +266,29 @@ impl OAuth {
         self.0.revocations.database_answers().await
     }
 
-    /// Writes usage times, counts and the audit trail, ends keys that are due, and reads the signing keys and the counts of
-    /// other processes.
+    /// Writes the audit trail, usage times and counts, ends keys that are due, and reads the signing keys and the counts of
+    /// other processes. The audit trail waits for nothing else.
     async fn write_notes(&self) -> Result<(), OAuthError> {
+        self.0.deps.audit.write().await?;
         if self.0.signing.sync().await? {
             self.0.revocations.index().end_tokens();
         }
         self.0.uses.write().await?;
         self.0.deps.storage.for_rounds().keys().retire(self.0.deps.now()).await?;
-        self.0.deps.limits.exchange(self.0.deps.now()).await?;
-        Ok(self.0.deps.audit.write().await?)
+        self.0.deps.limits.exchange(self.0.deps.now()).await
     }
 
     /// Purges expired rows, and rotates the signing keys if they are old.
     pub async fn purge(&self) -> Result<(), OAuthError> {
         let now = self.0.deps.now();
-        self.0.revocations.index().purge(now);
+        self.0.verifier.forget_ended(now);
+        self.0.revocations.index().purge();
         self.0.registrations.purge(now).await?;
         self.0.clients.expire().await?;
         self.0.signing.maintain().await?;
         self.0.deps.audit.purge(self.0.deps.settings.policy.get().audit_retention).await?;
-        Ok(self.0.deps.storage.expired_rows().delete(now).await?)
+        self.0.deps.storage.expired_rows().delete(now).await?;
+        Ok(self.0.deps.storage.free_pages().give_back().await?)
     }
 
     /// 256 fresh random bits.

@@ -22,6 +22,7 @@ mod database;
 mod device_authorizations;
 mod expired_rows;
 mod file;
+mod free_pages;
 mod gateway_values;
 mod grants;
 mod initial_access_tokens;
@@ -30,6 +31,7 @@ mod limit_counts;
 mod master_key;
 pub mod mcp_sessions;
 mod migrations;
+mod named_rows;
 mod open;
 mod provider_logins;
 mod refresh_tokens;
@@ -38,6 +40,7 @@ mod revocation_feed;
 mod revocations;
 mod server_info;
 mod signing_keys;
+mod steps;
 mod task_owners;
 mod template;
 mod transactions;
@@ -60,6 +63,7 @@ pub use data_keys::DataKeyTable;
 pub use database::StorageError;
 pub use device_authorizations::{DeviceApproval, DeviceAuthorizationTable, DeviceRow, NewDeviceRow};
 pub use expired_rows::ExpiredRows;
+pub use free_pages::FreePages;
 pub use gateway_values::GatewayValueTable;
 pub use grants::{GrantTable, ListedGrant};
 pub use initial_access_tokens::InitialAccessTokenTable;
@@ -213,6 +217,11 @@ impl Storage {
     /// Expired rows of the authorization server.
     pub const fn expired_rows(&self) -> ExpiredRows<'_> {
         ExpiredRows(&self.database)
+    }
+
+    /// Free pages of a file.
+    pub const fn free_pages(&self) -> FreePages<'_> {
+        FreePages(&self.database)
     }
 
     /// Single values of the gateway.

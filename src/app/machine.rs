@@ -18,7 +18,7 @@ use crate::{
     backend::Supervisor,
     gateway::Gateway,
     http::Probed,
-    model::ClientIp,
+    model::{ClientIp, status::ListedClients},
     oauth::OAuth,
     replicas::{Replicas, Unready},
     resource::{Gate, protect_administration},
@@ -115,7 +115,7 @@ async fn readiness(State(machine): State<Machine>) -> Response {
 }
 
 async fn status(State(machine): State<Machine>) -> impl IntoResponse {
-    ([(header::CACHE_CONTROL, "no-store")], Json((machine.status)()))
+    ([(header::CACHE_CONTROL, "no-store")], Json((machine.status)(ListedClients::All)))
 }
 
 async fn render(State(machine): State<Machine>) -> impl IntoResponse {

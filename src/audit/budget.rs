@@ -1,4 +1,4 @@
-//! Bounds on the rows, and the lines of the log, that one person, or all strangers, can cause. Know nothing of what is
+//! Bounds on the rows, and the lines of the log, that one person, all strangers, or a crowd can cause. Know nothing of what is
 //! recorded.
 
 use std::{collections::HashMap, time::Duration};
@@ -6,16 +6,16 @@ use std::{collections::HashMap, time::Duration};
 use super::line::AuditLine;
 use crate::support::Timestamp;
 
-/// Rows that strangers cause at once with one kind of event; then one in each [`STRANGERS_EVERY`].
-const STRANGERS_BURST: u32 = 100;
-/// A thousand rows of a kind in a day.
-const STRANGERS_EVERY: Duration = Duration::from_secs(90);
-/// Rows that one user causes at once with one kind of event; then one in each [`USER_EVERY`].
-const USER_BURST: u32 = 1_000;
-/// Nine thousand rows of a kind in a day.
-const USER_EVERY: Duration = Duration::from_secs(10);
-/// Maximum number of remembered budgets; if there are more, those that are full again are forgotten.
+/// Rows that strangers cause with one kind of event.
+const STRANGERS: Allowance = Allowance { burst: 100, every: Duration::from_secs(90) };
+/// Rows that one user causes with one kind of event.
+const USER: Allowance = Allowance { burst: 1_000, every: Duration::from_secs(10) };
+/// Rows that all users together cause with one kind of event, as far as their own budgets find no place.
+const CROWD: Allowance = Allowance { burst: 10_000, every: Duration::from_millis(100) };
+/// Maximum number of remembered budgets of users. One that is full again is forgotten: it allows what a new one allows.
 const MAX_BUDGETS: usize = 4_096;
+/// Minimum time between two searches for budgets that are full again.
+const FORGOTTEN_EVERY: Duration = Duration::from_secs(1);
 /// Interval between rows that count what has no row of its own.
 const SUMMARY_EVERY: Duration = Duration::from_mins(10);
 
@@ -31,12 +31,23 @@ pub(super) enum Cost {
 /// The budgets, by kind of event and user.
 #[derive(Default)]
 pub(super) struct Budgets {
-    by_cause: HashMap<(&'static str, Option<String>), Budget>,
+    by_user: HashMap<(&'static str, String), Budget>,
+    of_strangers: HashMap<&'static str, Budget>,
+    of_crowd: HashMap<&'static str, Budget>,
+    forgot: Option<Timestamp>,
     summarised: Option<Timestamp>,
 }
 
+/// Rows that are allowed: so many at once, then one in each period.
+struct Allowance {
+    burst: u32,
+    every: Duration,
+}
+
+/// An allowance that was used.
 struct Budget {
     left: u32,
+    /// Time up to which it was refilled.
     filled: Timestamp,
 }
 
@@ -45,27 +56,25 @@ struct Budget {
 impl Budgets {
     /// Takes the cost of a row.
     pub(super) fn take(&mut self, line: &AuditLine, now: Timestamp) -> Cost {
-        let user = line.user().map(str::to_owned);
-        let (burst, every) = if user.is_some() { (USER_BURST, USER_EVERY) } else { (STRANGERS_BURST, STRANGERS_EVERY) };
-        if self.by_cause.len() >= MAX_BUDGETS {
-            self.by_cause.retain(|_, budget| now.since(budget.filled) < USER_EVERY * USER_BURST);
+        let Some(user) = line.user() else {
+            return self
+                .of_strangers
+                .entry(line.event)
+                .or_insert_with(|| Budget::full(&STRANGERS, now))
+                .take(&STRANGERS, now);
+        };
+        let key = (line.event, user.to_owned());
+        if let Some(budget) = self.by_user.get_mut(&key) {
+            return budget.take(&USER, now);
         }
-        if self.by_cause.len() >= MAX_BUDGETS && !self.by_cause.contains_key(&(line.event, user.clone())) {
-            return Cost::Counted;
+        if self.by_user.len() >= MAX_BUDGETS && self.forgot.is_none_or(|last| now.since(last) >= FORGOTTEN_EVERY) {
+            self.forgot = Some(now);
+            self.by_user.retain(|_, budget| !budget.is_full(&USER, now));
         }
-        let budget = self.by_cause.entry((line.event, user)).or_insert(Budget { left: burst, filled: now });
-        let earned = u32::try_from(now.since(budget.filled).as_millis() / every.as_millis()).unwrap_or(u32::MAX);
-        if earned > 0 {
-            budget.left = budget.left.saturating_add(earned).min(burst);
-            budget.filled = now;
+        if self.by_user.len() >= MAX_BUDGETS {
+            return self.of_crowd.entry(line.event).or_insert_with(|| Budget::full(&CROWD, now)).take(&CROWD, now);
         }
-        match budget.left.checked_sub(1) {
-            Some(left) => {
-                budget.left = left;
-                Cost::Row
-            }
-            None => Cost::Counted,
-        }
+        self.by_user.entry(key).or_insert_with(|| Budget::full(&USER, now)).take(&USER, now)
     }
 
     /// True once in each interval.
@@ -75,5 +84,75 @@ impl Budgets {
             self.summarised = Some(now);
         }
         is_due
+    }
+}
+
+// === impl Budget ===
+
+impl Budget {
+    const fn full(allowance: &Allowance, now: Timestamp) -> Self {
+        Self { left: allowance.burst, filled: now }
+    }
+
+    fn take(&mut self, allowance: &Allowance, now: Timestamp) -> Cost {
+        let earned = self.earned(allowance, now);
+        if earned > 0 {
+            self.left = self.left.saturating_add(earned).min(allowance.burst);
+            self.filled = self.filled + allowance.every * earned;
+        }
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                Cost::Row
+            }
+            None => Cost::Counted,
+        }
+    }
+
+    /// True if it allows what a new one allows.
+    fn is_full(&self, allowance: &Allowance, now: Timestamp) -> bool {
+        self.left.saturating_add(self.earned(allowance, now)) >= allowance.burst
+    }
+
+    fn earned(&self, allowance: &Allowance, now: Timestamp) -> u32 {
+        u32::try_from(now.since(self.filled).as_millis() / allowance.every.as_millis()).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_seconds(1_000_000);
+
+    fn rows(budgets: &mut Budgets, user: &str, now: Timestamp) -> bool {
+        budgets.take(&AuditLine::new("login", "login").with("user", user), now) == Cost::Row
+    }
+
+    #[test]
+    fn a_crowd_beyond_the_remembered_budgets_shares_one_and_a_full_budget_is_forgotten() {
+        let mut budgets = Budgets::default();
+        let crowd = usize::try_from(CROWD.burst).unwrap() + MAX_BUDGETS;
+        let told = |budgets: &mut Budgets, first: usize, now| {
+            (first..first + crowd + 500).filter(|user| rows(budgets, &format!("user {user}"), now)).count()
+        };
+        assert_eq!(told(&mut budgets, 0, START), crowd);
+        assert!(rows(&mut budgets, "user 7", START), "who has a budget uses that");
+        assert_eq!(budgets.by_user.len(), MAX_BUDGETS);
+        // each has used one row of a thousand: ten seconds later the budgets are as new ones
+        let later = START + USER.every + FORGOTTEN_EVERY;
+        assert!(rows(&mut budgets, "somebody", later));
+        assert_eq!(budgets.by_user.len(), 2, "of those who came once, nobody; one came twice");
+    }
+
+    #[test]
+    fn a_budget_earns_one_row_in_each_period_and_keeps_the_rest_of_a_period() {
+        let mut budgets = Budgets::default();
+        let spent = (0..2_000).filter(|_| rows(&mut budgets, "eve", START)).count();
+        assert_eq!(spent, 1_000);
+        let at = |seconds| START + Duration::from_secs(seconds);
+        assert!(!rows(&mut budgets, "eve", at(9)));
+        assert!(rows(&mut budgets, "eve", at(19)) && !rows(&mut budgets, "eve", at(19)));
+        assert!(rows(&mut budgets, "eve", at(20)), "nine seconds of the second period were over");
     }
 }

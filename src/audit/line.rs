@@ -89,15 +89,15 @@ impl AuditLine {
     }
 
     /// The row for it.
-    pub(super) fn row(&self, at: Timestamp, request: Option<String>) -> AuditRow {
+    pub(super) fn row(&self, at: Timestamp, request: Option<&str>) -> AuditRow {
         let member = |(name, value): &(&'static str, String)| ((*name).to_owned(), Value::from(value.as_str()));
         let fields: Map<String, Value> = self.fields.iter().map(member).collect();
         AuditRow {
             at,
             event: self.event.to_owned(),
-            user: self.user().map(str::to_owned),
-            client: self.get("client").map(str::to_owned),
-            request,
+            user: self.user().map(storable),
+            client: self.get("client").map(storable),
+            request: request.map(storable),
             fields: Value::Object(fields).to_string(),
             count: 1,
         }
@@ -107,4 +107,9 @@ impl AuditLine {
     pub(super) fn counted(&self, at: Timestamp, count: i64) -> AuditRow {
         AuditRow { count, ..self.row(at, None) }
     }
+}
+
+/// Without the character that a text on a server cannot have: a row that cannot be written would hold up all others.
+fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
 }

@@ -132,8 +132,18 @@ impl StatelessRequests {
 
     /// The recent clients for status pages, oldest first.
     pub(crate) fn status(&self, now: Timestamp) -> Vec<SessionStatus> {
-        let since = now - self.users.shared.limits.get().session_idle;
         let users: Vec<_> = self.users.users.iter().map(|user| Arc::clone(&user)).collect();
+        self.status_among(&users, now)
+    }
+
+    /// Those of one user.
+    pub(crate) fn status_of(&self, user: &UserId, now: Timestamp) -> Vec<SessionStatus> {
+        let user = self.users.users.get(user).map(|user| Arc::clone(&user));
+        self.status_among(user.as_slice(), now)
+    }
+
+    fn status_among(&self, users: &[Arc<User>], now: Timestamp) -> Vec<SessionStatus> {
+        let since = now - self.users.shared.limits.get().session_idle;
         let mut all: Vec<_> = users.iter().flat_map(|user| user.clients.status(since, now)).collect();
         all.sort_by_key(|(first, _)| *first);
         all.into_iter().map(|(_, status)| status).collect()

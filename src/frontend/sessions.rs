@@ -39,7 +39,7 @@ use super::{
 };
 use crate::{
     mcp::observer::RequesterObserver,
-    model::{Binding, Caller, Endpoint, ReplicaNumber, SessionId, status::SessionStatus},
+    model::{Binding, Caller, Endpoint, ReplicaNumber, SessionId, UserId, status::SessionStatus},
     storage::{Storage, StorageError, mcp_sessions::McpSession},
     support::{Account, Clock, Digest, Fence, MemoryBudget, Random, Timestamp, byte_queue::Bounds},
 };
@@ -168,8 +168,16 @@ impl Sessions {
 
     /// The sessions in memory, for status pages.
     pub(crate) fn status(&self) -> Vec<SessionStatus> {
+        self.status_among(self.table.all())
+    }
+
+    /// Those of one user.
+    pub(crate) fn status_of(&self, user: &UserId) -> Vec<SessionStatus> {
+        self.status_among(self.table.of_user(user))
+    }
+
+    fn status_among(&self, mut sessions: Vec<Arc<Session>>) -> Vec<SessionStatus> {
         let now = self.now();
-        let mut sessions = self.table.all();
         sessions.sort_by_key(|session| session.created);
         sessions.iter().map(|session| record::status(session, now)).collect()
     }

@@ -97,7 +97,7 @@ impl StatelessRequest<'_> {
             method => server.call(Call { method, params, context }),
         };
         let owner = MessageOwner::User(caller.user.clone());
-        let stops = (&*self.sender.admission.lease.revoked, &requests.closed);
+        let stops = (Arc::clone(&self.sender.admission.lease.revoked), &requests.closed);
         let exchange = pin_in_box(|| RequestExchange::new(subject, (reply, permit), stops));
         Ok(StatelessReply::Call(OffWorker::stream(owner, exchange)))
     }

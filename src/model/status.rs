@@ -7,8 +7,19 @@ use serde::{Deserialize, Serialize};
 pub use self::backend::{
     BackendState, BackendStatus, EraSource, EraStatus, OfferCounts, OmittedEntry, OutputLine, OutputStream,
 };
-use super::Rights;
+use super::{Rights, UserId};
 use crate::support::memory::MemoryUse;
+
+/// The clients that a status lists.
+#[derive(Debug, Clone, Copy)]
+pub enum ListedClients<'a> {
+    /// Those of everybody.
+    All,
+    /// Those of one user.
+    Of(&'a UserId),
+    /// None.
+    Nobodys,
+}
 
 /// The document of `/api/status`.
 #[derive(Debug, Clone, Serialize, Deserialize)]

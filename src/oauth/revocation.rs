@@ -23,8 +23,6 @@ use crate::{
     support::Timestamp,
 };
 
-/// Time for which an entry outlives the last credential: a running call may continue past the end of its credential.
-const KEPT: Duration = Duration::from_hours(24);
 /// Time without a read of the store after which a remembered verdict is not used before the next read.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Maximum time of a read that tells if the database answers.
@@ -34,7 +32,8 @@ const TRIED_EVERY: Duration = Duration::from_millis(250);
 /// Time without a read after which the store may have deleted revocations that were not read.
 const LONG_SILENCE: Duration = Duration::from_hours(12);
 
-/// Cancellation tokens of the grants, keys and tokens in use.
+/// Cancellation tokens of the grants, keys and tokens in use. An entry is needed for as long as somebody holds its token: a
+/// remembered credential, or a call or stream that goes on past the end of its credential.
 #[derive(Debug, Default)]
 pub struct RevocationIndex(Mutex<HashMap<Revocation, RevocationEntry>>);
 
@@ -51,8 +50,9 @@ pub(super) struct Revocations {
 
 #[derive(Debug)]
 struct RevocationEntry {
-    revoked: CancellationToken,
-    until: Timestamp,
+    revoked: Arc<CancellationToken>,
+    /// The token of the entry above it, which is needed for as long as this one.
+    _above: Option<Arc<CancellationToken>>,
 }
 
 // === impl RevocationIndex ===
@@ -60,26 +60,20 @@ struct RevocationEntry {
 impl RevocationIndex {
     /// Token that is cancelled when `subject` is revoked. Take it before the look-up in the store, so that no
     /// revocation is missed in between.
-    pub fn watch(&self, subject: Revocation, until: Timestamp) -> CancellationToken {
-        let mut entries = self.0.lock();
-        let entry =
-            entries.entry(subject).or_insert_with(|| RevocationEntry { revoked: CancellationToken::new(), until });
-        entry.until = entry.until.max(until);
-        entry.revoked.clone()
+    pub fn watch(&self, subject: Revocation) -> Arc<CancellationToken> {
+        Arc::clone(&self.0.lock().entry(subject).or_insert_with(|| RevocationEntry::new(None)).revoked)
     }
 
     /// Token that is cancelled when this access token, its generation or its grant is revoked. An entry that is
     /// cancelled ended with what is above it, and begins anew: the store says if that still lives.
-    pub fn watch_token(&self, grant: &CancellationToken, claims: &Claims, until: Timestamp) -> CancellationToken {
+    pub fn watch_token(&self, grant: &Arc<CancellationToken>, claims: &Claims) -> Arc<CancellationToken> {
         let mut entries = self.0.lock();
-        let mut below = |above: &CancellationToken, subject: Revocation| {
-            let entry =
-                entries.entry(subject).or_insert_with(|| RevocationEntry { revoked: above.child_token(), until });
+        let mut below = |above: &Arc<CancellationToken>, subject: Revocation| {
+            let entry = entries.entry(subject).or_insert_with(|| RevocationEntry::new(Some(above)));
             if entry.revoked.is_cancelled() {
-                entry.revoked = above.child_token();
+                *entry = RevocationEntry::new(Some(above));
             }
-            entry.until = entry.until.max(until);
-            entry.revoked.clone()
+            Arc::clone(&entry.revoked)
         };
         let generation = below(grant, Revocation::Generation(claims.generation().to_owned()));
         below(&generation, Revocation::Token(claims.jti.clone()))
@@ -110,9 +104,35 @@ impl RevocationIndex {
         }
     }
 
-    /// Removes entries that nobody can use any more.
-    pub fn purge(&self, now: Timestamp) {
-        self.0.lock().retain(|_, entry| now.since(entry.until) < KEPT);
+    /// Removes the entries whose tokens nobody holds.
+    pub fn purge(&self) {
+        let mut entries = self.0.lock();
+        let is_token = |subject: &Revocation| matches!(subject, Revocation::Token(_));
+        let is_generation = |subject: &Revocation| matches!(subject, Revocation::Generation(_));
+        // each kind holds those above it
+        entries.retain(|subject, entry| !is_token(subject) || entry.is_held());
+        entries.retain(|subject, entry| !is_generation(subject) || entry.is_held());
+        entries.retain(|_, entry| entry.is_held());
+    }
+
+    /// Their number.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+}
+
+// === impl RevocationEntry ===
+
+impl RevocationEntry {
+    fn new(above: Option<&Arc<CancellationToken>>) -> Self {
+        let revoked = above.map_or_else(CancellationToken::new, |above| above.child_token());
+        Self { revoked: Arc::new(revoked), _above: above.map(Arc::clone) }
+    }
+
+    /// True if its token is held elsewhere.
+    fn is_held(&self) -> bool {
+        Arc::strong_count(&self.revoked) > 1
     }
 }
 
@@ -227,5 +247,48 @@ impl Revocations {
         let done = self.deps.storage.grants().revoke(grant, self.deps.now()).await?;
         self.index.revoke(&Revocation::Grant(grant.clone()));
         Ok(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims(number: usize) -> Claims {
+        let text = || "x".to_owned();
+        Claims {
+            iss: text(),
+            sub: text(),
+            aud: text(),
+            client_id: text(),
+            iat: 1,
+            exp: 2,
+            jti: format!("g{number}.{number}"),
+            scope: text(),
+            gid: text(),
+            auth_time: 1,
+            nbf: None,
+        }
+    }
+
+    #[test]
+    fn what_nobody_holds_leaves_the_index_and_what_a_call_holds_is_cancelled_from_above() {
+        let index = RevocationIndex::default();
+        let grant = |number: usize| Revocation::Grant(GrantId::new(format!("grant {number}")));
+        let held: Vec<_> =
+            (0..3).map(|number| index.watch_token(&index.watch(grant(number)), &claims(number))).collect();
+        for number in 3..1_000 {
+            drop(index.watch_token(&index.watch(grant(number)), &claims(number)));
+        }
+        assert_eq!(index.len(), 3_000);
+        index.purge();
+        assert_eq!(index.len(), 9, "of each that is held its generation and its grant");
+        index.revoke(&grant(0));
+        index.revoke(&Revocation::Generation(claims(1).generation().to_owned()));
+        index.revoke(&Revocation::Token(claims(2).jti));
+        assert!(held.iter().all(|token| token.is_cancelled()));
+        drop(held);
+        index.purge();
+        assert_eq!(index.len(), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! Usage times of keys, grants and tokens, before they are stored (`OA-126`). Knows nothing of what they open.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, hash::Hash};
 
 use parking_lot::Mutex;
 
@@ -13,58 +13,75 @@ const MAX_USES: usize = 10_000;
 /// Records uses, and writes them to the store at intervals.
 pub(super) struct UsageRecorder {
     deps: OAuthDeps,
-    waiting: Mutex<PendingUses>,
+    keys: PendingUses<KeyId>,
+    grants: PendingUses<GrantId>,
+    generations: PendingUses<String>,
 }
 
-#[derive(Debug, Default)]
-struct PendingUses {
-    keys: HashSet<KeyId>,
-    grants: HashSet<GrantId>,
-    generations: HashSet<String>,
-}
+/// Uses that are not written yet. They stay until they are: whoever needs them in the store writes them too, and a write that
+/// fails, or is cut short, loses none.
+struct PendingUses<T>(Mutex<HashSet<T>>);
 
 impl UsageRecorder {
     pub(super) fn new(deps: OAuthDeps) -> Self {
-        Self { deps, waiting: Mutex::default() }
+        let (keys, grants, generations) = (PendingUses::none(), PendingUses::none(), PendingUses::none());
+        Self { deps, keys, grants, generations }
     }
 
     /// Records the use of a key.
     pub(super) fn note_key(&self, key: &KeyId) {
-        let mut waiting = self.waiting.lock();
-        if waiting.keys.len() < MAX_USES {
-            waiting.keys.insert(key.clone());
-        }
+        self.keys.note(key);
     }
 
     /// Records the use of a grant.
     pub(super) fn note_grant(&self, grant: &GrantId) {
-        let mut waiting = self.waiting.lock();
-        if waiting.grants.len() < MAX_USES {
-            waiting.grants.insert(grant.clone());
-        }
+        self.grants.note(grant);
     }
 
     /// Records the use of an access token of this generation.
     pub(super) fn note_generation(&self, generation: &str) {
-        let mut waiting = self.waiting.lock();
-        if waiting.generations.len() < MAX_USES {
-            waiting.generations.insert(generation.to_owned());
+        self.generations.note(&generation.to_owned());
+    }
+
+    /// Writes the uses recorded so far: what decides about refresh tokens first. Only calls whose result depends on it wait for
+    /// it.
+    pub(super) async fn write(&self) -> Result<(), OAuthError> {
+        let (storage, now) = (&self.deps.storage, self.deps.now());
+        let generations = self.generations.all();
+        storage.refresh_tokens().touch_generations(&generations, now).await?;
+        self.generations.remove(&generations);
+        let grants = self.grants.all();
+        storage.grants().touch(&grants, now).await?;
+        self.grants.remove(&grants);
+        let keys = self.keys.all();
+        storage.keys().touch(&keys, now).await?;
+        self.keys.remove(&keys);
+        Ok(())
+    }
+}
+
+// === impl PendingUses ===
+
+impl<T: Clone + Eq + Hash> PendingUses<T> {
+    fn none() -> Self {
+        Self(Mutex::default())
+    }
+
+    fn note(&self, used: &T) {
+        let mut pending = self.0.lock();
+        if pending.len() < MAX_USES && !pending.contains(used) {
+            pending.insert(used.clone());
         }
     }
 
-    /// Writes the uses recorded since the last call. Only calls whose result depends on it wait for it.
-    pub(super) async fn write(&self) -> Result<(), OAuthError> {
-        let now = self.deps.now();
-        let waiting = std::mem::take(&mut *self.waiting.lock());
-        for key in waiting.keys {
-            self.deps.storage.keys().touch(&key, now).await?;
+    fn all(&self) -> Vec<T> {
+        self.0.lock().iter().cloned().collect()
+    }
+
+    fn remove(&self, written: &[T]) {
+        let mut pending = self.0.lock();
+        for used in written {
+            pending.remove(used);
         }
-        for grant in waiting.grants {
-            self.deps.storage.grants().touch(&grant, now).await?;
-        }
-        for generation in waiting.generations {
-            self.deps.storage.refresh_tokens().touch_generation(&generation, now).await?;
-        }
-        Ok(())
     }
 }

@@ -141,6 +141,16 @@ impl Verifier {
         self.remembered.invalidate_all();
     }
 
+    /// Forgets credentials that have ended.
+    pub(super) fn forget_ended(&self, now: Timestamp) {
+        for (digest, known) in &self.remembered {
+            if !known.holds(now) {
+                self.remembered.invalidate(&*digest);
+            }
+        }
+        self.remembered.run_pending_tasks();
+    }
+
     /// Verifies again what was verified before.
     pub(super) async fn verify_again(&self, verified: &VerifiedCredential, from: IpAddr) -> Result<(), KeyRefusal> {
         let now = self.deps.now();
@@ -153,8 +163,7 @@ impl Verifier {
     async fn verify_key(&self, presented: &str, from: IpAddr) -> Result<VerifiedCredential, KeyRefusal> {
         let holder = self.keys.authenticate_bearer(presented, from).await?;
         let expires = self.keys.ends(&holder.key).await?;
-        let until = expires.unwrap_or(Timestamp::from_millis(i64::MAX));
-        let revoked = self.revocations.index().watch(Revocation::Key(holder.key.clone()), until);
+        let revoked = self.revocations.index().watch(Revocation::Key(holder.key.clone()));
         // again, after the watch is registered
         if !self.keys.is_live(&holder.key).await? {
             return Err(KeyRefusal::Unknown);
@@ -167,7 +176,7 @@ impl Verifier {
             opens: CredentialAccess::Key(holder.kind.direct()),
             expires,
             networks: holder.networks,
-            revoked: Arc::new(revoked),
+            revoked,
             noted,
         })
     }
@@ -179,8 +188,8 @@ impl Verifier {
             return Ok(self.refused("it is malformed, expired, or not signed by this gateway", None));
         };
         let (id, expires) = (GrantId::new(claims.gid.as_str()), Timestamp::from_seconds(claims.exp));
-        let grant_revoked = self.revocations.index().watch(Revocation::Grant(id.clone()), expires);
-        let revoked = self.revocations.index().watch_token(&grant_revoked, &claims, expires);
+        let grant_revoked = self.revocations.index().watch(Revocation::Grant(id.clone()));
+        let revoked = self.revocations.index().watch_token(&grant_revoked, &claims);
         let Some(grant) = self.deps.storage.grants().lookup(&id).await?.filter(|grant| grant.is_live(now)) else {
             return Ok(self.refused("its grant has ended or was revoked", Some(&claims.gid)));
         };
@@ -212,7 +221,7 @@ impl Verifier {
             opens,
             expires: Some(expires),
             networks: holder.networks,
-            revoked: Arc::new(revoked),
+            revoked,
             noted,
         }))
     }

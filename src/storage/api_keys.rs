@@ -119,14 +119,11 @@ impl KeyTable<'_> {
         Ok(sqlx::query_scalar("SELECT COUNT(*) FROM api_keys").fetch_one(&self.0.pool).await?)
     }
 
-    /// Records a use.
-    pub async fn touch(&self, id: &KeyId, now: Timestamp) -> Result<(), StorageError> {
-        sqlx::query("UPDATE api_keys SET last_used = $1 WHERE id = $2")
-            .bind(now.as_millis())
-            .bind(id.as_str())
-            .execute(&self.0.pool)
-            .await?;
-        Ok(())
+    /// Records a use of each.
+    pub async fn touch(&self, ids: &[KeyId], now: Timestamp) -> Result<(), StorageError> {
+        let ids: Vec<&str> = ids.iter().map(KeyId::as_str).collect();
+        let statement = |places: &str| format!("UPDATE api_keys SET last_used = $1 WHERE id IN ({places})");
+        self.0.run_for_named(statement, &ids, now).await
     }
 
     /// Revokes a key, the keys that it replaced, and every grant of them, and announces each. Returns false if no

@@ -2,13 +2,17 @@
 
 use sqlx::{AssertSqlSafe, Row as _, any::AnyRow};
 
-use super::database::{Database, StorageError, moment};
+use super::{
+    database::{Database, StorageError, moment},
+    named_rows::places,
+    steps::{STEP, Steps},
+};
 use crate::support::Timestamp;
 
 /// Age from which a row can be deleted: a trigger refuses it before.
 const KEPT: i64 = 7 * 24 * 60 * 60 * 1000;
-/// Rows that are deleted in one transaction.
-const BATCH: i64 = 5_000;
+/// Rows that one statement adds.
+const ADDED_AT_ONCE: usize = 100;
 
 /// The audit trail. Rows are added, and the oldest ones deleted; triggers refuse everything else.
 #[derive(Debug, Clone, Copy)]
@@ -65,20 +69,24 @@ impl AuditTable<'_> {
     /// Adds rows, in order.
     pub async fn add(&self, rows: &[AuditRow]) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
-        for row in rows {
-            sqlx::query(
-                "INSERT INTO audit_events (at, event, user_id, client, request, fields, count)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7)",
-            )
-            .bind(row.at.as_millis())
-            .bind(&row.event)
-            .bind(&row.user)
-            .bind(&row.client)
-            .bind(&row.request)
-            .bind(&row.fields)
-            .bind(row.count)
-            .execute(&mut *change)
-            .await?;
+        for rows in rows.chunks(ADDED_AT_ONCE) {
+            let values: Vec<String> = (0..rows.len()).map(|row| format!("({})", places(row * 7 + 1, 7))).collect();
+            let text = format!(
+                "INSERT INTO audit_events (at, event, user_id, client, request, fields, count) VALUES {}",
+                values.join(", ")
+            );
+            let mut query = sqlx::query(AssertSqlSafe(text)).persistent(false);
+            for row in rows {
+                query = query
+                    .bind(row.at.as_millis())
+                    .bind(&row.event)
+                    .bind(&row.user)
+                    .bind(&row.client)
+                    .bind(&row.request)
+                    .bind(&row.fields)
+                    .bind(row.count);
+            }
+            query.execute(&mut *change).await?;
         }
         Ok(change.commit().await?)
     }
@@ -110,30 +118,29 @@ impl AuditTable<'_> {
         Ok(rows)
     }
 
-    /// Deletes the rows from before `until`, and the oldest ones beyond `most`, but none that must be kept.
+    /// Deletes the rows from before `until`, and the oldest ones beyond `most`, but none that must be kept: from the oldest on, up
+    /// to the first that stays. A few at a time, and the database is left to others in between.
     pub async fn purge(&self, until: Timestamp, most: u64) -> Result<(), StorageError> {
-        let newest: Option<i64> =
-            sqlx::query_scalar("SELECT max(at) FROM audit_events").fetch_one(&self.0.pool).await?;
-        let Some(newest) = newest else { return Ok(()) };
+        let ends = "SELECT (SELECT max(at) FROM audit_events), (SELECT max(sequence) FROM audit_events)";
+        let ends: (Option<i64>, Option<i64>) = sqlx::query_as(ends).fetch_one(&self.0.pool).await?;
+        let (Some(newest), Some(last)) = ends else { return Ok(()) };
         let first_beyond: Option<i64> =
-            sqlx::query_scalar("SELECT at FROM audit_events ORDER BY sequence DESC LIMIT 1 OFFSET $1")
-                .bind(i64::try_from(most).unwrap_or(i64::MAX))
+            sqlx::query_scalar("SELECT at FROM audit_events WHERE sequence <= $1 ORDER BY sequence DESC LIMIT 1")
+                .bind(last.saturating_sub_unsigned(most))
                 .fetch_optional(&self.0.pool)
                 .await?;
         // the one beyond goes too
         let until = first_beyond.map_or(until.as_millis(), |at| until.as_millis().max(at + 1)).min(newest - KEPT);
+        let mut steps = Steps::begin();
         loop {
-            let done = sqlx::query(
-                "DELETE FROM audit_events WHERE sequence IN (
-                     SELECT sequence FROM audit_events
-                     WHERE sequence < (SELECT min(sequence) FROM audit_events WHERE at >= $1)
-                     ORDER BY sequence LIMIT $2)",
-            )
-            .bind(until)
-            .bind(BATCH)
-            .execute(&self.0.pool)
-            .await?;
-            if done.rows_affected() < BATCH.unsigned_abs() {
+            let oldest: Vec<(i64, i64)> =
+                sqlx::query_as("SELECT sequence, at FROM audit_events ORDER BY sequence LIMIT $1")
+                    .bind(STEP)
+                    .fetch_all(&self.0.pool)
+                    .await?;
+            let Some((end, _)) = oldest.into_iter().take_while(|(_, at)| *at < until).last() else { return Ok(()) };
+            let done = sqlx::query("DELETE FROM audit_events WHERE sequence <= $1").bind(end).execute(&self.0.pool);
+            if !steps.go_on(done.await?.rows_affected()).await {
                 return Ok(());
             }
         }

@@ -112,12 +112,13 @@ impl BrowserSessionTable<'_> {
 
     /// Deletes sessions whose last use or start lies before these moments; returns their number.
     pub async fn delete_stale(&self, used_before: Timestamp, created_before: Timestamp) -> Result<u64, StorageError> {
-        let done = sqlx::query("DELETE FROM browser_sessions WHERE used_at <= $1 OR created_at <= $2")
-            .bind(used_before.as_millis())
-            .bind(created_before.as_millis())
-            .execute(&self.0.pool)
-            .await?;
-        Ok(done.rows_affected())
+        let unused = "DELETE FROM browser_sessions WHERE id_digest IN (
+                 SELECT id_digest FROM browser_sessions WHERE used_at <= $1 ORDER BY used_at LIMIT $2)
+             AND used_at <= $1";
+        let old = "DELETE FROM browser_sessions WHERE id_digest IN (
+                 SELECT id_digest FROM browser_sessions WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
+        let unused = self.0.run_in_steps(unused, &[used_before.as_millis()]).await?;
+        Ok(unused + self.0.run_in_steps(old, &[created_before.as_millis()]).await?)
     }
 }
 

@@ -3,11 +3,11 @@
 //! An expired client keeps its row. Those without a consent still count toward the bounds of such clients, which evict
 //! the oldest first.
 
-use super::database::{Database, StorageError};
+use super::{
+    database::{Database, StorageError},
+    steps::{STEP, Steps},
+};
 use crate::{model::ClientId, support::Timestamp};
-
-/// Clients that one statement changes.
-const BATCH: i64 = 500;
 
 /// Moments before which a client was last active if it is to expire.
 #[derive(Debug, Clone, Copy)]
@@ -28,33 +28,55 @@ impl ClientExpiry<'_> {
     /// Expires clients that were idle for too long, none of the operator, and deletes those that expired long ago without a
     /// consent.
     pub async fn expire(&self, since: &IdleSince, now: Timestamp) -> Result<(), StorageError> {
+        let unused = "UPDATE clients SET expired = $1 WHERE id IN (
+                 SELECT id FROM clients WHERE consented IS NULL AND revoked IS NULL AND expired IS NULL
+                     AND origin <> 'operator' AND registered < $2 ORDER BY registered LIMIT $3)
+             AND consented IS NULL AND revoked IS NULL AND expired IS NULL AND registered < $2";
+        self.0.run_in_steps(unused, &[now.as_millis(), since.unused.as_millis()]).await?;
+        self.expire_idle(since.idle, now).await?;
+        let forgotten = "DELETE FROM clients WHERE id IN (
+                 SELECT id FROM clients WHERE consented IS NULL AND revoked IS NULL AND expired < $1
+                 ORDER BY expired LIMIT $2)
+             AND consented IS NULL AND revoked IS NULL AND expired < $1";
+        self.0.run_in_steps(forgotten, &[since.forgotten.as_millis()]).await?;
+        Ok(())
+    }
+
+    /// Expires those with a consent. Most that registered long ago are in use: the search does not take the lock of the
+    /// database, and looks at each once.
+    async fn expire_idle(&self, idle: Timestamp, now: Timestamp) -> Result<(), StorageError> {
+        let mut steps = Steps::begin();
+        let (mut registered, mut id) = (i64::MIN, String::new());
         loop {
-            let done = sqlx::query(
-                "UPDATE clients SET expired = $1 WHERE id IN (
-                     SELECT id FROM clients WHERE revoked IS NULL AND expired IS NULL AND origin <> 'operator'
-                     AND ((consented IS NULL AND registered < $2)
-                         OR (consented IS NOT NULL AND registered < $3 AND NOT EXISTS (
-                             SELECT 1 FROM grants WHERE client = clients.id
-                             AND ((revoked IS NULL AND expires >= $3) OR coalesce(last_used, created) >= $3)
-                         )))
-                     LIMIT $4
-                 )",
+            let found: Vec<(i64, String)> = sqlx::query_as(
+                "SELECT registered, id FROM clients WHERE consented IS NOT NULL AND revoked IS NULL AND expired IS NULL
+                     AND origin <> 'operator' AND registered < $1 AND (registered, id) > ($2, $3) AND NOT EXISTS (
+                         SELECT 1 FROM grants WHERE client = clients.id
+                         AND ((revoked IS NULL AND expires >= $1) OR coalesce(last_used, created) >= $1))
+                 ORDER BY registered, id LIMIT $4",
             )
-            .bind(now.as_millis())
-            .bind(since.unused.as_millis())
-            .bind(since.idle.as_millis())
-            .bind(BATCH)
-            .execute(&self.0.pool)
+            .bind(idle.as_millis())
+            .bind(registered)
+            .bind(&id)
+            .bind(STEP)
+            .fetch_all(&self.0.pool)
             .await?;
-            if done.rows_affected() == 0 {
-                break;
+            let ids: Vec<&str> = found.iter().map(|(_, id)| id.as_str()).collect();
+            // a grant that was given meanwhile counts as a registration
+            let statement = |places: &str| {
+                format!(
+                    "UPDATE clients SET expired = $1 WHERE revoked IS NULL AND expired IS NULL
+                         AND registered < $1 - 86400000 AND id IN ({places})"
+                )
+            };
+            self.0.run_for_named(statement, &ids, now).await?;
+            if !steps.go_on(u64::try_from(ids.len()).unwrap_or(0)).await {
+                return Ok(());
+            }
+            if let Some(last) = found.into_iter().next_back() {
+                (registered, id) = last;
             }
         }
-        sqlx::query("DELETE FROM clients WHERE consented IS NULL AND revoked IS NULL AND expired < $1")
-            .bind(since.forgotten.as_millis())
-            .execute(&self.0.pool)
-            .await?;
-        Ok(())
     }
 
     /// Revives an expired client without a secret. Returns false if there is none of this id.
@@ -72,12 +94,11 @@ impl ClientExpiry<'_> {
 
     /// Deletes every expired client; returns their number.
     pub async fn prune(&self) -> Result<u64, StorageError> {
-        let done = sqlx::query(
-            "DELETE FROM clients WHERE expired IS NOT NULL AND revoked IS NULL
-             AND NOT EXISTS (SELECT 1 FROM grants WHERE client = clients.id)",
-        )
-        .execute(&self.0.pool)
-        .await?;
-        Ok(done.rows_affected())
+        let statement = "DELETE FROM clients WHERE id IN (
+                 SELECT id FROM clients WHERE expired IS NOT NULL AND revoked IS NULL
+                     AND NOT EXISTS (SELECT 1 FROM grants WHERE client = clients.id)
+                 ORDER BY expired LIMIT $1)
+             AND expired IS NOT NULL AND revoked IS NULL";
+        self.0.run_in_steps(statement, &[]).await
     }
 }

@@ -8,6 +8,7 @@ use super::{
     columns::columns,
     database::{Database, StorageError, moment},
     grants,
+    steps::Steps,
 };
 use crate::{
     model::{Client, ClientAuth, ClientId, ClientKeys, ConsentRule, Registrant},
@@ -173,6 +174,7 @@ impl ClientTable<'_> {
 
     /// Deletes clients without consent that are beyond the limits.
     pub async fn purge(&self, limits: &UnusedLimits, now: Timestamp) -> Result<(), StorageError> {
+        let mut steps = Steps::begin();
         loop {
             let mut change = self.0.change().await?;
             let room = evict(&mut change, limits, 0, now).await?;
@@ -180,6 +182,7 @@ impl ClientTable<'_> {
             if room != Capacity::Evicting {
                 return Ok(());
             }
+            steps.pause().await;
         }
     }
 }

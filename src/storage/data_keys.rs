@@ -29,14 +29,26 @@ impl DataKeyTable<'_> {
         Ok(key.fetch_one(&self.0.pool).await?)
     }
 
-    /// Deletes the keys of users that no longer exist and under which nothing is sealed any more.
-    pub async fn delete_unused(&self) -> Result<(), StorageError> {
-        sqlx::query(
-            "DELETE FROM data_keys WHERE owner <> '' AND owner NOT IN (SELECT id FROM users WHERE deleted IS NULL)
-                AND owner NOT IN (SELECT user_id FROM upstream_withdrawn)",
+    /// Deletes the keys of users who were deleted since then and under whose keys nothing is sealed any more.
+    pub async fn delete_unused(&self, since: Timestamp) -> Result<(), StorageError> {
+        // a statement that writes takes the lock of the database, also if there is nothing to write
+        let unused: Vec<String> = sqlx::query_scalar(
+            "SELECT id FROM users WHERE deleted > $1 AND EXISTS (SELECT 1 FROM data_keys WHERE owner = users.id)
+                 AND NOT EXISTS (SELECT 1 FROM upstream_withdrawn WHERE user_id = users.id)",
         )
-        .execute(&self.0.pool)
+        .bind(since.as_millis())
+        .fetch_all(&self.0.pool)
         .await?;
+        for owner in unused {
+            sqlx::query(
+                "DELETE FROM data_keys WHERE owner = $1
+                     AND NOT EXISTS (SELECT 1 FROM users WHERE id = $1 AND deleted IS NULL)
+                     AND NOT EXISTS (SELECT 1 FROM upstream_withdrawn WHERE user_id = $1)",
+            )
+            .bind(owner)
+            .execute(&self.0.pool)
+            .await?;
+        }
         Ok(())
     }
 }

@@ -154,28 +154,29 @@ impl GrantTable<'_> {
 
     /// Live grants of one user, or of all users, newest first. A grant is listed after its code was redeemed.
     pub async fn list(&self, user: Option<&UserId>, now: Timestamp) -> Result<Vec<ListedGrant>, StorageError> {
-        let rows: Vec<NamedGrantRow> = sqlx::query_as(
+        let of_all =
             "SELECT grants.*, clients.name AS client_name, api_keys.name AS key_name, api_keys.rights AS key_rights
              FROM grants JOIN clients ON clients.id = grants.client JOIN api_keys ON api_keys.id = grants.api_key
              WHERE grants.revoked IS NULL AND grants.last_used IS NOT NULL AND grants.expires > $1
-             AND ($2 IS NULL OR grants.user_id = $2)
-             ORDER BY grants.created DESC, grants.rowid DESC",
-        )
-        .bind(now.as_millis())
-        .bind(user.map(UserId::as_str))
-        .fetch_all(&self.0.pool)
-        .await?;
+             ORDER BY grants.created DESC, grants.rowid DESC";
+        let of_user =
+            "SELECT grants.*, clients.name AS client_name, api_keys.name AS key_name, api_keys.rights AS key_rights
+             FROM grants JOIN clients ON clients.id = grants.client JOIN api_keys ON api_keys.id = grants.api_key
+             WHERE grants.revoked IS NULL AND grants.last_used IS NOT NULL AND grants.expires > $1 AND grants.user_id = $2
+             ORDER BY grants.created DESC, grants.rowid DESC";
+        let query = match user {
+            Some(user) => sqlx::query_as(of_user).bind(now.as_millis()).bind(user.as_str()),
+            None => sqlx::query_as(of_all).bind(now.as_millis()),
+        };
+        let rows: Vec<NamedGrantRow> = query.fetch_all(&self.0.pool).await?;
         rows.into_iter().map(NamedGrantRow::read).collect()
     }
 
-    /// Records the use of a token of the grant.
-    pub async fn touch(&self, id: &GrantId, now: Timestamp) -> Result<(), StorageError> {
-        sqlx::query("UPDATE grants SET last_used = $1 WHERE id = $2")
-            .bind(now.as_millis())
-            .bind(id.as_str())
-            .execute(&self.0.pool)
-            .await?;
-        Ok(())
+    /// Records the use of a token of each grant.
+    pub async fn touch(&self, ids: &[GrantId], now: Timestamp) -> Result<(), StorageError> {
+        let ids: Vec<&str> = ids.iter().map(GrantId::as_str).collect();
+        let statement = |places: &str| format!("UPDATE grants SET last_used = $1 WHERE id IN ({places})");
+        self.0.run_for_named(statement, &ids, now).await
     }
 
     /// Revokes a grant and announces it. Returns false if there is no such live grant.

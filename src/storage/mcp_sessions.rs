@@ -161,22 +161,21 @@ impl McpSessionTable<'_> {
     /// use for certain. A clock that is ahead of the database's deletes only what is its own too early. Returns their number.
     pub async fn delete_idle(&self, by: ReplicaNumber, since: InactiveSince) -> Result<u64, StorageError> {
         let now = self.relaxed.engine.now();
-        let seen = format!("(last_seen + CASE WHEN $5 > {now} THEN $5 - {now} ELSE 0 END)");
-        let statement = format!(
-            "DELETE FROM mcp_sessions WHERE
-             (owner = $3 AND (last_seen <= $1 OR (initialized = 0 AND last_seen <= $2)))
-             OR (owner <> $3 AND ({seen} <= $1 OR (initialized = 0 AND {seen} <= $2))
-                 AND ({seen} <= $4 OR NOT EXISTS (SELECT 1 FROM replicas WHERE number = mcp_sessions.owner)))"
-        );
-        let done = sqlx::query(AssertSqlSafe(statement))
-            .bind(since.ready.as_millis())
-            .bind(since.unready.as_millis())
-            .bind(by.get())
-            .bind(since.elsewhere.as_millis())
-            .bind(since.now.as_millis())
-            .execute(&self.relaxed.pool)
-            .await?;
-        Ok(done.rows_affected())
+        let seen = format!("(last_seen + CASE WHEN $4 > {now} THEN $4 - {now} ELSE 0 END)");
+        let mut deleted = 0;
+        for (initialized, before) in [("", since.ready), ("initialized = 0 AND ", since.unready)] {
+            let statement = format!(
+                "DELETE FROM mcp_sessions WHERE digest IN (
+                     SELECT digest FROM mcp_sessions WHERE {initialized}last_seen <= $1
+                         AND (owner = $2 OR ({seen} <= $1 AND ({seen} <= $3
+                             OR NOT EXISTS (SELECT 1 FROM replicas WHERE number = mcp_sessions.owner))))
+                     ORDER BY last_seen LIMIT $5)
+                 AND {initialized}last_seen <= $1"
+            );
+            let arguments = [before.as_millis(), by.get(), since.elsewhere.as_millis(), since.now.as_millis()];
+            deleted += self.relaxed.run_in_steps(AssertSqlSafe(statement), &arguments).await?;
+        }
+        Ok(deleted)
     }
 }
 

@@ -23,9 +23,12 @@ const PING_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time after which an idle connection to a server is given back: a server has few, for all replicas together.
 const IDLE_FOR: Duration = Duration::from_secs(30);
 
-/// Settings of each connection to a file.
-const DURABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL";
-const RELAXED: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL";
+/// Settings of a new file: it gives free pages back (`free_pages`), which has to be said before anything is in it.
+const NEW: &str = "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL";
+
+/// Settings of each connection to a file. None takes the lock of the database. The log of a large change does not stay large.
+const DURABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = FULL";
+const RELAXED: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = NORMAL";
 
 /// Settings of the connection for migrations: without notices of what is there already.
 const QUIET: &str = "SET client_min_messages = warning";
@@ -45,9 +48,12 @@ impl Storage {
     /// A commit is on the disk when it returns, but for those of MCP sessions: they survive the end of the process in
     /// whatever way, not that of the machine. A client whose session is gone opens another.
     pub async fn open(path: &Path) -> Result<Self, StorageError> {
-        let _lock = prepare(path.to_owned()).await?;
+        let (_lock, is_new) = prepare(path.to_owned()).await?;
         let url = file_url(path)?;
         let place = (Engine::Sqlite, url.as_str());
+        if is_new {
+            Database::connect(AnyPoolOptions::new().max_connections(1), place, NEW).await?.pool.close().await;
+        }
         let database = Database::connect(AnyPoolOptions::new().max_connections(4), place, DURABLE).await?;
         database.migrate().await?;
         let mcp_sessions = Database::connect(AnyPoolOptions::new().max_connections(2), place, RELAXED).await?;
@@ -115,13 +121,15 @@ async fn answers(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
     answer.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())).map(|()| true)
 }
 
-/// Creates the file and waits for its lock, on a blocking thread.
-async fn prepare(path: PathBuf) -> Result<file::Lock, StorageError> {
+/// Creates the file and waits for its lock, on a blocking thread. True if nothing is in the file.
+async fn prepare(path: PathBuf) -> Result<(file::Lock, bool), StorageError> {
     let name = path.display().to_string();
     let prepared = tokio::task::spawn_blocking(move || {
         // the file is closed again before SQLite opens it: closing one later would drop SQLite's own locks (POSIX fcntl)
         file::private(&path)?;
-        file::Lock::wait(&path)
+        let lock = file::Lock::wait(&path)?;
+        let is_new = std::fs::metadata(&path)?.len() == 0;
+        Ok((lock, is_new))
     });
     let prepared = prepared.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
     prepared.map_err(|source| StorageError::File { path: name, source })

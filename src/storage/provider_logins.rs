@@ -66,21 +66,17 @@ impl ProviderLoginTable<'_> {
 
     /// Notes a report of a logout. Returns false if it was noted before, or too many are.
     pub async fn add_report(&self, report: &Digest, expires: Timestamp, now: Timestamp) -> Result<bool, StorageError> {
-        let mut change = self.0.change().await?;
-        sqlx::query("DELETE FROM provider_logouts WHERE expires <= $1")
-            .bind(now.as_millis())
-            .execute(&mut *change)
-            .await?;
         let done = sqlx::query(
             "INSERT INTO provider_logouts (report, expires)
-             SELECT $1, $2 WHERE (SELECT COUNT(*) FROM provider_logouts) < $3 ON CONFLICT DO NOTHING",
+             SELECT $1, $2 WHERE (SELECT COUNT(*) FROM provider_logouts WHERE expires > $3) < $4
+             ON CONFLICT (report) DO UPDATE SET expires = excluded.expires WHERE provider_logouts.expires <= $3",
         )
         .bind(report.as_bytes().as_slice())
         .bind(expires.as_millis())
+        .bind(now.as_millis())
         .bind(MAX_REPORTS)
-        .execute(&mut *change)
+        .execute(&self.0.pool)
         .await?;
-        change.commit().await?;
         Ok(done.rows_affected() == 1)
     }
 

@@ -147,14 +147,13 @@ impl RefreshTokenTable<'_> {
         Ok(Some(generation))
     }
 
-    /// Records the use of an access token of this generation.
-    pub async fn touch_generation(&self, generation: &str, now: Timestamp) -> Result<(), StorageError> {
-        sqlx::query("UPDATE refresh_tokens SET used = $1 WHERE generation = $2 AND used IS NULL")
-            .bind(now.as_millis())
-            .bind(generation)
-            .execute(&self.0.pool)
-            .await?;
-        Ok(())
+    /// Records the use of an access token of each of these generations.
+    pub async fn touch_generations(&self, generations: &[String], now: Timestamp) -> Result<(), StorageError> {
+        let generations: Vec<&str> = generations.iter().map(String::as_str).collect();
+        let statement = |places: &str| {
+            format!("UPDATE refresh_tokens SET used = $1 WHERE used IS NULL AND generation IN ({places})")
+        };
+        self.0.run_for_named(statement, &generations, now).await
     }
 }
 
@@ -176,8 +175,8 @@ pub(super) async fn insert(
 /// Deletes the oldest tokens of a grant, except for the current one.
 async fn prune(change: &mut AnyConnection, grant: &GrantId, now: Timestamp) -> Result<(), StorageError> {
     sqlx::query(
-        "DELETE FROM refresh_tokens WHERE rowid IN (
-             SELECT rowid FROM refresh_tokens WHERE grant_id = $1
+        "DELETE FROM refresh_tokens WHERE digest IN (
+             SELECT digest FROM refresh_tokens WHERE grant_id = $1
              ORDER BY rowid DESC LIMIT 9223372036854775807 OFFSET $2
          ) AND (rotated IS NOT NULL OR withdrawn < $3)",
     )

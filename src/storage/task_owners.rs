@@ -3,7 +3,10 @@
 
 use sqlx::AssertSqlSafe;
 
-use super::database::{Database, StorageError};
+use super::{
+    database::{Database, StorageError},
+    named_rows::places,
+};
 use crate::{
     model::{ClientId, FoundTask, KeyId, OwnedTask, Owner, TaskHolder},
     support::{Digest, Timestamp},
@@ -78,12 +81,11 @@ impl TaskOwnerTable<'_> {
     pub async fn find(&self, tasks: &[Digest], owner: &Owner, now: Timestamp) -> Result<Vec<FoundTask>, StorageError> {
         let (mut found, asker) = (Vec::new(), owner.digest());
         for tasks in tasks.chunks(BATCH) {
-            let places: Vec<String> = (3..tasks.len() + 3).map(|place| format!("${place}")).collect();
+            let places = places(3, tasks.len());
             let text = format!(
                 "SELECT task, max(CASE WHEN owner = $1 THEN 1 ELSE 0 END),
                      max(CASE WHEN owner = $1 THEN expires ELSE 0 END), max(CASE WHEN owner = $1 THEN ended ELSE 0 END)
-                 FROM task_owners WHERE expires > $2 AND task IN ({}) GROUP BY task",
-                places.join(", ")
+                 FROM task_owners WHERE expires > $2 AND task IN ({places}) GROUP BY task"
             );
             let mut query = sqlx::query_as(AssertSqlSafe(text)).bind(bytes(&asker)).bind(now.as_millis());
             for task in tasks {

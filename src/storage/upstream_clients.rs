@@ -70,8 +70,8 @@ impl UpstreamClientTable<'_> {
         Ok(())
     }
 
-    /// Adds a request. Deletes expired ones, and the oldest of more than 16 of this user.
-    pub async fn add_request(&self, row: &UpstreamRequestRow, now: Timestamp) -> Result<(), StorageError> {
+    /// Adds a request. Deletes the oldest of more than 16 of this user.
+    pub async fn add_request(&self, row: &UpstreamRequestRow) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         sqlx::query(
             "INSERT INTO upstream_requests (state, user_id, backend, browser, issuer, sealed, expires)
@@ -86,10 +86,6 @@ impl UpstreamClientTable<'_> {
         .bind(row.expires.as_millis())
         .execute(&mut *change)
         .await?;
-        sqlx::query("DELETE FROM upstream_requests WHERE expires <= $1")
-            .bind(now.as_millis())
-            .execute(&mut *change)
-            .await?;
         sqlx::query(
             "DELETE FROM upstream_requests WHERE state IN (
                 SELECT state FROM upstream_requests WHERE user_id = $1

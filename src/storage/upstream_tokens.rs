@@ -1,7 +1,10 @@
 //! The tables of users' tokens at protected servers, and of deleted ones that are still to be revoked there. Knows
 //! nothing of their content, which is sealed.
 
-use super::database::{Database, StorageError, moment};
+use super::{
+    database::{Database, StorageError, moment},
+    steps::{STEP, Steps},
+};
 use crate::{
     model::{BackendId, UserId},
     support::{Digest, Timestamp},
@@ -74,13 +77,15 @@ impl UpstreamTokenTable<'_> {
 
     /// All tokens, of this user or of all, by user and server.
     pub async fn list(&self, user: Option<&UserId>) -> Result<Vec<UpstreamTokenRow>, StorageError> {
-        let rows: Vec<StoredTokens> = sqlx::query_as(
-            "SELECT user_id, backend, server, issuer, resource, scope, sealed, connected, version
-             FROM upstream_tokens WHERE $1 IS NULL OR user_id = $1 ORDER BY user_id, backend",
-        )
-        .bind(user.map(UserId::as_str))
-        .fetch_all(&self.0.pool)
-        .await?;
+        let of_all = "SELECT user_id, backend, server, issuer, resource, scope, sealed, connected, version
+             FROM upstream_tokens ORDER BY user_id, backend";
+        let of_user = "SELECT user_id, backend, server, issuer, resource, scope, sealed, connected, version
+             FROM upstream_tokens WHERE user_id = $1 ORDER BY backend";
+        let query = match user {
+            Some(user) => sqlx::query_as(of_user).bind(user.as_str()),
+            None => sqlx::query_as(of_all),
+        };
+        let rows: Vec<StoredTokens> = query.fetch_all(&self.0.pool).await?;
         rows.into_iter().map(read).collect()
     }
 
@@ -156,31 +161,45 @@ impl UpstreamTokenTable<'_> {
     /// Deletes the tokens for servers other than these, and the gateway's registrations for them; each is a name with the
     /// digest of its address.
     pub async fn retain(&self, servers: &[(BackendId, Digest)]) -> Result<(), StorageError> {
-        let mut change = self.0.change().await?;
         let kept: Vec<(String, Vec<u8>)> =
-            sqlx::query_as("SELECT DISTINCT backend, server FROM upstream_tokens").fetch_all(&mut *change).await?;
+            sqlx::query_as("SELECT DISTINCT backend, server FROM upstream_tokens").fetch_all(&self.0.pool).await?;
         let is_known = |backend: &str, server: &[u8]| {
             servers.iter().any(|(id, digest)| id.as_str() == backend && digest.as_bytes().as_slice() == server)
         };
         for (backend, server) in kept.iter().filter(|(backend, server)| !is_known(backend, server)) {
-            sqlx::query("DELETE FROM upstream_tokens WHERE backend = $1 AND server = $2")
-                .bind(backend)
-                .bind(server)
-                .execute(&mut *change)
-                .await?;
+            self.delete_of(backend, server).await?;
         }
         let registered: Vec<String> =
-            sqlx::query_scalar("SELECT DISTINCT backend FROM upstream_clients").fetch_all(&mut *change).await?;
+            sqlx::query_scalar("SELECT DISTINCT backend FROM upstream_clients").fetch_all(&self.0.pool).await?;
         for backend in registered {
             let moved = kept.iter().any(|(other, server)| *other == backend && !is_known(other, server));
             if moved || servers.iter().all(|(id, _)| id.as_str() != backend) {
                 sqlx::query("DELETE FROM upstream_clients WHERE backend = $1")
                     .bind(&backend)
-                    .execute(&mut *change)
+                    .execute(&self.0.pool)
                     .await?;
             }
         }
-        Ok(change.commit().await?)
+        Ok(())
+    }
+
+    /// Deletes the tokens of all users for a server.
+    async fn delete_of(&self, backend: &str, server: &[u8]) -> Result<(), StorageError> {
+        let mut steps = Steps::begin();
+        loop {
+            let done = sqlx::query(
+                "DELETE FROM upstream_tokens WHERE (user_id, backend) IN (
+                     SELECT user_id, backend FROM upstream_tokens WHERE backend = $1 AND server = $2 LIMIT $3)",
+            )
+            .bind(backend)
+            .bind(server)
+            .bind(STEP)
+            .execute(&self.0.pool)
+            .await?;
+            if !steps.go_on(done.rows_affected()).await {
+                return Ok(());
+            }
+        }
     }
 
     /// Adds tokens that are to be revoked.

@@ -5,11 +5,15 @@ use sqlx::{AssertSqlSafe, Row as _};
 use super::{
     database::{Database, StorageError, moment},
     revocations,
+    steps::Steps,
 };
 use crate::{
     model::{UserId, UserOverview},
     support::Timestamp,
 };
+
+/// Users whose secrets one statement deletes.
+const USERS_AT_ONCE: usize = 100;
 
 /// Users.
 #[derive(Debug, Clone, Copy)]
@@ -105,14 +109,33 @@ impl UserTable<'_> {
         Ok(true)
     }
 
-    /// Deletes what is sealed for users all of whose API keys have ended: tokens at servers, and secrets.
-    pub async fn delete_sealed_of_ended(&self, now: Timestamp) -> Result<(), StorageError> {
+    /// Deletes what is sealed for users all of whose API keys have ended, one of them since then: tokens at servers, and
+    /// secrets.
+    pub async fn delete_sealed_of_ended(&self, since: Timestamp, now: Timestamp) -> Result<(), StorageError> {
         for table in ["upstream_tokens", "user_secrets"] {
-            let statement = format!(
-                "DELETE FROM {table} WHERE user_id IN (SELECT user_id FROM api_keys) AND user_id NOT IN (
-                    SELECT user_id FROM api_keys WHERE revoked IS NULL AND (expires IS NULL OR expires > $1))"
+            // a statement that writes takes the lock of the database, also if there is nothing to write
+            let ended = format!(
+                "SELECT DISTINCT user_id FROM {table} WHERE user_id IN (
+                     SELECT user_id FROM api_keys WHERE revoked > $1
+                     UNION SELECT user_id FROM api_keys WHERE expires > $1 AND expires <= $2)
+                 AND NOT EXISTS (SELECT 1 FROM api_keys WHERE api_keys.user_id = {table}.user_id AND revoked IS NULL
+                     AND (expires IS NULL OR expires > $2))"
             );
-            sqlx::query(AssertSqlSafe(statement)).bind(now.as_millis()).execute(&self.0.pool).await?;
+            let ended = sqlx::query_scalar(AssertSqlSafe(ended)).bind(since.as_millis()).bind(now.as_millis());
+            let ended: Vec<String> = ended.fetch_all(&self.0.pool).await?;
+            let ended: Vec<&str> = ended.iter().map(String::as_str).collect();
+            let mut steps = Steps::begin();
+            for ended in ended.chunks(USERS_AT_ONCE) {
+                let statement = |places: &str| {
+                    format!(
+                        "DELETE FROM {table} WHERE user_id IN ({places}) AND NOT EXISTS (
+                             SELECT 1 FROM api_keys WHERE api_keys.user_id = {table}.user_id AND revoked IS NULL
+                                 AND (expires IS NULL OR expires > $1))"
+                    )
+                };
+                self.0.run_for_named(statement, ended, now).await?;
+                steps.pause().await;
+            }
         }
         Ok(())
     }

@@ -250,7 +250,7 @@ impl Logins {
         let sealed = self.context.vault.seal(place(user, backend, &issuer), &text).await?;
         let (user, backend, expires) = (user.clone(), backend.clone(), now + REQUEST_LIFE);
         let row = UpstreamRequestRow { state, user, backend, browser, issuer, sealed, expires };
-        Ok(self.context.storage.upstream_clients().add_request(&row, now).await?)
+        Ok(self.context.storage.upstream_clients().add_request(&row).await?)
     }
 
     /// The request that a response belongs to, which can be taken once, by the browser and user that began it.

@@ -11,12 +11,20 @@ use super::{
     account_tokens::AccountTokens, assertion, context::UpstreamContext, error::UpstreamError,
     servers::ProtectedServers, user_secrets::UserSecrets,
 };
-use crate::{audit::ServerEvent, model::AccessEffect, storage::WithdrawnTokenRow};
+use crate::{audit::ServerEvent, model::AccessEffect, storage::WithdrawnTokenRow, support::Timestamp};
 
 /// Interval between two looks.
 const POLL: Duration = Duration::from_millis(500);
 /// Looks between two further attempts to revoke, and between two searches for users without keys: 10 seconds.
 const RARELY: u64 = 20;
+/// Looks between two searches for users without keys that miss nothing: an hour.
+const FULLY: u64 = RARELY * 360;
+/// Time by which a search looks further back than the one before it: clocks differ, a login may still be under way, and
+/// tokens are revoked several times before they are given up.
+const OVERLAP: Duration = Duration::from_mins(10);
+
+/// Before everything that is stored.
+const EVER: Timestamp = Timestamp::from_millis(i64::MIN);
 
 /// Looks after tokens that end.
 pub(super) struct Withdrawal {
@@ -37,31 +45,42 @@ impl Withdrawal {
         let mut timer = interval(POLL);
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut round: u64 = 0;
+        let mut searched = None;
         while cancel.run_until_cancelled(timer.tick()).await.is_some() {
-            let mut looked = Ok(());
-            if servers.has_changed().unwrap_or(false) {
-                servers.mark_unchanged();
-                looked = self.end_tokens_of_gone_servers().await;
-            }
-            if looked.is_ok() {
-                looked = self.look(round.is_multiple_of(RARELY)).await;
-            }
-            if let Err(error) = looked {
-                servers.mark_changed();
-                tracing::warn!(%error, "ended tokens of users could not be looked after; next try in 500 ms");
+            let since = searched.filter(|_| !round.is_multiple_of(FULLY)).map_or(EVER, |last| last - OVERLAP);
+            let (since, now) = (round.is_multiple_of(RARELY).then_some(since), self.context.now());
+            let are_replaced = servers.has_changed().unwrap_or(false);
+            servers.mark_unchanged();
+            // much that ends at once takes its time
+            match cancel.run_until_cancelled(self.round(are_replaced, since)).await {
+                None => return,
+                Some(Ok(())) => searched = since.map_or(searched, |_| Some(now)),
+                Some(Err(error)) => {
+                    servers.mark_changed();
+                    tracing::warn!(%error, "ended tokens of users could not be looked after; next try in 500 ms");
+                }
             }
             round = round.wrapping_add(1);
         }
+    }
+
+    async fn round(&self, are_replaced: bool, since: Option<Timestamp>) -> Result<(), UpstreamError> {
+        if are_replaced {
+            self.end_tokens_of_gone_servers().await?;
+        }
+        self.look(since).await
     }
 
     async fn end_tokens_of_gone_servers(&self) -> Result<(), UpstreamError> {
         Ok(self.context.storage.upstream_tokens().retain(&self.servers.all()).await?)
     }
 
-    async fn look(&self, is_rare: bool) -> Result<(), UpstreamError> {
+    /// Looks after what ended; if given a time, also after users whose last key has ended since then.
+    async fn look(&self, since: Option<Timestamp>) -> Result<(), UpstreamError> {
         let storage = self.context.storage.for_rounds();
-        if is_rare {
-            storage.users().delete_sealed_of_ended(self.context.now()).await?;
+        let is_rare = since.is_some();
+        if let Some(since) = since {
+            storage.users().delete_sealed_of_ended(since, self.context.now()).await?;
         }
         self.secrets.look().await?;
         for row in storage.upstream_tokens().withdrawn().await? {
@@ -74,8 +93,8 @@ impl Withdrawal {
                 self.revoke(&row).await?;
             }
         }
-        if is_rare {
-            storage.data_keys().delete_unused().await?;
+        if let Some(since) = since {
+            storage.data_keys().delete_unused(since).await?;
         }
         Ok(())
     }

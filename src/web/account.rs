@@ -25,7 +25,7 @@ use super::{
 use crate::{
     model::{
         AccessPlace, AccessSubject, BackendId, GrantId, Groups, KeyAccount, KeyKind, StateVerdict, Target, UserId,
-        status::{BackendState, BackendStatus, GroupStatus, SessionStatus, Status, summary},
+        status::{BackendState, BackendStatus, GroupStatus, ListedClients, SessionStatus, Status, summary},
     },
     oauth::{GrantView, KeyHolder},
     support::Timestamp,
@@ -70,7 +70,7 @@ pub(super) async fn show(
         return Ok(Redirect::to(&format!("{}/login", state.settings.base())).into_response());
     };
     let now = state.clock.now();
-    let status = (state.status)();
+    let status = (state.status)(ListedClients::Of(&holder.user));
     let mut grants = state.oauth.grants().within(&holder).await?;
     // the most recent first
     grants.sort_by_key(|view| Reverse(view.grant.last_used.unwrap_or(view.grant.created)));

@@ -2,7 +2,7 @@
 
 use super::{state::WebState, texts};
 use crate::{
-    model::{AccessPlace, AccessSubject, BackendId, Groups, Rights, Scopes, Target, access},
+    model::{AccessPlace, AccessSubject, BackendId, Groups, Rights, Scopes, Target, access, status::ListedClients},
     oauth::KeyHolder,
 };
 
@@ -35,7 +35,7 @@ impl<'a> OpenedServers<'a> {
 
     /// All of them as a sentence; `None` if there are none.
     pub(super) fn sentence(&self, state: &WebState) -> Option<String> {
-        let status = (state.status)();
+        let status = (state.status)(ListedClients::Nobodys);
         let all = status.backends.iter().filter_map(|backend| BackendId::parse(&backend.id).ok());
         let mut names: Vec<String> = all.filter(|id| self.have(id)).map(|id| id.to_string()).collect();
         // the status has those first that need attention

@@ -85,7 +85,7 @@ impl BrowserSessionStore {
         let mut timer = tokio::time::interval(SWEEP);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while cancel.run_until_cancelled(timer.tick()).await.is_some() {
-            if let Err(error) = self.sweep().await {
+            if let Some(Err(error)) = cancel.run_until_cancelled(self.sweep()).await {
                 tracing::warn!(%error, "expired browser sessions could not be deleted; tried again in 10 min");
             }
         }

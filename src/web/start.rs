@@ -17,13 +17,14 @@ use super::{
     state::WebState,
     visitor::Visitor,
 };
+use crate::model::status::ListedClients;
 
 /// `GET /`. Shows the state of the backends after a login.
 pub(super) async fn show(
     extract::State(state): extract::State<Arc<WebState>>,
     visitor: Visitor,
 ) -> Result<Response, Problem> {
-    let (holder, status) = (visitor.holder().await?, (state.status)());
+    let (holder, status) = (visitor.holder().await?, (state.status)(ListedClients::Nobodys));
     // whose key does not open the merged endpoint is shown one that it opens
     let group = holder.as_ref().and_then(|holder| account::only_group(&state, &status, holder));
     let path = group.map(|group| format!("/{}", group.id)).unwrap_or_default();

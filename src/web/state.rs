@@ -5,7 +5,7 @@ use std::sync::Arc;
 use url::Url;
 
 use crate::{
-    model::status::Status,
+    model::status::{ListedClients, Status},
     oauth::OAuth,
     openid::Providers,
     storage::Storage,
@@ -13,8 +13,8 @@ use crate::{
     upstream::Upstream,
 };
 
-/// Returns the current status of the gateway.
-pub type StatusSource = Arc<dyn Fn() -> Status + Send + Sync>;
+/// Returns the current status of the gateway, with the clients that are asked for.
+pub type StatusSource = Arc<dyn Fn(ListedClients<'_>) -> Status + Send + Sync>;
 
 /// State of the pages.
 #[derive(Clone)]

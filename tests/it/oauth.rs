@@ -29,5 +29,6 @@ mod replicas;
 mod requirements;
 mod service_accounts;
 mod signing_keys;
+mod stored_load;
 mod token;
 mod users;

@@ -76,6 +76,12 @@ impl Sessions {
         for rows in self.rows.undeleted().chunks(SWEEP_BATCH) {
             self.delete(rows.to_vec()).await;
         }
+        metrics::gauge!("lockkeeper_frontend_sessions").set(u32::try_from(self.table.len()).unwrap_or(u32::MAX));
+    }
+
+    /// Deletes the idle sessions that are only in the store.
+    pub(crate) async fn delete_idle_rows(&self) {
+        let now = self.now();
         let ready = now - self.settings.limits.get().session_idle;
         // a replica writes the activity of its sessions in each round, perhaps a moment late
         let elsewhere = ready - self.settings.sweep_every * 2;
@@ -83,7 +89,6 @@ impl Sessions {
         if let Err(error) = self.deps.storage.mcp_sessions().delete_idle(self.deps.replica, since).await {
             tracing::warn!(%error, "idle sessions stay in the store until the next round");
         }
-        metrics::gauge!("lockkeeper_frontend_sessions").set(u32::try_from(self.table.len()).unwrap_or(u32::MAX));
     }
 
     /// A session whose client never finished the handshake is due early, an open stream notwithstanding.

@@ -187,9 +187,15 @@ impl SessionTable {
 
     /// Those of one caller, in no order.
     pub(super) fn of(&self, owner: &Owner) -> Vec<Arc<Session>> {
-        let theirs = self.users.get(owner.user()).map(|theirs| Arc::clone(&theirs));
-        let all: Vec<_> = theirs.map(|theirs| theirs.lock().order.values().cloned().collect()).unwrap_or_default();
-        all.into_iter().filter(|session: &Arc<Session>| session.owner.owner() == *owner).collect()
+        let mut sessions = self.of_user(owner.user());
+        sessions.retain(|session| session.owner.owner() == *owner);
+        sessions
+    }
+
+    /// Those of one user, in no order.
+    pub(super) fn of_user(&self, user: &UserId) -> Vec<Arc<Session>> {
+        let theirs = self.users.get(user).map(|theirs| Arc::clone(&theirs));
+        theirs.map(|theirs| theirs.lock().order.values().cloned().collect()).unwrap_or_default()
     }
 
     /// All of them, in no order.

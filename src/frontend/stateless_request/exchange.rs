@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -23,6 +24,8 @@ pin_project! {
         // the credential was revoked
         #[pin]
         revoked: WaitForCancellationFutureOwned,
+        // held, so that a revocation finds it
+        _credential: Arc<CancellationToken>,
         // the gateway stops
         #[pin]
         closed: WaitForCancellationFutureOwned,
@@ -64,10 +67,11 @@ impl RequestExchange {
     pub(super) fn new(
         subject: RequestSubject,
         running: (Reply, RequestPermit),
-        (revoked, closed): (&CancellationToken, &CancellationToken),
+        (credential, closed): (Arc<CancellationToken>, &CancellationToken),
     ) -> Self {
-        let (revoked, closed) = (revoked.clone().cancelled_owned(), closed.clone().cancelled_owned());
-        Self { revoked, closed, subject, running: Some(running), large: None }
+        let revoked = CancellationToken::clone(&credential).cancelled_owned();
+        let closed = closed.clone().cancelled_owned();
+        Self { revoked, _credential: credential, closed, subject, running: Some(running), large: None }
     }
 
     /// Waits until it ends from outside: the error for the client.
@@ -209,7 +213,7 @@ mod tests {
             RequesterObserver::none(),
         );
         let permit = requests.user(&UserId::new("ann")).begin(RequestKind::Call).unwrap();
-        RequestExchange::new(subject, (Reply::new(events), permit), stops)
+        RequestExchange::new(subject, (Reply::new(events), permit), (Arc::new(stops.0.clone()), stops.1))
     }
 
     fn done() -> Event {

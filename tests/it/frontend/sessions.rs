@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, poll, stream::FuturesUnordered};
 use http::StatusCode;
 use lockkeeper::{
     mcp::Method,
-    model::{Caller, ClientId, LimitsConfig},
+    model::{Caller, ClientId, LimitsConfig, UserId},
 };
 use serde_json::json;
 use tokio::task::coop::consume_budget;
@@ -37,6 +37,17 @@ async fn a_deleted_session_is_gone_for_good() {
     let mut after = client.clone();
     after.router = world.restarted().router;
     assert_eq!(after.get().await.status(), StatusCode::NOT_FOUND, "the store has forgotten it too");
+}
+
+#[tokio::test]
+async fn the_clients_of_one_user_are_listed_without_those_of_others() {
+    let world = World::new().await;
+    for user in ["ann", "bob", "ann"] {
+        world.ready(user, "2025-06-18").await;
+    }
+    let of = |user: &str| world.front.status_of(&UserId::new(user));
+    assert_eq!(of("ann").iter().map(|client| client.user.as_str()).collect::<Vec<_>>(), ["ann", "ann"]);
+    assert_eq!((of("bob").len(), of("eve").len(), world.front.status().len()), (1, 0, 3));
 }
 
 #[tokio::test]

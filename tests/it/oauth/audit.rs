@@ -7,7 +7,8 @@ use std::{
 };
 
 use lockkeeper::{
-    model::ClientId,
+    audit::{ClientEvent, LoginEvent},
+    model::{ClientId, KeyId, UserId},
     oauth::{UserCode, signing::RotationStart},
     storage::AuditSearch,
 };
@@ -140,6 +141,52 @@ async fn oa_141_lines_that_strangers_cause_have_the_bound_of_rows() {
     let lines = log.of("token_refused");
     assert_eq!(lines.len(), 101);
     assert_eq!(lines[100]["count"], "900");
+}
+
+#[tokio::test]
+async fn oa_141_each_of_ten_thousand_users_has_rows_and_lines_of_their_own() {
+    let (authority, log) = (Authority::new().await, LogLines::default());
+    let writer = log.clone();
+    let layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(move || writer.clone());
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let log_in = |user: &str| {
+        let (user, key) = (UserId::new(user), KeyId::new("k"));
+        authority.oauth.audit().record(LoginEvent::LoggedIn { user, key });
+    };
+    let mut expected = Vec::new();
+    for number in 0..10_000 {
+        let user = format!("user {number}");
+        log_in(&user);
+        if number % 1_000 == 0 {
+            authority.oauth.sync().await.unwrap();
+            // one who floods the trail has a bound of their own, and takes nothing from the others
+            (0..1_500).for_each(|_| log_in("eve"));
+        }
+        expected.push(user);
+    }
+    let logins = AuditSearch { event: Some("login".to_owned()), limit: 20_000, ..AuditSearch::default() };
+    authority.oauth.sync().await.unwrap();
+    let rows = authority.oauth.audit().find(&logins).await.unwrap();
+    let mut in_trail: Vec<String> = rows.into_iter().filter_map(|row| row.row.user).collect();
+    let mut in_log: Vec<String> =
+        log.of("login").iter().map(|line| line["user"].as_str().unwrap().to_owned()).collect();
+    for names in [&mut in_trail, &mut in_log, &mut expected] {
+        names.sort_unstable();
+    }
+    assert_eq!(in_trail, in_log, "a line for each row, and a row for each line");
+    let of_eve = in_log.iter().filter(|user| *user == "eve").count();
+    assert_eq!(of_eve, 1_000);
+    in_log.retain(|user| user != "eve");
+    assert_eq!(in_log, expected);
+}
+
+#[tokio::test]
+async fn oa_141_a_name_that_no_database_takes_holds_up_no_other_row() {
+    let authority = Authority::new().await;
+    authority.oauth.audit().record(ClientEvent::Created(ClientId::new("a\0b")));
+    let before = names(&authority).await.len();
+    authority.oauth.keys().revoke(&authority.holder.key).await.unwrap();
+    assert_eq!(names(&authority).await[before..], ["key_revoked"]);
 }
 
 #[tokio::test]

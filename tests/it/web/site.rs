@@ -136,7 +136,7 @@ impl Site {
             random: Arc::clone(&random),
             settings: web::WebSettings::new(public_url.clone()),
             providers,
-            status: Arc::new(status),
+            status: Arc::new(|_| status()),
         };
         let app = web::router(state.clone()).merge(oauth.router());
         let app = guarded(app, &GuardSettings::new(public_url.clone(), Bound::Network, random));
