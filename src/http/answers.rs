@@ -12,7 +12,7 @@ use crate::model::{ClientIp, CorrelationId, OwnedElsewhere, RequestPlace};
 /// Content security policy of pages. Without `form-action` (`OA-28`): Chromium and Safari apply it to the whole chain
 /// of redirects after a form, so the redirect to the client would silently fail.
 const CONTENT_SECURITY_POLICY: &str =
-    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'";
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 

@@ -105,6 +105,11 @@ impl RedirectUri {
         &self.target
     }
 
+    /// True if an app owns its scheme.
+    pub fn is_of_app(&self) -> bool {
+        matches!(self.target, RedirectTarget::App(_))
+    }
+
     /// The host without its port, or the scheme of an app: who gets the answer, for the operator's list (`OA-44`).
     pub fn recipient(&self) -> &str {
         match &self.target {
@@ -120,6 +125,18 @@ impl RedirectUri {
     /// The URI as it was given.
     pub fn as_str(&self) -> &str {
         &self.raw
+    }
+
+    /// The address of the app alone: scheme and host, without a path and a query.
+    pub fn home(&self) -> String {
+        match &self.target {
+            RedirectTarget::Web(authority) => format!("https://{authority}/"),
+            RedirectTarget::Loopback(authority) => format!("http://{authority}/"),
+            RedirectTarget::App(scheme) => {
+                let rest = self.raw.get(scheme.len() + 1..).unwrap_or_default();
+                if rest.starts_with("//") { format!("{scheme}://{}", authority(rest)) } else { format!("{scheme}:") }
+            }
+        }
     }
 
     /// The URI with response parameters appended to its query (`OA-62`).

@@ -50,6 +50,7 @@ const SQLITE: &[EmbeddedMigration] = files! {
     "0220_task_owners"
     "0230_connections_of_clients"
     "0240_replica_clocks"
+    "0255_form_outcomes"
 };
 
 const POSTGRESQL: &[EmbeddedMigration] = files! {
@@ -67,6 +68,7 @@ const POSTGRESQL: &[EmbeddedMigration] = files! {
     "0220_task_owners"
     "0230_connections_of_clients"
     "0240_replica_clocks"
+    "0255_form_outcomes"
 };
 
 pub(super) fn sqlite() -> Migrator {

@@ -76,7 +76,7 @@ pub(super) async fn log_in(
     mut visitor: Visitor,
     PostedForm(form): PostedForm<LoginForm>,
 ) -> Result<Response, Problem> {
-    visitor.spend(Purpose::Login, &form.token).await?;
+    visitor.shown(Purpose::Login, &form.token)?;
     let connect = form.connect.as_deref().and_then(ConnectAddress::parse);
     match check(&state, &visitor, form.key).await? {
         KeyCheck::Right(holder) => {
@@ -103,10 +103,17 @@ pub(super) async fn log_out(
     mut visitor: Visitor,
     PostedForm(form): PostedForm<ButtonForm>,
 ) -> Result<Response, Problem> {
-    visitor.spend(Purpose::Account, &form.token).await?;
-    let user = visitor.holder().await?.map(|holder| holder.user);
-    visitor.log_out().await?;
-    state.oauth.audit().record(LoginEvent::LoggedOut { user });
+    let shown = visitor.shown(Purpose::Account, &form.token)?;
+    let holder = visitor.holder().await?;
+    if holder.is_some() && !shown.is_current {
+        // somebody has logged in since
+        return Ok(to_account(&state));
+    }
+    if visitor.is_logged_in() {
+        visitor.log_out().await?;
+        let user = holder.map(|holder| holder.user);
+        state.oauth.audit().record(LoginEvent::LoggedOut { user });
+    }
     Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
 }
 

@@ -62,22 +62,22 @@ enum AfterLogin {
 /// `POST /oauth/login/start`: sends the browser to a provider.
 pub(super) async fn begin(
     extract::State(state): extract::State<Arc<WebState>>,
-    mut visitor: Visitor,
+    visitor: Visitor,
     headers: HeaderMap,
     PostedForm(form): PostedForm<ProviderForm>,
 ) -> Result<Response, Problem> {
     let (mut prompt, mut request) = (ProviderPrompt::IfNeeded, String::new());
     let after = if form.transaction.is_empty() {
-        visitor.spend(Purpose::Login, &form.token).await?;
+        visitor.shown(Purpose::Login, &form.token)?;
         match (form.connect.as_deref().and_then(ConnectAddress::parse), form.device) {
             (Some(address), _) => AfterLogin::Connect { address: address.text() },
             (None, Some(code)) => AfterLogin::Device { code },
             (None, None) => AfterLogin::Account,
         }
     } else {
-        visitor.spend(Purpose::Transaction(&form.transaction), &form.token).await?;
+        let shown = visitor.shown(Purpose::Transaction(&form.transaction), &form.token)?;
         let authorization = state.oauth.authorization();
-        let transaction = authorization.unseal(&form.transaction, &visitor.browser().await?).await?;
+        let transaction = authorization.unseal(&form.transaction, &shown.visit.browser()).await?;
         // also if nobody is logged in here: the session at the provider may be older than the app wants
         if transaction.login != LoginPrompt::IfNeeded {
             prompt = ProviderPrompt::Fresh;

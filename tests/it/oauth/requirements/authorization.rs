@@ -30,7 +30,7 @@ async fn granted(changes: &[(&str, &str)]) -> (String, String) {
     let query = Authority::query(&authority.client().await, changes);
     let id = authority.waiting(&query).await;
     let browser = crate::support::oauth::browser("a");
-    let pending = authority.oauth.authorization().pending(&id, &browser).await.unwrap().unwrap();
+    let pending = authority.pending(&id, &browser).await.unwrap();
     (pending.scopes.to_string(), pending.resource)
 }
 
