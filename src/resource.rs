@@ -375,14 +375,14 @@ fn reaches(opens: &CredentialAccess, endpoint: &Endpoint, parent: impl FnOnce() 
     }
 }
 
-/// True for the request of a browser that opens a page. Clients accept events or JSON.
+/// True for the request of a browser that opens a page: it wants HTML first. Clients accept events or JSON.
 fn is_visit(request: &Request) -> bool {
     let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let accepts =
         |kind: &str| accept.split(',').any(|range| range.split(';').next().unwrap_or_default().trim() == kind);
     request.method() == Method::GET
         && !request.headers().contains_key(header::UPGRADE)
-        && accepts("text/html")
+        && accept.split([',', ';']).next().is_some_and(|first| first.trim() == "text/html")
         && !accepts("text/event-stream")
 }
 

@@ -161,6 +161,9 @@ fn read_rest(
     if params.get("request_uri").map_err(once)?.is_some() {
         return refuse("request_uri_not_supported", "request objects are not supported");
     }
+    if params.get("response_mode").map_err(once)?.is_some_and(|mode| mode != "query") {
+        return refuse("invalid_request", "the response mode is query");
+    }
     // absent means plain (RFC 7636 4.3), which is refused too (OA-64)
     let method = params.get("code_challenge_method").map_err(once)?;
     let challenge = params.get("code_challenge").map_err(once)?.and_then(CodeChallenge::parse);

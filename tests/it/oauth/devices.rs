@@ -110,10 +110,19 @@ async fn oa_146_polls_that_come_too_early_are_told_to_slow_down() {
     let device = Device::new().await;
     let (code, _) = device.codes().await;
     assert_error(&device.poll(&code).await, "authorization_pending");
-    device.authority.clock.advance(Duration::from_secs(4));
-    assert_error(&device.poll(&code).await, "slow_down");
-    device.authority.clock.advance(Duration::from_secs(1));
-    assert_error(&device.poll(&code).await, "authorization_pending");
+    let poll_after = async |millis: u64| {
+        device.authority.clock.advance(Duration::from_millis(millis));
+        device.poll(&code).await
+    };
+    assert_error(&poll_after(4_000).await, "authorization_pending");
+    assert_error(&poll_after(3_999).await, "slow_down");
+    // from now on ten seconds
+    assert_error(&poll_after(8_999).await, "slow_down");
+    assert_error(&poll_after(14_000).await, "authorization_pending");
+    assert_error(&poll_after(15_000).await, "authorization_pending");
+    // another device has its own interval
+    let (other, _) = device.codes().await;
+    assert_error(&device.poll(&other).await, "authorization_pending");
 }
 
 #[tokio::test]

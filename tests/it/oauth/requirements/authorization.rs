@@ -72,6 +72,14 @@ async fn oa_062_the_query_of_a_redirect_uri_is_kept() {
 }
 
 #[tokio::test]
+async fn oa_077_the_only_response_mode_is_query() {
+    assert_eq!(outcome(&[("response_mode", "query")]).await, "consent");
+    for mode in ["fragment", "form_post", "jwt"] {
+        assert_eq!(outcome(&[("response_mode", mode)]).await, "client invalid_request", "{mode}");
+    }
+}
+
+#[tokio::test]
 async fn oa_063_the_first_fault_decides() {
     let everything = [
         ("response_type", "token"),
