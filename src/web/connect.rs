@@ -239,6 +239,7 @@ impl From<LoginProblem> for Problem {
                     .to_owned(),
                 advice: vec!["If you asked for it, log out here, and log in with the key that the app uses."],
                 retry_after: None,
+                reason: None,
             },
             LoginProblem::Ticket(TicketRefusal::Lapsed) => Self {
                 status: StatusCode::BAD_REQUEST,
@@ -247,6 +248,7 @@ impl From<LoginProblem> for Problem {
                 text: "The address of a connect page is valid for an hour.".to_owned(),
                 advice: vec!["Use the tool in your app again, or connect the server on the account page."],
                 retry_after: None,
+                reason: None,
             },
             LoginProblem::NoRequest => Self {
                 status: StatusCode::BAD_REQUEST,
@@ -258,6 +260,7 @@ impl From<LoginProblem> for Problem {
                         .to_owned(),
                 advice: vec!["See on the account page what is connected, and connect the server there."],
                 retry_after: None,
+                reason: None,
             },
             LoginProblem::Failed(reason) => Self {
                 status: StatusCode::BAD_REQUEST,
@@ -266,6 +269,7 @@ impl From<LoginProblem> for Problem {
                 text: format!("The login at the server did not succeed: {reason}."),
                 advice: vec!["Try again later. If the error persists, tell the operator of this gateway."],
                 retry_after: None,
+                reason: None,
             },
             LoginProblem::Unknown => Self {
                 status: StatusCode::SERVICE_UNAVAILABLE,
@@ -274,6 +278,7 @@ impl From<LoginProblem> for Problem {
                 text: "Its answer came before, and what became of it is not known yet.".to_owned(),
                 advice: vec!["See on the account page in a minute whether the server is connected."],
                 retry_after: Some(std::time::Duration::from_secs(10)),
+                reason: None,
             },
             LoginProblem::Upstream(UpstreamError::Login(error)) => {
                 tracing::warn!(%error, "a login at a server did not succeed");

@@ -23,6 +23,7 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
+    model::RefusalReason,
     oauth::{DeviceRefusal, KeyHolder, UserCode},
     support::Secret,
 };
@@ -188,9 +189,11 @@ async fn refused(
         ),
         DeviceRefusal::Unavailable(error) => return Err(error.into()),
     };
+    let reason = RefusalReason::new(alert);
     let shown: String = code.chars().take(20).collect();
     let mut response = entry_page(state, visitor, holder, (&shown, Some(alert.to_owned()))).await?;
     *response.status_mut() = status;
+    response.extensions_mut().insert(reason);
     if let Some(seconds) = wait {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

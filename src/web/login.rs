@@ -20,8 +20,9 @@ use super::{
 };
 use crate::{
     audit::LoginEvent,
+    model::RefusalReason,
     oauth::{KeyHolder, KeyRefusal, UserCode},
-    support::Secret,
+    support::{Secret, pasted},
 };
 
 /// Form of the login page. A missing field counts as empty.
@@ -121,7 +122,7 @@ pub(super) async fn log_out(
 /// logged where keys are checked.
 pub(super) async fn check(state: &WebState, visitor: &Visitor, key: Option<Secret>) -> Result<KeyCheck, Problem> {
     let key = key.unwrap_or_else(|| Secret::new(""));
-    match state.oauth.keys().authenticate(key.expose().trim(), visitor.from).await {
+    match state.oauth.keys().authenticate(pasted(key.expose()), visitor.from).await {
         Ok(holder) => {
             let (user, key) = (holder.user.clone(), holder.key.clone());
             state.oauth.audit().record(LoginEvent::LoggedIn { user, key });
@@ -202,6 +203,8 @@ impl LoginFailure {
     /// Shows the login page again, with the status of the failure.
     pub(super) fn answer(self, page: pages::LoginPage<'_>) -> Response {
         let mut answer = PageResponse(self.status, page).into_response();
+        // the page is the same for every kind of wrong key, so it shows no code
+        answer.extensions_mut().insert(RefusalReason::new("the API key was refused"));
         if let Some(seconds) = self.retry_after {
             answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -287,6 +287,8 @@ pub(super) struct ProblemPage<'a> {
     pub(super) text: &'a str,
     pub(super) advice: &'a [&'static str],
     pub(super) error: &'a str,
+    /// The code of this refusal, which the log has with its reason.
+    pub(super) refusal: String,
     pub(super) request: Option<String>,
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Problem {
     pub(super) advice: Vec<&'static str>,
     /// `Retry-After`, if waiting helps.
     pub(super) retry_after: Option<Duration>,
+    /// The reason for the log, if it says more than the page.
+    pub(super) reason: Option<String>,
 }
 
 // === impl Problem ===
@@ -43,7 +45,14 @@ impl Problem {
                 "If this happens every time, allow cookies for this site: they tell the gateway that it is still you.",
             ],
             retry_after: None,
+            reason: None,
         }
+    }
+
+    /// The same with a reason for the log.
+    #[must_use]
+    pub(super) fn because(self, reason: &str) -> Self {
+        Self { reason: Some(reason.to_owned()), ..self }
     }
 
     /// Request of a person other than the one who is logged in, `user`.
@@ -61,6 +70,7 @@ impl Problem {
                 "To connect it as the person before, log out on the account page first.",
             ],
             retry_after: None,
+            reason: None,
         }
     }
 
@@ -76,6 +86,7 @@ impl Problem {
                     .to_owned(),
             advice: vec!["Go back to the app that you want to connect, and start the login there again."],
             retry_after: None,
+            reason: None,
         }
     }
 
@@ -89,6 +100,7 @@ impl Problem {
             text: description,
             advice: vec!["Go back to the app that you want to connect, and start the login there again."],
             retry_after: None,
+            reason: None,
         }
     }
 
@@ -117,7 +129,15 @@ impl Problem {
             error => format!("The login at the server did not succeed: {error}."),
         };
         let title = "The server cannot be connected";
-        Self { status, error: "temporarily_unavailable", title, text, advice: vec![advice], retry_after: None }
+        Self {
+            status,
+            error: "temporarily_unavailable",
+            title,
+            text,
+            advice: vec![advice],
+            retry_after: None,
+            reason: None,
+        }
     }
 
     /// No page at this address.
@@ -177,7 +197,7 @@ impl Problem {
             ),
         };
         let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(Duration::from_secs(2));
-        Self { status, error, title, text: text.to_owned(), advice: vec![advice], retry_after }
+        Self { status, error, title, text: text.to_owned(), advice: vec![advice], retry_after, reason: None }
     }
 }
 
@@ -235,7 +255,7 @@ impl From<AuthorizationError> for Problem {
             ),
         };
         let AuthorizationError { error, description: text, retry_after, .. } = refusal;
-        Self { status, error, title, text, advice, retry_after }
+        Self { status, error, title, text, advice, retry_after, reason: None }
     }
 }
 

@@ -264,7 +264,7 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
         ),
     };
     let retry_after = (status == StatusCode::TOO_MANY_REQUESTS).then_some(Duration::from_mins(1));
-    Problem { status, error, title, text, advice, retry_after }
+    Problem { status, error, title, text, advice, retry_after, reason: None }
 }
 
 fn not_fresh(label: &str) -> Problem {
@@ -275,6 +275,7 @@ fn not_fresh(label: &str) -> Problem {
         text: format!("The app wants a new login, and {label} answered with an earlier one. The app received nothing."),
         advice: vec!["Log out there, go back to the app, and start again.", OPERATOR],
         retry_after: None,
+        reason: None,
     }
 }
 
@@ -293,6 +294,7 @@ fn not_let_in(spec: &LoginProvider, person: &Person) -> Problem {
             "If you have another account there, log out at the provider, and start again.",
         ],
         retry_after: None,
+        reason: None,
     }
 }
 
@@ -304,5 +306,6 @@ fn ended(spec: &LoginProvider) -> Problem {
         text: format!("The operator of this gateway revoked your account of {}.", spec.label),
         advice: vec!["Ask the operator for access, or for an API key."],
         retry_after: None,
+        reason: None,
     }
 }

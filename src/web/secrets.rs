@@ -142,6 +142,7 @@ impl From<InvalidUserSecret> for Problem {
             text: format!("The secret was not saved: {error}. An earlier one is kept."),
             advice: vec!["Go back, and paste the secret as a single line."],
             retry_after: None,
+            reason: None,
         }
     }
 }

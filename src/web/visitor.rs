@@ -113,7 +113,12 @@ impl Visitor {
             return Ok(ShownForm { visit, is_current: true });
         }
         let found = self.earlier.iter().find(|visit| is_of(visit));
-        let visit = found.cloned().ok_or_else(Problem::foreign_form)?;
+        let reason = match (token, self.session.id()) {
+            ("", _) => "it has no token",
+            (_, None) => "the browser sent no cookie, and the token is of no visit that it remembers",
+            (_, Some(_)) => "the token is of another browser, another form, or a visit of more than ten minutes ago",
+        };
+        let visit = found.cloned().ok_or_else(|| Problem::foreign_form().because(reason))?;
         Ok(ShownForm { visit, is_current: false })
     }
 
@@ -172,7 +177,7 @@ impl FromRequestParts<Arc<WebState>> for Visitor {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<WebState>) -> Result<Self, Problem> {
         if !parts.method.is_safe() && !same_origin::may_act(&parts.headers, &state.settings.public_url) {
-            return Err(Problem::foreign_form());
+            return Err(Problem::foreign_form().because("the headers say that another site sent it"));
         }
         let from = parts.extensions.get().map_or(std::net::Ipv4Addr::LOCALHOST.into(), |ClientIp(from)| *from);
         let session = Session::from_request_parts(parts, state).await.map_err(|_| Problem::internal())?;

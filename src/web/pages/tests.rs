@@ -212,6 +212,7 @@ fn problem() -> String {
         text: HOSTILE,
         advice: &["Start again."],
         error: "invalid_request",
+        refusal: "BCDFGHJK".to_owned(),
         request: Some("0123456789abcdef".to_owned()),
     };
     page.render().unwrap()
