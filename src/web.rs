@@ -9,6 +9,7 @@ mod accounts;
 mod assets;
 mod authorize;
 mod bound_logins;
+mod choice;
 mod connect;
 mod connect_address;
 mod decided;

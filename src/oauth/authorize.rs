@@ -183,7 +183,15 @@ impl Authorization {
 
     fn transaction(&self, (request, client): (AuthorizationRequest, &Client), lifetime: Duration) -> Transaction {
         let (id, login) = (TransactionId(self.deps.random.token()), request.login);
-        Transaction { id, client_name: client.name.clone(), login, expires: self.deps.now() + lifetime, request }
+        let chooses = request.chooses;
+        Transaction {
+            id,
+            client_name: client.name.clone(),
+            login,
+            chooses,
+            expires: self.deps.now() + lifetime,
+            request,
+        }
     }
 
     /// Seals the request for the form of a login page. It opens only in this browser and until it expires. At most 7

@@ -123,14 +123,14 @@ pub(super) async fn revoke_all(
     let shown = visitor.shown(Purpose::Account, &form.token)?;
     let Some(holder) = visitor.holder().await? else {
         // pressed twice: the first has logged out
-        return Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response());
+        return Ok(login::to_start(&state));
     };
     if !shown.is_current {
         return Ok(login::go_on(&state, None));
     }
     state.oauth.grants().revoke_all_within(&holder).await?;
     visitor.log_out().await?;
-    Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
+    Ok(login::to_start(&state))
 }
 
 /// The holder of the login, for a form of the account page; `None` if the form is from before a login, or nobody is logged in any

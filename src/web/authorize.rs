@@ -194,7 +194,7 @@ fn to_consent(state: &WebState, id: &TransactionId) -> Response {
 /// The next page for a valid request: consent if somebody is logged in, as recently as the app wants (`OA-77`), else
 /// login.
 async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transaction) -> Result<Response, Problem> {
-    let holder = visitor.holder_for(transaction.login).await?;
+    let holder = if transaction.chooses { None } else { visitor.holder_for(transaction.login).await? };
     let browser = visitor.browser().await?;
     let Some(holder) = holder else {
         let sealed = state.oauth.authorization().seal(transaction, &visitor.present().await?.browser())?;

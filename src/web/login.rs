@@ -10,6 +10,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
+    choice,
     connect_address::ConnectAddress,
     forms::Purpose,
     pages::{self, PageResponse},
@@ -115,7 +116,7 @@ pub(super) async fn log_out(
         let user = holder.map(|holder| holder.user);
         state.oauth.audit().record(LoginEvent::LoggedOut { user });
     }
-    Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
+    Ok(to_start(&state))
 }
 
 /// Checks a key from the login form. The page shows the same text for every kind of wrong key (`OA-73`). Refusals are
@@ -174,6 +175,15 @@ pub(super) fn to_device(state: &WebState, code: &str) -> Response {
         None => format!("{base}/device"),
     };
     Redirect::to(&path).into_response()
+}
+
+/// The start page after a logout. The next login at a provider begins with a choice of accounts.
+pub(super) fn to_start(state: &WebState) -> Response {
+    let mut answer = Redirect::to(&format!("{}/", state.settings.base())).into_response();
+    if state.providers.specs().next().is_some() {
+        answer.headers_mut().append(header::SET_COOKIE, choice::cookie(&state.settings, true));
+    }
+    answer
 }
 
 fn to_account(state: &WebState) -> Response {

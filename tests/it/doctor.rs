@@ -161,7 +161,7 @@ async fn a_fault_that_some_clients_bear_is_named_for_the_others() {
     let strict = ["goose", "codex", "typescript-2", "python-2", "rmcp"];
     let schema = ["claude-code", "cursor", "opencode", "typescript-1", "typescript-2", "mcp-remote", "inspector"];
     let documented = ["claude-code", "vscode", "codex", "opencode"];
-    let careful = [&schema[..], &["goose", "codex", "rmcp"]].concat();
+    let careful = [&schema[..2], &["goose", "codex"], &schema[2..], &["rmcp"]].concat();
     let faults: [(Fault, &[&str], &str); 6] = [
         (Fault::NoPkce, &careful, "does not have `S256`"),
         (Fault::OriginAsResource, &["vscode", "copilot", "gemini"], "which is not the URL of the server"),

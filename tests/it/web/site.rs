@@ -231,10 +231,12 @@ impl Browser<'_> {
                 (name, _) if name.contains("-login-") && cookie.contains("Max-Age=0") => {
                     self.logins.remove(name);
                 }
-                (name, _) if name.contains("-visit-") && cookie.contains("Max-Age=0") => {
+                (name, _)
+                    if (name.contains("-visit-") || name.ends_with("-choose")) && cookie.contains("Max-Age=0") =>
+                {
                     self.visits.remove(name);
                 }
-                (name, value) if name.contains("-visit-") => {
+                (name, value) if name.contains("-visit-") || name.ends_with("-choose") => {
                     self.visits.insert(name.to_owned(), value.to_owned());
                 }
                 (name, value) if name.contains("-login-") => {
