@@ -387,6 +387,7 @@ impl Foundation<'_> {
             random: Arc::clone(&world.random),
             settings: web::WebSettings::new(public_url.clone()),
             providers: self.providers.clone(),
+            tasks: world.tracker.clone(),
             status,
         };
         world.tracker.spawn(web.clone().sweep_sessions(world.cancel.clone()));

@@ -12,6 +12,7 @@ mod discovery;
 mod examination;
 mod exchange;
 mod finding;
+mod front;
 mod login;
 mod registration;
 mod requirement;

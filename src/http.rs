@@ -16,6 +16,7 @@ mod refusal_budget;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     pin::pin,
+    sync::Arc,
 };
 
 use axum::{
@@ -93,7 +94,7 @@ impl Guard {
             limits: settings.limits.clone(),
             forwarded: forwarded::Forwarded::new(settings),
             ids: CorrelationIds::new(&*settings.random),
-            answers: Answers::new(&settings.public_url),
+            answers: Answers::new(&settings.public_url, Arc::clone(&settings.random)),
         }
     }
 

@@ -28,6 +28,7 @@ mod name_globs;
 mod nesting;
 pub mod network;
 pub mod policy;
+mod refusal_reason;
 pub mod replica;
 pub mod requester;
 pub mod rights;
@@ -74,6 +75,7 @@ pub use policy::{
     AdvertiseIss, AllowedSites, AssertionAudience, AuthPolicy, ConcealBackends, Naming, ParentAudience, QueryKey,
     RateLimitScope, Registration,
 };
+pub use refusal_reason::{RefusalCode, RefusalReason};
 pub use replica::{ClockDifference, OwnedElsewhere, ReplicaAddress, ReplicaNumber, RequestPlace};
 pub use requester::{RequestNumber, Requester};
 pub use rights::{Access, AllowedBackends, Rights};

@@ -56,14 +56,15 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     api_keys::{AccountEntry, KeyHolder, KeyRefusal, Keys},
     authorize::{
-        Authorization, AuthorizationError, BeginOutcome, Browser, ClientOrigin, LoginPrompt, PendingAuthorization,
-        Redirect, RequestSource, StoreOutcome, Transaction, TransactionId, Trust, UnsealError,
+        Authorization, AuthorizationError, BeginOutcome, Browser, ClientOrigin, DecidedRequest, DecisionOutcome,
+        LoginPrompt, PendingAuthorization, Redirect, RequestDecision, RequestSource, RequestState, SentDecision,
+        StoreOutcome, Transaction, TransactionId, Trust, UnsealError,
     },
     backend_names::BackendNames,
     client_keys::ClientKeySet,
     clients::RegisteredClients,
     clients::{NewClientKeys, OperatorClient, ServiceAccount},
-    device::{DeviceAuthorizations, DeviceRefusal, PendingDevice, UserCode},
+    device::{DeviceAuthorizations, DeviceRefusal, DeviceVerdict, PendingDevice, UserCode},
     error::OAuthError,
     grants::{GrantView, Grants},
     initial_access_tokens::{InitialAccessTokens, NewInitialAccessToken},

@@ -19,7 +19,7 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse as _, Redirect, Response},
 };
-use credential::{Credential, without_key};
+use credential::{Arrived, Credential, without_key};
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use refusal::{Challenge, ResourceRefusal};
 pub use ticket::MessageTicket;
@@ -141,9 +141,10 @@ impl Gate {
         }
         let by_query = matches!(credential, Credential::Query(_));
         let place = request.extensions().get().copied().unwrap_or_default();
+        let arrived = credential.place_taker(request.headers(), request.uri());
         let checked = match place {
             RequestPlace::Refused => Err(ResourceRefusal::Unavailable),
-            _ => self.check(&credential, client_ip(&request)).await,
+            _ => self.check(&credential, client_ip(&request), arrived).await,
         };
         let checked = checked.and_then(|verified| {
             self.opened(&verified, &endpoint, is_messages(&request))?;
@@ -202,15 +203,20 @@ impl Gate {
         }
     }
 
-    async fn check(&self, credential: &Credential, from: IpAddr) -> Result<Arc<VerifiedCredential>, ResourceRefusal> {
+    async fn check(
+        &self,
+        credential: &Credential,
+        from: IpAddr,
+        arrived: Arrived,
+    ) -> Result<Arc<VerifiedCredential>, ResourceRefusal> {
         let presented = match credential {
             Credential::Header(presented) | Credential::Query(presented) => presented,
             Credential::Ticket(ticket) => {
                 let found = self.tickets.find(ticket).ok_or(ResourceRefusal::EndedStream)?;
                 return self.oauth.verify_again(&found, from).await.map(|()| found).map_err(refused);
             }
-            Credential::Absent => return Err(ResourceRefusal::NoCredential),
-            Credential::Malformed => return Err(ResourceRefusal::InvalidToken),
+            Credential::Absent => return Err(ResourceRefusal::NoCredential(arrived)),
+            Credential::Malformed => return Err(ResourceRefusal::Malformed),
             Credential::Ambiguous => return Err(ResourceRefusal::Ambiguous),
         };
         self.oauth.verify(presented.expose(), from).await.map_err(refused)
@@ -322,7 +328,8 @@ async fn admit_administrator(State(gate): State<Gate>, mut request: Request, nex
     let endpoint = Endpoint::MERGED;
     let credential = Credential::of(request.headers(), request.uri(), &endpoint, QueryKey::Ignored);
     let needed: Scopes = policy::baseline(&endpoint).iter().cloned().chain([Scope::Admin]).collect();
-    let refused = match gate.check(&credential, client_ip(&request)).await {
+    let arrived = credential.place_taker(request.headers(), request.uri());
+    let refused = match gate.check(&credential, client_ip(&request), arrived).await {
         Ok(verified) => match &verified.opens {
             CredentialAccess::Endpoint(own, _) if *own != endpoint => Some(gate.misplaced(&verified)),
             CredentialAccess::Key(Direct::Refused) => Some(gate.misplaced(&verified)),
@@ -375,14 +382,14 @@ fn reaches(opens: &CredentialAccess, endpoint: &Endpoint, parent: impl FnOnce() 
     }
 }
 
-/// True for the request of a browser that opens a page. Clients accept events or JSON.
+/// True for the request of a browser that opens a page: it wants HTML first. Clients accept events or JSON.
 fn is_visit(request: &Request) -> bool {
     let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let accepts =
         |kind: &str| accept.split(',').any(|range| range.split(';').next().unwrap_or_default().trim() == kind);
     request.method() == Method::GET
         && !request.headers().contains_key(header::UPGRADE)
-        && accepts("text/html")
+        && accept.split([',', ';']).next().is_some_and(|first| first.trim() == "text/html")
         && !accepts("text/event-stream")
 }
 

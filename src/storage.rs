@@ -61,7 +61,7 @@ pub use clients::{ClientTable, NewClient, RegistrationOutcome, UnusedLimits};
 pub use codes::{CodeRow, CodeTable};
 pub use data_keys::DataKeyTable;
 pub use database::StorageError;
-pub use device_authorizations::{DeviceApproval, DeviceAuthorizationTable, DeviceRow, NewDeviceRow};
+pub use device_authorizations::{DecidedDevice, DeviceApproval, DeviceAuthorizationTable, DeviceRow, NewDeviceRow};
 pub use expired_rows::ExpiredRows;
 pub use free_pages::FreePages;
 pub use gateway_values::GatewayValueTable;
@@ -78,8 +78,10 @@ pub use revocations::{Revocation, RevocationTable};
 pub use server_info::{ServerInfoRow, ServerInfoTable};
 pub use signing_keys::{SigningKeyRow, SigningKeyTable};
 pub use task_owners::TaskOwnerTable;
-pub use transactions::{TransactionRow, TransactionTable};
-pub use upstream_clients::{UpstreamClientTable, UpstreamRequestRow};
+pub use transactions::{FoundTransaction, NewCode, RequestApproval, StoredDecision, TransactionRow, TransactionTable};
+pub use upstream_clients::{
+    BegunUpstreamRequest, TakenUpstreamRequest, UpstreamClientTable, UpstreamForm, UpstreamRequestRow,
+};
 pub use upstream_tokens::{UpstreamTokenRow, UpstreamTokenTable, WithdrawnTokenRow};
 pub use user_secrets::UserSecretTable;
 pub use users::UserTable;

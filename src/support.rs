@@ -36,7 +36,7 @@ pub use fence::Fence;
 pub use latch::Latch;
 pub use live::Live;
 pub use memory::{Account, MemoryBudget};
-pub use printable::{printable, printable_name, printable_text};
+pub use printable::{pasted, printable, printable_name, printable_text};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use sealing::{NotSealedHere, SealingKey};
 pub use secret::Secret;

@@ -36,7 +36,7 @@ pub use self::{
     connections::{ConnectionView, Connections, LoginView},
     context::UpstreamDeps,
     error::UpstreamError,
-    login::{LoginOutcome, LoginPreview, LoginProblem, Logins, ServerLogin},
+    login::{LoginBeginning, LoginOutcome, LoginPreview, LoginProblem, Logins, ServerLogin},
     sign_assertion::SignAssertion,
     ticket::TicketRefusal,
     user_secrets::{SecretView, UserSecrets},

@@ -1,7 +1,7 @@
 //! Pages for people: start, login, consent, account, connect. Knows nothing of MCP messages; `oauth` handles
 //! authorization requests, `openid` logins at providers, and `upstream` logins at servers.
 //!
-//! Every page works without scripts. The module `error` turns every error into a page or JSON.
+//! Every page works without scripts; the one that there is shows that a button was pressed. The module `error` turns every error into a page or JSON.
 
 mod accept;
 mod account;
@@ -9,8 +9,10 @@ mod accounts;
 mod assets;
 mod authorize;
 mod bound_logins;
+mod choice;
 mod connect;
 mod connect_address;
+mod decided;
 mod device;
 mod error;
 mod forms;
@@ -29,21 +31,23 @@ mod start;
 mod state;
 mod texts;
 mod visitor;
+mod visits;
 
 use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::DefaultBodyLimit,
+    extract::{DefaultBodyLimit, Request, State},
     middleware::{Next, from_fn, from_fn_with_state},
-    response::IntoResponse as _,
+    response::{IntoResponse as _, Response},
     routing::{get, post},
 };
+use http::header;
 use tokio_util::sync::CancellationToken;
 
 use self::problem::Problem;
 pub use self::state::{StatusSource, WebSettings, WebState};
-use crate::support::panics;
+use crate::support::{log_context::carried_fields, panics};
 
 /// Maximum size of a form: 8 KiB (`OA-30`).
 const FORM_LIMIT: usize = 8 * 1024;
@@ -78,12 +82,41 @@ pub fn router(state: WebState) -> Router {
         .route("/favicon.ico", get(assets::favicon))
         .fallback(async || Problem::not_found())
         .layer(sessions)
+        .layer(from_fn_with_state(Arc::clone(&state), remember_visits))
         .layer(DefaultBodyLimit::max(FORM_LIMIT))
         .layer(from_fn(async |request, next: Next| {
             panics::caught(next.run(request), || Problem::internal().into_response()).await
         }))
+        .layer(from_fn_with_state(Arc::clone(&state), to_the_end))
         .layer(from_fn_with_state(Arc::clone(&state), error::rescue))
         .with_state(state)
+}
+
+/// Middleware: tells the browser to remember the visits that an answer begins.
+async fn remember_visits(State(state): State<Arc<WebState>>, mut request: Request, next: Next) -> Response {
+    let (new, headers) = (visits::NewVisits::default(), request.headers().clone());
+    request.extensions_mut().insert(new.clone());
+    let mut answer = next.run(request).await;
+    for cookie in new.cookies(&headers, &state.settings, state.clock.now()) {
+        answer.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    answer
+}
+
+/// Middleware: what a browser has sent or brought back is handled to its end, also if the browser has gone away meanwhile, as it
+/// does when a button is pressed twice (`OA-150`). Reading a page ends with its reader.
+async fn to_the_end(State(state): State<Arc<WebState>>, request: Request, next: Next) -> Response {
+    if request.method().is_safe() && !request.uri().path().contains("/callback/") {
+        return next.run(request).await;
+    }
+    let fields = carried_fields();
+    let handling = async move {
+        match fields {
+            Some(fields) => fields.around(next.run(request)).await,
+            None => next.run(request).await,
+        }
+    };
+    state.tasks.spawn(handling).await.unwrap_or_else(|_| Problem::internal().into_response())
 }
 
 // === impl WebState ===

@@ -77,6 +77,7 @@ pub fn tables() -> Vec<DocumentedKeys> {
             "login",
             vec![
                 shown(PROVIDER, login::IDENTITY),
+                shown(PROVIDER, login::PARAMETERS),
                 declared(PROVIDER, LoginProvider::KEYS),
                 shown(PROVIDER, login::RULE),
                 unshown(login::RIGHTS),

@@ -1,5 +1,6 @@
 //! The tables `[login.<name>]`: OpenID providers at which people log in. Knows nothing of their documents.
 
+use serde_json::Value;
 use url::{Host, Url};
 
 use super::{
@@ -19,6 +20,16 @@ key_rows! {
         issuer: Text("text"), Required("\"https://id.example.com\"");
         /// The id of the gateway at the provider.
         client_id: Text("text"), Required("\"lockkeeper\"");
+    }
+}
+
+key_rows! {
+    /// The key of further parameters.
+    pub(super) const PARAMETERS {
+        /// Further parameters of the authorization request, such as `{ access_type = "offline", prompt = "consent" }` for a
+        /// provider that gives refresh tokens for these alone. None that the login itself sets; words of `prompt` are added
+        /// to its own.
+        authorize_params: TableOfTexts, None("{ access_type = \"offline\" }");
     }
 }
 
@@ -76,6 +87,7 @@ fn read(name: &str, section: &mut Section<'_>, names: &[BackendId]) -> Option<Lo
         issuer.clone().unwrap_or_default(),
         client_id.clone().unwrap_or_default(),
         Vec::new(),
+        Vec::new(),
     );
     let (mut provider, given) = keys::read(section, LoginProvider::KEYS, defaults);
     let own = rule(section, names);
@@ -97,7 +109,45 @@ fn read(name: &str, section: &mut Section<'_>, names: &[BackendId]) -> Option<Lo
         provider.scopes.push("offline_access".to_owned());
     }
     let scopes = with_openid(provider.scopes);
-    issuer.and(client_id).map(|_| LoginProvider { rules, scopes, ..provider })
+    let authorize_params = parameters(section);
+    issuer.and(client_id).map(|_| LoginProvider { rules, authorize_params, scopes, ..provider })
+}
+
+/// Parameters that a login sets itself.
+const OWN: [&str; 13] = [
+    "client_id",
+    "redirect_uri",
+    "response_type",
+    "response_mode",
+    "scope",
+    "state",
+    "nonce",
+    "code_challenge",
+    "code_challenge_method",
+    "max_age",
+    "request",
+    "request_uri",
+    "client_secret",
+];
+
+/// The further parameters of the authorization request.
+fn parameters(section: &mut Section<'_>) -> Vec<(String, String)> {
+    let mut parameters = Vec::new();
+    for (name, value) in section.values("authorize_params") {
+        let fault = match (&value, &*name) {
+            (_, own) if OWN.contains(&own) => format!("the login itself sets `{name}`"),
+            (Value::String(text), "prompt") if text.split_ascii_whitespace().any(|word| word == "none") => {
+                "`prompt=none` lets nobody log in".to_owned()
+            }
+            (Value::String(text), _) if !name.is_empty() => {
+                parameters.push((name, text.clone()));
+                continue;
+            }
+            _ => format!("`{name}` must be a text"),
+        };
+        section.fault_of("authorize_params", fault);
+    }
+    parameters
 }
 
 const WHO: &str = "name people: `domains = [\"example.com\"]`, `groups = [\"…\"]` or `subjects = [\"…\"]`; `subjects = \

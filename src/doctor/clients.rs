@@ -11,8 +11,8 @@ use super::{
         ScopeSource::{AuthorizationServer, Challenge, Fixed, Resource},
     },
     requirement::Requirement::{
-        CrossOrigin, ExactIssuer, ExactResource, IssuerNotAnnounced, NoNulls, OpenIdMembers, PublicAddress,
-        RefreshTokens, ResourceAbove, ResourceMetadata, SameResource,
+        AnnouncedPkce, CrossOrigin, ExactIssuer, ExactResource, IssuerNotAnnounced, NoNulls, NoOtherPkce,
+        OpenIdMembers, PublicAddress, RefreshTokens, ResourceAbove, ResourceMetadata, SameResource,
     },
 };
 
@@ -38,7 +38,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         },
         scope: &[Challenge, Resource],
         resource: Metadata,
-        requires: &[PublicAddress, ExactResource],
+        requires: &[AnnouncedPkce, PublicAddress, ExactResource],
     },
     ClientProfile {
         id: "claude-code",
@@ -58,7 +58,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         },
         scope: &[Challenge, Resource],
         resource: MetadataUrl,
-        requires: &[ResourceAbove, NoNulls, OpenIdMembers],
+        requires: &[NoOtherPkce, ResourceAbove, NoNulls, OpenIdMembers],
     },
     ClientProfile {
         id: "chatgpt",
@@ -78,7 +78,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         },
         scope: &[Challenge, Resource],
         resource: Metadata,
-        requires: &[PublicAddress, ResourceMetadata, ResourceAbove],
+        requires: &[AnnouncedPkce, PublicAddress, ResourceMetadata, ResourceAbove],
     },
     ClientProfile {
         id: "cursor",
@@ -99,7 +99,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         },
         scope: &[Challenge, Resource],
         resource: MetadataUrl,
-        requires: &[ResourceAbove, NoNulls, OpenIdMembers],
+        requires: &[NoOtherPkce, ResourceAbove, NoNulls, OpenIdMembers],
     },
     ClientProfile {
         id: "vscode",
@@ -170,7 +170,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         },
         scope: &[Challenge, Resource],
         resource: Metadata,
-        requires: &[ResourceAbove, ExactIssuer, RefreshTokens],
+        requires: &[NoOtherPkce, ResourceAbove, ExactIssuer, RefreshTokens],
     },
     ClientProfile {
         id: "codex",
@@ -190,7 +190,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         },
         scope: &[Challenge],
         resource: Metadata,
-        requires: &[ResourceAbove, ExactIssuer, IssuerNotAnnounced],
+        requires: &[NoOtherPkce, ResourceAbove, ExactIssuer, IssuerNotAnnounced],
     },
     ClientProfile {
         id: "opencode",
@@ -210,7 +210,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         },
         scope: &[Challenge, Resource],
         resource: MetadataUrl,
-        requires: &[ResourceAbove, NoNulls, OpenIdMembers],
+        requires: &[NoOtherPkce, ResourceAbove, NoNulls, OpenIdMembers],
     },
     ClientProfile {
         id: "typescript-1",
@@ -219,7 +219,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         registration: RegistrationProfile { method: Some("client_secret_post"), ..SDK },
         scope: &[Challenge, Resource],
         resource: Metadata,
-        requires: &[ResourceAbove, NoNulls, OpenIdMembers],
+        requires: &[NoOtherPkce, ResourceAbove, NoNulls, OpenIdMembers],
     },
     ClientProfile {
         id: "typescript-2",
@@ -228,7 +228,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         registration: SDK,
         scope: &[Challenge, Resource],
         resource: Metadata,
-        requires: &[ResourceAbove, ExactIssuer, NoNulls, OpenIdMembers],
+        requires: &[NoOtherPkce, ResourceAbove, ExactIssuer, NoNulls, OpenIdMembers],
     },
     ClientProfile {
         id: "python-1",
@@ -263,7 +263,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         },
         scope: &[Fixed("openid email profile")],
         resource: Metadata,
-        requires: &[ResourceAbove, NoNulls, OpenIdMembers],
+        requires: &[NoOtherPkce, ResourceAbove, NoNulls, OpenIdMembers],
     },
     ClientProfile {
         id: "inspector",
@@ -280,7 +280,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         },
         scope: &[Challenge, Resource, AuthorizationServer],
         resource: Metadata,
-        requires: &[ResourceAbove, NoNulls, OpenIdMembers, CrossOrigin],
+        requires: &[NoOtherPkce, ResourceAbove, NoNulls, OpenIdMembers, CrossOrigin],
     },
     ClientProfile {
         id: "rmcp",
@@ -289,7 +289,7 @@ pub const CLIENTS: &[ClientProfile] = &[
         registration: RegistrationProfile { scope: Requested, ..SDK },
         scope: &[Challenge, Resource],
         resource: Metadata,
-        requires: &[ResourceAbove, ExactIssuer],
+        requires: &[NoOtherPkce, ResourceAbove, ExactIssuer],
     },
 ];
 

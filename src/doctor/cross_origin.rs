@@ -26,11 +26,12 @@ pub(super) async fn problems(
         .send(ProbeRequest { method: Method::POST, url: server, headers: &headers, body: "{}".to_owned() })
         .await?;
     if !allows_origin(&refusal) {
-        problems.push(Finding::blocks(
-            server.as_str(),
-            "pages of another origin cannot read the 401: it has no `Access-Control-Allow-Origin`",
-            "add the header to refusals too",
-        ));
+        problems.push(if is_doubled(&refusal) {
+            doubled(server)
+        } else {
+            let problem = "pages of another origin cannot read the 401: it has no `Access-Control-Allow-Origin`";
+            Finding::blocks(server.as_str(), problem, "add the header to refusals too")
+        });
     } else if !lists(&refusal, "access-control-expose-headers", "www-authenticate") {
         let (problem, advice) = ("pages cannot read `WWW-Authenticate`", "add it to `Access-Control-Expose-Headers`");
         problems.push(Finding::may_fail(server.as_str(), problem, advice));
@@ -42,7 +43,7 @@ pub(super) async fn problems(
             .send(ProbeRequest { method: Method::GET, url: &url, headers: &headers, body: String::new() })
             .await?;
         if !allows_origin(&answer) {
-            problems.push(unreadable(&url));
+            problems.push(if is_doubled(&answer) { doubled(&url) } else { unreadable(&url) });
         }
     }
     let endpoints = ["token_endpoint", "registration_endpoint"];
@@ -66,7 +67,7 @@ async fn preflight(prober: &Prober, url: &Url, sent: &[&str]) -> Result<Vec<Find
         return Ok(vec![Finding::blocks(url.as_str(), problem, "answer OPTIONS with 204, without a token")]);
     }
     if !allows_origin(&answer) {
-        return Ok(vec![unreadable(url)]);
+        return Ok(vec![if is_doubled(&answer) { doubled(url) } else { unreadable(url) }]);
     }
     let missing: Vec<&str> =
         sent.iter().copied().filter(|name| !lists(&answer, "access-control-allow-headers", name)).collect();
@@ -82,13 +83,46 @@ fn unreadable(url: &Url) -> Finding {
     Finding::blocks(url.as_str(), problem, "answer `Access-Control-Allow-Origin: *`")
 }
 
+fn doubled(url: &Url) -> Finding {
+    let problem = "`Access-Control-Allow-Origin` comes twice, or has two values: browsers refuse that";
+    Finding::blocks(url.as_str(), problem, "let the server or what stands in front of it set the header, not both")
+}
+
+/// Browsers join repeated headers to one value, and compare that (Fetch, CORS check).
 fn allows_origin(answer: &ProbeResponse) -> bool {
-    ["*", ORIGIN].contains(&answer.header("access-control-allow-origin"))
+    ["*", ORIGIN].contains(&&*answer.joined("access-control-allow-origin"))
+}
+
+fn is_doubled(answer: &ProbeResponse) -> bool {
+    answer.joined("access-control-allow-origin").contains(',')
 }
 
 /// True if the list in a header has the name. A `*` does not cover `Authorization` (Fetch).
 fn lists(answer: &ProbeResponse, header: &str, name: &str) -> bool {
-    let listed = answer.header(header).to_ascii_lowercase();
+    let listed = answer.joined(header).to_ascii_lowercase();
     let mut names = listed.split(',').map(str::trim);
     names.any(|listed| listed == name || listed == "*" && name != "authorization")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doubled_header_is_refused_as_browsers_refuse_it() {
+        let answer = |values: &[&'static str]| {
+            let headers: Vec<_> = values.iter().map(|value| ("access-control-allow-origin", *value)).collect();
+            ProbeResponse::of("https://gw.example/mcp", 401, &headers, "")
+        };
+        for (values, allows, doubles) in [
+            (&["*"][..], true, false),
+            (&[ORIGIN], true, false),
+            (&["*", "*"], false, true),
+            (&["*, *"], false, true),
+            (&[ORIGIN, "*"], false, true),
+            (&[], false, false),
+        ] {
+            assert_eq!((allows_origin(&answer(values)), is_doubled(&answer(values))), (allows, doubles), "{values:?}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use url::Url;
 use super::{
     exchange::{ProbeRequest, ProbeResponse, Prober},
     finding::Finding,
+    front,
 };
 use crate::oauth_client::{at_root, is_loopback, well_known};
 
@@ -62,11 +63,13 @@ pub(super) async fn first_answer(prober: &Prober, server: &Url) -> Result<FirstA
             let (challenge, problems) = challenge(&answer);
             Ok(FirstAnswer::Refused(challenge, problems))
         }
-        _ if answer.is_success() => Ok(FirstAnswer::Served),
+        _ if answer.is_success() && answer.is_mcp() => Ok(FirstAnswer::Served),
+        _ if answer.is_success() => Err(front::no_mcp(&answer)),
         _ if answer.is_redirect() => {
             let problem = format!("it redirects to `{}`; clients do not follow", answer.header("location"));
             Err(Finding::blocks(at, problem, "give people the URL that answers"))
         }
+        403 | 413 | 500.. if !answer.is_mcp() => Err(front::in_front(&answer)),
         status => {
             let problem = format!("it answers {status} to a request without a token");
             Err(Finding::blocks(at, problem, "answer 401 with `WWW-Authenticate: Bearer` (RFC 6750 3)"))
@@ -201,10 +204,6 @@ fn members(found: &JsonDocument) -> Result<(), Finding> {
     let has = |name: &str, value: &str| found.strings(name).is_some_and(|values| values.iter().any(|one| one == value));
     if !has("response_types_supported", "code") {
         return blocks("`response_types_supported` does not have `code`".to_owned(), "add it (RFC 8414 2)");
-    }
-    if !has("code_challenge_methods_supported", "S256") {
-        let problem = "`code_challenge_methods_supported` does not have `S256`: clients must refuse the server";
-        return blocks(problem.to_owned(), "support PKCE with S256, and announce it");
     }
     Ok(())
 }

@@ -105,6 +105,24 @@ impl ProbeResponse {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
+    /// The body as text.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// True if it is what an MCP server answers: JSON-RPC, or a stream of events.
+    pub(super) fn is_mcp(&self) -> bool {
+        let json = self.json();
+        let first = json.as_array().and_then(|batch| batch.first()).unwrap_or(&json);
+        is_stream(&self.headers) || first["jsonrpc"] == "2.0"
+    }
+
+    /// Values of a header, as a browser joins them.
+    pub(super) fn joined(&self, name: &str) -> String {
+        let values = self.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.collect::<Vec<_>>().join(", ")
+    }
+
     /// The OAuth error code in the body; empty if there is none.
     pub(super) fn error(&self) -> String {
         self.json()["error"].as_str().unwrap_or_default().to_owned()
@@ -126,6 +144,18 @@ impl ProbeResponse {
     /// True if the request was served.
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+}
+
+#[cfg(test)]
+impl ProbeResponse {
+    /// A response, for tests.
+    pub(super) fn of(url: &str, status: u16, headers: &[(&'static str, &'static str)], body: &str) -> Self {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, reqwest::header::HeaderValue::from_static(value));
+        }
+        Self { url: Url::parse(url).unwrap(), status, headers: map, body: body.as_bytes().to_vec() }
     }
 }
 

@@ -33,6 +33,10 @@ pub enum Requirement {
     RefreshTokens,
     /// The server has a public name and is reached by https on port 443.
     PublicAddress,
+    /// PKCE with S256 is announced (`code_challenge_methods_supported`).
+    AnnouncedPkce,
+    /// If methods of PKCE are announced, S256 is one of them; a server that announces none is tried.
+    NoOtherPkce,
     /// A web page of another origin may use everything. Judged by requests, in `cross_origin`.
     CrossOrigin,
 }
@@ -58,6 +62,9 @@ impl Requirement {
             Self::OpenIdMembers => openid_members(found),
             Self::RefreshTokens => refresh_tokens(found),
             Self::PublicAddress => public_address(server),
+            Self::AnnouncedPkce => pkce(found, "the client refuses the server without it"),
+            Self::NoOtherPkce if found.server.json["code_challenge_methods_supported"].is_null() => Vec::new(),
+            Self::NoOtherPkce => pkce(found, "the client refuses a server that announces other methods alone"),
             Self::ResourceMetadata | Self::CrossOrigin => Vec::new(),
         }
     }
@@ -86,6 +93,15 @@ fn issuer(found: &DiscoveredDocuments) -> Vec<Finding> {
     }
     let problem = format!("`issuer` is `{named}`, and the resource metadata names `{}`", found.issuer);
     vec![Finding::blocks(found.server.url.as_str(), problem, "make both the same, byte for byte (RFC 8414 3.3)")]
+}
+
+fn pkce(found: &DiscoveredDocuments, why: &str) -> Vec<Finding> {
+    let methods = found.server.strings("code_challenge_methods_supported").unwrap_or_default();
+    if methods.iter().any(|method| method == "S256") {
+        return Vec::new();
+    }
+    let problem = format!("`code_challenge_methods_supported` does not have `S256`: {why}");
+    vec![Finding::blocks(found.server.url.as_str(), problem, "support PKCE with S256, and announce it")]
 }
 
 fn announced(found: &DiscoveredDocuments) -> Vec<Finding> {
@@ -237,6 +253,18 @@ mod tests {
             document[member] = value;
             assert!(breaks(requirement, &discovered(SERVER, document)), "{requirement:?}");
         }
+    }
+
+    #[test]
+    fn clients_differ_in_the_announcement_of_pkce() {
+        let accepted = |methods: Value| {
+            let found = discovered(SERVER, json!({ "code_challenge_methods_supported": methods }));
+            [Requirement::AnnouncedPkce, Requirement::NoOtherPkce].map(|one| !breaks(one, &found))
+        };
+        assert_eq!(accepted(json!(["plain", "S256"])), [true, true]);
+        assert_eq!(accepted(Value::Null), [false, true]);
+        assert_eq!(accepted(json!(["plain"])), [false, false]);
+        assert_eq!(accepted(json!([])), [false, false]);
     }
 
     #[test]

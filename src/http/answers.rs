@@ -1,18 +1,23 @@
 //! Headers, log line and metric of every response, and headers of pages (`OA-26`, `OA-27`). Knows nothing of the
 //! content of pages.
 
+use std::sync::Arc;
+
 use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use metrics::Counter;
 use url::Url;
 
 use super::refusal_budget::RefusalBudget;
-use crate::model::{ClientIp, CorrelationId, OwnedElsewhere, RequestPlace};
+use crate::{
+    model::{ClientIp, CorrelationId, OwnedElsewhere, RefusalCode, RefusalReason, RequestPlace},
+    support::{Random, printable},
+};
 
 /// Content security policy of pages. Without `form-action` (`OA-28`): Chromium and Safari apply it to the whole chain
 /// of redirects after a form, so the redirect to the client would silently fail.
 const CONTENT_SECURITY_POLICY: &str =
-    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'";
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -29,18 +34,20 @@ pub(super) struct Answers {
     /// Number of responses, by class of status.
     counters: [Counter; CLASSES.len()],
     refusals: RefusalBudget,
+    random: Arc<dyn Random>,
 }
 
 // === impl Answers ===
 
 impl Answers {
     /// For a gateway at `public_url`; `Strict-Transport-Security` only with https.
-    pub(super) fn new(public_url: &Url) -> Self {
+    pub(super) fn new(public_url: &Url, random: Arc<dyn Random>) -> Self {
         let https = public_url.scheme() == "https";
         Self {
             transport_security: https.then(|| HeaderValue::from_static("max-age=31536000")),
             counters: CLASSES.map(|class| metrics::counter!("lockkeeper_http_requests_total", "class" => class)),
             refusals: RefusalBudget::new(),
+            random,
         }
     }
 
@@ -63,10 +70,20 @@ impl Answers {
                 tracing::info!(count, "further requests were refused");
             }
             if self.refusals.take(client) {
-                tracing::info!(status = code, "the request was refused");
+                self.log_refusal(code, answer.extensions().get());
             }
         } else {
             tracing::debug!(status = code, "the request was answered");
+        }
+    }
+
+    /// Writes the line of a refusal, with a code that only this one has, beside the request id.
+    fn log_refusal(&self, status: u16, reason: Option<&RefusalReason>) {
+        let refusal = reason.and_then(|reason| reason.code).unwrap_or_else(|| RefusalCode::mint(&*self.random));
+        if let Some(RefusalReason { reason, .. }) = reason {
+            tracing::info!(status, %refusal, reason = printable(reason), "the request was refused");
+        } else {
+            tracing::info!(status, %refusal, "the request was refused");
         }
     }
 

@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
-use axum::response::{IntoResponse, Response};
+use axum::{
+    Extension,
+    response::{IntoResponse, Response},
+};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::json;
+
+use crate::model::RefusalReason;
 
 /// Versions whose errors have a null `id` if they belong to no request; later ones omit it (2025-11-25 and later, schema).
 /// The versions without `Feature::IdlessErrors` of `mcp`, which this module must not import.
@@ -15,6 +20,7 @@ const NULL_ID: [&str; 3] = ["2024-11-05", "2025-03-26", "2025-06-18"];
 pub(super) struct EarlyRefusal {
     status: StatusCode,
     body: String,
+    reason: String,
     retry_after: Option<Duration>,
 }
 
@@ -22,7 +28,7 @@ impl EarlyRefusal {
     /// A refusal in the format of OAuth errors (RFC 6749 5.2).
     pub(super) fn new(status: StatusCode, error: &str, description: impl AsRef<str>) -> Self {
         let body = json!({ "error": error, "error_description": description.as_ref() }).to_string();
-        Self { status, body, retry_after: None }
+        Self { status, body, reason: description.as_ref().to_owned(), retry_after: None }
     }
 
     /// Adds `Retry-After` (RFC 9110 10.2.3), in whole seconds.
@@ -42,7 +48,7 @@ impl EarlyRefusal {
         } else {
             json!({ "jsonrpc": "2.0", "id": null, "error": error })
         };
-        Self { status, body: body.to_string(), retry_after: None }
+        Self { status, body: body.to_string(), reason: message.as_ref().to_owned(), retry_after: None }
     }
 }
 
@@ -51,6 +57,7 @@ impl IntoResponse for EarlyRefusal {
         let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let headers = [kind, (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
         let retry = self.retry_after.map(|wait| [(header::RETRY_AFTER, HeaderValue::from(wait.as_secs()))]);
-        (self.status, headers, retry, self.body).into_response()
+        let reason = Extension(RefusalReason::new(self.reason));
+        (self.status, headers, retry, reason, self.body).into_response()
     }
 }

@@ -17,6 +17,8 @@ pub enum ClientAuth {
     Basic(Digest),
     /// Secret in the form (`client_secret_post`), as its SHA-256.
     Post(Digest),
+    /// Secret in either place, as its SHA-256: nobody chose one. A request uses one of them.
+    AnySecret(Digest),
     /// Assertion signed by one of these keys (`private_key_jwt`, RFC 7523).
     PrivateKeyJwt(ClientKeys),
     /// None, or such an assertion: the client offers both, and uses what it finds in the metadata of the gateway.
@@ -106,7 +108,7 @@ impl Client {
         let types = listed(self.grant_types.iter().map(|name| name.to_string().len()).sum(), self.grant_types.len());
         let keys = match &self.auth {
             ClientAuth::PrivateKeyJwt(keys) | ClientAuth::NoneOrPrivateKeyJwt(keys) => keys.as_str().len(),
-            ClientAuth::None | ClientAuth::Basic(_) | ClientAuth::Post(_) => 0,
+            ClientAuth::None | ClientAuth::Basic(_) | ClientAuth::Post(_) | ClientAuth::AnySecret(_) => 0,
         };
         let scope = self.scope.as_ref().map_or(0, String::len);
         let text = self.name.len() + uris + types + scope + keys + self.metadata.len();
@@ -138,7 +140,7 @@ impl ClientAuth {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::None | Self::NoneOrPrivateKeyJwt(_) => "none",
-            Self::Basic(_) => "client_secret_basic",
+            Self::Basic(_) | Self::AnySecret(_) => "client_secret_basic",
             Self::Post(_) => "client_secret_post",
             Self::PrivateKeyJwt(_) => "private_key_jwt",
         }

@@ -18,6 +18,8 @@ config_keys! {
         client_id: String,
         /// People who may come, and their rights: the rights of all rules that fit a person add up.
         rules: Vec<LoginRule>,
+        /// Further parameters of the authorization request.
+        authorize_params: Vec<(String, String)>,
     ) {
         /// Its secret there, best as `${file:PATH}` or `${VAR}`. Without it the gateway is a public client.
         client_secret: Option<Secret> = optional_text("${CORP_SECRET}", secret);

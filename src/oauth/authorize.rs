@@ -2,6 +2,7 @@
 
 mod authorization_request;
 mod browser;
+mod decision;
 mod error_answer;
 mod pushed_request;
 mod response;
@@ -11,11 +12,13 @@ use std::{sync::Arc, time::Duration};
 
 use self::{
     authorization_request::{AuthorizationRequest, Rejected, Resolved},
+    decision::{Decisions, effective_rule},
     pushed_request::PushedRequests,
     transaction::TransactionSealer,
 };
 pub use self::{
     browser::{Browser, LoginPrompt, TransactionId},
+    decision::{DecidedRequest, DecisionOutcome, RequestDecision, SentDecision},
     response::{AuthorizationError, Redirect, Trust},
     transaction::{StoreOutcome, Transaction, UnsealError},
 };
@@ -26,18 +29,14 @@ use super::{
     dependencies::OAuthDeps,
     error::{ErrorResponse, OAuthError},
     form::Params,
-    opaque,
     redirect_uri::{RedirectTarget, RedirectUri},
     registration::Registrations,
     usage::UsageRecorder,
 };
 use crate::{
     audit::GrantEvent,
-    model::{
-        Client, ClientId, ClientIp, ConsentRule, Endpoint, Grant, GrantId, Registrant, Scope, Scopes, Target,
-        TokenDelivery,
-    },
-    support::{SealingKey, Secret, Timestamp},
+    model::{Client, ClientId, ClientIp, ConsentRule, Endpoint, Registrant, Scopes, UserId},
+    support::{SealingKey, Timestamp},
 };
 
 /// Where an authorization request comes from.
@@ -95,6 +94,17 @@ pub struct PendingAuthorization {
     pub expires: Timestamp,
 }
 
+/// A request that was kept, as its browser session finds it.
+#[derive(Debug)]
+pub enum RequestState {
+    /// It waits for the decision.
+    Waiting(Box<PendingAuthorization>),
+    /// It was decided.
+    Decided(DecidedRequest),
+    /// It has expired, or belongs to another browser session.
+    Unknown,
+}
+
 /// Source of a client's description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientOrigin {
@@ -112,9 +122,7 @@ pub enum ClientOrigin {
 /// The authorization endpoint.
 pub struct Authorization {
     deps: OAuthDeps,
-    keys: Arc<Keys>,
-    registrations: Arc<Registrations>,
-    uses: Arc<UsageRecorder>,
+    decisions: Decisions,
     sealer: TransactionSealer,
     pushed: PushedRequests,
 }
@@ -132,7 +140,8 @@ impl Authorization {
         let deps = keys.deps.clone();
         let sealer = TransactionSealer::new(deps.clone(), key.clone());
         let pushed = PushedRequests::new(deps.clone(), key);
-        Self { deps, keys, registrations, uses, sealer, pushed }
+        let decisions = Decisions { deps: deps.clone(), keys, registrations, uses };
+        Self { deps, decisions, sealer, pushed }
     }
 
     /// Checks the raw query string of an authorization request in the order of `OA-63`. Nothing is stored.
@@ -174,7 +183,15 @@ impl Authorization {
 
     fn transaction(&self, (request, client): (AuthorizationRequest, &Client), lifetime: Duration) -> Transaction {
         let (id, login) = (TransactionId(self.deps.random.token()), request.login);
-        Transaction { id, client_name: client.name.clone(), login, expires: self.deps.now() + lifetime, request }
+        let chooses = request.chooses;
+        Transaction {
+            id,
+            client_name: client.name.clone(),
+            login,
+            chooses,
+            expires: self.deps.now() + lifetime,
+            request,
+        }
     }
 
     /// Seals the request for the form of a login page. It opens only in this browser and until it expires. At most 7
@@ -211,25 +228,24 @@ impl Authorization {
         transaction.request.deny().redirect(&self.deps, holder).await
     }
 
-    /// The pending request, for rendering; `None` if it expired, was decided, or belongs to another browser.
-    pub async fn pending(
-        &self,
-        id: &TransactionId,
-        browser: &Browser,
-    ) -> Result<Option<PendingAuthorization>, OAuthError> {
-        let Some((text, expires)) = self.deps.storage.transactions().lookup(&id.digest(), &browser.0).await? else {
-            return Ok(None);
+    /// The request, for rendering: as it waits, or what was decided.
+    pub async fn look_up(&self, id: &TransactionId, browser: &Browser) -> Result<RequestState, OAuthError> {
+        let Some(found) = self.deps.storage.transactions().find(&id.digest(), &browser.0).await? else {
+            return Ok(RequestState::Unknown);
         };
-        let request = AuthorizationRequest::from_text(&text)?;
-        if self.deps.now() >= expires {
-            return Ok(None);
+        let request = AuthorizationRequest::from_text(&found.request)?;
+        if let Some(decided) = &found.decided {
+            return Ok(RequestState::Decided(self.decisions.decided(&request, decided).await));
+        }
+        if self.deps.now() >= found.expires {
+            return Ok(RequestState::Unknown);
         }
         let client = client_lookup::of_waiting(&self.deps, &request.client).await;
         let client = client.ok().filter(|client| request.is_about(client));
         let (Some(client), Some(Resolved { endpoint, scopes })) = (client, request.resolve(&self.deps.settings)) else {
-            return Ok(None);
+            return Ok(RequestState::Unknown);
         };
-        Ok(Some(PendingAuthorization {
+        Ok(RequestState::Waiting(Box::new(PendingAuthorization {
             id: id.clone(),
             client_origin: ClientOrigin::of(&client),
             consent: request.consent_rule(&client),
@@ -240,110 +256,31 @@ impl Authorization {
             endpoint,
             scopes,
             grant_lifetime: self.deps.settings.policy.get().refresh_absolute,
-            expires,
-        }))
+            expires: found.expires,
+        })))
     }
 
-    /// Approves: creates the grant and the code. Works once and consumes the transaction.
+    /// Approves: creates the grant and the code. The first decision about a request counts.
     pub async fn approve(
         &self,
-        id: &TransactionId,
-        browser: &Browser,
+        sent: SentDecision<'_>,
         holder: &KeyHolder,
-    ) -> Result<Redirect, AuthorizationError> {
-        if !self.keys.is_live(&holder.key).await.map_err(|error| AuthorizationError::internal(&error))? {
-            return Err(AuthorizationError::logged_out().logged(&self.deps.audit));
-        }
-        let request = self.take_request(id, browser).await?;
-        let client = client_lookup::of_waiting(&self.deps, &request.client).await?;
-        if !request.is_about(&client) {
-            return Err(AuthorizationError::changed_client().logged(&self.deps.audit));
-        }
-        let Some(mut resolved) = request.resolve(&self.deps.settings) else {
-            return Ok(request.unknown_target().redirect(&self.deps, Some(holder)).await);
-        };
-        resolved.scopes = holder.subject().grantable(&resolved.scopes);
-        let target = &resolved.endpoint.target;
-        if !self.deps.settings.backends.verdict(holder.subject(), target, None).is_open() {
-            let reason = match target {
-                Target::Merged => "the API key or account is for the endpoints of groups, and not for this one",
-                Target::Backend(_) => "the API key or account does not reach this server",
-            };
-            return Ok(request.fail("access_denied", reason).redirect(&self.deps, Some(holder)).await);
-        }
-        let code = Secret::new(self.deps.random.token());
-        match self.grant((&request, &client), resolved, holder, &code).await {
-            Ok(()) => Ok(request.succeed(&code, &self.deps.settings)),
-            Err(error) => Err(AuthorizationError::internal(&error)),
-        }
+    ) -> Result<DecisionOutcome, AuthorizationError> {
+        self.decisions.approve(sent, holder).await
     }
 
-    /// Denies: the client receives `access_denied`. Works once.
+    /// Denies: the client receives `access_denied`. The first decision about a request counts.
     pub async fn deny(
         &self,
-        id: &TransactionId,
-        browser: &Browser,
+        sent: SentDecision<'_>,
         holder: Option<&KeyHolder>,
-    ) -> Result<Redirect, AuthorizationError> {
-        let request = self.take_request(id, browser).await?;
-        self.deps.audit.record(GrantEvent::Denied {
-            user: holder.map(|holder| holder.user.clone()),
-            client: request.client.clone(),
-        });
-        Ok(request.deny().redirect(&self.deps, holder).await)
+    ) -> Result<DecisionOutcome, AuthorizationError> {
+        self.decisions.deny(sent, holder).await
     }
 
-    /// Marks the request as decided. Only one of several concurrent calls gets it.
-    async fn take_request(
-        &self,
-        id: &TransactionId,
-        browser: &Browser,
-    ) -> Result<AuthorizationRequest, AuthorizationError> {
-        let taken = self.deps.storage.transactions().decide(&id.digest(), &browser.0, self.deps.now()).await;
-        let taken = taken.map_err(|error| AuthorizationError::internal(&error.into()))?;
-        let Some((text, expires)) = taken else { return Err(AuthorizationError::gone().logged(&self.deps.audit)) };
-        if self.deps.now() >= expires {
-            return Err(AuthorizationError::lapsed().logged(&self.deps.audit));
-        }
-        AuthorizationRequest::from_text(&text).map_err(|error| AuthorizationError::internal(&error))
-    }
-
-    async fn grant(
-        &self,
-        (request, client): (&AuthorizationRequest, &Client),
-        resolved: Resolved,
-        holder: &KeyHolder,
-        code: &Secret,
-    ) -> Result<(), OAuthError> {
-        let now = self.deps.now();
-        let end = now + self.deps.settings.policy.get().refresh_absolute;
-        let grant = Grant {
-            id: GrantId::new(opaque::base62(&*self.deps.random, 22)),
-            user: holder.user.clone(),
-            key: holder.key.clone(),
-            client: request.client.clone(),
-            endpoint: resolved.endpoint,
-            scopes: resolved.scopes,
-            delivery: TokenDelivery::Redirect(request.redirect_uri.clone()),
-            created: now,
-            expires: self.keys.expires(&holder.key).await?.map_or(end, |key_end| key_end.min(end)),
-            last_used: None,
-            revoked: None,
-        };
-        let lapses = now + self.deps.settings.policy.get().code_lifetime;
-        // the eviction of the least recently used grant depends on them (OA-135)
-        self.uses.write().await?;
-        client_lookup::keep(&self.deps, client).await?;
-        let first_of =
-            self.deps.storage.grants().add(&grant, &code.digest(), request.challenge.as_str(), lapses).await?;
-        if let Some(network) = first_of {
-            // OA-42: registrations that somebody consents to do not count
-            self.registrations.give_back(&network, now);
-        }
-        let consent = effective_rule(request.consent_rule(client), &grant.scopes);
-        let Grant { id, user, client, endpoint, scopes, .. } = grant;
-        self.deps.audit.record(GrantEvent::Approved { user, client, grant: id, endpoint, scopes, consent });
-        Ok(())
+    /// The user for whom a request is kept, whatever the browser.
+    pub async fn user_of(&self, id: &TransactionId) -> Result<Option<UserId>, OAuthError> {
+        Ok(self.deps.storage.transactions().user(&id.digest()).await?)
     }
 }
 
@@ -371,9 +308,4 @@ impl PendingAuthorization {
     pub fn needs_consent(&self, holder: &KeyHolder) -> bool {
         effective_rule(self.consent, &self.scopes_for(holder)) == ConsentRule::Asked
     }
-}
-
-/// The rule for these scopes: people are always asked about administration.
-fn effective_rule(rule: ConsentRule, scopes: &Scopes) -> ConsentRule {
-    if scopes.contains(&Scope::Admin) { ConsentRule::Asked } else { rule }
 }

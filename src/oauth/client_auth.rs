@@ -92,7 +92,8 @@ impl ClientAuthenticator {
         let problem = match (&client.auth, scheme, given) {
             (ClientAuth::None | ClientAuth::NoneOrPrivateKeyJwt(_), Scheme::Form, None) => return Ok(client),
             (ClientAuth::Basic(secret), Scheme::Basic, Some(given))
-            | (ClientAuth::Post(secret), Scheme::Form, Some(given)) => {
+            | (ClientAuth::Post(secret), Scheme::Form, Some(given))
+            | (ClientAuth::AnySecret(secret), _, Some(given)) => {
                 if *secret == given.digest() {
                     return Ok(client);
                 }
@@ -190,9 +191,11 @@ impl ClientAuthenticator {
 impl<'a> ClientCredentials<'a> {
     /// Reads the credentials; more than one kind is an error (RFC 6749 2.3).
     fn of(headers: &HeaderMap, form: &'a Params) -> Result<Self, ErrorResponse> {
-        let basic = basic(headers)?;
         let (body_id, body_secret) = (form.get("client_id")?, form.get("client_secret")?);
         let (kind, assertion) = (form.get("client_assertion_type")?, form.get("client_assertion")?);
+        // some clients send the token of another server to every endpoint: it says nothing of who they are
+        let is_named = body_id.is_some() || assertion.is_some();
+        let basic = if is_named && has_bearer(headers) { None } else { basic(headers)? };
         let ways = [basic.is_some(), body_secret.is_some(), assertion.is_some()];
         if ways.into_iter().filter(|used| *used).count() > 1 {
             return Err(ErrorResponse::InvalidRequest("the client authenticates in two ways; use one".to_owned()));
@@ -212,6 +215,15 @@ impl<'a> ClientCredentials<'a> {
             (None, None) => refused(Scheme::Form, ClientProblem::Unnamed),
         }
     }
+}
+
+/// True if there is one `Authorization` header, with a bearer token.
+fn has_bearer(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(http::header::AUTHORIZATION).iter();
+    let scheme =
+        |value: &http::HeaderValue| value.to_str().ok().and_then(|text| Some(text.split_once(' ')?.0.to_owned()));
+    let scheme = values.next().and_then(scheme);
+    values.next().is_none() && scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"))
 }
 
 /// Credentials of the `Authorization` header, form-decoded (RFC 6749 2.3.1); `None` if it is absent.

@@ -55,6 +55,8 @@ pub struct ServiceAccount {
 /// How a client of the operator authenticates.
 #[derive(Debug, Clone)]
 pub enum NewClientKeys {
+    /// By a new secret, in the `Authorization` header or in the form.
+    Secret,
     /// By a new secret in the `Authorization` header.
     Basic,
     /// By a new secret in the form.
@@ -79,6 +81,7 @@ impl RegisteredClients {
         }
         let secret = Secret::new(self.deps.random.token());
         let (auth, secret) = match new.keys {
+            NewClientKeys::Secret => (ClientAuth::AnySecret(secret.digest()), Some(secret)),
             NewClientKeys::Basic => (ClientAuth::Basic(secret.digest()), Some(secret)),
             NewClientKeys::Post => (ClientAuth::Post(secret.digest()), Some(secret)),
             NewClientKeys::Inline(set) => (ClientAuth::PrivateKeyJwt(ClientKeys::Inline(set)), None),

@@ -23,9 +23,9 @@ use super::{
 };
 use crate::{
     audit::{GrantEvent, KeyEvent},
-    model::{Client, ClientIp, ConsentRule, Endpoint, Grant, GrantId, GrantType, Scopes, TokenDelivery},
+    model::{Client, ClientId, ClientIp, ConsentRule, Endpoint, Grant, GrantId, GrantType, Scopes, TokenDelivery},
     storage::{DeviceApproval, DeviceRow, NewDeviceRow},
-    support::{Digest, Secret},
+    support::{Digest, Secret, Timestamp},
 };
 
 /// Time between two polls, in seconds.
@@ -59,6 +59,17 @@ pub struct PendingDevice {
     pub scopes: Scopes,
     /// Maximum life of the grant.
     pub grant_lifetime: Duration,
+}
+
+/// The decision about a device, as the store has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceVerdict {
+    /// Name of the client.
+    pub client_name: String,
+    /// True if it was approved.
+    pub is_approved: bool,
+    /// Time of the decision.
+    pub at: Timestamp,
 }
 
 /// Reason why a code cannot be used.
@@ -189,8 +200,22 @@ impl DeviceAuthorizations {
         })
     }
 
-    /// Approves: the device gets its tokens at its next poll. Works once; returns the name of the client.
-    pub async fn approve(&self, code: &UserCode, holder: &KeyHolder, from: IpAddr) -> Result<String, DeviceRefusal> {
+    /// The decision of the form with this token about the device.
+    pub async fn decided(&self, code: &UserCode, form: &Secret) -> Result<Option<DeviceVerdict>, DeviceRefusal> {
+        let devices = self.deps.storage.device_authorizations();
+        let decided = devices.decided_by(&self.mac(code), &form.digest(), self.deps.now()).await;
+        let Some(decided) = decided.map_err(OAuthError::from)? else { return Ok(None) };
+        let client_name = self.name_of(&decided.client).await;
+        Ok(Some(DeviceVerdict { client_name, is_approved: decided.is_approved, at: decided.at }))
+    }
+
+    /// Approves with the form of this token: the device gets its tokens at its next poll. Works once.
+    pub async fn approve(
+        &self,
+        (code, form): (&UserCode, &Secret),
+        holder: &KeyHolder,
+        from: IpAddr,
+    ) -> Result<DeviceVerdict, DeviceRefusal> {
         let pending = self.pending(code, holder, from).await?;
         if !self.keys.is_live(&holder.key).await? {
             return Err(DeviceRefusal::NotAllowed);
@@ -214,8 +239,12 @@ impl DeviceAuthorizations {
         self.uses.write().await?;
         client_lookup::keep(&self.deps, &pending.client).await?;
         let devices = self.deps.storage.device_authorizations();
-        let approved = devices.approve(&self.mac(code), &grant, now).await.map_err(OAuthError::from)?;
-        let DeviceApproval::Approved { consented_first } = approved else { return Err(DeviceRefusal::Unknown) };
+        let place = (&self.mac(code), &form.digest());
+        let approved = devices.approve(place, &grant, now).await.map_err(OAuthError::from)?;
+        let DeviceApproval::Approved { consented_first } = approved else {
+            // a concurrent submission of the same form
+            return self.decided(code, form).await?.ok_or(DeviceRefusal::Unknown);
+        };
         if let Some(network) = consented_first {
             // OA-42: registrations that somebody consents to do not count
             self.registrations.give_back(&network, now);
@@ -229,20 +258,32 @@ impl DeviceAuthorizations {
             // a code is always entered on a page
             consent: ConsentRule::Asked,
         });
-        Ok(pending.client.name)
+        Ok(DeviceVerdict { client_name: pending.client.name, is_approved: true, at: now })
     }
 
-    /// Denies: the device gets `access_denied` at its next poll. Works once; returns the name of the client.
-    pub async fn deny(&self, code: &UserCode, holder: &KeyHolder, from: IpAddr) -> Result<String, DeviceRefusal> {
+    /// Denies with the form of this token: the device gets `access_denied` at its next poll. Works once.
+    pub async fn deny(
+        &self,
+        (code, form): (&UserCode, &Secret),
+        holder: &KeyHolder,
+        from: IpAddr,
+    ) -> Result<DeviceVerdict, DeviceRefusal> {
         let row = self.find(code, holder, from).await?;
-        let denied = self.deps.storage.device_authorizations().deny(&self.mac(code), self.deps.now()).await;
+        let at = self.deps.now();
+        let denied = self.deps.storage.device_authorizations().deny(&self.mac(code), &form.digest(), at).await;
         if !denied.map_err(OAuthError::from)? {
-            return Err(DeviceRefusal::Unknown);
+            return self.decided(code, form).await?.ok_or(DeviceRefusal::Unknown);
         }
-        let name = client_lookup::of_waiting(&self.deps, &row.client).await.map(|client| client.name);
-        self.deps.audit.record(GrantEvent::Denied { user: Some(holder.user.clone()), client: row.client.clone() });
         // no is no, whatever has become of the client
-        Ok(name.unwrap_or_else(|_| row.client.to_string()))
+        let client_name = self.name_of(&row.client).await;
+        self.deps.audit.record(GrantEvent::Denied { user: Some(holder.user.clone()), client: row.client.clone() });
+        Ok(DeviceVerdict { client_name, is_approved: false, at })
+    }
+
+    /// The name of a client; its id if it is gone.
+    async fn name_of(&self, client: &ClientId) -> String {
+        let found = client_lookup::of_waiting(&self.deps, client).await;
+        found.map_or_else(|_| client.to_string(), |client| client.name)
     }
 
     /// Finds a device. A try is charged before the look-up, and given back if the code is right.

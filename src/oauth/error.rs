@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     audit::{Audit, RefusalEvent},
+    model::RefusalReason,
     storage,
     support::NotSealedHere,
 };
@@ -244,6 +245,8 @@ impl IntoResponse for ErrorResponse {
         let body = axum::Json(json!({ "error": code, "error_description": self.to_string() }));
         let mut response = (status, body).into_response();
         if let Some(refused) = refused {
+            let reason = format!("{}: {}", refused.error, refused.reason);
+            response.extensions_mut().insert(RefusalReason::new(reason));
             response.extensions_mut().insert(refused);
         }
         let mut add = |name: HeaderName, value: String| {

@@ -73,13 +73,16 @@ impl Grants {
     }
 
     /// Revokes a grant of the holder's user if it allows no more than the holder's key. Returns false if there is no
-    /// such live grant.
+    /// such grant; one that is revoked already stays so.
     pub async fn revoke_within(&self, holder: &KeyHolder, grant: &GrantId) -> Result<bool, OAuthError> {
         let Some(found) = self.deps.storage.grants().lookup(grant).await? else { return Ok(false) };
         let Some((key, _)) = self.deps.storage.keys().lookup(&found.key).await? else { return Ok(false) };
         let rights = found.rights(&key.rights, &self.deps.settings.backends.groups());
         if !holder.subject().covers(AccessSubject { user: &found.user, rights: &rights }) {
             return Ok(false);
+        }
+        if found.revoked.is_some() {
+            return Ok(true);
         }
         let (user, by) = (Some(holder.user.clone()), Revoker::Holder(holder.key.clone()));
         self.deps.audit.record(GrantEvent::Revoked { grant: grant.clone(), user, by });

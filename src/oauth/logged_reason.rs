@@ -57,6 +57,9 @@ pub enum GrantProblem {
     /// The code was redeemed before.
     #[error("the code of grant {0} was redeemed before; the grant is revoked")]
     CodeReplayed(GrantId),
+    /// The code was redeemed some seconds before, and its client tries again.
+    #[error("the code of grant {0} was redeemed some seconds before; the grant stays")]
+    CodeRepeated(GrantId),
     /// `redirect_uri` is not the one of the authorization request.
     #[error("redirect_uri is not the one that grant {0} was authorized with")]
     RedirectUri(GrantId),

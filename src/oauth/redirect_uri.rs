@@ -48,9 +48,12 @@ pub enum InvalidRedirectUri {
     /// It has a fragment or names a user.
     #[error("a redirect URI has a fragment or a user name")]
     Part,
-    /// The scheme is not allowed.
-    #[error("the scheme of a redirect URI is not allowed; https, loopback http and schemes with a period are")]
-    Scheme,
+    /// The scheme is not allowed; its beginning.
+    #[error(
+        "the scheme `{0}` of a redirect URI is not allowed; https, loopback http, schemes with a period and those of the \
+         operator's `redirect_schemes` are"
+    )]
+    Scheme(String),
     /// The host is missing, or is a public suffix, under which anybody may register.
     #[error("the host of a redirect URI is missing or is a public suffix")]
     Host,
@@ -74,7 +77,9 @@ impl RedirectUri {
         }
         let target = match scheme {
             "https" => web(&url, rest)?,
-            "http" => RedirectTarget::Loopback(loopback(raw).ok_or(InvalidRedirectUri::Scheme)?.origin().to_owned()),
+            "http" => {
+                RedirectTarget::Loopback(loopback(raw).ok_or_else(|| foreign_scheme(scheme))?.origin().to_owned())
+            }
             _ => app(scheme, schemes)?,
         };
         Ok(Self { raw: raw.to_owned(), target })
@@ -105,6 +110,11 @@ impl RedirectUri {
         &self.target
     }
 
+    /// True if an app owns its scheme.
+    pub fn is_of_app(&self) -> bool {
+        matches!(self.target, RedirectTarget::App(_))
+    }
+
     /// The host without its port, or the scheme of an app: who gets the answer, for the operator's list (`OA-44`).
     pub fn recipient(&self) -> &str {
         match &self.target {
@@ -120,6 +130,18 @@ impl RedirectUri {
     /// The URI as it was given.
     pub fn as_str(&self) -> &str {
         &self.raw
+    }
+
+    /// The address of the app alone: scheme and host, without a path and a query.
+    pub fn home(&self) -> String {
+        match &self.target {
+            RedirectTarget::Web(authority) => format!("https://{authority}/"),
+            RedirectTarget::Loopback(authority) => format!("http://{authority}/"),
+            RedirectTarget::App(scheme) => {
+                let rest = self.raw.get(scheme.len() + 1..).unwrap_or_default();
+                if rest.starts_with("//") { format!("{scheme}://{}", authority(rest)) } else { format!("{scheme}:") }
+            }
+        }
     }
 
     /// The URI with response parameters appended to its query (`OA-62`).
@@ -197,8 +219,12 @@ fn app(scheme: &str, schemes: &[String]) -> Result<RedirectTarget, InvalidRedire
     if allowed && !REFUSED.contains(&lowered.as_str()) {
         Ok(RedirectTarget::App(scheme.to_owned()))
     } else {
-        Err(InvalidRedirectUri::Scheme)
+        Err(foreign_scheme(scheme))
     }
+}
+
+fn foreign_scheme(scheme: &str) -> InvalidRedirectUri {
+    InvalidRedirectUri::Scheme(scheme.chars().take(40).collect())
 }
 
 /// Authority component: the text between `//` and the path.

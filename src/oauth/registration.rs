@@ -70,6 +70,33 @@ struct RegistrationRequest {
     jwks: Option<Value>,
 }
 
+/// The type of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MemberKind {
+    Text,
+    Texts,
+    Object,
+}
+
+/// The members that have a type, by name.
+const MEMBERS: [(&str, MemberKind); 15] = [
+    ("redirect_uris", MemberKind::Texts),
+    ("client_name", MemberKind::Text),
+    ("token_endpoint_auth_method", MemberKind::Text),
+    ("grant_types", MemberKind::Texts),
+    ("response_types", MemberKind::Texts),
+    ("scope", MemberKind::Text),
+    ("application_type", MemberKind::Text),
+    ("software_id", MemberKind::Text),
+    ("software_version", MemberKind::Text),
+    ("client_uri", MemberKind::Text),
+    ("logo_uri", MemberKind::Text),
+    ("tos_uri", MemberKind::Text),
+    ("policy_uri", MemberKind::Text),
+    ("jwks_uri", MemberKind::Text),
+    ("jwks", MemberKind::Object),
+];
+
 /// Client authentication method that a registration asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AuthMethod {
@@ -252,12 +279,21 @@ impl Registrations {
 
 impl RegistrationRequest {
     fn parse(body: &[u8]) -> Result<Self, ErrorResponse> {
-        // serde reads a struct from an array too, member by member (N-11)
-        let is_object = body.trim_ascii_start().starts_with(b"{");
-        let request: Option<Self> = serde_json::from_slice(body).ok().filter(|_| is_object);
-        let request = request.ok_or_else(|| {
-            metadata_error("the body is not a JSON object with the members of RFC 7591 2 in their types")
-        })?;
+        // serde would read a struct from an array too, member by member (N-11)
+        let object: Map<String, Value> =
+            serde_json::from_slice(body).map_err(|_| metadata_error("the body is not a JSON object"))?;
+        for (member, kind) in MEMBERS {
+            if let Some(value) = object.get(member).filter(|value| !value.is_null() && !kind.fits(value)) {
+                let (is, wanted) = (type_of(value), kind.name());
+                let problem = format!("the member {member} is {is}, and has to be {wanted}");
+                return Err(match member {
+                    "redirect_uris" => ErrorResponse::InvalidRedirectUri(problem),
+                    _ => ErrorResponse::InvalidClientMetadata(problem),
+                });
+            }
+        }
+        let request: Self = serde_json::from_value(Value::Object(object))
+            .map_err(|_| metadata_error("the body has a member of RFC 7591 2 in another type"))?;
         if request.jwks.is_some() && request.jwks_uri.is_some() {
             return Err(metadata_error("jwks and jwks_uri exclude each other"));
         }
@@ -355,6 +391,38 @@ impl RegistrationRequest {
         add("tos_uri", text(&self.tos_uri));
         add("policy_uri", text(&self.policy_uri));
         metadata
+    }
+}
+
+// === impl MemberKind ===
+
+impl MemberKind {
+    fn fits(self, value: &Value) -> bool {
+        match self {
+            Self::Text => value.is_string(),
+            Self::Texts => value.as_array().is_some_and(|all| all.iter().all(Value::is_string)),
+            Self::Object => value.is_object(),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "a string",
+            Self::Texts => "an array of strings",
+            Self::Object => "an object",
+        }
+    }
+}
+
+/// The type of a value, for people.
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array with something else in it",
+        Value::Object(_) => "an object",
     }
 }
 

@@ -39,8 +39,7 @@ struct ProviderDocument {
     token_endpoint: String,
     jwks_uri: String,
     userinfo_endpoint: Option<String>,
-    #[serde(default)]
-    authorization_response_iss_parameter_supported: bool,
+    authorization_response_iss_parameter_supported: Option<bool>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
     code_challenge_methods_supported: Option<Vec<String>>,
 }
@@ -73,7 +72,7 @@ impl ProviderMetadata {
             token_endpoint: endpoint(&document.token_endpoint)?,
             jwks_uri: endpoint(&document.jwks_uri)?,
             userinfo_endpoint: document.userinfo_endpoint.as_deref().map(endpoint).transpose()?,
-            issuer_parameter: if document.authorization_response_iss_parameter_supported {
+            issuer_parameter: if document.authorization_response_iss_parameter_supported == Some(true) {
                 IssuerParameter::Always
             } else {
                 IssuerParameter::Maybe
@@ -126,6 +125,14 @@ mod tests {
             (metadata.issuer_parameter, metadata.client_auth),
             (IssuerParameter::Always, ProviderClientAuth::Body)
         );
+        // null is like absent
+        let nulls = [
+            "authorization_response_iss_parameter_supported",
+            "token_endpoint_auth_methods_supported",
+            "code_challenge_methods_supported",
+            "userinfo_endpoint",
+        ];
+        assert_eq!(read(&nulls.map(|name| (name, json!(null)))).unwrap(), read(&[]).unwrap());
         for change in [
             ("issuer", json!("https://id.example/")),
             ("issuer", json!("https://evil.example")),

@@ -1,5 +1,6 @@
 //! Failures of a login at a provider. The texts are for the log: people see the pages of `web`.
 
+use super::pending_login::ProviderPrompt;
 use crate::fetch::{DocumentError, FetchError};
 
 /// Failure of a login at a provider.
@@ -23,6 +24,22 @@ pub enum OpenIdError {
     /// The person did not log in, or declined.
     #[error("the person did not log in there")]
     Declined,
+    /// The provider knows no choice of accounts: the login begins once more without it.
+    #[error("the provider refuses `prompt=select_account`; it is asked with `login` in its place")]
+    NoChoice {
+        /// The prompt to ask with.
+        prompt: ProviderPrompt,
+        /// Next step after the login.
+        after: String,
+    },
+    /// The answer came before, in the same browser: the login begins once more.
+    #[error("the answer came before; the provider is asked once more")]
+    Again {
+        /// The prompt to ask with.
+        prompt: ProviderPrompt,
+        /// Next step after the login.
+        after: String,
+    },
     /// The provider refuses the request of the gateway, with this code.
     #[error("the provider refuses: {0}")]
     Refused(String),

@@ -21,7 +21,7 @@ use url::{Url, form_urlencoded};
 use super::{
     discovery::{ProviderClientAuth, ProviderMetadata},
     error::OpenIdError,
-    pending_login::{PendingLogin, ProviderPrompt},
+    pending_login::PendingLogin,
 };
 use crate::{
     fetch::{FetchError, FetchRequest, FetchRules, Fetcher},
@@ -83,14 +83,26 @@ impl ProviderClient<'_> {
         let request = client.authorize_url(|| state).set_pkce_challenge(challenge);
         let mut request = request.add_scopes(self.spec.scopes.iter().cloned().map(Scope::new));
         request = request.add_extra_param("nonce", login.nonce.clone());
-        // Core 11: `offline_access` needs `consent`
-        let is_offline = self.spec.scopes.iter().any(|scope| scope == "offline_access");
-        let prompts = [login.prompt.parameter(), is_offline.then_some("consent")];
-        let prompts: Vec<&str> = prompts.into_iter().flatten().collect();
+        // not `consent` for `offline_access` (Core 11): tenants in which administrators consent would let nobody in
+        let mut prompts = login.prompt.words().to_vec();
+        for (name, value) in &self.spec.authorize_params {
+            if name == "prompt" {
+                prompts.extend(value.split_ascii_whitespace());
+            } else {
+                request = request.add_extra_param(name.clone(), value.clone());
+            }
+        }
+        let mut seen = Vec::new();
+        prompts.retain(|word| {
+            !seen.contains(word) && {
+                seen.push(*word);
+                true
+            }
+        });
         if !prompts.is_empty() {
             request = request.add_extra_param("prompt", prompts.join(" "));
         }
-        if login.prompt == ProviderPrompt::Fresh {
+        if login.prompt.is_fresh() {
             // beside `prompt`: it has the provider say when the person logged in (Core 2, `auth_time`)
             request = request.add_extra_param("max_age", "0");
         }
@@ -119,11 +131,24 @@ impl ProviderClient<'_> {
         let mut bearer = HeaderValue::try_from(format!("Bearer {}", access.expose())).ok()?;
         bearer.set_sensitive(true);
         let request = FetchRequest::get(endpoint.clone()).header(header::AUTHORIZATION, bearer);
-        let answer = self.fetcher.send(request, self.rules).await;
-        let answer =
-            answer.inspect_err(|error| tracing::warn!(provider = self.spec.name, %error, "no user information"));
-        let claims: Value = serde_json::from_slice(answer.ok()?.body()).ok()?;
-        (claims["sub"].as_str() == Some(subject)).then_some(claims)
+        let provider = &self.spec.name;
+        let no = |reason: &str| tracing::warn!(provider, reason, "no user information");
+        let answer = self.fetcher.send(request, self.rules).await.inspect_err(|error| no(&error.to_string())).ok()?;
+        let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !answer.status().is_success() {
+            no(&format!("the endpoint answers {}", answer.status().as_u16()));
+            return None;
+        }
+        if kind.starts_with("application/jwt") {
+            no("it comes as a JWT, which is not read: have the provider answer JSON");
+            return None;
+        }
+        let claims: Option<Value> = serde_json::from_slice(answer.body()).ok();
+        let claims = claims.filter(|claims| claims["sub"].as_str() == Some(subject));
+        if claims.is_none() {
+            no("it is no JSON about the subject of the id token");
+        }
+        claims
     }
 
     const fn http(&self) -> GuardedHttp<'_> {

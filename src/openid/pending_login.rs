@@ -21,6 +21,12 @@ pub enum ProviderPrompt {
     IfNeeded,
     /// The person logs in there again (`OA-77`).
     Fresh,
+    /// The person chooses an account there (`UP-20`).
+    Choose,
+    /// Both.
+    FreshChoice,
+    /// The person logs in there, since the provider knows no choice of accounts.
+    Login,
 }
 
 /// State of a login that is needed when the browser returns.
@@ -60,11 +66,37 @@ pub(super) struct SpentStates(Mutex<HashMap<Digest, Timestamp>>);
 // === impl ProviderPrompt ===
 
 impl ProviderPrompt {
-    /// Its value of `prompt`.
-    pub(super) const fn parameter(self) -> Option<&'static str> {
+    /// The prompt for a login that has to be new, or for a choice of the account.
+    pub const fn new(is_fresh: bool, chooses: bool) -> Self {
+        match (is_fresh, chooses) {
+            (false, false) => Self::IfNeeded,
+            (true, false) => Self::Fresh,
+            (false, true) => Self::Choose,
+            (true, true) => Self::FreshChoice,
+        }
+    }
+
+    /// Its words of `prompt`.
+    pub(super) const fn words(self) -> &'static [&'static str] {
         match self {
-            Self::IfNeeded => None,
-            Self::Fresh => Some("login"),
+            Self::IfNeeded => &[],
+            Self::Fresh | Self::Login => &["login"],
+            Self::Choose => &["select_account"],
+            Self::FreshChoice => &["login", "select_account"],
+        }
+    }
+
+    /// True if the login has to be newer than the request for it.
+    pub(super) const fn is_fresh(self) -> bool {
+        matches!(self, Self::Fresh | Self::FreshChoice)
+    }
+
+    /// The prompt for a provider that refuses a choice of accounts; `None` if it was not asked for one.
+    pub(super) const fn without_choice(self) -> Option<Self> {
+        match self {
+            Self::Choose => Some(Self::Login),
+            Self::FreshChoice => Some(Self::Fresh),
+            Self::IfNeeded | Self::Fresh | Self::Login => None,
         }
     }
 }

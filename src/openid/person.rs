@@ -23,6 +23,8 @@ pub struct Person {
     pub email: Option<String>,
     /// Groups at the provider.
     pub groups: Vec<String>,
+    /// Claims that the provider does not give as rules need them.
+    pub doubts: ClaimDoubts,
     /// Session at the provider, which it names when that ends (`sid`).
     pub session: Option<String>,
     /// Time of the login; `None` if a session at the provider was enough, and it does not say since when it is.
@@ -44,12 +46,22 @@ pub struct Logout {
     pub expires: Timestamp,
 }
 
+/// Claims that a provider does not give as rules need them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClaimDoubts {
+    /// There is an email address, and nothing says whether it is verified, as with Microsoft Entra ID.
+    pub unverified_email: bool,
+    /// The groups are too many for the token, which names another place for them (Microsoft Entra ID, *overage*).
+    pub groups_elsewhere: bool,
+}
+
 /// The claims of a person that the gateway uses.
 #[derive(Debug, Default)]
 pub(super) struct PersonClaims {
     pub(super) email: Option<String>,
     pub(super) groups: Option<Vec<String>>,
     pub(super) name: Option<String>,
+    pub(super) doubts: ClaimDoubts,
 }
 
 // === impl Person ===
@@ -78,12 +90,22 @@ impl PersonClaims {
         let text = |name: &str| claims[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         // some providers write the boolean as text
         let is_verified = claims["email_verified"] == true || claims["email_verified"] == "true";
-        let groups = claims.get(&provider.groups_claim).map(|groups| match groups {
+        let groups = claims.get(&provider.groups_claim).filter(|groups| !groups.is_null()).map(|groups| match groups {
             Value::String(group) => vec![group.clone()],
             Value::Array(groups) => groups.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            // Zitadel: each role with the organizations that give it
+            Value::Object(roles) => {
+                let given = roles.iter().filter(|(_, by)| by.as_object().is_some_and(|by| !by.is_empty()));
+                given.map(|(role, _)| role.clone()).collect()
+            }
             _ => Vec::new(),
         });
-        Self { email: text("email").filter(|_| is_verified), groups, name: text("name") }
+        let elsewhere = &claims["_claim_names"][&provider.groups_claim];
+        let doubts = ClaimDoubts {
+            unverified_email: text("email").is_some() && claims["email_verified"].is_null(),
+            groups_elsewhere: groups.is_none() && (!elsewhere.is_null() || claims["hasgroups"] == true),
+        };
+        Self { email: text("email").filter(|_| is_verified), groups, name: text("name"), doubts }
     }
 
     /// True if a claim that a rule or a page needs is missing.
@@ -103,6 +125,7 @@ impl PersonClaims {
             name: String::new(),
             email: self.email.clone(),
             groups: self.groups.clone().unwrap_or_default(),
+            doubts: self.doubts,
             session: None,
             logged_in: None,
         };
@@ -119,11 +142,12 @@ impl PersonClaims {
 
     /// These claims, and the others' where one is missing.
     pub(super) fn or(self, others: Self) -> Self {
-        Self {
-            email: self.email.or(others.email),
-            groups: self.groups.or(others.groups),
-            name: self.name.or(others.name),
-        }
+        let (email, groups) = (self.email.or(others.email), self.groups.or(others.groups));
+        let doubts = ClaimDoubts {
+            unverified_email: email.is_none() && (self.doubts.unverified_email || others.doubts.unverified_email),
+            groups_elsewhere: groups.is_none() && (self.doubts.groups_elsewhere || others.doubts.groups_elsewhere),
+        };
+        Self { email, groups, name: self.name.or(others.name), doubts }
     }
 
     /// The name for people: a verified email address, else what the person chose, else the subject.
@@ -154,6 +178,7 @@ mod tests {
             rules,
             session: LoginSession::Independent,
             identity_assertions: IdentityAssertions::Refused,
+            authorize_params: Vec::new(),
         }
     }
 
@@ -171,6 +196,7 @@ mod tests {
             name: String::new(),
             email: read.email,
             groups: read.groups.unwrap_or_default(),
+            doubts: read.doubts,
             session: None,
             logged_in: None,
         };
@@ -203,6 +229,21 @@ mod tests {
         ] {
             assert_eq!(opened(&stranger, &provider), None, "{stranger}");
         }
+    }
+
+    #[test]
+    fn up_013_roles_of_zitadel_are_groups_and_what_entra_leaves_out_is_known() {
+        let provider = provider(vec![rule([&[], &["engineering"], &[]], "git")]);
+        let zitadel = json!({ "sub": "x", "roles": { "engineering": { "2811": "corp.example" } } });
+        assert_eq!(opened(&zitadel, &provider).unwrap(), ["git"]);
+        assert_eq!(opened(&json!({ "sub": "x", "roles": { "engineering": {} } }), &provider), None);
+        let doubts = |claims: Value| PersonClaims::read(&claims, &provider).doubts;
+        let entra = json!({ "email": "ann@example.com", "_claim_names": { "roles": "src1" } });
+        assert_eq!(doubts(entra), ClaimDoubts { unverified_email: true, groups_elsewhere: true });
+        let certain = json!({ "email": "ann@example.com", "email_verified": false, "roles": [] });
+        assert_eq!(doubts(certain), ClaimDoubts::default());
+        // null is like absent
+        assert_eq!(PersonClaims::read(&json!({ "roles": null }), &provider).groups, None);
     }
 
     #[test]

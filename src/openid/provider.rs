@@ -11,7 +11,6 @@ use super::{
     discovery::{self, ProviderMetadata},
     error::{OpenIdError, TokenProblem},
     exchange::{ProviderClient, ProviderTokens},
-    pending_login::ProviderPrompt,
     person::{Logout, Person, PersonClaims},
     provider_keys::ProviderKeys,
     signed_token::TokenHead,
@@ -79,7 +78,7 @@ impl Provider {
         let claims = self.claims(id_token.expose(), metadata).await?;
         let LoginClaims { subject, mut logged_in } = self.context().id_token(&claims, login)?;
         let subject = subject.to_owned();
-        if login.prompt == ProviderPrompt::Fresh && logged_in.is_none() {
+        if login.prompt.is_fresh() && logged_in.is_none() {
             let provider = &self.spec.name;
             tracing::info!(provider, "a new login was asked for, and the id token has no `auth_time`: it is accepted");
             logged_in = Some(login.begun);
@@ -96,6 +95,7 @@ impl Provider {
             subject,
             email: said.email,
             groups: said.groups.unwrap_or_default(),
+            doubts: said.doubts,
             session: claims["sid"].as_str().map(str::to_owned),
             logged_in,
         })

@@ -31,6 +31,10 @@ const MAX_CODE: usize = 4 * 1024;
 /// Maximum length of an identity assertion, in bytes.
 const MAX_ASSERTION: usize = 16 * 1024;
 
+/// Errors of providers that do not know `prompt=select_account`.
+const NO_CHOICE: [&str; 4] =
+    ["invalid_request", "account_selection_required", "unmet_authentication_requirements", "unsupported_prompt"];
+
 /// A login that begins.
 pub struct LoginStart {
     /// Address to which the browser goes.
@@ -131,7 +135,8 @@ impl Providers {
         let now = inner.deps.clock.now();
         let login = inner.open(sealed).filter(|login| login.fits(name, answer, now)).ok_or(OpenIdError::Foreign)?;
         if !inner.spent.spend(&login, now) {
-            return Err(OpenIdError::Foreign);
+            // the browser dropped the answer to its first visit: the code is used up, and the session there most likely lives
+            return Err(OpenIdError::Again { prompt: login.prompt, after: login.after });
         }
         inner.charge(from)?;
         let metadata = provider.metadata().await?;
@@ -144,7 +149,13 @@ impl Providers {
             (Some("access_denied" | "login_required" | "interaction_required"), _) => {
                 return Err(OpenIdError::Declined);
             }
-            (Some(_), _) => return Err(OpenIdError::Refused("the authorization request".to_owned())),
+            (Some(error), _) => {
+                let instead = login.prompt.without_choice().filter(|_| NO_CHOICE.contains(&error));
+                return Err(match instead {
+                    Some(prompt) => OpenIdError::NoChoice { prompt, after: login.after },
+                    None => OpenIdError::Refused(format!("the authorization request, with {}", error_code(error))),
+                });
+            }
             (None, Some(code)) if code.len() <= MAX_CODE => code,
             (None, _) => return Err(OpenIdError::Unavailable("the answer has no code".to_owned())),
         };
@@ -243,6 +254,13 @@ impl Inner {
         let now = self.deps.clock.now();
         self.logins.take(ClientIp(from).network(), now).map_err(|_| OpenIdError::Limited)
     }
+}
+
+/// The error code of a provider, if it can be one: it is the provider's own text.
+fn error_code(text: &str) -> &str {
+    let fits =
+        text.len() <= 60 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+    if fits && !text.is_empty() { text } else { "a code of another form" }
 }
 
 /// A refresh token opens for the issuer that it is from.

@@ -1,13 +1,13 @@
 //! Credential of a request (RFC 6750 2; `OA-106`, `OA-120`, `OA-121`). Knows nothing of its validity.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use http::{HeaderMap, HeaderValue, Uri, header};
 
 use super::ticket;
 use crate::{
     model::{Binding, Endpoint, QueryKey},
-    support::Secret,
+    support::{Secret, pasted},
 };
 
 /// Query parameter for an API key on `/sse` and `/messages`.
@@ -19,6 +19,32 @@ const PROTOCOL_PREFIX: &str = "bearer.";
 
 /// Maximum length of a credential, in bytes.
 const LONGEST: usize = 8 * 1024;
+
+/// Headers in which keys are sent elsewhere, and which are not read here.
+const UNREAD_HEADERS: [&str; 7] =
+    ["X-API-Key", "Api-Key", "ApiKey", "X-Auth-Token", "X-Access-Token", "Authentication", "Proxy-Authorization"];
+
+/// Parameters in which keys are sent elsewhere, and which are not read here.
+const UNREAD_PARAMETERS: [&str; 6] = ["apiKey", "apikey", "api-key", "key", "token", "access_token"];
+
+/// Schemes that clients send in place of `Bearer`.
+const OTHER_SCHEMES: [&str; 6] = ["Basic", "Token", "DPoP", "ApiKey", "Digest", "Negotiate"];
+
+/// Substitute for a credential in a request without one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrived {
+    Nothing,
+    /// A header that is not read.
+    Header(&'static str),
+    /// A parameter that is not read, or not at this endpoint.
+    Parameter(&'static str),
+    /// `Authorization` with another scheme.
+    Scheme(&'static str),
+    /// `Authorization` without a scheme.
+    NoScheme,
+    /// `Authorization` with a scheme that nobody knows.
+    UnknownScheme,
+}
 
 /// Credential of a request.
 #[derive(Debug)]
@@ -55,9 +81,61 @@ impl Credential {
         }
     }
 
+    /// Substitute for it, if it is absent.
+    pub(super) fn place_taker(&self, headers: &HeaderMap, uri: &Uri) -> Arrived {
+        if matches!(self, Self::Absent) { Arrived::of(headers, uri) } else { Arrived::Nothing }
+    }
+
     /// True for a credential with this text.
     fn is(&self, text: &Secret) -> bool {
         matches!(self, Self::Header(own) | Self::Query(own) if own.expose() == text.expose())
+    }
+}
+
+// === impl Arrived ===
+
+impl Arrived {
+    /// Finds what came in place of a credential.
+    fn of(headers: &HeaderMap, uri: &Uri) -> Self {
+        if let Some(value) = headers.get(header::AUTHORIZATION) {
+            let text = value.to_str().unwrap_or_default().trim();
+            let Some((scheme, _)) = text.split_once(' ') else { return Self::NoScheme };
+            let known = OTHER_SCHEMES.into_iter().find(|known| known.eq_ignore_ascii_case(scheme));
+            return known.map_or(Self::UnknownScheme, Self::Scheme);
+        }
+        if let Some(name) = UNREAD_HEADERS.into_iter().find(|name| headers.contains_key(*name)) {
+            return Self::Header(name);
+        }
+        let named = UNREAD_PARAMETERS.into_iter().chain([QUERY_PARAMETER]);
+        let named = { named }.find(|name| parameters(uri, name).next().is_some());
+        named.map_or(Self::Nothing, Self::Parameter)
+    }
+}
+
+impl fmt::Display for Arrived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("No credential came"),
+            Self::Header(name) => {
+                write!(f, "The header {name} came, which is not read: send Authorization: Bearer KEY")
+            }
+            Self::Parameter(QUERY_PARAMETER) => {
+                write!(
+                    f,
+                    "The parameter {QUERY_PARAMETER} came without a key that is read here: send Authorization: Bearer KEY"
+                )
+            }
+            Self::Parameter(name) => {
+                write!(f, "The parameter {name} came, which is not read: send Authorization: Bearer KEY")
+            }
+            Self::Scheme(name) => {
+                write!(f, "An Authorization header with the scheme {name} came: the scheme is Bearer")
+            }
+            Self::NoScheme => f.write_str("An Authorization header without a scheme came: write Bearer before the key"),
+            Self::UnknownScheme => {
+                f.write_str("An Authorization header with another scheme came: the scheme is Bearer")
+            }
+        }
     }
 }
 
@@ -66,7 +144,7 @@ fn from_header(headers: &HeaderMap) -> Option<Credential> {
     let mut lines = headers.get_all(header::AUTHORIZATION).iter().peekable();
     let first = lines.next()?;
     let is_sole = lines.peek().is_none();
-    match bearer(first.as_bytes()).map(std::str::from_utf8) {
+    match bearer(first.as_bytes()).map(|token| std::str::from_utf8(token).map(pasted)) {
         // nearly always, and without a search for commas
         Some(Ok(token)) if is_sole && is_token68(token) => return Some(Credential::Header(Secret::new(token))),
         Some(_) => {}
@@ -80,7 +158,8 @@ fn from_header(headers: &HeaderMap) -> Option<Credential> {
     }
     // a token has no comma
     let parts = [first].into_iter().chain(lines).flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
-    let tokens = parts.map(|part| bearer(part.trim_ascii()).and_then(|token| std::str::from_utf8(token).ok()));
+    let tokens =
+        parts.map(|part| bearer(part.trim_ascii()).and_then(|token| std::str::from_utf8(token).ok()).map(pasted));
     let mut tokens = tokens.map(|token| token.filter(|token| is_token68(token)));
     let Some(Some(token)) = tokens.next() else { return Some(Credential::Malformed) };
     for other in tokens {
@@ -103,7 +182,7 @@ fn bearer(credentials: &[u8]) -> Option<&[u8]> {
 /// An API key in the query. A JWT there is ignored: access tokens never travel in URLs (OAuth 2.1 5.1).
 fn query_key(uri: &Uri) -> Option<Credential> {
     let looks_like_jwt = |key: &str| key.matches('.').count() == 2;
-    let keys = parameters(uri, QUERY_PARAMETER);
+    let keys = parameters(uri, QUERY_PARAMETER).map(|key| pasted(&key).to_owned());
     let keys = keys.filter(|key| !key.is_empty() && key.len() <= LONGEST && !looks_like_jwt(key));
     sole(keys, |key| Credential::Query(Secret::new(key)))
 }
@@ -229,7 +308,11 @@ mod tests {
         {
             assert!(matches!(read("/mcp", lines), Credential::Ambiguous), "{lines:?}");
         }
-        for line in ["Bearer a, a", "Bearer a,", "Bearer a, Basic a", "Bearer a b"] {
+        for line in ["Bearer \"a\"", "Bearer  a ", "Bearer 'a'", "bearer \" a \"", "Bearer `a`"] {
+            assert!(matches!(read("/mcp", &[line]), Credential::Header(token) if token.expose() == "a"), "{line}");
+        }
+        assert!(matches!(read("/sse?api_key=%22a%22%20", &[]), Credential::Query(token) if token.expose() == "a"));
+        for line in ["Bearer a, a", "Bearer a,", "Bearer a, Basic a", "Bearer a b", "Bearer a\"b"] {
             assert!(matches!(read("/mcp", &[line]), Credential::Malformed), "{line}");
         }
         assert!(matches!(read("/mcp", &["Basic a, Bearer a"]), Credential::Absent));
@@ -237,6 +320,31 @@ mod tests {
         assert!(matches!(read("/sse?api_key=a", &["Bearer b"]), Credential::Ambiguous));
         assert!(matches!(read("/sse?api_key=a&api_key=b", &[]), Credential::Ambiguous));
         assert!(matches!(read("/sse?api_key=a", &["Basic a"]), Credential::Ambiguous));
+    }
+
+    #[test]
+    fn what_came_in_place_of_a_credential_is_told_and_never_repeated() {
+        let arrived = |uri: &str, name: &'static str, value: &'static str| {
+            let mut headers = HeaderMap::new();
+            if !name.is_empty() {
+                headers.insert(name, HeaderValue::from_static(value));
+            }
+            Arrived::of(&headers, &uri.parse().unwrap())
+        };
+        for (uri, name, value, expected) in [
+            ("/mcp", "", "", Arrived::Nothing),
+            ("/mcp?x=1", "accept", "*/*", Arrived::Nothing),
+            ("/mcp", "x-api-key", "s3cret", Arrived::Header("X-API-Key")),
+            ("/mcp?apiKey=s3cret", "", "", Arrived::Parameter("apiKey")),
+            ("/mcp?api_key=s3cret", "", "", Arrived::Parameter("api_key")),
+            ("/mcp", "authorization", "s3cret", Arrived::NoScheme),
+            ("/mcp", "authorization", "basic s3cret", Arrived::Scheme("Basic")),
+            ("/mcp", "authorization", "s3cret s3cret", Arrived::UnknownScheme),
+        ] {
+            let found = arrived(uri, name, value);
+            assert_eq!(found, expected, "{uri} {name}");
+            assert!(!found.to_string().contains("s3cret"));
+        }
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Responses to refused requests (RFC 6750 3, RFC 9728 5.1; `OA-107` to `OA-111`). Knows nothing of the checks.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use axum::{
-    Json,
+    Extension, Json,
     response::{IntoResponse, Response},
 };
 use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
-use crate::model::Scopes;
+use super::credential::Arrived;
+use crate::model::{RefusalReason, Scopes};
 
 /// Data of the `WWW-Authenticate` challenge.
 #[derive(Debug, Clone)]
@@ -23,12 +24,14 @@ pub(super) struct Challenge {
 /// Reason for refusing a request.
 #[derive(Debug)]
 pub(super) enum ResourceRefusal {
-    /// No credential: the bare challenge, without an error.
-    NoCredential,
+    /// No credential: the bare challenge, without an error. The body says what came in its place.
+    NoCredential(Arrived),
     /// The credential is wrong, ended, revoked, or for another endpoint: the response never says which.
     InvalidToken,
     /// A ticket of a stream that is not open: the client opens another, so this is no wrong credential.
     EndedStream,
+    /// A header that cannot hold a token: an invalid one, of which the body says more.
+    Malformed,
     /// Credentials that differ.
     Ambiguous,
     /// The token lacks these scopes.
@@ -46,16 +49,19 @@ pub(super) enum ResourceRefusal {
 impl ResourceRefusal {
     /// Response for a path that cannot be an endpoint, with or without a credential.
     pub(super) fn no_endpoint() -> Response {
-        let body = json!({ "error": "not_found", "error_description": "there is no such endpoint here" });
-        (StatusCode::NOT_FOUND, Json(body)).into_response()
+        let description = "there is no such endpoint here";
+        let body = json!({ "error": "not_found", "error_description": description });
+        (StatusCode::NOT_FOUND, Extension(RefusalReason::new(description)), Json(body)).into_response()
     }
 
     /// The response: identical for the same operation, byte for byte (`OA-111`).
     pub(super) fn answer(self, challenge: &Challenge) -> Response {
         let (status, error, description) = self.words();
         metrics::counter!("lockkeeper_gate_refusals_total", "error" => error).increment(1);
-        let body = Json(json!({ "error": error, "error_description": description }));
+        let told = self.told(description);
+        let body = Json(json!({ "error": error, "error_description": told }));
         let mut response = (status, body).into_response();
+        response.extensions_mut().insert(RefusalReason::new(format!("{error}: {told}")));
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(value) = self.challenge(challenge, error, description) {
@@ -72,13 +78,24 @@ impl ResourceRefusal {
         response
     }
 
+    /// The description in the body: with what arrived, where that helps. The challenge stays as it is.
+    fn told(&self, description: &'static str) -> Cow<'static, str> {
+        match self {
+            Self::NoCredential(arrived) => Cow::Owned(format!("{description}. {arrived}")),
+            Self::Malformed => Cow::Owned(format!(
+                "{description}. The Authorization header came without one whole token after the word Bearer"
+            )),
+            _ => Cow::Borrowed(description),
+        }
+    }
+
     /// One line that every client's parser accepts: quoted values in a fixed order, no `=` and no `"` in the
     /// description (`OA-109`).
     fn challenge(&self, challenge: &Challenge, error: &str, description: &str) -> Option<HeaderValue> {
         let Challenge { metadata, scopes } = challenge;
         let text = match self {
-            Self::NoCredential => format!(r#"Bearer scope="{scopes}", resource_metadata="{metadata}""#),
-            Self::InvalidToken => format!(
+            Self::NoCredential(_) => format!(r#"Bearer scope="{scopes}", resource_metadata="{metadata}""#),
+            Self::InvalidToken | Self::Malformed => format!(
                 r#"Bearer error="{error}", scope="{scopes}", resource_metadata="{metadata}", error_description="{description}""#
             ),
             Self::InsufficientScope(all) => format!(
@@ -91,12 +108,12 @@ impl ResourceRefusal {
 
     const fn words(&self) -> (StatusCode, &'static str, &'static str) {
         match self {
-            Self::NoCredential => (
+            Self::NoCredential(_) => (
                 StatusCode::UNAUTHORIZED,
                 "unauthorized",
                 "this endpoint needs an access token; resource_metadata in WWW-Authenticate says where to get one",
             ),
-            Self::InvalidToken => (
+            Self::InvalidToken | Self::Malformed => (
                 StatusCode::UNAUTHORIZED,
                 "invalid_token",
                 "the credential is unknown, ended, revoked, for another endpoint, or a key without --direct; authorize again",

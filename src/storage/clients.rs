@@ -94,6 +94,7 @@ columns! {
         jwks_uri: Option<String>,
         origin: String,
         consent_skipped: i64,
+        any_secret: i64,
     }
 }
 
@@ -263,7 +264,7 @@ async fn insert(change: &mut AnyConnection, new: &NewClient, bytes: i64, now: Ti
     // a public client keeps its id, and so does one with keys of its own
     let fingerprint = match &new.client.auth {
         ClientAuth::None | ClientAuth::PrivateKeyJwt(_) | ClientAuth::NoneOrPrivateKeyJwt(_) => Some(&new.registration),
-        ClientAuth::Basic(_) | ClientAuth::Post(_) => None,
+        ClientAuth::Basic(_) | ClientAuth::Post(_) | ClientAuth::AnySecret(_) => None,
     };
     let origin = RowOrigin {
         name: REGISTERED,
@@ -285,7 +286,9 @@ async fn insert_row(
     let (auth, secret, keys) = match &client.auth {
         // keys of a client that may do without them come from its document, and are never stored here
         ClientAuth::None | ClientAuth::NoneOrPrivateKeyJwt(_) => (client.auth.name(), None, None),
-        ClientAuth::Basic(secret) | ClientAuth::Post(secret) => (client.auth.name(), Some(secret.as_bytes()), None),
+        ClientAuth::Basic(secret) | ClientAuth::Post(secret) | ClientAuth::AnySecret(secret) => {
+            (client.auth.name(), Some(secret.as_bytes()), None)
+        }
         ClientAuth::PrivateKeyJwt(keys) => (ClientAuth::None.name(), None, Some(keys)),
     };
     let (set, url) = match keys {
@@ -296,8 +299,8 @@ async fn insert_row(
     sqlx::query(
         "INSERT INTO clients (id, name, redirect_uris, auth, secret, grant_types, scope, metadata, bytes, created,
                               registered, jwks, jwks_uri, origin, fingerprint, registration, network, consented,
-                              consent_skipped)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
+                              consent_skipped, any_secret)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
     )
     .bind(client.id.as_str())
     .bind(&client.name)
@@ -318,6 +321,7 @@ async fn insert_row(
     .bind(digest(origin.network))
     .bind(origin.consented.map(Timestamp::as_millis))
     .bind(i64::from(client.registrant == Registrant::Operator(ConsentRule::Skipped)))
+    .bind(i64::from(matches!(client.auth, ClientAuth::AnySecret(_))))
     .execute(change)
     .await?;
     Ok(())
@@ -369,6 +373,7 @@ impl ClientRow {
                 }
                 (None, None) => ClientAuth::None,
             },
+            ("client_secret_basic", Some(secret)) if self.any_secret != 0 => ClientAuth::AnySecret(secret),
             ("client_secret_basic", Some(secret)) => ClientAuth::Basic(secret),
             ("client_secret_post", Some(secret)) => ClientAuth::Post(secret),
             _ => return Err(inconsistent("auth")),

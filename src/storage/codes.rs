@@ -43,6 +43,19 @@ impl CodeTable<'_> {
         }))
     }
 
+    /// Notes that a client has repeated the exchange of a code that was redeemed at `since` or later. Returns false, without
+    /// changes, if it has repeated it before, or the code was redeemed earlier: only one of two concurrent calls succeeds.
+    pub async fn repeat(&self, digest: &Digest, since: Timestamp, now: Timestamp) -> Result<bool, StorageError> {
+        let repeated =
+            sqlx::query("UPDATE codes SET repeated = $1 WHERE digest = $2 AND repeated IS NULL AND used >= $3")
+                .bind(now.as_millis())
+                .bind(digest.as_bytes().as_slice())
+                .bind(since.as_millis())
+                .execute(&self.0.pool)
+                .await?;
+        Ok(repeated.rows_affected() > 0)
+    }
+
     /// Redeems a code and adds its refresh token, if any. Returns false, without changes, if it is already redeemed or
     /// the grant is revoked: only one of two concurrent calls succeeds (`OA-84`).
     pub async fn redeem(

@@ -65,7 +65,19 @@ columns! {
         grant_id: Option<String>,
         redeemed: Option<i64>,
         document: Option<String>,
+        decided: Option<i64>,
     }
+}
+
+/// A device about which a form has decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecidedDevice {
+    /// The client.
+    pub client: ClientId,
+    /// True if it was approved.
+    pub is_approved: bool,
+    /// Time of the decision.
+    pub at: Timestamp,
 }
 
 /// The outcome of an approval.
@@ -131,17 +143,43 @@ impl DeviceAuthorizationTable<'_> {
         row.map(StoredDevice::read).transpose()
     }
 
-    /// Approves a device that waits: adds the grant.
-    pub async fn approve(&self, code: &Digest, grant: &Grant, now: Timestamp) -> Result<DeviceApproval, StorageError> {
+    /// The decision of the form with this digest about the device that shows this code.
+    pub async fn decided_by(
+        &self,
+        code: &Digest,
+        form: &Digest,
+        now: Timestamp,
+    ) -> Result<Option<DecidedDevice>, StorageError> {
+        let row: Option<StoredDevice> =
+            sqlx::query_as("SELECT * FROM device_authorizations WHERE user_code = $1 AND form = $2 AND expires > $3")
+                .bind(code.as_bytes().as_slice())
+                .bind(form.as_bytes().as_slice())
+                .bind(now.as_millis())
+                .fetch_optional(&self.0.pool)
+                .await?;
+        Ok(row.and_then(|row| {
+            let at = moment(row.decided?);
+            Some(DecidedDevice { client: ClientId::new(row.client), is_approved: row.grant_id.is_some(), at })
+        }))
+    }
+
+    /// Approves a device that waits, with the form of this digest: adds the grant.
+    pub async fn approve(
+        &self,
+        (code, form): (&Digest, &Digest),
+        grant: &Grant,
+        now: Timestamp,
+    ) -> Result<DeviceApproval, StorageError> {
         let mut change = self.0.change().await?;
         let network = grants::insert(&mut change, grant).await?;
         let done = sqlx::query(
-            "UPDATE device_authorizations SET grant_id = $1
+            "UPDATE device_authorizations SET grant_id = $1, decided = $3, form = $4
              WHERE user_code = $2 AND denied IS NULL AND grant_id IS NULL AND expires > $3",
         )
         .bind(grant.id.as_str())
         .bind(code.as_bytes().as_slice())
         .bind(now.as_millis())
+        .bind(form.as_bytes().as_slice())
         .execute(&mut *change)
         .await?;
         if done.rows_affected() == 0 {
@@ -151,14 +189,15 @@ impl DeviceAuthorizationTable<'_> {
         Ok(DeviceApproval::Approved { consented_first: network })
     }
 
-    /// Denies a device that waits. Returns false if it does not wait.
-    pub async fn deny(&self, code: &Digest, now: Timestamp) -> Result<bool, StorageError> {
+    /// Denies a device that waits, with the form of this digest. Returns false if it does not wait.
+    pub async fn deny(&self, code: &Digest, form: &Digest, now: Timestamp) -> Result<bool, StorageError> {
         let done = sqlx::query(
-            "UPDATE device_authorizations SET denied = $1
+            "UPDATE device_authorizations SET denied = $1, decided = $1, form = $3
              WHERE user_code = $2 AND denied IS NULL AND grant_id IS NULL AND expires > $1",
         )
         .bind(now.as_millis())
         .bind(code.as_bytes().as_slice())
+        .bind(form.as_bytes().as_slice())
         .execute(&self.0.pool)
         .await?;
         Ok(done.rows_affected() > 0)

@@ -67,30 +67,6 @@ impl FromRow<'_, AnyRow> for NamedGrantRow {
 pub struct GrantTable<'a>(pub(super) &'a Database);
 
 impl GrantTable<'_> {
-    /// Adds a grant with its code, and records the consent to its client. If its key was rotated meanwhile, the grant
-    /// belongs to the new key. The least recently used of more than 20 live grants of this user to this client at this
-    /// redirect origin are revoked (`OA-135`). At the first consent to the client, the network of its registration is
-    /// returned and deleted.
-    pub async fn add(
-        &self,
-        grant: &Grant,
-        code: &Digest,
-        challenge: &str,
-        code_expires: Timestamp,
-    ) -> Result<Option<Digest>, StorageError> {
-        let mut change = self.0.change().await?;
-        let network = insert(&mut change, grant).await?;
-        sqlx::query("INSERT INTO codes (digest, grant_id, challenge, expires) VALUES ($1, $2, $3, $4)")
-            .bind(code.as_bytes().as_slice())
-            .bind(grant.id.as_str())
-            .bind(challenge)
-            .bind(code_expires.as_millis())
-            .execute(&mut *change)
-            .await?;
-        change.commit().await?;
-        Ok(network)
-    }
-
     /// The grant of a client that nobody consents to: a live one with the same account, endpoint and scopes that lasts
     /// until `until`, else `grant`, which is added.
     pub async fn reuse_or_add(&self, grant: &Grant, until: Timestamp) -> Result<Grant, StorageError> {

@@ -51,6 +51,8 @@ const SQLITE: &[EmbeddedMigration] = files! {
     "0230_connections_of_clients"
     "0240_replica_clocks"
     "0250_rows_found_by_index"
+    "0255_form_outcomes"
+    "0256_client_secrets"
 };
 
 const POSTGRESQL: &[EmbeddedMigration] = files! {
@@ -69,6 +71,8 @@ const POSTGRESQL: &[EmbeddedMigration] = files! {
     "0230_connections_of_clients"
     "0240_replica_clocks"
     "0250_rows_found_by_index"
+    "0255_form_outcomes"
+    "0256_client_secrets"
 };
 
 pub(super) fn sqlite() -> Migrator {

@@ -1,8 +1,14 @@
 //! The table of pending authorization requests, after the login. Knows nothing of their content.
 
-use super::database::{Database, StorageError, moment};
+use sqlx::AnyConnection;
+
+use super::{
+    columns::columns,
+    database::{Database, StorageError, moment},
+    grants,
+};
 use crate::{
-    model::UserId,
+    model::{Grant, UserId},
     support::{Digest, Timestamp},
 };
 
@@ -25,6 +31,61 @@ pub struct TransactionRow {
     pub request: String,
     /// Expiry.
     pub expires: Timestamp,
+}
+
+/// A request that waits, or that was decided.
+#[derive(Debug)]
+pub struct FoundTransaction {
+    /// The request, as text.
+    pub request: String,
+    /// Expiry.
+    pub expires: Timestamp,
+    /// The decision, if there is one.
+    pub decided: Option<StoredDecision>,
+}
+
+/// The decision about a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredDecision {
+    /// Its time.
+    pub at: Timestamp,
+    /// A word for it.
+    pub decision: String,
+    /// Answer to its form, sealed.
+    pub outcome: Vec<u8>,
+}
+
+/// The code of a grant that a decision gives.
+#[derive(Debug)]
+pub struct NewCode {
+    /// Its digest.
+    pub digest: Digest,
+    /// The S256 challenge (RFC 7636).
+    pub challenge: String,
+    /// Expiry.
+    pub expires: Timestamp,
+}
+
+/// The outcome of an approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestApproval {
+    /// The request does not wait (any more); nothing has changed.
+    NotWaiting,
+    /// There is a grant.
+    Approved {
+        /// The network of the client's registration, if this is the first consent to it.
+        consented_first: Option<Digest>,
+    },
+}
+
+columns! {
+    struct TransactionColumns {
+        request: String,
+        expires: i64,
+        decided: Option<i64>,
+        decision: Option<String>,
+        outcome: Option<Vec<u8>>,
+    }
 }
 
 /// Pending authorization requests.
@@ -73,15 +134,24 @@ impl TransactionTable<'_> {
         Ok(true)
     }
 
-    /// The undecided request of this id and browser session, and its expiry.
-    pub async fn lookup(&self, id: &Digest, browser: &Digest) -> Result<Option<(String, Timestamp)>, StorageError> {
-        let select = "SELECT request, expires FROM transactions WHERE id = $1 AND browser = $2 AND decided IS NULL";
-        let row: Option<(String, i64)> = sqlx::query_as(select)
+    /// The request of this id and browser session, decided or not.
+    pub async fn find(&self, id: &Digest, browser: &Digest) -> Result<Option<FoundTransaction>, StorageError> {
+        let select =
+            "SELECT request, expires, decided, decision, outcome FROM transactions WHERE id = $1 AND browser = $2";
+        let row: Option<TransactionColumns> = sqlx::query_as(select)
             .bind(id.as_bytes().as_slice())
             .bind(browser.as_bytes().as_slice())
             .fetch_optional(&self.0.pool)
             .await?;
-        Ok(row.map(|(request, expires)| (request, moment(expires))))
+        Ok(row.map(TransactionColumns::read))
+    }
+
+    /// The user for whom the request of this id is.
+    pub async fn user(&self, id: &Digest) -> Result<Option<UserId>, StorageError> {
+        let select = "SELECT user_id FROM transactions WHERE id = $1";
+        let user: Option<String> =
+            sqlx::query_scalar(select).bind(id.as_bytes().as_slice()).fetch_optional(&self.0.pool).await?;
+        Ok(user.map(UserId::new))
     }
 
     /// True if a request of this id was decided.
@@ -91,23 +161,67 @@ impl TransactionTable<'_> {
         Ok(decided > 0)
     }
 
-    /// Marks the request of this id and browser session as decided, and returns it with its expiry. Only the first of
-    /// several concurrent calls gets it.
-    pub async fn decide(
+    /// Notes a decision that gives nothing. Returns false, without changes, if the request of this id and browser session does
+    /// not wait: only the first of several concurrent calls decides.
+    pub async fn decide(&self, id: &Digest, browser: &Digest, decision: &StoredDecision) -> Result<bool, StorageError> {
+        let mut change = self.0.change().await?;
+        let is_first = decide(&mut change, (id, browser), decision).await?;
+        change.commit().await?;
+        Ok(is_first)
+    }
+
+    /// Notes an approval, and adds the grant with its code: all of it or nothing.
+    pub async fn approve(
         &self,
-        id: &Digest,
-        browser: &Digest,
-        now: Timestamp,
-    ) -> Result<Option<(String, Timestamp)>, StorageError> {
-        let update = "UPDATE transactions SET decided = $1 WHERE id = $2 AND browser = $3 AND decided IS NULL
-                      RETURNING request, expires";
-        let row: Option<(String, i64)> = sqlx::query_as(update)
-            .bind(now.as_millis())
-            .bind(id.as_bytes().as_slice())
-            .bind(browser.as_bytes().as_slice())
-            .fetch_optional(&self.0.pool)
+        (id, browser): (&Digest, &Digest),
+        decision: &StoredDecision,
+        (grant, code): (&Grant, &NewCode),
+    ) -> Result<RequestApproval, StorageError> {
+        let mut change = self.0.change().await?;
+        if !decide(&mut change, (id, browser), decision).await? {
+            return Ok(RequestApproval::NotWaiting);
+        }
+        let network = grants::insert(&mut change, grant).await?;
+        sqlx::query("INSERT INTO codes (digest, grant_id, challenge, expires) VALUES ($1, $2, $3, $4)")
+            .bind(code.digest.as_bytes().as_slice())
+            .bind(grant.id.as_str())
+            .bind(&code.challenge)
+            .bind(code.expires.as_millis())
+            .execute(&mut *change)
             .await?;
-        Ok(row.map(|(request, expires)| (request, moment(expires))))
+        change.commit().await?;
+        Ok(RequestApproval::Approved { consented_first: network })
+    }
+}
+
+/// Notes a decision; returns false if there is one.
+async fn decide(
+    change: &mut AnyConnection,
+    (id, browser): (&Digest, &Digest),
+    decision: &StoredDecision,
+) -> Result<bool, StorageError> {
+    let update = "UPDATE transactions SET decided = $1, decision = $2, outcome = $3
+                  WHERE id = $4 AND browser = $5 AND decided IS NULL AND expires > $1";
+    let done = sqlx::query(update)
+        .bind(decision.at.as_millis())
+        .bind(&decision.decision)
+        .bind(&decision.outcome)
+        .bind(id.as_bytes().as_slice())
+        .bind(browser.as_bytes().as_slice())
+        .execute(change)
+        .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+impl TransactionColumns {
+    fn read(self) -> FoundTransaction {
+        let decided = self.decided.map(|at| StoredDecision {
+            at: moment(at),
+            // one of an earlier version says neither
+            decision: self.decision.unwrap_or_default(),
+            outcome: self.outcome.unwrap_or_default(),
+        });
+        FoundTransaction { request: self.request, expires: moment(self.expires), decided }
     }
 }
 
@@ -131,7 +245,7 @@ mod tests {
     }
 
     async fn waits(storage: &Storage, row: &TransactionRow) -> bool {
-        storage.transactions().lookup(&row.id, &row.browser).await.unwrap().is_some()
+        storage.transactions().find(&row.id, &row.browser).await.unwrap().is_some_and(|found| found.decided.is_none())
     }
 
     #[tokio::test]
@@ -159,9 +273,13 @@ mod tests {
         assert!(storage.transactions().add(&moved).await.unwrap(), "the same user, still undecided");
         assert!(!waits(&storage, &first).await && waits(&storage, &moved).await);
         assert!(!storage.transactions().add(&row("a", "one", "eve", 9)).await.unwrap(), "another user");
-        assert!(storage.transactions().decide(&first.id, &first.browser, START).await.unwrap().is_none());
-        assert!(storage.transactions().decide(&moved.id, &moved.browser, START).await.unwrap().is_some());
-        assert!(storage.transactions().decide(&moved.id, &moved.browser, START).await.unwrap().is_none());
+        let decision = StoredDecision { at: START, decision: "denied".to_owned(), outcome: b"sealed".to_vec() };
+        assert!(!storage.transactions().decide(&first.id, &first.browser, &decision).await.unwrap());
+        assert!(storage.transactions().decide(&moved.id, &moved.browser, &decision).await.unwrap());
+        let other = StoredDecision { decision: "approved".to_owned(), ..decision.clone() };
+        assert!(!storage.transactions().decide(&moved.id, &moved.browser, &other).await.unwrap());
+        let found = storage.transactions().find(&moved.id, &moved.browser).await.unwrap().unwrap();
+        assert_eq!(found.decided, Some(decision), "the first decision stays");
         assert!(!storage.transactions().add(&moved).await.unwrap());
         assert!(!waits(&storage, &moved).await);
     }

@@ -29,6 +29,31 @@ pub struct UpstreamRequestRow {
     pub expires: Timestamp,
 }
 
+/// The form that began a request.
+#[derive(Debug)]
+pub struct UpstreamForm {
+    /// Digest of its token.
+    pub digest: Digest,
+    /// Address that the browser was sent to, sealed under a key derived from the token.
+    pub location: Vec<u8>,
+}
+
+/// A request that a form has begun.
+#[derive(Debug)]
+pub struct BegunUpstreamRequest {
+    /// Address that the browser was sent to, sealed.
+    pub location: Vec<u8>,
+    /// True if its response came.
+    pub is_taken: bool,
+}
+
+/// A request whose response has come before.
+#[derive(Debug)]
+pub struct TakenUpstreamRequest {
+    /// Its end; `None` if that is not known yet.
+    pub outcome: Option<String>,
+}
+
 /// Registrations and requests at authorization servers of servers.
 #[derive(Debug, Clone, Copy)]
 pub struct UpstreamClientTable<'a>(pub(super) &'a Database);
@@ -70,12 +95,13 @@ impl UpstreamClientTable<'_> {
         Ok(())
     }
 
-    /// Adds a request. Deletes the oldest of more than 16 of this user.
-    pub async fn add_request(&self, row: &UpstreamRequestRow) -> Result<(), StorageError> {
+    /// Adds a request that a form begins. Deletes the oldest of more than 16 of this user. Returns false, without changes, if
+    /// the form has begun one before.
+    pub async fn add_request(&self, row: &UpstreamRequestRow, form: &UpstreamForm) -> Result<bool, StorageError> {
         let mut change = self.0.change().await?;
-        sqlx::query(
-            "INSERT INTO upstream_requests (state, user_id, backend, browser, issuer, sealed, expires)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        let added = sqlx::query(
+            "INSERT INTO upstream_requests (state, user_id, backend, browser, issuer, sealed, expires, form, location)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (form) DO NOTHING",
         )
         .bind(row.state.as_bytes().as_slice())
         .bind(row.user.as_str())
@@ -84,8 +110,13 @@ impl UpstreamClientTable<'_> {
         .bind(&row.issuer)
         .bind(&row.sealed)
         .bind(row.expires.as_millis())
+        .bind(form.digest.as_bytes().as_slice())
+        .bind(&form.location)
         .execute(&mut *change)
         .await?;
+        if added.rows_affected() == 0 {
+            return Ok(false);
+        }
         sqlx::query(
             "DELETE FROM upstream_requests WHERE state IN (
                 SELECT state FROM upstream_requests WHERE user_id = $1
@@ -95,11 +126,33 @@ impl UpstreamClientTable<'_> {
         .bind(MAX_PER_USER)
         .execute(&mut *change)
         .await?;
-        Ok(change.commit().await?)
+        change.commit().await?;
+        Ok(true)
     }
 
-    /// Takes a request: it can be taken once, by the browser session and for the user and server that it was added for.
-    /// Returns its issuer and its content.
+    /// The request that a form began, in this browser session and for this user and server.
+    pub async fn begun_by(
+        &self,
+        form: &Digest,
+        (user, backend, browser): (&UserId, &BackendId, &Digest),
+        now: Timestamp,
+    ) -> Result<Option<BegunUpstreamRequest>, StorageError> {
+        let row: Option<(Vec<u8>, Option<i64>)> = sqlx::query_as(
+            "SELECT location, taken FROM upstream_requests
+             WHERE form = $1 AND user_id = $2 AND backend = $3 AND browser = $4 AND expires > $5",
+        )
+        .bind(form.as_bytes().as_slice())
+        .bind(user.as_str())
+        .bind(backend.as_str())
+        .bind(browser.as_bytes().as_slice())
+        .bind(now.as_millis())
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(row.map(|(location, taken)| BegunUpstreamRequest { location, is_taken: taken.is_some() }))
+    }
+
+    /// Takes a request: it can be taken once, by the browser session and for the user and server that it was added for. It stays
+    /// known until it expires. Returns its issuer and its content.
     pub async fn take_request(
         &self,
         state: &Digest,
@@ -107,7 +160,8 @@ impl UpstreamClientTable<'_> {
         now: Timestamp,
     ) -> Result<Option<(String, Vec<u8>)>, StorageError> {
         Ok(sqlx::query_as(
-            "DELETE FROM upstream_requests WHERE state = $1 AND user_id = $2 AND backend = $3 AND browser = $4 AND expires > $5
+            "UPDATE upstream_requests SET taken = $5
+             WHERE state = $1 AND user_id = $2 AND backend = $3 AND browser = $4 AND expires > $5 AND taken IS NULL
              RETURNING issuer, sealed",
         )
         .bind(state.as_bytes().as_slice())
@@ -117,5 +171,38 @@ impl UpstreamClientTable<'_> {
         .bind(now.as_millis())
         .fetch_optional(&self.0.pool)
         .await?)
+    }
+
+    /// A request that was taken before, for the same browser session, user and server.
+    pub async fn taken_request(
+        &self,
+        state: &Digest,
+        (user, backend, browser): (&UserId, &BackendId, &Digest),
+        now: Timestamp,
+    ) -> Result<Option<TakenUpstreamRequest>, StorageError> {
+        let outcome: Option<(Option<String>,)> = sqlx::query_as(
+            "SELECT outcome FROM upstream_requests
+             WHERE state = $1 AND user_id = $2 AND backend = $3 AND browser = $4 AND expires > $5 AND taken IS NOT NULL",
+        )
+        .bind(state.as_bytes().as_slice())
+        .bind(user.as_str())
+        .bind(backend.as_str())
+        .bind(browser.as_bytes().as_slice())
+        .bind(now.as_millis())
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(outcome.map(|(outcome,)| TakenUpstreamRequest { outcome }))
+    }
+
+    /// Notes what became of a request that was taken. Its content is needed no more.
+    pub async fn end_request(&self, state: &Digest, outcome: &str) -> Result<(), StorageError> {
+        let nothing: &[u8] = &[];
+        sqlx::query("UPDATE upstream_requests SET outcome = $1, sealed = $2 WHERE state = $3")
+            .bind(outcome)
+            .bind(nothing)
+            .bind(state.as_bytes().as_slice())
+            .execute(&self.0.pool)
+            .await?;
+        Ok(())
     }
 }

@@ -81,6 +81,11 @@ fn open(dispatch: &Dispatch, fields: &Fields) -> Option<Id> {
 // === impl RequestFields ===
 
 impl RequestFields {
+    /// Runs a future for this request, in another task.
+    pub async fn around<F: Future>(self, future: F) -> F::Output {
+        REQUEST.scope(self, future).await
+    }
+
     /// Runs `part` for this request.
     pub fn within<T>(self, part: impl FnOnce() -> T) -> T {
         REQUEST.sync_scope(self, part)

@@ -165,6 +165,11 @@ impl<W: fmt::Write> fmt::Write for Escaping<W> {
     }
 }
 
+/// A pasted text without the spaces and quotes around it.
+pub fn pasted(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '“' | '”' | '‘' | '’' | '«' | '»'))
+}
+
 #[cfg(test)]
 mod tests {
     use std::fmt::Write as _;

@@ -24,8 +24,8 @@ use crate::{
         BearerChallenge, Discovered, LoginError, OAuthHttp, OpenAuthorization, RegisteredClient, TokenSource, discover,
         is_server,
     },
-    storage::UpstreamRequestRow,
-    support::Digest,
+    storage::{UpstreamForm, UpstreamRequestRow},
+    support::{Digest, SealingKey, Secret},
     vault::{VaultError, VaultOwner, VaultPlace},
 };
 
@@ -33,6 +33,12 @@ use crate::{
 const REQUEST_LIFE: Duration = Duration::from_mins(10);
 /// The field of requests in the vault.
 const REQUEST: &str = "request";
+/// Purpose of the key that seals the address for a form.
+const LOCATION: &str = "lockkeeper upstream location v1";
+/// Interval of looks at a login that another visit ends.
+const LOOK: Duration = Duration::from_millis(100);
+/// Maximum number of looks: 30 seconds, in which every request to an authorization server has ended.
+const MAX_LOOKS: usize = 300;
 
 /// Logins at authorization servers.
 #[derive(Clone)]
@@ -70,13 +76,32 @@ pub struct ServerLogin<'a> {
     pub next: Option<&'a str>,
 }
 
-/// The end of a login.
+/// The beginning of a login.
 #[derive(Debug)]
+pub enum LoginBeginning {
+    /// The address to send the browser to.
+    Away(Url),
+    /// The form has begun a login before, and that is over.
+    Over,
+}
+
+/// The end of a login.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LoginOutcome {
     /// The account is connected; the page to go on with.
     Connected(Option<String>),
     /// The user said no.
     Denied(Option<String>),
+}
+
+/// The end of a request, as the store has it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum StoredOutcome {
+    Ended(LoginOutcome),
+    /// The authorization server did not let it happen, for this reason.
+    Failed(String),
 }
 
 /// A login that cannot go on.
@@ -88,9 +113,15 @@ pub enum LoginProblem {
     /// The address of the page.
     #[error("the address of the page cannot be used")]
     Ticket(TicketRefusal),
-    /// The response belongs to no request of this browser and user, or to one that has ended.
+    /// The response belongs to no request of this browser and user, or to one that has expired.
     #[error("the response belongs to no open request")]
     NoRequest,
+    /// An earlier visit with the same response has failed, for this reason.
+    #[error("{0}")]
+    Failed(String),
+    /// An earlier visit with the same response has not ended.
+    #[error("the response came before, and its end is not known yet")]
+    Unknown,
     /// The rest.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
@@ -131,12 +162,16 @@ impl Logins {
         })
     }
 
-    /// The address to send the browser to, after the user's consent.
+    /// The address to send the browser to, after the user's consent in the form with this token. The same form gets the same
+    /// address until its response has come.
     ///
     /// # Errors
     ///
     /// [`LoginProblem`].
-    pub async fn begin(&self, request: ServerLogin<'_>) -> Result<Url, LoginProblem> {
+    pub async fn begin(&self, request: ServerLogin<'_>, form: &Secret) -> Result<LoginBeginning, LoginProblem> {
+        if let Some(begun) = self.begun(request, form).await? {
+            return Ok(begun);
+        }
         let server = self.server(request.backend)?;
         let asked = self.ticket(request)?;
         let found = self.discover(request.backend, &server).await?;
@@ -152,19 +187,83 @@ impl Logins {
         }
         let (url, state) = (open.url.clone(), Digest::sha256(&open.state));
         let stored = StoredRequest { source, client, open, next: request.next.map(str::to_owned) };
-        self.store(request, state, &stored).await?;
-        Ok(url)
+        if self.store(request, (state, form), &stored).await? {
+            return Ok(LoginBeginning::Away(url));
+        }
+        // a concurrent submission of the same form
+        Ok(self.begun(request, form).await?.unwrap_or(LoginBeginning::Over))
     }
 
-    /// Ends a login with the query of the redirect URI.
+    /// The login that the form with this token has begun.
+    async fn begun(&self, request: ServerLogin<'_>, form: &Secret) -> Result<Option<LoginBeginning>, UpstreamError> {
+        let ServerLogin { user, backend, browser, .. } = request;
+        let table = self.context.storage.upstream_clients();
+        let begun = table.begun_by(&form.digest(), (user, backend, &browser), self.context.now()).await?;
+        let Some(begun) = begun else { return Ok(None) };
+        if begun.is_taken {
+            return Ok(Some(LoginBeginning::Over));
+        }
+        let key = SealingKey::derived(form, LOCATION);
+        let plain = key.open(&begun.location, LOCATION.as_bytes()).map_err(|_| VaultError::Form)?;
+        let url = str::from_utf8(&plain).ok().and_then(|text| Url::parse(text).ok()).ok_or(VaultError::Form)?;
+        Ok(Some(LoginBeginning::Away(url)))
+    }
+
+    /// Ends a login with the query of the redirect URI. A second visit gets the outcome of the first, for which it waits. The
+    /// caller runs it to its end, also if the browser goes away: the code of a response is good once.
     ///
     /// # Errors
     ///
     /// [`LoginProblem`].
     pub async fn finish(&self, request: ServerLogin<'_>, query: &str) -> Result<LoginOutcome, LoginProblem> {
+        let server = self.server(request.backend)?;
+        let state = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "state").map(|(_, state)| state);
+        let state = Digest::sha256(state.ok_or(LoginProblem::NoRequest)?.as_bytes());
+        let Some(stored) = self.take(request, &state).await? else { return self.awaited(request, &state).await };
+        let outcome = self.exchange(request, &server, stored, query).await;
+        let told = match &outcome {
+            Ok(outcome) => StoredOutcome::Ended(outcome.clone()),
+            Err(LoginProblem::Upstream(UpstreamError::Login(error))) => StoredOutcome::Failed(error.to_string()),
+            Err(problem) => StoredOutcome::Failed(problem.to_string()),
+        };
+        let told = serde_json::to_string(&told).map_err(|_| UpstreamError::from(VaultError::Form))?;
+        let ended = self.context.storage.upstream_clients().end_request(&state, &told).await;
+        if let Err(error) = ended {
+            tracing::warn!(%error, "the end of a login at a server could not be stored; a second visit does not learn it");
+        }
+        outcome
+    }
+
+    /// The outcome of the visit that came first.
+    async fn awaited(&self, request: ServerLogin<'_>, state: &Digest) -> Result<LoginOutcome, LoginProblem> {
+        let ServerLogin { user, backend, browser, .. } = request;
+        let table = self.context.storage.upstream_clients();
+        for look in 0..MAX_LOOKS {
+            if look > 0 {
+                tokio::time::sleep(LOOK).await;
+            }
+            let taken = table.taken_request(state, (user, backend, &browser), self.context.now()).await;
+            let taken = taken.map_err(UpstreamError::from)?.ok_or(LoginProblem::NoRequest)?;
+            let Some(text) = taken.outcome else { continue };
+            let told = serde_json::from_str(&text).map_err(|_| UpstreamError::from(VaultError::Form))?;
+            return match told {
+                StoredOutcome::Ended(outcome) => Ok(outcome),
+                StoredOutcome::Failed(reason) => Err(LoginProblem::Failed(reason)),
+            };
+        }
+        Err(LoginProblem::Unknown)
+    }
+
+    /// Reads a response, and exchanges its code for tokens.
+    async fn exchange(
+        &self,
+        request: ServerLogin<'_>,
+        server: &ProtectedServer,
+        stored: StoredRequest,
+        query: &str,
+    ) -> Result<LoginOutcome, LoginProblem> {
         let ServerLogin { user, backend, .. } = request;
-        let server = self.server(backend)?;
-        let StoredRequest { source, client, open, next } = self.take(request, query).await?;
+        let StoredRequest { source, client, open, next } = stored;
         // the configuration may have changed since
         if !source.is_for(&server.url, &server.client.settings) {
             return Err(LoginProblem::NoRequest);
@@ -238,32 +337,34 @@ impl Logins {
         Ok(OpenAuthorization::new((source, &found.server), client, scope, given)?)
     }
 
+    /// Stores the request of a form. Returns false if the form has one.
     async fn store(
         &self,
         request: ServerLogin<'_>,
-        state: Digest,
+        (state, form): (Digest, &Secret),
         stored: &StoredRequest,
-    ) -> Result<(), UpstreamError> {
+    ) -> Result<bool, UpstreamError> {
         let ServerLogin { user, backend, browser, .. } = request;
         let (now, issuer) = (self.context.now(), stored.source.issuer.clone());
         let text = Zeroizing::new(serde_json::to_vec(stored).map_err(|_| VaultError::Form)?);
         let sealed = self.context.vault.seal(place(user, backend, &issuer), &text).await?;
         let (user, backend, expires) = (user.clone(), backend.clone(), now + REQUEST_LIFE);
         let row = UpstreamRequestRow { state, user, backend, browser, issuer, sealed, expires };
-        Ok(self.context.storage.upstream_clients().add_request(&row).await?)
+        let (key, url) = (SealingKey::derived(form, LOCATION), stored.open.url.as_str());
+        let location = key.seal(url.as_bytes(), LOCATION.as_bytes(), &*self.context.random);
+        let form = UpstreamForm { digest: form.digest(), location: location.map_err(|_| VaultError::Form)? };
+        Ok(self.context.storage.upstream_clients().add_request(&row, &form).await?)
     }
 
     /// The request that a response belongs to, which can be taken once, by the browser and user that began it.
-    async fn take(&self, request: ServerLogin<'_>, query: &str) -> Result<StoredRequest, LoginProblem> {
+    async fn take(&self, request: ServerLogin<'_>, state: &Digest) -> Result<Option<StoredRequest>, LoginProblem> {
         let ServerLogin { user, backend, browser, .. } = request;
-        let state = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "state").map(|(_, state)| state);
-        let state = Digest::sha256(state.ok_or(LoginProblem::NoRequest)?.as_bytes());
         let table = self.context.storage.upstream_clients();
-        let taken = table.take_request(&state, (user, backend, &browser), self.context.now()).await;
-        let (issuer, sealed) = taken.map_err(UpstreamError::from)?.ok_or(LoginProblem::NoRequest)?;
+        let taken = table.take_request(state, (user, backend, &browser), self.context.now()).await;
+        let Some((issuer, sealed)) = taken.map_err(UpstreamError::from)? else { return Ok(None) };
         let text =
             self.context.vault.open(place(user, backend, &issuer), &sealed).await.map_err(UpstreamError::from)?;
-        Ok(serde_json::from_slice(&text).map_err(|_| UpstreamError::from(VaultError::Form))?)
+        Ok(Some(serde_json::from_slice(&text).map_err(|_| UpstreamError::from(VaultError::Form))?))
     }
 }
 

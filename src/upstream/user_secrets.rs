@@ -90,12 +90,21 @@ impl UserSecrets {
         self.needed.read().contains_key(backend)
     }
 
-    /// Stores a secret of the user in place of an earlier one. What runs with that one is started anew.
+    /// Stores a secret of the user in place of an earlier one. What runs with that one is started anew. The same value again
+    /// changes nothing.
     ///
     /// # Errors
     ///
     /// If the store fails.
     pub async fn set(&self, user: &UserId, name: &SecretName, value: &Secret) -> Result<(), UpstreamError> {
+        // one that does not open is replaced
+        let earlier = self.values(user, BTreeSet::from([name.clone()])).await.ok().flatten();
+        if earlier
+            .and_then(|mut earlier| earlier.remove(name))
+            .is_some_and(|earlier| earlier.digest() == value.digest())
+        {
+            return Ok(());
+        }
         let sealed = self.context.vault.seal(place(user, &field(name)), value.expose().as_bytes()).await?;
         self.context.storage.user_secrets().set(user, name, &sealed, self.context.now()).await?;
         self.context.audit.record(ServerEvent::SecretEntered(user.clone(), name.clone()));

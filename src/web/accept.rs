@@ -17,8 +17,11 @@ pub(super) fn preferred(headers: &HeaderMap) -> ErrorFormat {
     let weight = |kinds: &[&str]| {
         lines.iter().flat_map(|line| line.split(',')).map(|range| weight_of(range, kinds)).max().unwrap_or(0)
     };
-    // a wildcard prefers neither
-    if weight(&["application/json"]) > weight(&["text/html", "text/*"]) { ErrorFormat::Json } else { ErrorFormat::Page }
+    // a wildcard prefers neither; of two that weigh the same the first counts: browsers name HTML first
+    let (json, html) = (weight(&["application/json"]), weight(&["text/html", "text/*"]));
+    let first = lines.first().and_then(|line| line.split([',', ';']).next()).unwrap_or_default();
+    let names_json_first = json > 0 && first.trim().eq_ignore_ascii_case("application/json");
+    if json > html || (json == html && names_json_first) { ErrorFormat::Json } else { ErrorFormat::Page }
 }
 
 /// Weight of one range in thousandths; zero if it matches none of these types.
@@ -55,6 +58,8 @@ mod tests {
         assert_eq!(form("application/json, text/event-stream"), ErrorFormat::Json);
         assert_eq!(form("text/html;q=0.5, application/json;q=0.9"), ErrorFormat::Json);
         assert_eq!(form("text/html, application/json;q=0.9"), ErrorFormat::Page);
+        assert_eq!(form("application/json, text/html"), ErrorFormat::Json);
+        assert_eq!(form("text/html, application/json"), ErrorFormat::Page);
         assert_eq!(form("application/json;q=0"), ErrorFormat::Page);
         assert_eq!(preferred(&HeaderMap::new()), ErrorFormat::Page);
     }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::{
     accounts,
     forms::Purpose,
-    login::ButtonForm,
+    login::{self, ButtonForm},
     pages::{self, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
@@ -106,11 +106,10 @@ fn covers(holder: &KeyHolder, client: &SessionStatus) -> bool {
 /// `POST /account/revoke`: revokes one grant.
 pub(super) async fn revoke(
     extract::State(state): extract::State<Arc<WebState>>,
-    mut visitor: Visitor,
+    visitor: Visitor,
     PostedForm(form): PostedForm<RevokeForm>,
 ) -> Result<Response, Problem> {
-    visitor.spend(Purpose::Account, &form.token).await?;
-    let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
+    let Some(holder) = holder_of(&visitor, &form.token).await? else { return Ok(login::go_on(&state, None)) };
     let revoked = state.oauth.grants().revoke_within(&holder, &GrantId::new(form.grant)).await?;
     Ok(back(&state, if revoked { "revoked" } else { "nothing-to-revoke" }))
 }
@@ -121,11 +120,25 @@ pub(super) async fn revoke_all(
     mut visitor: Visitor,
     PostedForm(form): PostedForm<ButtonForm>,
 ) -> Result<Response, Problem> {
-    visitor.spend(Purpose::Account, &form.token).await?;
-    let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
+    let shown = visitor.shown(Purpose::Account, &form.token)?;
+    let Some(holder) = visitor.holder().await? else {
+        // pressed twice: the first has logged out
+        return Ok(login::to_start(&state));
+    };
+    if !shown.is_current {
+        return Ok(login::go_on(&state, None));
+    }
     state.oauth.grants().revoke_all_within(&holder).await?;
     visitor.log_out().await?;
-    Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
+    Ok(login::to_start(&state))
+}
+
+/// The holder of the login, for a form of the account page; `None` if the form is from before a login, or nobody is logged in any
+/// more: it leads to the page again.
+pub(super) async fn holder_of(visitor: &Visitor, token: &str) -> Result<Option<KeyHolder>, Problem> {
+    let shown = visitor.shown(Purpose::Account, token)?;
+    let holder = visitor.holder().await?;
+    Ok(holder.filter(|_| shown.is_current))
 }
 
 /// Backends and groups that this key opens, with the states of the backends, and their number in each state.
@@ -227,7 +240,7 @@ impl AccountNotice {
     const fn sentence(self) -> &'static str {
         match self {
             Self::Revoked => "The app is disconnected. Its tokens stopped working within a second.",
-            Self::NothingToRevoke => "That was disconnected already.",
+            Self::NothingToRevoke => "There is nothing to disconnect.",
             Self::AccountDisconnected => "Your account is disconnected. Its tokens are deleted here and revoked there.",
             Self::SecretSaved => "The secret is saved. The servers that need it use it from the next call on.",
             Self::SecretDeleted => "The secret is deleted. What ran with it has ended.",

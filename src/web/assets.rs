@@ -1,4 +1,4 @@
-//! The style sheet and the logo, embedded in the binary. Their URLs carry a digest of the content, so that browsers may
+//! The style sheet, the script and the logo, embedded in the binary. Their URLs carry a digest of the content, so that browsers may
 //! cache them forever.
 
 use std::sync::LazyLock;
@@ -13,15 +13,18 @@ use super::problem::Problem;
 use crate::support::Digest;
 
 const STYLE: &str = include_str!("../../templates/lockkeeper.css");
+const SCRIPT: &str = include_str!("../../templates/pressed.js");
 const MARK: &str = include_str!("../../templates/mark.svg");
 
 static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path("lockkeeper.css", STYLE));
+static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| path("pressed.js", SCRIPT));
 static MARK_PATH: LazyLock<String> = LazyLock::new(|| path("mark.svg", MARK));
 
 /// `GET /assets/{file}`.
 pub(super) async fn serve(Path(file): Path<String>) -> Result<Response, Problem> {
     match file.as_str() {
         "lockkeeper.css" => Ok(lasting("text/css; charset=utf-8", STYLE)),
+        "pressed.js" => Ok(lasting("text/javascript; charset=utf-8", SCRIPT)),
         "mark.svg" => Ok(lasting("image/svg+xml", MARK)),
         _ => Err(Problem::not_found()),
     }
@@ -35,6 +38,11 @@ pub(super) async fn favicon() -> Response {
 /// Path of the style sheet, below the base path.
 pub(super) fn style_path() -> &'static str {
     &STYLE_PATH
+}
+
+/// Path of the script, below the base path.
+pub(super) fn script_path() -> &'static str {
+    &SCRIPT_PATH
 }
 
 /// Path of the logo, below the base path.

@@ -11,7 +11,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
-    accounts,
+    accounts, decided,
     forms::Purpose,
     login,
     opened_servers::OpenedServers,
@@ -20,13 +20,13 @@ use super::{
     problem::Problem,
     state::WebState,
     texts,
-    visitor::Visitor,
+    visitor::{ShownForm, Visitor},
 };
 use crate::{
     model::ClientIp,
     oauth::{
-        self, BeginOutcome, Browser, KeyHolder, PendingAuthorization, RequestSource, StoreOutcome, Transaction,
-        TransactionId, Trust,
+        self, BeginOutcome, DecisionOutcome, KeyHolder, RequestSource, RequestState, SentDecision, StoreOutcome,
+        Transaction, TransactionId, Trust,
     },
     support::Secret,
 };
@@ -86,10 +86,13 @@ pub(super) async fn decide(
     mut visitor: Visitor,
     PostedForm(form): PostedForm<DecisionForm>,
 ) -> Result<Response, Problem> {
-    visitor.spend(Purpose::Transaction(&form.transaction), &form.token).await?;
+    let shown = visitor.shown(Purpose::Transaction(&form.transaction), &form.token);
     match TransactionId::parse(&form.transaction) {
-        Some(id) => decide_waiting(&state, &mut visitor, &id, form.decision).await,
-        None => decide_sealed(&state, &mut visitor, form).await,
+        Some(id) => match shown {
+            Ok(shown) => decide_waiting(&state, &mut visitor, (&id, &shown), &form).await,
+            Err(foreign) => Err(decided::of_another(&state, &visitor, &id).await?.unwrap_or(foreign)),
+        },
+        None => decide_sealed(&state, &mut visitor, &shown?, form).await,
     }
 }
 
@@ -98,32 +101,44 @@ pub(super) async fn decide(
 async fn decide_waiting(
     state: &WebState,
     visitor: &mut Visitor,
-    id: &TransactionId,
-    decision: Option<Decision>,
+    (id, shown): (&TransactionId, &ShownForm),
+    form: &DecisionForm,
 ) -> Result<Response, Problem> {
     let browser = visitor.browser().await?;
-    let redirect = match decision {
-        Some(Decision::Approve) => {
-            pending(state, &browser, id).await?;
-            let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
-            state.oauth.authorization().approve(id, &browser, &holder).await?
+    let holder = visitor.holder().await?;
+    if matches!(state.oauth.authorization().look_up(id, &browser).await?, RequestState::Unknown) {
+        return Err(decided::of_another(state, visitor, id).await?.unwrap_or_else(Problem::lapsed));
+    }
+    let token = Secret::new(&*form.token);
+    let sent = SentDecision { id, browser: &browser, form: &token };
+    let outcome = match form.decision {
+        // a form from before a login never approves
+        Some(Decision::Approve) if shown.is_current => {
+            let holder = holder.ok_or_else(Problem::logged_out)?;
+            state.oauth.authorization().approve(sent, &holder).await?
         }
-        Some(Decision::Deny) => {
-            let pending = pending(state, &browser, id).await?;
-            let holder = visitor.holder().await?;
-            let redirect = state.oauth.authorization().deny(id, &browser, holder.as_ref()).await?;
-            return tell_denial(state, &pending.client_name, &redirect);
-        }
-        Some(Decision::LogIn) | None => return ask(state, visitor, id).await,
+        Some(Decision::Deny) => state.oauth.authorization().deny(sent, holder.as_ref()).await?,
+        Some(Decision::Approve | Decision::LogIn) | None => return Ok(to_consent(state, id)),
     };
-    redirect_to_app(state, StatusCode::OK, &redirect)
+    match outcome {
+        DecisionOutcome::Answer { redirect, client_name } if form.decision == Some(Decision::Deny) => {
+            tell_denial(state, &client_name, &redirect)
+        }
+        DecisionOutcome::Answer { redirect, .. } => redirect_to_app(state, StatusCode::OK, &redirect),
+        DecisionOutcome::Before(request) => Ok(decided::page(state, &request)),
+    }
 }
 
 /// Handles the login form. Denying needs no login.
-async fn decide_sealed(state: &WebState, visitor: &mut Visitor, form: DecisionForm) -> Result<Response, Problem> {
-    let transaction = state.oauth.authorization().unseal(&form.transaction, &visitor.browser().await?).await?;
+async fn decide_sealed(
+    state: &WebState,
+    visitor: &mut Visitor,
+    shown: &ShownForm,
+    form: DecisionForm,
+) -> Result<Response, Problem> {
+    let transaction = state.oauth.authorization().unseal(&form.transaction, &shown.visit.browser()).await?;
     match form.decision {
-        Some(Decision::LogIn) => log_in(state, visitor, &transaction, form).await,
+        Some(Decision::LogIn) => log_in(state, visitor, (&transaction, shown), form).await,
         Some(Decision::Deny) => {
             let holder = visitor.holder().await?;
             let redirect = state.oauth.authorization().decline(&transaction, holder.as_ref()).await;
@@ -136,7 +151,7 @@ async fn decide_sealed(state: &WebState, visitor: &mut Visitor, form: DecisionFo
 async fn log_in(
     state: &WebState,
     visitor: &mut Visitor,
-    transaction: &Transaction,
+    (transaction, shown): (&Transaction, &ShownForm),
     form: DecisionForm,
 ) -> Result<Response, Problem> {
     match login::check(state, visitor, form.key).await? {
@@ -146,8 +161,13 @@ async fn log_in(
         }
         // the request stays in the form (`OA-73`)
         login::KeyCheck::Wrong(failure) => {
-            let page = login_page(state, visitor, transaction, &form.transaction);
-            let page = pages::LoginPage { alert: Some(failure.alert()), ..page.await? };
+            let sealed = if shown.is_current {
+                form.transaction
+            } else {
+                state.oauth.authorization().seal(transaction, &visitor.present().await?.browser())?
+            };
+            let page = login_page(state, visitor, transaction, &sealed).await?;
+            let page = pages::LoginPage { alert: Some(failure.alert()), ..page };
             Ok(failure.answer(page))
         }
     }
@@ -160,29 +180,30 @@ pub(super) async fn logged_in(
     (transaction, holder): (&Transaction, &KeyHolder),
 ) -> Result<Response, Problem> {
     match state.oauth.authorization().keep(transaction, &visitor.browser().await?, holder).await? {
-        StoreOutcome::Waiting => {
-            let next = format!("{}/oauth/consent/{}", state.settings.base(), transaction.id);
-            Ok(axum::response::Redirect::to(&next).into_response())
-        }
+        // one that is spent was decided, or is another person's, which that page says
+        StoreOutcome::Waiting | StoreOutcome::Spent => Ok(to_consent(state, &transaction.id)),
         StoreOutcome::Refused(redirect) => redirect_to_app(state, StatusCode::BAD_REQUEST, &redirect),
-        StoreOutcome::Spent => Err(Problem::foreign_form()),
     }
+}
+
+/// The redirect to the page of a request, so that a reload does not send a form again.
+fn to_consent(state: &WebState, id: &TransactionId) -> Response {
+    axum::response::Redirect::to(&format!("{}/oauth/consent/{id}", state.settings.base())).into_response()
 }
 
 /// The next page for a valid request: consent if somebody is logged in, as recently as the app wants (`OA-77`), else
 /// login.
 async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transaction) -> Result<Response, Problem> {
-    let holder = visitor.holder_for(transaction.login).await?;
+    let holder = if transaction.chooses { None } else { visitor.holder_for(transaction.login).await? };
     let browser = visitor.browser().await?;
     let Some(holder) = holder else {
-        let sealed = state.oauth.authorization().seal(transaction, &browser)?;
+        let sealed = state.oauth.authorization().seal(transaction, &visitor.present().await?.browser())?;
         let page = login_page(state, visitor, transaction, &sealed).await?;
         return Ok(PageResponse(StatusCode::OK, page).into_response());
     };
     match state.oauth.authorization().keep(transaction, &browser, &holder).await? {
-        StoreOutcome::Waiting => ask(state, visitor, &transaction.id).await,
+        StoreOutcome::Waiting | StoreOutcome::Spent => ask(state, visitor, &transaction.id).await,
         StoreOutcome::Refused(redirect) => redirect_to_app(state, StatusCode::BAD_REQUEST, &redirect),
-        StoreOutcome::Spent => Err(Problem::foreign_form()),
     }
 }
 
@@ -190,11 +211,22 @@ async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transact
 /// A pending request implies that the person logged in for it (`OA-77`).
 async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Result<Response, Problem> {
     let browser = visitor.browser().await?;
-    let pending = pending(state, &browser, id).await?;
+    let pending = match state.oauth.authorization().look_up(id, &browser).await? {
+        RequestState::Waiting(pending) => pending,
+        RequestState::Decided(request) => return Ok(decided::page(state, &request)),
+        RequestState::Unknown => {
+            return Err(decided::of_another(state, visitor, id).await?.unwrap_or_else(Problem::lapsed));
+        }
+    };
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
     if !pending.needs_consent(&holder) {
-        let redirect = state.oauth.authorization().approve(id, &browser, &holder).await?;
-        return redirect_to_app(state, StatusCode::OK, &redirect);
+        // no form: only this browser knows the id
+        let token = Secret::new(id.as_str());
+        let sent = SentDecision { id, browser: &browser, form: &token };
+        return match state.oauth.authorization().approve(sent, &holder).await? {
+            DecisionOutcome::Answer { redirect, .. } => redirect_to_app(state, StatusCode::OK, &redirect),
+            DecisionOutcome::Before(request) => Ok(decided::page(state, &request)),
+        };
     }
     let scopes = pending.scopes_for(&holder);
     let opened = OpenedServers::new(state, &holder, &pending.endpoint.target, &scopes);
@@ -215,10 +247,6 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
         user: holder.user_name(),
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())
-}
-
-async fn pending(state: &WebState, browser: &Browser, id: &TransactionId) -> Result<PendingAuthorization, Problem> {
-    state.oauth.authorization().pending(id, browser).await?.ok_or_else(Problem::lapsed)
 }
 
 async fn login_page<'a>(
@@ -254,6 +282,9 @@ fn tell_denial(state: &WebState, client: &str, redirect: &oauth::Redirect) -> Re
 /// Redirects the browser to the app, automatically or by a link (`OA-74`, `OA-75`).
 fn redirect_to_app(state: &WebState, status: StatusCode, redirect: &oauth::Redirect) -> Result<Response, Problem> {
     match &redirect.trust {
+        Trust::Automatic if oauth::redirect_uri::RedirectUri::stored(&redirect.location).is_of_app() => {
+            open_app(state, &redirect.location)
+        }
         Trust::Automatic => {
             let location = HeaderValue::try_from(&redirect.location).map_err(|_| Problem::internal())?;
             Ok((StatusCode::SEE_OTHER, [(header::LOCATION, location)]).into_response())
@@ -268,4 +299,14 @@ fn redirect_to_app(state: &WebState, status: StatusCode, redirect: &oauth::Redir
             Ok(PageResponse(status, page).into_response())
         }
     }
+}
+
+/// A page that opens an app by its own scheme: browsers show nothing where a redirect leads to an app, and keep the page before it.
+fn open_app(state: &WebState, location: &str) -> Result<Response, Problem> {
+    let scheme = location.split_inclusive(':').next().unwrap_or_default();
+    let page = pages::OpenedPage { layout: pages::Layout::new(&state.settings), scheme, location };
+    let mut answer = PageResponse(StatusCode::OK, page).into_response();
+    let next = HeaderValue::try_from(format!("0; url={location}")).map_err(|_| Problem::internal())?;
+    answer.headers_mut().insert(header::REFRESH, next);
+    Ok(answer)
 }

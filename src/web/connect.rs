@@ -11,7 +11,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
-    accounts,
+    account, accounts,
     connect_address::ConnectAddress,
     forms::Purpose,
     login,
@@ -25,8 +25,8 @@ use super::{
 use crate::{
     model::BackendId,
     oauth::{KeyHolder, TransactionId},
-    support::Digest,
-    upstream::{LoginOutcome, LoginProblem, ServerLogin, TicketRefusal, UpstreamError},
+    support::{Digest, Secret},
+    upstream::{LoginBeginning, LoginOutcome, LoginProblem, ServerLogin, TicketRefusal, UpstreamError},
 };
 
 /// Form of the connect page. A missing field counts as empty.
@@ -109,14 +109,18 @@ pub(super) async fn decide(
     Path(backend): Path<String>,
     PostedForm(form): PostedForm<ConnectForm>,
 ) -> Result<Response, Problem> {
-    visitor.spend(Purpose::Connect(&form.address), &form.token).await?;
+    let shown = visitor.shown(Purpose::Connect(&form.address), &form.token)?;
     let address = ConnectAddress::parse(&form.address).filter(|address| address.backend.as_str() == backend);
     let address = address.ok_or_else(Problem::foreign_form)?;
+    if !shown.is_current {
+        return Ok(login::go_on(&state, Some(&address)));
+    }
     let connecting = Connecting::of(&state, &mut visitor, address).await?.ok_or_else(Problem::logged_out)?;
     if form.decision != Some(ConnectDecision::Connect) {
         return Ok(go_on(&state, connecting.address.consent.as_ref()).into_response());
     }
-    let url = state.upstream.logins().begin(connecting.request()).await?;
+    let begun = state.upstream.logins().begin(connecting.request(), &Secret::new(&*form.token)).await?;
+    let LoginBeginning::Away(url) = begun else { return Ok(to_done(&state, &connecting.address.backend)) };
     let location = HeaderValue::try_from(url.as_str()).map_err(|_| Problem::internal())?;
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, location)]).into_response())
 }
@@ -171,18 +175,17 @@ pub(super) async fn done(
 /// `POST /account/disconnect`: ends a login at a server.
 pub(super) async fn disconnect(
     extract::State(state): extract::State<Arc<WebState>>,
-    mut visitor: Visitor,
+    visitor: Visitor,
     PostedForm(form): PostedForm<DisconnectForm>,
 ) -> Result<Response, Problem> {
-    visitor.spend(Purpose::Account, &form.token).await?;
-    let Some(holder) = visitor.holder().await? else { return Err(Problem::foreign_form()) };
+    let Some(holder) = account::holder_of(&visitor, &form.token).await? else { return Ok(login::go_on(&state, None)) };
     let backend = BackendId::parse(&form.backend).map_err(|_| Problem::not_found())?;
     if !accounts::sees(&state, &holder, &backend) {
         return Err(Problem::not_found());
     }
-    let is_done = state.upstream.connections().disconnect(&holder.user, &backend).await?;
-    let done = if is_done { "account-disconnected" } else { "nothing-to-revoke" };
-    Ok(Redirect::to(&format!("{}/account?done={done}", state.settings.base())).into_response())
+    // pressed twice, it is disconnected all the same
+    state.upstream.connections().disconnect(&holder.user, &backend).await?;
+    Ok(Redirect::to(&format!("{}/account?done=account-disconnected", state.settings.base())).into_response())
 }
 
 /// The page that says that a server has what it needs: another address, so that a reload repeats nothing.
@@ -236,6 +239,7 @@ impl From<LoginProblem> for Problem {
                     .to_owned(),
                 advice: vec!["If you asked for it, log out here, and log in with the key that the app uses."],
                 retry_after: None,
+                reason: None,
             },
             LoginProblem::Ticket(TicketRefusal::Lapsed) => Self {
                 status: StatusCode::BAD_REQUEST,
@@ -244,16 +248,37 @@ impl From<LoginProblem> for Problem {
                 text: "The address of a connect page is valid for an hour.".to_owned(),
                 advice: vec!["Use the tool in your app again, or connect the server on the account page."],
                 retry_after: None,
+                reason: None,
             },
             LoginProblem::NoRequest => Self {
                 status: StatusCode::BAD_REQUEST,
                 error: "invalid_request",
                 title: "This login cannot be finished",
-                text: "The answer belongs to no login that this browser has begun, or that login was finished before \
-                       or took longer than 10 minutes. Nothing was stored."
-                    .to_owned(),
-                advice: vec!["Connect the server again on the account page."],
+                text:
+                    "The answer belongs to no login that this browser has begun in the last 10 minutes. This visit has \
+                       stored nothing."
+                        .to_owned(),
+                advice: vec!["See on the account page what is connected, and connect the server there."],
                 retry_after: None,
+                reason: None,
+            },
+            LoginProblem::Failed(reason) => Self {
+                status: StatusCode::BAD_REQUEST,
+                error: "invalid_request",
+                title: "The server cannot be connected",
+                text: format!("The login at the server did not succeed: {reason}."),
+                advice: vec!["Try again later. If the error persists, tell the operator of this gateway."],
+                retry_after: None,
+                reason: None,
+            },
+            LoginProblem::Unknown => Self {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                error: "temporarily_unavailable",
+                title: "This login is not finished yet",
+                text: "Its answer came before, and what became of it is not known yet.".to_owned(),
+                advice: vec!["See on the account page in a minute whether the server is connected."],
+                retry_after: Some(std::time::Duration::from_secs(10)),
+                reason: None,
             },
             LoginProblem::Upstream(UpstreamError::Login(error)) => {
                 tracing::warn!(%error, "a login at a server did not succeed");

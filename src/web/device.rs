@@ -22,7 +22,11 @@ use super::{
     texts,
     visitor::Visitor,
 };
-use crate::oauth::{DeviceRefusal, KeyHolder, UserCode};
+use crate::{
+    model::RefusalReason,
+    oauth::{DeviceRefusal, KeyHolder, UserCode},
+    support::Secret,
+};
 
 /// Query of the page.
 #[derive(Debug, Deserialize)]
@@ -80,7 +84,7 @@ pub(super) async fn enter(
     mut visitor: Visitor,
     PostedForm(form): PostedForm<CodeForm>,
 ) -> Result<Response, Problem> {
-    visitor.spend(Purpose::DeviceCode, &form.token).await?;
+    visitor.shown(Purpose::DeviceCode, &form.token)?;
     let Some(holder) = visitor.holder().await? else { return Ok(login::to_device(&state, &form.user_code)) };
     let Some(code) = UserCode::parse(&form.user_code) else {
         return refused(&state, &mut visitor, (&holder, &form.user_code), DeviceRefusal::Unknown).await;
@@ -113,19 +117,29 @@ pub(super) async fn decide(
     mut visitor: Visitor,
     PostedForm(form): PostedForm<DeviceDecisionForm>,
 ) -> Result<Response, Problem> {
-    visitor.spend(Purpose::Device(&form.user_code), &form.token).await?;
+    let shown = visitor.shown(Purpose::Device(&form.user_code), &form.token)?;
+    if !shown.is_current {
+        // from before a login: it approves nothing, and the code is entered again
+        return Ok(login::to_device(&state, &form.user_code));
+    }
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
     let code = UserCode::parse(&form.user_code).ok_or_else(Problem::foreign_form)?;
-    let devices = state.oauth.devices();
-    let (decided, outcome) = match form.decision {
-        Some(DeviceDecision::Approve) => (devices.approve(&code, &holder, visitor.from).await, DeviceOutcome::Approved),
-        Some(DeviceDecision::Deny) => (devices.deny(&code, &holder, visitor.from).await, DeviceOutcome::Denied),
-        None => return Ok(login::to_device(&state, &form.user_code)),
+    let (devices, token) = (state.oauth.devices(), Secret::new(&*form.token));
+    let decided = match (devices.decided(&code, &token).await, form.decision) {
+        (Ok(Some(earlier)), _) => Ok(earlier),
+        (Err(refusal), _) => Err(refusal),
+        (Ok(None), Some(DeviceDecision::Approve)) => devices.approve((&code, &token), &holder, visitor.from).await,
+        (Ok(None), Some(DeviceDecision::Deny)) => devices.deny((&code, &token), &holder, visitor.from).await,
+        (Ok(None), None) => return Ok(login::to_device(&state, &form.user_code)),
     };
     match decided {
-        Ok(client) => {
-            let layout = pages::Layout::new(&state.settings);
-            let page = pages::DeviceDecidedPage { layout, client: &client, outcome };
+        Ok(decided) => {
+            let page = pages::DeviceDecidedPage {
+                layout: pages::Layout::new(&state.settings),
+                client: &decided.client_name,
+                outcome: if decided.is_approved { DeviceOutcome::Approved } else { DeviceOutcome::Denied },
+                when: texts::ago(state.clock.now().since(decided.at)),
+            };
             Ok(PageResponse(StatusCode::OK, page).into_response())
         }
         Err(refusal) => refused(&state, &mut visitor, (&holder, &form.user_code), refusal).await,
@@ -175,9 +189,11 @@ async fn refused(
         ),
         DeviceRefusal::Unavailable(error) => return Err(error.into()),
     };
+    let reason = RefusalReason::new(alert);
     let shown: String = code.chars().take(20).collect();
     let mut response = entry_page(state, visitor, holder, (&shown, Some(alert.to_owned()))).await?;
     *response.status_mut() = status;
+    response.extensions_mut().insert(reason);
     if let Some(seconds) = wait {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -17,7 +17,7 @@ use super::{
     problem::Problem,
     state::WebState,
 };
-use crate::model::CorrelationId;
+use crate::model::{CorrelationId, RefusalCode, RefusalReason};
 
 /// Middleware: turns problems of handlers, and errors of the router, into responses.
 pub(super) async fn rescue(
@@ -34,14 +34,17 @@ pub(super) async fn rescue(
         None if is_bare(status, answer.headers()) => Problem::of_status(status),
         None => return answer,
     };
+    let code = RefusalCode::mint(&*state.random);
     let mut headers = answer.headers().clone();
     headers.remove(header::CONTENT_TYPE);
     headers.remove(header::CONTENT_LENGTH);
     let body = match preference {
-        accept::ErrorFormat::Json => json(&problem, id),
-        accept::ErrorFormat::Page => page(&problem, &state, id),
+        accept::ErrorFormat::Json => json(&problem, (id, code)),
+        accept::ErrorFormat::Page => page(&problem, &state, (id, code)),
     };
     let (mut parts, body) = body.into_parts();
+    let reason = format!("{}: {}", problem.error, problem.reason.as_deref().unwrap_or(&problem.text)).into();
+    parts.extensions.insert(RefusalReason { reason, code: Some(code) });
     for (name, value) in &headers {
         parts.headers.append(name, value.clone());
     }
@@ -55,8 +58,8 @@ fn is_bare(status: StatusCode, headers: &HeaderMap) -> bool {
     refused && kind.is_none_or(|kind| kind.starts_with(b"text/plain"))
 }
 
-fn json(problem: &Problem, id: Option<CorrelationId>) -> Response {
-    let mut body = json!({ "error": problem.error, "error_description": problem.text });
+fn json(problem: &Problem, (id, code): (Option<CorrelationId>, RefusalCode)) -> Response {
+    let mut body = json!({ "error": problem.error, "error_description": problem.text, "refusal": code.to_string() });
     if let Some(id) = id {
         body["request_id"] = json!(id.to_string());
     }
@@ -65,13 +68,14 @@ fn json(problem: &Problem, id: Option<CorrelationId>) -> Response {
     (problem.status, [kind, store], body.to_string()).into_response()
 }
 
-fn page(problem: &Problem, state: &WebState, id: Option<CorrelationId>) -> Response {
+fn page(problem: &Problem, state: &WebState, (id, code): (Option<CorrelationId>, RefusalCode)) -> Response {
     let page = pages::ProblemPage {
         layout: Layout::new(&state.settings),
         title: problem.title,
         text: &problem.text,
         advice: &problem.advice,
         error: problem.error,
+        refusal: code.to_string(),
         request: id.map(|id| id.to_string()),
     };
     PageResponse(problem.status, page).into_response()

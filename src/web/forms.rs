@@ -1,24 +1,19 @@
-//! CSRF tokens (`OA-72`): bound to the browser session and to a purpose. Knows nothing of HTTP.
+//! CSRF tokens (`OA-72`): bound to the visit of a browser and to a purpose. Knows nothing of HTTP.
 
 use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use crate::support::Random;
 
-/// Number of spent tokens kept; after it, the secret changes, and every open form becomes invalid.
-const SPENT: usize = 64;
-
-/// CSRF state of one browser session: a secret, and the spent tokens.
+/// CSRF state of one visit: a secret.
 ///
-/// Tokens are derived and not stored, so that two tabs that load at once do not lose each other's.
-#[derive(Clone, Serialize, Deserialize)]
+/// Tokens are derived and not stored, so that two tabs that load at once do not lose each other's. What a form does is done once
+/// because the first decision about a request counts (`OA-150`), not because its token is used up.
 pub(super) struct Forms {
     secret: String,
-    spent: Vec<String>,
 }
 
 /// Purpose of a form; its token is valid for nothing else.
@@ -43,14 +38,9 @@ pub(super) enum Purpose<'a> {
 // === impl Forms ===
 
 impl Forms {
-    /// A new secret: tokens of earlier forms become invalid.
-    pub(super) fn mint(random: &dyn Random) -> Self {
-        Self::with_secret(random.token())
-    }
-
     /// State with this secret.
     pub(super) const fn with_secret(secret: String) -> Self {
-        Self { secret, spent: Vec::new() }
+        Self { secret }
     }
 
     /// A token for a new form.
@@ -60,31 +50,15 @@ impl Forms {
         format!("{nonce}.{}", URL_SAFE_NO_PAD.encode(mark))
     }
 
-    /// True if this state issued the token for this purpose, spent or not.
+    /// True if this state issued the token for this purpose.
     pub(super) fn is_genuine(&self, purpose: Purpose<'_>, token: &str) -> bool {
-        self.nonce(purpose, token).is_some()
-    }
-
-    /// Spends a token; returns false if it is forged, for another purpose, or already spent.
-    pub(super) fn spend(&mut self, purpose: Purpose<'_>, token: &str, random: &dyn Random) -> bool {
-        let Some(nonce) = self.nonce(purpose, token) else { return false };
-        if self.spent.iter().any(|spent| spent == nonce) {
-            return false;
-        }
-        if self.spent.len() >= SPENT {
-            *self = Self::mint(random);
-        } else {
-            self.spent.push(nonce.to_owned());
-        }
-        true
-    }
-
-    /// The nonce of a token, if the token is genuine.
-    fn nonce<'a>(&self, purpose: Purpose<'_>, token: &'a str) -> Option<&'a str> {
-        let (nonce, mark) = token.split_once('.')?;
-        let mark = URL_SAFE_NO_PAD.decode(mark).ok()?;
-        // compared in constant time
-        self.mac(purpose, nonce).verify_slice(&mark).ok().map(|()| nonce)
+        let read = || {
+            let (nonce, mark) = token.split_once('.')?;
+            let mark = URL_SAFE_NO_PAD.decode(mark).ok()?;
+            // compared in constant time
+            self.mac(purpose, nonce).verify_slice(&mark).ok()
+        };
+        read().is_some()
     }
 
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
@@ -119,32 +93,17 @@ mod tests {
     use crate::support::SeededRandom;
 
     #[test]
-    fn a_token_works_once_for_its_own_purpose_and_session() {
+    fn a_token_is_good_for_its_own_purpose_and_visit() {
         let random = SeededRandom::new(1);
-        let (mut forms, mut others) = (Forms::mint(&random), Forms::mint(&random));
+        let (forms, others) = (Forms::with_secret("one".to_owned()), Forms::with_secret("two".to_owned()));
         let token = forms.token(Purpose::Transaction("a"), &random);
-        assert!(!forms.spend(Purpose::Transaction("b"), &token, &random));
-        assert!(!forms.spend(Purpose::Account, &token, &random));
-        assert!(!others.spend(Purpose::Transaction("a"), &token, &random));
+        assert!(forms.is_genuine(Purpose::Transaction("a"), &token));
+        for purpose in [Purpose::Transaction("b"), Purpose::Account, Purpose::Device("a"), Purpose::Connect("a")] {
+            assert!(!forms.is_genuine(purpose, &token), "{purpose:?}");
+        }
         assert!(!others.is_genuine(Purpose::Transaction("a"), &token));
-        assert!(forms.spend(Purpose::Transaction("a"), &token, &random));
-        assert!(!forms.spend(Purpose::Transaction("a"), &token, &random));
-        assert!(forms.is_genuine(Purpose::Transaction("a"), &token), "spent, but genuine");
         for nonsense in ["", ".", "x", "x.y", &token[..60]] {
-            assert!(!forms.spend(Purpose::Transaction("a"), nonsense, &random), "{nonsense}");
+            assert!(!forms.is_genuine(Purpose::Transaction("a"), nonsense), "{nonsense}");
         }
-    }
-
-    #[test]
-    fn a_session_remembers_a_bounded_number_of_tokens() {
-        let random = SeededRandom::new(2);
-        let mut forms = Forms::mint(&random);
-        let early = forms.token(Purpose::Login, &random);
-        for _ in 0..=SPENT {
-            let token = forms.token(Purpose::Login, &random);
-            assert!(forms.spend(Purpose::Login, &token, &random));
-        }
-        assert!(forms.spent.len() <= SPENT);
-        assert!(!forms.spend(Purpose::Login, &early, &random), "a form of the old secret is void");
     }
 }

@@ -10,6 +10,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
+    choice,
     connect_address::ConnectAddress,
     forms::Purpose,
     pages::{self, PageResponse},
@@ -20,8 +21,9 @@ use super::{
 };
 use crate::{
     audit::LoginEvent,
+    model::RefusalReason,
     oauth::{KeyHolder, KeyRefusal, UserCode},
-    support::Secret,
+    support::{Secret, pasted},
 };
 
 /// Form of the login page. A missing field counts as empty.
@@ -76,7 +78,7 @@ pub(super) async fn log_in(
     mut visitor: Visitor,
     PostedForm(form): PostedForm<LoginForm>,
 ) -> Result<Response, Problem> {
-    visitor.spend(Purpose::Login, &form.token).await?;
+    visitor.shown(Purpose::Login, &form.token)?;
     let connect = form.connect.as_deref().and_then(ConnectAddress::parse);
     match check(&state, &visitor, form.key).await? {
         KeyCheck::Right(holder) => {
@@ -103,18 +105,25 @@ pub(super) async fn log_out(
     mut visitor: Visitor,
     PostedForm(form): PostedForm<ButtonForm>,
 ) -> Result<Response, Problem> {
-    visitor.spend(Purpose::Account, &form.token).await?;
-    let user = visitor.holder().await?.map(|holder| holder.user);
-    visitor.log_out().await?;
-    state.oauth.audit().record(LoginEvent::LoggedOut { user });
-    Ok(Redirect::to(&format!("{}/", state.settings.base())).into_response())
+    let shown = visitor.shown(Purpose::Account, &form.token)?;
+    let holder = visitor.holder().await?;
+    if holder.is_some() && !shown.is_current {
+        // somebody has logged in since
+        return Ok(to_account(&state));
+    }
+    if visitor.is_logged_in() {
+        visitor.log_out().await?;
+        let user = holder.map(|holder| holder.user);
+        state.oauth.audit().record(LoginEvent::LoggedOut { user });
+    }
+    Ok(to_start(&state))
 }
 
 /// Checks a key from the login form. The page shows the same text for every kind of wrong key (`OA-73`). Refusals are
 /// logged where keys are checked.
 pub(super) async fn check(state: &WebState, visitor: &Visitor, key: Option<Secret>) -> Result<KeyCheck, Problem> {
     let key = key.unwrap_or_else(|| Secret::new(""));
-    match state.oauth.keys().authenticate(key.expose().trim(), visitor.from).await {
+    match state.oauth.keys().authenticate(pasted(key.expose()), visitor.from).await {
         Ok(holder) => {
             let (user, key) = (holder.user.clone(), holder.key.clone());
             state.oauth.audit().record(LoginEvent::LoggedIn { user, key });
@@ -168,6 +177,15 @@ pub(super) fn to_device(state: &WebState, code: &str) -> Response {
     Redirect::to(&path).into_response()
 }
 
+/// The start page after a logout. The next login at a provider begins with a choice of accounts.
+pub(super) fn to_start(state: &WebState) -> Response {
+    let mut answer = Redirect::to(&format!("{}/", state.settings.base())).into_response();
+    if state.providers.specs().next().is_some() {
+        answer.headers_mut().append(header::SET_COOKIE, choice::cookie(&state.settings, true));
+    }
+    answer
+}
+
 fn to_account(state: &WebState) -> Response {
     Redirect::to(&format!("{}/account", state.settings.base())).into_response()
 }
@@ -195,6 +213,8 @@ impl LoginFailure {
     /// Shows the login page again, with the status of the failure.
     pub(super) fn answer(self, page: pages::LoginPage<'_>) -> Response {
         let mut answer = PageResponse(self.status, page).into_response();
+        // the page is the same for every kind of wrong key, so it shows no code
+        answer.extensions_mut().insert(RefusalReason::new("the API key was refused"));
         if let Some(seconds) = self.retry_after {
             answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

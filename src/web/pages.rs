@@ -9,7 +9,11 @@ use super::{
     state::WebSettings,
     texts::{Destination, Permission, Sensitivity},
 };
-use crate::{model::LoginProvider, oauth::ClientOrigin, openid::Providers};
+use crate::{
+    model::LoginProvider,
+    oauth::{ClientOrigin, RequestDecision},
+    openid::Providers,
+};
 
 /// Data that every page shows.
 #[derive(Debug, Clone)]
@@ -22,6 +26,8 @@ pub(super) struct Layout {
     pub(super) host: String,
     /// The path of the style sheet.
     pub(super) style: &'static str,
+    /// The path of the script.
+    pub(super) script: &'static str,
     /// The path of the logo.
     pub(super) mark: &'static str,
 }
@@ -195,6 +201,8 @@ pub(super) struct DeviceDecidedPage<'a> {
     pub(super) layout: Layout,
     pub(super) client: &'a str,
     pub(super) outcome: DeviceOutcome,
+    /// Time since the decision.
+    pub(super) when: String,
 }
 
 /// The decision about a device.
@@ -214,6 +222,16 @@ pub(super) struct ReturnPage<'a> {
     pub(super) location: &'a str,
 }
 
+/// The page that opens an app by its own scheme. The browser does so by itself, if it does.
+#[derive(Template)]
+#[template(path = "opened.html")]
+pub(super) struct OpenedPage<'a> {
+    pub(super) layout: Layout,
+    /// The scheme, with its colon.
+    pub(super) scheme: &'a str,
+    pub(super) location: &'a str,
+}
+
 /// The page after a denial. The app is told by itself, unless its address is not trusted (`OA-75`).
 #[derive(Template)]
 #[template(path = "denied.html")]
@@ -223,6 +241,19 @@ pub(super) struct DeniedPage<'a> {
     /// The host of the app, if nobody has verified it.
     pub(super) host: Option<&'a str>,
     pub(super) location: &'a str,
+}
+
+/// The page of an authorization request that was decided before.
+#[derive(Template)]
+#[template(path = "decided.html")]
+pub(super) struct DecidedPage<'a> {
+    pub(super) layout: Layout,
+    pub(super) client: &'a str,
+    pub(super) decision: RequestDecision,
+    /// Time since the decision.
+    pub(super) when: String,
+    /// The address of the app, without anything for it.
+    pub(super) home: &'a str,
 }
 
 /// `GET /account`.
@@ -256,6 +287,8 @@ pub(super) struct ProblemPage<'a> {
     pub(super) text: &'a str,
     pub(super) advice: &'a [&'static str],
     pub(super) error: &'a str,
+    /// The code of this refusal, which the log has with its reason.
+    pub(super) refusal: String,
     pub(super) request: Option<String>,
 }
 
@@ -333,6 +366,7 @@ impl Layout {
             name: settings.name.clone(),
             host: settings.host(),
             style: assets::style_path(),
+            script: assets::script_path(),
             mark: assets::mark_path(),
         }
     }

@@ -23,6 +23,8 @@ pub(super) struct Problem {
     pub(super) advice: Vec<&'static str>,
     /// `Retry-After`, if waiting helps.
     pub(super) retry_after: Option<Duration>,
+    /// The reason for the log, if it says more than the page.
+    pub(super) reason: Option<String>,
 }
 
 // === impl Problem ===
@@ -34,14 +36,41 @@ impl Problem {
             status: StatusCode::FORBIDDEN,
             error: "access_denied",
             title: "This form cannot be used",
-            text: "It was already used, was shown in another browser or session, or was sent by another site. \
-                   Nothing was changed."
-                .to_owned(),
+            text:
+                "It was shown in another browser, or more than ten minutes ago in another session, or it was sent by \
+                   another site. Sending it has changed nothing."
+                    .to_owned(),
             advice: vec![
                 "Go back to the app that you want to connect, and start the login there again.",
                 "If this happens every time, allow cookies for this site: they tell the gateway that it is still you.",
             ],
             retry_after: None,
+            reason: None,
+        }
+    }
+
+    /// The same with a reason for the log.
+    #[must_use]
+    pub(super) fn because(self, reason: &str) -> Self {
+        Self { reason: Some(reason.to_owned()), ..self }
+    }
+
+    /// Request of a person other than the one who is logged in, `user`.
+    pub(super) fn of_another_person(user: &str) -> Self {
+        Self {
+            status: StatusCode::FORBIDDEN,
+            error: "access_denied",
+            title: "Somebody else is logged in now",
+            text: format!(
+                "This page belongs to a person who was logged in here before. Now {user} is logged in, so this page can \
+                 approve nothing any more."
+            ),
+            advice: vec![
+                "To connect the app as this person, start the login in the app again.",
+                "To connect it as the person before, log out on the account page first.",
+            ],
+            retry_after: None,
+            reason: None,
         }
     }
 
@@ -51,17 +80,28 @@ impl Problem {
             status: StatusCode::BAD_REQUEST,
             error: "invalid_request",
             title: "This login request has expired",
-            text: "A request to connect an app is valid for a limited time and can be answered once. This one has \
-                   expired or is already answered, or it was started in another browser."
-                .to_owned(),
+            text:
+                "A request to connect an app is valid for a limited time. This one has expired, or it was started in \
+                   another browser or session."
+                    .to_owned(),
             advice: vec!["Go back to the app that you want to connect, and start the login there again."],
             retry_after: None,
+            reason: None,
         }
     }
 
     /// API key of the login that is revoked or expired (`OA-128`).
     pub(super) fn logged_out() -> Self {
-        AuthorizationError::logged_out().into()
+        let AuthorizationError { error, description, .. } = AuthorizationError::logged_out();
+        Self {
+            status: StatusCode::FORBIDDEN,
+            error,
+            title: "You are logged out",
+            text: description,
+            advice: vec!["Go back to the app that you want to connect, and start the login there again."],
+            retry_after: None,
+            reason: None,
+        }
     }
 
     /// A database that is busy.
@@ -89,7 +129,15 @@ impl Problem {
             error => format!("The login at the server did not succeed: {error}."),
         };
         let title = "The server cannot be connected";
-        Self { status, error: "temporarily_unavailable", title, text, advice: vec![advice], retry_after: None }
+        Self {
+            status,
+            error: "temporarily_unavailable",
+            title,
+            text,
+            advice: vec![advice],
+            retry_after: None,
+            reason: None,
+        }
     }
 
     /// No page at this address.
@@ -149,7 +197,7 @@ impl Problem {
             ),
         };
         let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(Duration::from_secs(2));
-        Self { status, error, title, text: text.to_owned(), advice: vec![advice], retry_after }
+        Self { status, error, title, text: text.to_owned(), advice: vec![advice], retry_after, reason: None }
     }
 }
 
@@ -207,7 +255,7 @@ impl From<AuthorizationError> for Problem {
             ),
         };
         let AuthorizationError { error, description: text, retry_after, .. } = refusal;
-        Self { status, error, title, text, advice, retry_after }
+        Self { status, error, title, text, advice, retry_after, reason: None }
     }
 }
 

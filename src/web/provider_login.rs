@@ -4,7 +4,7 @@
 //! Nothing is stored before the login (`OA-68`): an authorization request that waits travels sealed in the cookie of the
 //! login, and opens only with the secret that is sealed there too.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     extract::{self, Path, RawQuery},
@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    authorize, connect_address::ConnectAddress, forms::Purpose, login, login_cookie::LoginCookies,
+    authorize, choice, connect_address::ConnectAddress, forms::Purpose, login, login_cookie::LoginCookies,
     posted_form::PostedForm, problem::Problem, state::WebState, visitor::Visitor,
 };
 use crate::{
@@ -62,35 +62,46 @@ enum AfterLogin {
 /// `POST /oauth/login/start`: sends the browser to a provider.
 pub(super) async fn begin(
     extract::State(state): extract::State<Arc<WebState>>,
-    mut visitor: Visitor,
+    visitor: Visitor,
     headers: HeaderMap,
     PostedForm(form): PostedForm<ProviderForm>,
 ) -> Result<Response, Problem> {
-    let (mut prompt, mut request) = (ProviderPrompt::IfNeeded, String::new());
+    let (mut is_fresh, mut chooses) = (false, choice::is_due(&headers, &state.settings));
+    let mut request = String::new();
     let after = if form.transaction.is_empty() {
-        visitor.spend(Purpose::Login, &form.token).await?;
+        visitor.shown(Purpose::Login, &form.token)?;
         match (form.connect.as_deref().and_then(ConnectAddress::parse), form.device) {
             (Some(address), _) => AfterLogin::Connect { address: address.text() },
             (None, Some(code)) => AfterLogin::Device { code },
             (None, None) => AfterLogin::Account,
         }
     } else {
-        visitor.spend(Purpose::Transaction(&form.transaction), &form.token).await?;
+        let shown = visitor.shown(Purpose::Transaction(&form.transaction), &form.token)?;
         let authorization = state.oauth.authorization();
-        let transaction = authorization.unseal(&form.transaction, &visitor.browser().await?).await?;
+        let transaction = authorization.unseal(&form.transaction, &shown.visit.browser()).await?;
         // also if nobody is logged in here: the session at the provider may be older than the app wants
-        if transaction.login != LoginPrompt::IfNeeded {
-            prompt = ProviderPrompt::Fresh;
-        }
+        is_fresh = transaction.login != LoginPrompt::IfNeeded;
+        chooses |= transaction.chooses;
         let secret = state.random.token();
         request = authorization.seal(&transaction, &keeper(&secret))?;
         AfterLogin::Authorization { secret }
     };
     let after = serde_json::to_string(&after).map_err(|_| Problem::internal())?;
-    let start = state.providers.begin(&form.provider, prompt, &after, visitor.from).await;
-    let start = start.map_err(|error| failed(&state, &form.provider, &error))?;
+    let asked = (ProviderPrompt::new(is_fresh, chooses), &*after, &*request);
+    depart(&state, (&headers, visitor.from), &form.provider, asked).await
+}
+
+/// Sends the browser to a provider; the cookie of the login carries the request that waits for it.
+async fn depart(
+    state: &WebState,
+    (headers, from): (&HeaderMap, IpAddr),
+    provider: &str,
+    (prompt, after, request): (ProviderPrompt, &str, &str),
+) -> Result<Response, Problem> {
+    let start = state.providers.begin(provider, prompt, after, from).await;
+    let start = start.map_err(|error| failed(state, provider, &error))?;
     let content = format!("{}{SEPARATOR}{request}", start.sealed);
-    let cookies = LoginCookies::read(&headers, &state.settings).set(&start.state, &content);
+    let cookies = LoginCookies::read(headers, &state.settings).set(&start.state, &content);
     let cookies = cookies.ok_or_else(Problem::internal)?;
     let mut answer = Redirect::to(start.location.as_str()).into_response();
     set_cookies(&mut answer, cookies);
@@ -109,12 +120,35 @@ pub(super) async fn finish(
     let cookies = LoginCookies::read(&headers, &state.settings);
     let used = params.get("state").ok().flatten().unwrap_or_default();
     let outcome = match answer(&params) {
-        Some(answer) => log_in(&state, &mut visitor, &provider, (&answer, &cookies.content(used))).await,
+        Some(answer) => {
+            let content = cookies.content(used);
+            match log_in(&state, &mut visitor, &provider, (&answer, &content)).await {
+                Ok(ProviderReturn::In(answer)) => Ok(answer),
+                Ok(ProviderReturn::Back { prompt, after }) => {
+                    let request = content.split_once(SEPARATOR).unwrap_or_default().1;
+                    depart(&state, (&headers, visitor.from), &provider, (prompt, &after, request)).await
+                }
+                Err(problem) => Err(problem),
+            }
+        }
         None => Err(failed(&state, &provider, &OpenIdError::Foreign)),
     };
+    let chooses_next = outcome.as_ref().is_err_and(|problem| problem.status == StatusCode::FORBIDDEN);
+    let is_in = visitor.is_logged_in() && outcome.is_ok();
     let mut answer = outcome.unwrap_or_else(Problem::into_response);
     set_cookies(&mut answer, cookies.remove(used));
+    if chooses_next || (is_in && choice::is_due(&headers, &state.settings)) {
+        set_cookies(&mut answer, vec![choice::cookie(&state.settings, chooses_next)]);
+    }
     answer
+}
+
+/// The end of a visit with the answer of a provider.
+enum ProviderReturn {
+    /// The person is logged in.
+    In(Response),
+    /// The provider is asked once more: it knows no choice of accounts, or the answer came before.
+    Back { prompt: ProviderPrompt, after: String },
 }
 
 /// The parameters of an answer; `None` if one is repeated.
@@ -132,30 +166,37 @@ async fn log_in(
     visitor: &mut Visitor,
     provider: &str,
     (answer, content): (&LoginAnswer<'_>, &str),
-) -> Result<Response, Problem> {
+) -> Result<ProviderReturn, Problem> {
     let (sealed, request) = content.split_once(SEPARATOR).unwrap_or_default();
-    let finished = state.providers.finish(provider, answer, sealed, visitor.from).await;
-    let finished = finished.map_err(|error| failed(state, provider, &error))?;
+    let finished = match state.providers.finish(provider, answer, sealed, visitor.from).await {
+        Ok(finished) => finished,
+        Err(OpenIdError::NoChoice { prompt, after }) => {
+            tracing::info!(provider, "the provider refuses `prompt=select_account`: it is asked with `login`");
+            return Ok(ProviderReturn::Back { prompt, after });
+        }
+        Err(OpenIdError::Again { prompt, after }) => return Ok(ProviderReturn::Back { prompt, after }),
+        Err(error) => return Err(failed(state, provider, &error)),
+    };
     let spec = state.providers.spec(provider).ok_or_else(Problem::not_found)?;
     let after: AfterLogin = serde_json::from_str(&finished.after).map_err(|_| Problem::internal())?;
     let holder = admit(state, spec, &finished).await?;
     visitor.log_in(&holder, finished.person.logged_in).await?;
-    match after {
-        AfterLogin::Account => Ok(login::go_on(state, None)),
-        AfterLogin::Connect { address } => Ok(login::go_on(state, ConnectAddress::parse(&address).as_ref())),
-        AfterLogin::Device { code } => Ok(login::to_device(state, &code)),
+    Ok(ProviderReturn::In(match after {
+        AfterLogin::Account => login::go_on(state, None),
+        AfterLogin::Connect { address } => login::go_on(state, ConnectAddress::parse(&address).as_ref()),
+        AfterLogin::Device { code } => login::to_device(state, &code),
         AfterLogin::Authorization { secret } => {
             let transaction = state.oauth.authorization().unseal(request, &keeper(&secret)).await?;
-            authorize::logged_in(state, visitor, (&transaction, &holder)).await
+            authorize::logged_in(state, visitor, (&transaction, &holder)).await?
         }
-    }
+    }))
 }
 
 /// The account of a person whom the rules let in, with the rights that they give now.
 async fn admit(state: &WebState, spec: &LoginProvider, finished: &FinishedLogin) -> Result<KeyHolder, Problem> {
     let person = &finished.person;
     let Some(rights) = person.rights(spec) else {
-        refuse(state, &spec.name, &format!("no rule lets the subject {} in", person.subject));
+        refuse(state, &spec.name, &format!("no rule lets the subject {} in{}", person.subject, doubts(person)));
         return Err(not_let_in(spec, person));
     };
     let account = KeyAccount::Provider { issuer: person.issuer.clone(), subject: person.subject.clone() };
@@ -247,7 +288,7 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
             format!("{label} does not answer, or not as a login needs it."),
             vec!["Try again in a minute, or log in with an API key.", OPERATOR],
         ),
-        OpenIdError::Refused(_) => (
+        OpenIdError::Refused(_) | OpenIdError::NoChoice { .. } | OpenIdError::Again { .. } => (
             StatusCode::BAD_GATEWAY,
             "server_error",
             "You cannot log in there",
@@ -264,7 +305,7 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
         ),
     };
     let retry_after = (status == StatusCode::TOO_MANY_REQUESTS).then_some(Duration::from_mins(1));
-    Problem { status, error, title, text, advice, retry_after }
+    Problem { status, error, title, text, advice, retry_after, reason: None }
 }
 
 fn not_fresh(label: &str) -> Problem {
@@ -275,6 +316,7 @@ fn not_fresh(label: &str) -> Problem {
         text: format!("The app wants a new login, and {label} answered with an earlier one. The app received nothing."),
         advice: vec!["Log out there, go back to the app, and start again.", OPERATOR],
         retry_after: None,
+        reason: None,
     }
 }
 
@@ -289,10 +331,32 @@ fn not_let_in(spec: &LoginProvider, person: &Person) -> Problem {
         ),
         advice: vec![
             "Ask the operator for access, and send this text.",
-            "If your email address gives you access, verify it at the provider.",
-            "If you have another account there, log out at the provider, and start again.",
+            if person.doubts.unverified_email {
+                "The provider does not say that your email address is verified (`email_verified`), as Microsoft Entra ID \
+                 never does: the operator can let you in by a group or by this subject."
+            } else {
+                "If your email address gives you access, verify it at the provider."
+            },
+            "If you have another account there, start again: the provider lets you choose one.",
         ],
         retry_after: None,
+        reason: None,
+    }
+}
+
+/// What may be the reason that no rule fits, for the log.
+fn doubts(person: &Person) -> &'static str {
+    match (person.doubts.unverified_email, person.doubts.groups_elsewhere) {
+        (false, false) => "",
+        (true, false) => {
+            "; there is an email address without `email_verified`, as Microsoft Entra ID gives it: let people in by groups or subjects"
+        }
+        (false, true) => {
+            "; the token has too many groups and names another place for them (overage): have the provider give app roles, or only groups that are assigned to the app"
+        }
+        (true, true) => {
+            "; there is an email address without `email_verified`, and too many groups for the token (overage): let people in by app roles or subjects"
+        }
     }
 }
 
@@ -304,5 +368,6 @@ fn ended(spec: &LoginProvider) -> Problem {
         text: format!("The operator of this gateway revoked your account of {}.", spec.label),
         advice: vec!["Ask the operator for access, or for an API key."],
         retry_after: None,
+        reason: None,
     }
 }

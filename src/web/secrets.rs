@@ -14,6 +14,7 @@ use super::{
     accounts,
     connect_address::ConnectAddress,
     forms::Purpose,
+    login,
     pages::{self, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
@@ -83,13 +84,16 @@ pub(super) async fn ask_for(
 /// `POST /account/secret`: stores or deletes a secret.
 pub(super) async fn decide(
     extract::State(state): extract::State<Arc<WebState>>,
-    mut visitor: Visitor,
+    visitor: Visitor,
     PostedForm(form): PostedForm<SecretForm>,
 ) -> Result<Response, Problem> {
     let purpose = form.address.as_deref().map_or(Purpose::Account, Purpose::Secret);
-    visitor.spend(purpose, &form.token).await?;
+    let shown = visitor.shown(purpose, &form.token)?;
     let address = form.address.as_deref().map(|text| ConnectAddress::parse(text).ok_or_else(Problem::foreign_form));
     let address = address.transpose()?;
+    if !shown.is_current {
+        return Ok(login::go_on(&state, address.as_ref()));
+    }
     let holder = visitor.holder().await?.ok_or_else(Problem::logged_out)?;
     let name = SecretName::parse(&form.name).map_err(|_| Problem::not_found())?;
     // a secret that nobody asks this person for is as unknown as one that does not exist
@@ -103,8 +107,11 @@ pub(super) async fn decide(
             secrets.set(&holder.user, &name, &user_secret(entered.expose())?).await?;
             "secret-saved"
         }
-        Some(SecretDecision::Delete) if secrets.delete(&holder.user, &name).await? => "secret-deleted",
-        Some(SecretDecision::Delete) => "nothing-to-revoke",
+        Some(SecretDecision::Delete) => {
+            // pressed twice, it is deleted all the same
+            secrets.delete(&holder.user, &name).await?;
+            "secret-deleted"
+        }
         Some(SecretDecision::Cancel) | None => return Ok(left(&state, address.as_ref())),
     };
     let base = state.settings.base();
@@ -135,6 +142,7 @@ impl From<InvalidUserSecret> for Problem {
             text: format!("The secret was not saved: {error}. An earlier one is kept."),
             advice: vec!["Go back, and paste the secret as a single line."],
             retry_after: None,
+            reason: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::{
@@ -33,6 +34,8 @@ pub struct WebState {
     pub random: Arc<dyn Random>,
     /// Settings.
     pub settings: WebSettings,
+    /// Tasks that handle submissions to their end, whether browsers wait or not.
+    pub tasks: TaskTracker,
     /// Source of the status of backends and sessions.
     pub status: StatusSource,
 }

@@ -1,7 +1,7 @@
 //! The browser that sent a request: its login, and the forms it was shown. Knows nothing of the content of pages.
 //!
 //! Nothing is stored for a browser that is not logged in (`OA-68`): its form tokens derive from the random id in its
-//! cookie.
+//! cookie, and so do those of one that is.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use tower_sessions::{Session, session::Id};
 
 use super::{
-    forms::{Forms, Purpose},
+    forms::Purpose,
     problem::Problem,
     same_origin,
     session::LOGIN,
     state::WebState,
+    visits::{EarlierVisits, NewVisits, Visit},
 };
 use crate::{
     model::{ClientIp, KeyId},
@@ -42,7 +43,15 @@ struct LoginState {
     /// Time of the login, if it is known: a provider may have had a session of the person, and not say since when.
     #[serde(default)]
     at: Option<Timestamp>,
-    forms: Forms,
+}
+
+/// A form that this browser was shown.
+pub(super) struct ShownForm {
+    /// The visit in which it was shown.
+    pub(super) visit: Visit,
+    /// True if that is the present one. A form of an earlier visit, from before the login of another tab, may log in, cancel, or
+    /// lead to the page that asks; it never approves (`OA-151`).
+    pub(super) is_current: bool,
 }
 
 /// The browser that sent a request. The extractor refuses cross-site requests (`OA-72`).
@@ -50,6 +59,8 @@ pub(super) struct Visitor {
     state: Arc<WebState>,
     session: Session,
     visit: LoginStatus,
+    earlier: EarlierVisits,
+    new: NewVisits,
     /// Client address.
     pub(super) from: IpAddr,
 }
@@ -57,12 +68,22 @@ pub(super) struct Visitor {
 // === impl Visitor ===
 
 impl Visitor {
-    /// Identity to which authorization requests of this browser are bound. A browser without a cookie gets one.
+    /// Identity to which authorization requests of this browser are bound after the login. A browser without a cookie gets one.
     pub(super) async fn browser(&mut self) -> Result<Browser, Problem> {
-        Ok(Browser(match &self.visit {
-            LoginStatus::LoggedIn(login) => Digest::sha256(&login.seed),
-            LoginStatus::Anonymous => Digest::sha256(format!("browser {}", self.id().await?)),
-        }))
+        match &self.visit {
+            LoginStatus::LoggedIn(login) => Ok(Browser(Digest::sha256(&login.seed))),
+            LoginStatus::Anonymous => Ok(self.present().await?.browser()),
+        }
+    }
+
+    /// The present visit. A browser without a cookie gets one.
+    pub(super) async fn present(&mut self) -> Result<Visit, Problem> {
+        Ok(Visit::of(self.id().await?))
+    }
+
+    /// True if there is a login, also one whose key has ended.
+    pub(super) const fn is_logged_in(&self) -> bool {
+        matches!(self.visit, LoginStatus::LoggedIn(_))
     }
 
     /// Holder of the login's key; `None` if nobody is logged in, the key ended (`OA-128`), or it may not be used from here
@@ -81,48 +102,54 @@ impl Visitor {
 
     /// A token for a new form. A browser without a cookie gets one.
     pub(super) async fn token(&mut self, purpose: Purpose<'_>) -> Result<String, Problem> {
-        let random = &*self.state.random;
-        Ok(match &self.visit {
-            LoginStatus::LoggedIn(login) => login.forms.token(purpose, random),
-            LoginStatus::Anonymous => anonymous_forms(self.id().await?).token(purpose, random),
-        })
+        let visit = self.present().await?;
+        Ok(visit.forms().token(purpose, &*self.state.random))
     }
 
-    /// Spends a form token. After a login, each is valid once; before it nothing can be decided, and tokens are valid
-    /// as long as the cookie.
-    pub(super) async fn spend(&mut self, purpose: Purpose<'_>, token: &str) -> Result<(), Problem> {
-        let good = match &mut self.visit {
-            LoginStatus::LoggedIn(login) => login.forms.spend(purpose, token, &*self.state.random),
-            LoginStatus::Anonymous => {
-                self.session.id().is_some_and(|id| anonymous_forms(id).is_genuine(purpose, token))
-            }
-        };
-        if !good {
-            return Err(Problem::foreign_form());
+    /// Finds the form of a token: shown in the present visit, or in one of the last ten minutes. Any other is refused.
+    pub(super) fn shown(&self, purpose: Purpose<'_>, token: &str) -> Result<ShownForm, Problem> {
+        let is_of = |visit: &Visit| visit.forms().is_genuine(purpose, token);
+        if let Some(visit) = self.session.id().map(Visit::of).filter(is_of) {
+            return Ok(ShownForm { visit, is_current: true });
         }
-        self.keep().await
+        let found = self.earlier.iter().find(|visit| is_of(visit));
+        let reason = match (token, self.session.id()) {
+            ("", _) => "it has no token",
+            (_, None) => "the browser sent no cookie, and the token is of no visit that it remembers",
+            (_, Some(_)) => "the token is of another browser, another form, or a visit of more than ten minutes ago",
+        };
+        let visit = found.cloned().ok_or_else(|| Problem::foreign_form().because(reason))?;
+        Ok(ShownForm { visit, is_current: false })
     }
 
     /// Stores the login, which was at this time, under a new session id, so that a planted old id is worthless (N-75).
     pub(super) async fn log_in(&mut self, holder: &KeyHolder, at: Option<Timestamp>) -> Result<(), Problem> {
-        let random = &*self.state.random;
-        let seed = match &self.visit {
-            LoginStatus::LoggedIn(login) if login.key == holder.key => login.seed.clone(),
-            LoginStatus::LoggedIn(_) | LoginStatus::Anonymous => random.token(),
+        let before = self.session.id().map(Visit::of);
+        let seed = match (&self.visit, &before) {
+            (LoginStatus::LoggedIn(login), _) if login.key == holder.key => login.seed.clone(),
+            (_, Some(visit)) => visit.seed(holder.key.as_str()),
+            (_, None) => self.state.random.token(),
         };
-        let (key, forms) = (holder.key.clone(), Forms::mint(random));
-        self.visit = LoginStatus::LoggedIn(LoginState { key, seed, at, forms });
+        let login = LoginState { key: holder.key.clone(), seed, at };
         self.session.cycle_id().await?;
-        self.keep().await
+        self.session.insert(LOGIN, &login).await?;
+        // at once and not with the response, so that a busy database is reported as such
+        self.session.save().await?;
+        self.visit = LoginStatus::LoggedIn(login);
+        self.remember(before);
+        Ok(())
     }
 
     /// Ends the login. The cookie is replaced and not removed: browsers ignore the removal of a `__Host-` cookie that
     /// does not repeat its attributes.
     pub(super) async fn log_out(&mut self) -> Result<(), Problem> {
+        let before = self.session.id().map(Visit::of);
         self.visit = LoginStatus::Anonymous;
         self.session.clear().await;
         self.session.cycle_id().await?;
-        Ok(self.session.save().await?)
+        self.session.save().await?;
+        self.remember(before);
+        Ok(())
     }
 
     /// The id in the cookie; creates one if there is none.
@@ -133,16 +160,15 @@ impl Visitor {
         // counts as a change, so the cookie is set
         self.session.clear().await;
         self.session.save().await?;
+        self.remember(None);
         self.session.id().ok_or_else(Problem::internal)
     }
 
-    /// Saves at once and not with the response, so that a busy database is reported as such.
-    async fn keep(&self) -> Result<(), Problem> {
-        if let LoginStatus::LoggedIn(login) = &self.visit {
-            self.session.insert(LOGIN, login).await?;
-            self.session.save().await?;
+    /// Has the browser remember the visit before and the present one.
+    fn remember(&self, before: Option<Visit>) {
+        for visit in before.into_iter().chain(self.session.id().map(Visit::of)) {
+            self.new.add(visit);
         }
-        Ok(())
     }
 }
 
@@ -151,17 +177,13 @@ impl FromRequestParts<Arc<WebState>> for Visitor {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<WebState>) -> Result<Self, Problem> {
         if !parts.method.is_safe() && !same_origin::may_act(&parts.headers, &state.settings.public_url) {
-            return Err(Problem::foreign_form());
+            return Err(Problem::foreign_form().because("the headers say that another site sent it"));
         }
         let from = parts.extensions.get().map_or(std::net::Ipv4Addr::LOCALHOST.into(), |ClientIp(from)| *from);
         let session = Session::from_request_parts(parts, state).await.map_err(|_| Problem::internal())?;
         let visit = session.get(LOGIN).await?.map_or(LoginStatus::Anonymous, LoginStatus::LoggedIn);
-        Ok(Self { state: Arc::clone(state), session, visit, from })
+        let earlier = EarlierVisits::read(&parts.headers, &state.settings, state.clock.now());
+        let new = parts.extensions.get::<NewVisits>().cloned().unwrap_or_default();
+        Ok(Self { state: Arc::clone(state), session, visit, earlier, new, from })
     }
-}
-
-/// CSRF state of a browser that is not logged in: the secret derives from the id in its cookie, which nobody else
-/// knows.
-fn anonymous_forms(id: Id) -> Forms {
-    Forms::with_secret(Digest::sha256(format!("forms {id}")).to_base64url())
 }

@@ -153,9 +153,14 @@ async fn an_endpoint_that_is_opened_in_a_browser_leads_to_the_start_page_and_cli
     let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
     for path in ["/mcp", "/mcp/", "/mcp/demo", "/sse"] {
         assert_eq!(visit(path, browser).await, (303, Some("/".to_owned())), "{path}");
-        for accept in
-            ["text/event-stream", "application/json, text/event-stream", "*/*", "text/html, text/event-stream"]
-        {
+        for accept in [
+            "text/event-stream",
+            "application/json, text/event-stream",
+            "*/*",
+            "text/html, text/event-stream",
+            "application/json, text/html",
+            "*/*, text/html;q=0.9",
+        ] {
             assert_eq!(visit(path, accept).await, (401, None), "{path} {accept}");
         }
     }

@@ -32,6 +32,8 @@ enum Fault {
     OtherIssuer,
     NullMember,
     NoPkce,
+    UnannouncedPkce,
+    Page(StatusCode, &'static str),
     NoRegistration,
     RefusedRegistration,
     RefusedRequest,
@@ -74,6 +76,12 @@ async fn deployment(fault: Fault) -> ProtectedServer {
             instead(Endpoint::Metadata, answers::json(StatusCode::OK, &document));
         }
         Fault::NoPkce => metadata(json!({ "code_challenge_methods_supported": ["plain"] })),
+        Fault::UnannouncedPkce => metadata(json!({ "code_challenge_methods_supported": null })),
+        Fault::Page(status, text) => {
+            let mut answer = answers::page(text);
+            *answer.status_mut() = status;
+            instead(Endpoint::Server, answer);
+        }
         Fault::NoRegistration => metadata(json!({ "registration_endpoint": null })),
         Fault::RefusedRegistration => instead(Endpoint::Register, answers::error("invalid_redirect_uri")),
         Fault::RefusedRequest => instead(Endpoint::Authorize, answers::error("invalid_target")),
@@ -136,7 +144,6 @@ async fn a_fault_that_stops_every_client_is_named_with_its_document() {
         (Fault::RedirectedMetadata, "it redirects to `https://elsewhere.example/`"),
         (Fault::FailingMetadata, "it answers 503: clients stop there"),
         (Fault::HtmlMetadata, "it is no JSON object"),
-        (Fault::NoPkce, "does not have `S256`"),
         (Fault::NoRegistration, "there is no `registration_endpoint`"),
         (Fault::RefusedRegistration, "400 (invalid_redirect_uri)"),
         (Fault::RefusedRequest, "the request is refused: 400 (invalid_target)"),
@@ -154,7 +161,9 @@ async fn a_fault_that_some_clients_bear_is_named_for_the_others() {
     let strict = ["goose", "codex", "typescript-2", "python-2", "rmcp"];
     let schema = ["claude-code", "cursor", "opencode", "typescript-1", "typescript-2", "mcp-remote", "inspector"];
     let documented = ["claude-code", "vscode", "codex", "opencode"];
-    let faults: [(Fault, &[&str], &str); 5] = [
+    let careful = [&schema[..2], &["goose", "codex"], &schema[2..], &["rmcp"]].concat();
+    let faults: [(Fault, &[&str], &str); 6] = [
+        (Fault::NoPkce, &careful, "does not have `S256`"),
         (Fault::OriginAsResource, &["vscode", "copilot", "gemini"], "which is not the URL of the server"),
         (Fault::OtherIssuer, &strict, "and the resource metadata names"),
         (Fault::NullMember, &schema, "`op_tos_uri` is null"),
@@ -180,6 +189,35 @@ async fn a_fault_that_clients_find_a_way_around_is_a_warning() {
             assert_eq!(verdict, ClientVerdict::Connects, "{}: {findings:?}", client.id);
             let warnings = findings.iter().filter(|finding| finding.severity == Severity::MayFail);
             assert!(warnings.clone().any(|finding| finding.problem.contains(text)), "{}: {findings:?}", client.id);
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_an_announcement_of_pkce_the_sdks_start_the_login_and_claude_does_not() {
+    for result in examined(Fault::UnannouncedPkce, RegistrationPolicy::Once).await {
+        let says = result.findings.iter().any(|finding| finding.problem.contains("does not have `S256`"));
+        assert_eq!(says, ["claude", "chatgpt"].contains(&result.client.id), "{}", result.client.id);
+        if result.client.id.starts_with("typescript") || result.client.id.starts_with("python") {
+            assert_eq!(result.verdict, ClientVerdict::Connects, "{}", result.client.id);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_in_place_of_the_server_is_no_server_without_a_login() {
+    for (status, page, told) in [
+        (StatusCode::OK, "<!DOCTYPE html><html><body>ERR_NGROK_6024", "the warning page of a tunnel (ngrok)"),
+        (StatusCode::OK, "<html><div id=\"root\"></div>", "a single-page app"),
+        (StatusCode::FORBIDDEN, "<html><title>Just a moment...</title>", "a bot challenge"),
+        (StatusCode::PAYLOAD_TOO_LARGE, "<html>413 Request Entity Too Large", "413"),
+        (StatusCode::BAD_GATEWAY, "<html>502 Bad Gateway", "502"),
+    ] {
+        for result in examined(Fault::Page(status, page), RegistrationPolicy::Once).await {
+            assert_eq!(result.verdict, ClientVerdict::Fails, "{status} {}", result.client.id);
+            let finding = &result.findings[0];
+            assert!(finding.problem.contains(told) && finding.problem.contains(status.as_str()), "{finding:?}");
+            assert!(finding.advice.contains("stands in front"), "{finding:?}");
         }
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod data_folder;
 pub(crate) mod http;
 pub(crate) mod internet;
 pub(crate) mod link;
+pub(crate) mod log;
 pub(crate) mod log_of_database;
 pub(crate) mod oauth;
 pub(crate) mod strict;

@@ -13,3 +13,5 @@ mod login;
 mod provider_login;
 mod provider_logout;
 mod site;
+mod tabs;
+mod twice;

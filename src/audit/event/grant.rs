@@ -34,6 +34,8 @@ pub enum GrantEvent {
     },
     /// A code became tokens.
     CodeRedeemed(GrantParties),
+    /// A code came again within some seconds: its client tried again.
+    CodeRepeated(GrantParties),
     /// A code came a second time: its grant is revoked.
     CodeReplayed(GrantParties),
     /// A refresh token came again after its successor: its grant is revoked.
@@ -104,6 +106,9 @@ impl GrantEvent {
                 L::new("denial", "authorization denied").maybe("user", user.as_ref()).with("client", client)
             }
             Self::CodeRedeemed(parties) => parties.line(L::new("code_redeemed", "code redeemed")),
+            Self::CodeRepeated(parties) => {
+                parties.line(L::new("code_repeated", "code sent again by its client; nothing is given or revoked"))
+            }
             Self::CodeReplayed(parties) => {
                 parties.line(L::alarming("code_replayed", "code used twice; the grant is revoked"))
             }

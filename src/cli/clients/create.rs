@@ -14,7 +14,7 @@ use crate::{
         store::{AdminStore, IfMissing},
         values,
     },
-    model::{ConsentRule, IdentityAssertions},
+    model::{ClientAuth, ConsentRule, IdentityAssertions},
     oauth::{ClientKeySet, NewClientKeys, OperatorClient, RedirectTarget, ServiceAccount, redirect_uri::RedirectUri},
     support::Secret,
 };
@@ -48,9 +48,12 @@ pub struct CreateClientArgs {
     /// File with the public keys of the client (a JWK Set): it authenticates by signed assertions. Default: a secret
     #[arg(long, value_name = "FILE")]
     jwks: Option<PathBuf>,
-    /// Puts the secret into the form of token requests. Default: the Authorization header
+    /// Accepts the secret in the form of token requests alone. Default: there or in the Authorization header
     #[arg(long, conflicts_with = "jwks")]
     post: bool,
+    /// Accepts the secret in the Authorization header of token requests alone
+    #[arg(long, conflicts_with_all = ["jwks", "post"])]
+    basic: bool,
     /// Redirect URI, exactly as the client sends it; may be given several times
     #[arg(long = "redirect-uri", value_name = "URI")]
     redirect_uris: Vec<String>,
@@ -75,7 +78,8 @@ impl CreateClientArgs {
         let keys = match &self.jwks {
             Some(path) => NewClientKeys::Inline(key_set(path)?),
             None if self.post => NewClientKeys::Post,
-            None => NewClientKeys::Basic,
+            None if self.basic => NewClientKeys::Basic,
+            None => NewClientKeys::Secret,
         };
         let store = AdminStore::open(process, IfMissing::Create).await?;
         let created = match self.client(keys, &store.oauth.settings().policy.get().redirect_schemes) {
@@ -96,7 +100,11 @@ impl CreateClientArgs {
             process.output.print(&format!("client_secret: {}", secret.expose()));
             process.output.remark("The secret is not shown again.");
         }
-        process.output.remark(&format!("It authenticates with {}.", client.auth.name()));
+        let method = match &client.auth {
+            ClientAuth::AnySecret(_) => "client_secret_basic or client_secret_post",
+            auth => auth.name(),
+        };
+        process.output.remark(&format!("It authenticates with {method}."));
         if let Some(account) = account {
             process.output.remark(&format!(
                 "Its service account is {}: end it with `lockkeeper keys revoke {}`.",

@@ -13,7 +13,7 @@ use crate::{
         sessions::{LimitReached, LookupError},
     },
     mcp::{ErrorObject, Message, RequestId, Revision, jsonrpc::Malformed, revision::Feature},
-    model::{Binding, OwnedElsewhere, ReplicaNumber},
+    model::{Binding, OwnedElsewhere, RefusalReason, ReplicaNumber},
     wire::headers,
 };
 
@@ -219,7 +219,9 @@ impl RequestRefusal {
 impl IntoResponse for RequestRefusal {
     fn into_response(mut self) -> Response {
         let (status, hint, elsewhere) = (self.status, self.hint, self.elsewhere.take());
+        let reason = RefusalReason::new(self.error.message());
         let mut response = Response::new(Body::from(self.into_message().encode()));
+        response.extensions_mut().insert(reason);
         *response.status_mut() = status;
         let fields = response.headers_mut();
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(headers::JSON));

@@ -50,6 +50,8 @@ pub(super) struct AuthorizationRequest {
     /// Requested scopes, of any backends.
     pub(super) asked: Scopes,
     pub(super) login: LoginPrompt,
+    /// The person chooses an account (`prompt=select_account`).
+    pub(super) chooses: bool,
     pub(super) consent: ConsentPrompt,
 }
 
@@ -84,6 +86,8 @@ struct Stored {
     named: Option<String>,
     asked: String,
     login: LoginPrompt,
+    #[serde(default)]
+    chooses: bool,
     #[serde(default)]
     consent: ConsentPrompt,
 }
@@ -161,6 +165,9 @@ fn read_rest(
     if params.get("request_uri").map_err(once)?.is_some() {
         return refuse("request_uri_not_supported", "request objects are not supported");
     }
+    if params.get("response_mode").map_err(once)?.is_some_and(|mode| mode != "query") {
+        return refuse("invalid_request", "the response mode is query");
+    }
     // absent means plain (RFC 7636 4.3), which is refused too (OA-64)
     let method = params.get("code_challenge_method").map_err(once)?;
     let challenge = params.get("code_challenge").map_err(once)?.and_then(CodeChallenge::parse);
@@ -202,6 +209,7 @@ fn read_rest(
         named,
         asked,
         login,
+        chooses: prompts("select_account"),
         consent,
     })
 }
@@ -270,6 +278,7 @@ impl AuthorizationRequest {
             named: self.named.as_ref().map(ToString::to_string),
             asked: self.asked.to_string(),
             login: self.login,
+            chooses: self.chooses,
             consent: self.consent,
         };
         serde_json::to_string(&stored).map_err(|_| OAuthError::Transaction)
@@ -289,6 +298,7 @@ impl AuthorizationRequest {
             },
             asked: Scopes::parse(&stored.asked).map_err(|_| OAuthError::Transaction)?,
             login: stored.login,
+            chooses: stored.chooses,
             consent: stored.consent,
         })
     }

@@ -65,7 +65,8 @@ impl PushedRequests {
         }
         authorization_request::find_target(client, Some(&request.redirect_uri))?;
         let expires = now + self.deps.settings.policy.get().transaction_lifetime;
-        Ok(Transaction { id, client_name: client.name.clone(), login: request.login, expires, request })
+        let (client_name, login, chooses) = (client.name.clone(), request.login, request.chooses);
+        Ok(Transaction { id, client_name, login, chooses, expires, request })
     }
 }
 

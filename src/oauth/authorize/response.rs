@@ -3,13 +3,15 @@
 
 use std::{fmt, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     audit::{Audit, RefusalEvent},
     oauth::{client_lookup::ClientRefusal, error::OAuthError},
 };
 
 /// A redirect to the client. `Debug` hides the query, which may hold a code.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redirect {
     /// Whole URI, to be sent with 303 and `no-store`.
     pub location: String,
@@ -18,7 +20,7 @@ pub struct Redirect {
 }
 
 /// Permission to redirect without a click (`OA-75`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trust {
     /// Redirect with 303.
     Automatic,
@@ -72,8 +74,8 @@ impl AuthorizationError {
     }
 
     pub(super) fn gone() -> Self {
-        let description = "This request is already decided, or it was started in another browser. Start again from your \
-                           MCP client.";
+        let description = "This request was started in another browser or by another person, or you have logged out since. \
+                           Start again from your MCP client.";
         Self { error: "invalid_request", description: description.to_owned(), status: 403, retry_after: None }
     }
 
@@ -91,7 +93,8 @@ impl AuthorizationError {
 
     /// The API key of the browser session was revoked or has expired (`OA-128`).
     pub fn logged_out() -> Self {
-        let description = "The API key or account of this session is revoked or expired. Log in again.".to_owned();
+        let description =
+            "Your session here has ended, or its API key or account is revoked or expired. Log in again.".to_owned();
         Self { error: "access_denied", description, status: 403, retry_after: None }
     }
 }

@@ -27,6 +27,8 @@ pub struct Transaction {
     pub client_name: String,
     /// Login that the request needs (`OA-77`).
     pub login: LoginPrompt,
+    /// True if the person chooses an account, so that a session is not enough.
+    pub chooses: bool,
     /// Expiry.
     pub(super) expires: Timestamp,
     pub(super) request: AuthorizationRequest,
@@ -86,7 +88,8 @@ impl TransactionSealer {
             return Err(UnsealError::Refused(AuthorizationError::changed_client().logged(&self.deps.audit)));
         }
         authorization_request::find_target(&client, Some(&request.redirect_uri)).map_err(UnsealError::Refused)?;
-        Ok(Transaction { id, client_name: client.name, login: request.login, expires, request })
+        let (login, chooses) = (request.login, request.chooses);
+        Ok(Transaction { id, client_name: client.name, login, chooses, expires, request })
     }
 }
 

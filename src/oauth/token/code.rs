@@ -1,6 +1,6 @@
 //! The code grant at the token endpoint (RFC 6749 4.1.3; `OA-84`, `OA-85`).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::issuer::{Issued, Issuer, narrowed};
 use crate::{
@@ -10,8 +10,11 @@ use crate::{
         error::ErrorResponse, form::Params, logged_reason::GrantProblem, opaque, pkce::CodeChallenge,
         revocation::Revocations,
     },
-    support::Digest,
+    support::{Digest, Timestamp},
 };
+
+/// Time in which a client that got no answer may repeat the exchange of a code once, without losing its login.
+const REPEATED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The code grant.
 pub(super) struct CodeGrant {
@@ -44,7 +47,7 @@ impl CodeGrant {
         self.issuer.check_resource(form, &grant)?;
         let scopes = narrowed(form, &grant)?;
         if row.used.is_some() {
-            return self.code_replayed(&grant).await;
+            return self.used_again(&digest, &grant, now).await;
         }
         if now >= row.expires {
             return refused(GrantProblem::CodeExpired(grant.id));
@@ -55,14 +58,21 @@ impl CodeGrant {
         let generation = new.as_ref().map_or_else(|| opaque::base62(&*deps.random, 16), |new| new.generation.clone());
         let issued = self.issuer.issue(&grant, scopes, &generation, now)?;
         if !deps.storage.codes().redeem(&digest, &grant.id, new.as_ref(), now).await? {
-            return self.code_replayed(&grant).await;
+            return self.used_again(&digest, &grant, now).await;
         }
         deps.audit.record(GrantEvent::CodeRedeemed(GrantParties::of(&grant)));
         Ok(Issued { refresh: token, ..issued })
     }
 
-    /// RFC 6749 4.1.2: the second use of a valid code means theft; everything issued for it is revoked.
-    async fn code_replayed(&self, grant: &Grant) -> Result<Issued, ErrorResponse> {
+    /// RFC 6749 4.1.2: the second use of a valid code means theft; everything issued for it is revoked. One that comes within
+    /// ten seconds, with all that the first had, is a client that has tried again: it gets nothing and loses nothing, once
+    /// (`OA-85`).
+    async fn used_again(&self, code: &Digest, grant: &Grant, now: Timestamp) -> Result<Issued, ErrorResponse> {
+        let codes = self.issuer.deps.storage.codes();
+        if codes.repeat(code, now - REPEATED_WITHIN, now).await? {
+            self.issuer.deps.audit.record(GrantEvent::CodeRepeated(GrantParties::of(grant)));
+            return Err(ErrorResponse::InvalidGrant(GrantProblem::CodeRepeated(grant.id.clone())));
+        }
         self.issuer.deps.audit.record(GrantEvent::CodeReplayed(GrantParties::of(grant)));
         self.revocations.end_grant(&grant.id).await?;
         Err(ErrorResponse::InvalidGrant(GrantProblem::CodeReplayed(grant.id.clone())))

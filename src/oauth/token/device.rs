@@ -1,25 +1,69 @@
 //! The device grant at the token endpoint (RFC 8628 3.4; `OA-146`).
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use super::issuer::{Issued, Issuer};
 use crate::{
     audit::{GrantEvent, GrantParties},
     model::{Client, ClientIp, GrantType},
     oauth::{device::INTERVAL, error::ErrorResponse, form::Params, logged_reason::GrantProblem, opaque},
-    support::{Digest, limits::Buckets},
+    support::{Digest, Timestamp},
 };
+
+/// Time by which a poll may be early: clocks and networks differ.
+const EARLY: Duration = Duration::from_secs(1);
+/// Time by which `slow_down` makes the interval longer (RFC 8628 3.5).
+const SLOWER: Duration = Duration::from_secs(5);
+/// Maximum interval.
+const LONGEST: Duration = Duration::from_mins(1);
+/// Maximum number of devices whose polls are remembered: twice as many as may wait.
+const MAX_POLLED: usize = 20_000;
 
 /// The device grant.
 pub(super) struct DeviceGrant {
     issuer: Arc<Issuer>,
-    /// Polls by device code; only codes that exist are counted.
-    polls: Buckets<Digest>,
+    polls: DevicePolls,
+}
+
+/// The polls of each device code; only codes that exist are counted.
+#[derive(Default)]
+struct DevicePolls(Mutex<HashMap<Digest, LastPoll>>);
+
+/// The last poll of a device.
+struct LastPoll {
+    at: Timestamp,
+    /// The interval that the device was told.
+    interval: Duration,
+}
+
+impl DevicePolls {
+    /// Notes a poll; returns false if it came too early, which makes the interval longer.
+    fn note(&self, device: Digest, now: Timestamp) -> bool {
+        let mut polls = self.0.lock();
+        if polls.len() >= MAX_POLLED && !polls.contains_key(&device) {
+            polls.retain(|_, last| now.since(last.at) <= 2 * LONGEST);
+            if polls.len() >= MAX_POLLED {
+                return false;
+            }
+        }
+        let Some(last) = polls.get_mut(&device) else {
+            polls.insert(device, LastPoll { at: now, interval: Duration::from_secs(INTERVAL) });
+            return true;
+        };
+        let is_early = now.since(last.at) + EARLY < last.interval;
+        last.at = now;
+        if is_early {
+            last.interval = (last.interval + SLOWER).min(LONGEST);
+        }
+        !is_early
+    }
 }
 
 impl DeviceGrant {
     pub(super) fn new(issuer: Arc<Issuer>) -> Self {
-        Self { issuer, polls: Buckets::new(1, Duration::from_secs(INTERVAL)) }
+        Self { issuer, polls: DevicePolls::default() }
     }
 
     /// Answers a poll: with tokens, once, if the person approved.
@@ -32,7 +76,9 @@ impl DeviceGrant {
         let Some(row) = found.filter(|row| row.client == client.id) else {
             return Err(ErrorResponse::InvalidGrant(GrantProblem::UnknownDevice(client.id.clone())));
         };
-        self.polls.take(digest, now).map_err(|_| ErrorResponse::SlowDown)?;
+        if !self.polls.note(digest, now) {
+            return Err(ErrorResponse::SlowDown);
+        }
         if row.denied.is_some() {
             return Err(ErrorResponse::AccessDenied);
         }

@@ -115,15 +115,16 @@ impl Issuer {
     }
 }
 
-/// Scopes of the token: those of the grant, or the requested subset. `offline_access` is tolerated although it is never
-/// granted (`OA-94`).
+/// Scopes of the token: those of the grant, or those of the requested ones that the grant has, which the response says. Names that
+/// are no scopes here, such as `offline_access`, ask for nothing (`OA-94`).
 pub(super) fn narrowed(form: &Params, grant: &Grant) -> Result<Scopes, ErrorResponse> {
     let Some(asked) = form.get("scope")? else { return Ok(grant.scopes.clone()) };
     let scopes = Scopes::parse(asked).map_err(|_| ErrorResponse::InvalidScope)?;
-    if !grant.scopes.includes(&scopes) {
-        return Err(ErrorResponse::InvalidScope);
+    if scopes.is_empty() {
+        return Ok(grant.scopes.clone());
     }
-    Ok(if scopes.is_empty() { grant.scopes.clone() } else { scopes })
+    let left: Scopes = scopes.iter().filter(|scope| grant.scopes.contains(scope)).cloned().collect();
+    if left.is_empty() { Err(ErrorResponse::InvalidScope) } else { Ok(left) }
 }
 
 // === impl Issued ===

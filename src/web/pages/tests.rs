@@ -14,7 +14,7 @@ fn every_page_renders_and_escapes_untrusted_text() {
     for (name, page) in every_page() {
         assert!(page.starts_with("<!doctype html>"), "{name}");
         assert!(page.contains("<html lang=\"en\">") && page.contains("<h1>"), "{name}");
-        assert!(!page.contains("<script"), "{name} holds a script");
+        assert!(!page.contains("<script>"), "{name} holds a script");
         assert!(!page.contains(" style=") && !page.contains("<style"), "{name} holds an inline style");
     }
 }
@@ -35,6 +35,10 @@ fn every_page() -> Vec<(&'static str, String)> {
         ("device-decided", decided()),
         ("handover", handover()),
         ("denied", denied()),
+        ("request-decided", request_decided(RequestDecision::Approved)),
+        ("request-denied", request_decided(RequestDecision::Denied)),
+        ("request-refused", request_decided(RequestDecision::Refused)),
+        ("opened", opened()),
         ("account", account(vec![grant("Cursor"), grant(HOSTILE)], backends())),
         ("account-empty", account(Vec::new(), backend_list(Vec::new()))),
         ("connect", connect()),
@@ -120,7 +124,9 @@ fn device(code: &str, alert: Option<&str>) -> String {
 }
 
 fn decided() -> String {
-    DeviceDecidedPage { layout: layout(), client: HOSTILE, outcome: DeviceOutcome::Denied }.render().unwrap()
+    DeviceDecidedPage { layout: layout(), client: HOSTILE, outcome: DeviceOutcome::Denied, when: "just now".to_owned() }
+        .render()
+        .unwrap()
 }
 
 fn consent_device(client: &str) -> String {
@@ -167,6 +173,15 @@ fn denied() -> String {
         .unwrap()
 }
 
+fn request_decided(decision: RequestDecision) -> String {
+    let (when, home) = ("1 minute ago".to_owned(), "cursor://x\"><script>");
+    DecidedPage { layout: layout(), client: HOSTILE, decision, when, home }.render().unwrap()
+}
+
+fn opened() -> String {
+    OpenedPage { layout: layout(), scheme: "cursor:", location: "cursor://cb?code=1&x=\"><script>" }.render().unwrap()
+}
+
 fn account(grants: Vec<GrantItem>, backends: BackendList) -> String {
     let client = ClientItem {
         name: "claude-code 2.1.251".to_owned(),
@@ -197,6 +212,7 @@ fn problem() -> String {
         text: HOSTILE,
         advice: &["Start again."],
         error: "invalid_request",
+        refusal: "BCDFGHJK".to_owned(),
         request: Some("0123456789abcdef".to_owned()),
     };
     page.render().unwrap()
@@ -208,6 +224,7 @@ fn layout() -> Layout {
         name: "Lockkeeper".to_owned(),
         host: "mcp.example.com".to_owned(),
         style: "/assets/lockkeeper.css",
+        script: "/assets/pressed.js",
         mark: "/assets/mark.svg",
     }
 }

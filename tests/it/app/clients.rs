@@ -74,6 +74,10 @@ impl World {
         let consent = Url::parse(&self.gateway.url).unwrap().join(&place).unwrap();
         let page = self.browser.get(consent).header("cookie", &cookie).send().await.unwrap();
         let answer = self.press_with(page, &[("decision", "approve")], &cookie).await;
+        if answer.status() == StatusCode::OK {
+            // an app with a scheme of its own is opened by a page
+            return Url::parse(header(&answer, "refresh").strip_prefix("0; url=").unwrap()).unwrap();
+        }
         assert_eq!(answer.status(), StatusCode::SEE_OTHER);
         Url::parse(&header(&answer, "location")).unwrap()
     }

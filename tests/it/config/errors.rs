@@ -442,6 +442,31 @@ fn rules_for_tools_that_cannot_be_followed_are_reported() {
 }
 
 #[test]
+fn parameters_that_a_login_sets_itself_are_refused() {
+    let text = |parameters: &str| {
+        format!(
+            "[servers.docs]\nbuiltin = \"demo\"\n[login.corp]\nissuer = \"https://id.example\"\nclient_id = \"a\"\n\
+             subjects = [\"*\"]\nauthorize_params = {{ {parameters} }}\n"
+        )
+    };
+    for (parameters, told) in [
+        ("state = \"x\"", "login.corp.authorize_params: the login itself sets `state`"),
+        (
+            "code_challenge_method = \"plain\"",
+            "login.corp.authorize_params: the login itself sets `code_challenge_method`",
+        ),
+        ("prompt = \"none\"", "login.corp.authorize_params: `prompt=none` lets nobody log in"),
+        ("access_type = 7", "login.corp.authorize_params: `access_type` must be a text"),
+    ] {
+        let report = load("lockkeeper.toml", &text(parameters), &[]).unwrap_err().to_string();
+        assert!(report.contains(told), "{report}");
+    }
+    let good = load("lockkeeper.toml", &text("access_type = \"offline\", prompt = \"consent\""), &[]).unwrap();
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(good.login[0].authorize_params, [pair("access_type", "offline"), pair("prompt", "consent")]);
+}
+
+#[test]
 fn a_login_provider_that_cannot_work_is_reported() {
     let text = "[servers.docs]\nbuiltin = \"demo\"\n[groups.work]\nservers = [\"docs\"]\n[login.Corp]\nissuer = \"http://id.example\"\n\
                 client_secret = \"\"\nalgorithms = [\"HS256\", \"none\"]\ndomains = [\"@example.com\"]\nservers = [\"dosc\", \"work:read\"]\n\

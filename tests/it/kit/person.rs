@@ -2,7 +2,8 @@
 
 use reqwest::{Response, StatusCode, header, redirect::Policy};
 use serde_json::{Value, json};
-use url::{Url, form_urlencoded};
+use tokio::{io::AsyncWriteExt as _, net::TcpStream};
+use url::{Position, Url, form_urlencoded};
 
 use crate::support::oauth::{CALLBACK, CHALLENGE, VERIFIER};
 
@@ -42,6 +43,24 @@ impl Person {
     /// The same person at a gateway that was started again.
     pub(crate) fn at(self, gateway: &str) -> Self {
         Self { gateway: gateway.to_owned(), ..self }
+    }
+
+    /// The same browser in another tab.
+    pub(crate) fn twin(&self) -> Self {
+        let (gateway, key) = (self.gateway.clone(), self.key.clone());
+        Self { gateway, key, http: self.http.clone(), cookie: self.cookie.clone() }
+    }
+
+    /// Requests a page, and closes the connection without waiting for the answer.
+    pub(crate) async fn leave(&self, address: &str) {
+        let url = Url::parse(&self.absolute(address)).unwrap();
+        let host = &url[Position::BeforeHost..Position::AfterPort];
+        let path = &url[Position::BeforePath..];
+        let cookie = self.cookie.as_deref().unwrap_or_default();
+        let mut connection = TcpStream::connect(host).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n");
+        connection.write_all(request.as_bytes()).await.unwrap();
+        connection.shutdown().await.unwrap();
     }
 
     pub(crate) async fn log_in(&mut self) {

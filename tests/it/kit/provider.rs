@@ -56,6 +56,7 @@ impl OpenIdProvider {
     /// The configuration for it, by which everybody may come.
     pub(crate) fn spec() -> LoginProvider {
         LoginProvider {
+            authorize_params: Vec::new(),
             name: "corp".to_owned(),
             issuer: ISSUER.to_owned(),
             client_id: CLIENT.to_owned(),

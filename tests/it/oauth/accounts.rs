@@ -12,7 +12,7 @@ use lockkeeper::{
 };
 use serde_json::json;
 
-use crate::support::oauth::{Authority, HOME, browser, parameter};
+use crate::support::oauth::{Authority, HOME, approve, browser, parameter};
 
 fn ann() -> KeyAccount {
     KeyAccount::Provider { issuer: "https://idp.example".to_owned(), subject: "ann".to_owned() }
@@ -37,7 +37,7 @@ async fn tokens(authority: &Authority, holder: &KeyHolder) -> serde_json::Value 
     let transaction = authority.begin(&Authority::query(&client, &[])).await;
     let authorization = authority.oauth.authorization();
     authorization.keep(&transaction, &browser("b"), holder).await.unwrap();
-    let redirect = authorization.approve(&transaction.id, &browser("b"), holder).await.unwrap();
+    let redirect = approve(&authority.oauth, &transaction.id, &browser("b"), holder).await.unwrap();
     let code = parameter(&redirect.location, "code").unwrap();
     authority.redeem(&client, &code).await.json()
 }

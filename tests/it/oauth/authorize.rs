@@ -5,14 +5,14 @@ use std::time::Duration;
 use lockkeeper::{
     model::{AuthPolicy, ClientId, ConcealBackends, Rights},
     oauth::{
-        BeginOutcome, KeyHolder, LoginPrompt, MasterKeySource, OAuthSettings, RedirectTarget, RequestSource,
-        StoreOutcome, Trust, UnsealError,
+        BeginOutcome, DecisionOutcome, KeyHolder, LoginPrompt, MasterKeySource, OAuthSettings, RedirectTarget,
+        RequestSource, SentDecision, StoreOutcome, Trust, UnsealError,
     },
     support::{Live, Secret},
 };
 use serde_json::json;
 
-use crate::support::oauth::{Authority, CALLBACK, FROM, browser, parameter};
+use crate::support::oauth::{Authority, CALLBACK, FROM, approve, browser, deny, parameter};
 
 /// The refusal of a request: `page <error>` or `redirect <error>`.
 async fn refusal(authority: &Authority, query: &str) -> String {
@@ -35,24 +35,27 @@ async fn n_065_a_person_sees_the_request_and_approves_once() {
     let query = Authority::query(&client, &[("scope", "mcp:use mcp:git:read openid"), ("prompt", "login")]);
     assert_eq!(authority.begin(&query).await.login, LoginPrompt::Fresh);
     let id = authority.waiting(&query).await;
-    let pending = authority.oauth.authorization().pending(&id, &browser).await.unwrap().unwrap();
+    let pending = authority.pending(&id, &browser).await.unwrap();
     assert_eq!(pending.client_name, "A test");
     assert_eq!(pending.redirect, RedirectTarget::Loopback("127.0.0.1:7777".to_owned()));
     assert_eq!(pending.resource, "https://gw.example/mcp");
     assert_eq!(pending.scopes.to_string(), "mcp:use mcp:git:read");
-    let redirect = authority.oauth.authorization().approve(&id, &browser, &authority.holder).await.unwrap();
+    let form = Secret::new("form");
+    let sent = SentDecision { id: &id, browser: &browser, form: &form };
+    let approve = async |sent| authority.oauth.authorization().approve(sent, &authority.holder).await.unwrap();
+    let DecisionOutcome::Answer { redirect, .. } = approve(sent).await else { panic!("it waits") };
     assert_eq!(redirect.trust, Trust::Automatic);
     assert!(redirect.location.starts_with(CALLBACK));
     // N-74: each exactly once (`parameter` looks)
     assert_eq!(parameter(&redirect.location, "state").as_deref(), Some("xyz"));
     assert_eq!(parameter(&redirect.location, "iss").as_deref(), Some("https://gw.example"));
     assert!(parameter(&redirect.location, "code").is_some());
-    // N-65: a used transaction
-    assert_eq!(
-        authority.oauth.authorization().approve(&id, &browser, &authority.holder).await.unwrap_err().status,
-        403
-    );
-    assert_eq!(authority.oauth.authorization().pending(&id, &browser).await.unwrap(), None);
+    // N-65: another form gets no code, the same one gets the same, and that is all
+    let other = Secret::new("another form");
+    assert!(matches!(approve(SentDecision { form: &other, ..sent }).await, DecisionOutcome::Before(_)));
+    let DecisionOutcome::Answer { redirect: again, .. } = approve(sent).await else { panic!("it waits") };
+    assert_eq!(again, redirect);
+    assert_eq!(authority.pending(&id, &browser).await, None);
 }
 
 #[tokio::test]
@@ -70,10 +73,14 @@ async fn another_browser_does_not_see_the_request() {
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
     let id = authority.waiting(&query).await;
-    assert_eq!(authority.oauth.authorization().pending(&id, &browser("b")).await.unwrap(), None);
-    assert!(authority.oauth.authorization().approve(&id, &browser("b"), &authority.holder).await.is_err());
-    assert!(authority.oauth.authorization().deny(&id, &browser("b"), Some(&authority.holder)).await.is_err());
-    assert!(authority.oauth.authorization().approve(&id, &browser("a"), &authority.holder).await.is_ok());
+    assert_eq!(authority.pending(&id, &browser("b")).await, None);
+    let form = Secret::new("form");
+    let (own, other) = (browser("a"), browser("b"));
+    let sent = SentDecision { id: &id, browser: &other, form: &form };
+    assert!(authority.oauth.authorization().approve(sent, &authority.holder).await.is_err());
+    assert!(authority.oauth.authorization().deny(sent, Some(&authority.holder)).await.is_err());
+    let sent = SentDecision { browser: &own, ..sent };
+    assert!(authority.oauth.authorization().approve(sent, &authority.holder).await.is_ok());
 }
 
 #[tokio::test]
@@ -131,13 +138,12 @@ async fn a_replayed_request_is_decided_once() {
         let kept = authority.oauth.authorization().keep(&transaction, &here, &authority.holder).await.unwrap();
         assert!(matches!(kept, StoreOutcome::Waiting), "{kept:?}");
     }
-    let approve = || authority.oauth.authorization().approve(id, &here, &authority.holder);
+    let approve = || approve(&authority.oauth, id, &here, &authority.holder);
     let (one, other) = tokio::join!(approve(), approve());
-    let statuses = [one, other].map(|answer| answer.map_or_else(|refusal| refusal.status, |_| 303));
-    assert!(statuses == [303, 403] || statuses == [403, 303], "{statuses:?}");
+    assert_eq!(one.unwrap(), other.unwrap(), "one code for both");
     let kept = authority.oauth.authorization().keep(&transaction, &here, &authority.holder).await.unwrap();
     assert!(matches!(kept, StoreOutcome::Spent), "{kept:?}");
-    assert_eq!(authority.oauth.authorization().pending(id, &here).await.unwrap(), None);
+    assert_eq!(authority.pending(id, &here).await, None);
 }
 
 #[tokio::test]
@@ -189,8 +195,7 @@ async fn oa_006_backend_names_are_shown_only_after_a_login() {
                 assert_eq!(parameter(&redirect.location, "error").as_deref(), Some("invalid_target"));
             }
             ("scope", StoreOutcome::Waiting) => {
-                let pending =
-                    authority.oauth.authorization().pending(&strange.id, &browser("a")).await.unwrap().unwrap();
+                let pending = authority.pending(&strange.id, &browser("a")).await.unwrap();
                 assert_eq!(pending.scopes.to_string(), "mcp:use");
             }
             (name, kept) => panic!("{name}: {kept:?}"),
@@ -212,11 +217,8 @@ async fn n_067_a_request_expires_after_ten_minutes() {
     let query = Authority::query(&authority.client().await, &[]);
     let id = authority.waiting(&query).await;
     authority.clock.advance(Duration::from_mins(10));
-    assert_eq!(authority.oauth.authorization().pending(&id, &browser("a")).await.unwrap(), None);
-    assert_eq!(
-        authority.oauth.authorization().approve(&id, &browser("a"), &authority.holder).await.unwrap_err().status,
-        400
-    );
+    assert_eq!(authority.pending(&id, &browser("a")).await, None);
+    assert_eq!(approve(&authority.oauth, &id, &browser("a"), &authority.holder).await.unwrap_err().status, 400);
 }
 
 #[tokio::test]
@@ -303,7 +305,7 @@ async fn oa_075_errors_go_where_the_tokens_of_the_same_person_already_go() {
     assert!(!trust(here, None).await, "nobody is logged in");
     // a denial too
     let id = authority.waiting(&Authority::query(&client, &[("redirect_uri", here)])).await;
-    let denied = authority.oauth.authorization().deny(&id, &browser("a"), Some(&authority.holder)).await.unwrap();
+    let denied = deny(&authority.oauth, &id, &browser("a"), Some(&authority.holder)).await.unwrap();
     assert_eq!(denied.trust, Trust::Automatic);
     // consent that ended no longer counts
     authority.oauth.grants().revoke_all(&authority.holder.user).await.unwrap();
@@ -316,7 +318,7 @@ async fn n_071_a_denial_is_sent_to_the_client() {
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[]);
     let id = authority.waiting(&query).await;
-    let redirect = authority.oauth.authorization().deny(&id, &browser("a"), Some(&authority.holder)).await.unwrap();
+    let redirect = deny(&authority.oauth, &id, &browser("a"), Some(&authority.holder)).await.unwrap();
     assert_eq!(parameter(&redirect.location, "error").as_deref(), Some("access_denied"));
     assert_eq!(parameter(&redirect.location, "state").as_deref(), Some("xyz"));
     assert_eq!(parameter(&redirect.location, "iss").as_deref(), Some("https://gw.example"));
@@ -328,12 +330,12 @@ async fn n_061_only_a_key_with_admin_rights_grants_administration() {
     let authority = Authority::new().await;
     let query = Authority::query(&authority.client().await, &[("scope", "mcp:use mcp:admin")]);
     let id = authority.waiting(&query).await;
-    let pending = authority.oauth.authorization().pending(&id, &browser("a")).await.unwrap().unwrap();
+    let pending = authority.pending(&id, &browser("a")).await.unwrap();
     assert_eq!(pending.scopes_for(&authority.holder).to_string(), "mcp:use");
     let admin = Rights { admin: true, ..Rights::all_backends() };
     let (_, operator) = Authority::key(&authority.oauth, "grace", admin).await;
     assert_eq!(pending.scopes_for(&operator).to_string(), "mcp:use mcp:admin");
-    authority.oauth.authorization().approve(&id, &browser("a"), &authority.holder).await.unwrap();
+    approve(&authority.oauth, &id, &browser("a"), &authority.holder).await.unwrap();
 }
 
 #[tokio::test]
@@ -342,10 +344,7 @@ async fn a_key_that_ended_before_the_approval_approves_nothing() {
     let query = Authority::query(&authority.client().await, &[]);
     let id = authority.waiting(&query).await;
     assert!(authority.oauth.keys().revoke(&authority.holder.key).await.unwrap());
-    assert_eq!(
-        authority.oauth.authorization().approve(&id, &browser("a"), &authority.holder).await.unwrap_err().status,
-        403
-    );
+    assert_eq!(approve(&authority.oauth, &id, &browser("a"), &authority.holder).await.unwrap_err().status, 403);
 }
 
 #[tokio::test]
@@ -355,6 +354,6 @@ async fn a_key_that_does_not_reach_the_backend_grants_nothing_there() {
     let query = Authority::query(&authority.client().await, &changes);
     let id = authority.waiting(&query).await;
     let (_, nobody) = Authority::key(&authority.oauth, "eve", Rights::none()).await;
-    let redirect = authority.oauth.authorization().approve(&id, &browser("a"), &nobody).await.unwrap();
+    let redirect = approve(&authority.oauth, &id, &browser("a"), &nobody).await.unwrap();
     assert_eq!(parameter(&redirect.location, "error").as_deref(), Some("access_denied"));
 }

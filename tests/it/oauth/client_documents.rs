@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     internet::{Internet, json_response},
-    oauth::{Authority, CALLBACK, FROM, HOME, browser, parameter},
+    oauth::{Authority, CALLBACK, FROM, HOME, approve, browser, parameter},
 };
 
 /// The id of the tests' client.
@@ -428,8 +428,7 @@ async fn oa_052_a_person_decides_about_what_was_shown() {
     let id = world.authority.waiting(&Authority::query(APP, &[])).await;
     *world.document.lock() = changed(json!({ "client_name": "Another app" }));
     world.authority.clock.advance(Duration::from_mins(5));
-    let authorization = world.authority.oauth.authorization();
-    let refused = authorization.approve(&id, &browser("a"), &world.authority.holder).await.unwrap_err();
+    let refused = approve(&world.authority.oauth, &id, &browser("a"), &world.authority.holder).await.unwrap_err();
     assert_eq!((refused.status, refused.error), (400, "invalid_client"));
     assert!(world.authority.oauth.clients().list().await.unwrap().is_empty());
 }
@@ -532,7 +531,12 @@ impl World {
     }
 
     async fn approve(&self, code: &UserCode) -> Result<String, DeviceRefusal> {
-        self.authority.oauth.devices().approve(code, &self.authority.holder, HOME).await
+        self.authority
+            .oauth
+            .devices()
+            .approve((code, &Secret::new("form")), &self.authority.holder, HOME)
+            .await
+            .map(|decided| decided.client_name)
     }
 }
 
@@ -551,7 +555,7 @@ async fn oa_146_a_client_with_a_document_starts_the_device_grant_before_its_firs
     // a denied one leaves nothing, and needs no document
     let world = device_world().await;
     let (device, code) = world.device_codes().await;
-    world.authority.oauth.devices().deny(&code, &world.authority.holder, HOME).await.unwrap();
+    world.authority.oauth.devices().deny((&code, &Secret::new("form")), &world.authority.holder, HOME).await.unwrap();
     assert_eq!(world.poll(&device).await.error(), "400 access_denied");
     assert!(world.authority.oauth.clients().list().await.unwrap().is_empty());
 }

@@ -6,6 +6,7 @@ use http::StatusCode;
 use lockkeeper::{
     model::{Access, BackendId, Rights},
     oauth::{DeviceRefusal, UserCode},
+    support::Secret,
 };
 use serde_json::{Value, json};
 
@@ -56,7 +57,12 @@ impl Device {
     }
 
     async fn approve(&self, code: &UserCode) -> Result<String, DeviceRefusal> {
-        self.authority.oauth.devices().approve(code, &self.authority.holder, HOME).await
+        self.authority
+            .oauth
+            .devices()
+            .approve((code, &Secret::new("form")), &self.authority.holder, HOME)
+            .await
+            .map(|decided| decided.client_name)
     }
 }
 
@@ -104,10 +110,19 @@ async fn oa_146_polls_that_come_too_early_are_told_to_slow_down() {
     let device = Device::new().await;
     let (code, _) = device.codes().await;
     assert_error(&device.poll(&code).await, "authorization_pending");
-    device.authority.clock.advance(Duration::from_secs(4));
-    assert_error(&device.poll(&code).await, "slow_down");
-    device.authority.clock.advance(Duration::from_secs(1));
-    assert_error(&device.poll(&code).await, "authorization_pending");
+    let poll_after = async |millis: u64| {
+        device.authority.clock.advance(Duration::from_millis(millis));
+        device.poll(&code).await
+    };
+    assert_error(&poll_after(4_000).await, "authorization_pending");
+    assert_error(&poll_after(3_999).await, "slow_down");
+    // from now on ten seconds
+    assert_error(&poll_after(8_999).await, "slow_down");
+    assert_error(&poll_after(14_000).await, "authorization_pending");
+    assert_error(&poll_after(15_000).await, "authorization_pending");
+    // another device has its own interval
+    let (other, _) = device.codes().await;
+    assert_error(&device.poll(&other).await, "authorization_pending");
 }
 
 #[tokio::test]
@@ -115,7 +130,10 @@ async fn oa_146_a_denied_device_and_one_that_nobody_answers_get_nothing() {
     let device = Device::new().await;
     let (code, user_code) = device.codes().await;
     let devices = device.authority.oauth.devices();
-    assert_eq!(devices.deny(&user_code, &device.authority.holder, HOME).await.unwrap(), "A television");
+    assert_eq!(
+        devices.deny((&user_code, &Secret::new("form")), &device.authority.holder, HOME).await.unwrap().client_name,
+        "A television"
+    );
     assert!(matches!(device.approve(&user_code).await, Err(DeviceRefusal::Unknown)));
     assert_error(&device.poll(&code).await, "access_denied");
     let (code, user_code) = device.codes().await;
@@ -199,19 +217,23 @@ async fn oa_146_a_key_gives_no_more_than_it_has() {
             UserCode::parse(codes["user_code"].as_str().unwrap()).unwrap(),
         )
     };
+    let form = Secret::new("form");
     let (_, code) = begin("https://gw.example/mcp/time").await;
-    assert!(matches!(devices.approve(&code, &holder, HOME).await, Err(DeviceRefusal::NotAllowed)));
+    assert!(matches!(devices.approve((&code, &form), &holder, HOME).await, Err(DeviceRefusal::NotAllowed)));
     let (_, code) = begin("https://gw.example/mcp/hidden").await;
-    assert!(matches!(devices.approve(&code, &holder, HOME).await, Err(DeviceRefusal::NotAllowed)), "it does not exist");
+    assert!(
+        matches!(devices.approve((&code, &form), &holder, HOME).await, Err(DeviceRefusal::NotAllowed)),
+        "it does not exist"
+    );
     let (poll, code) = begin("https://gw.example/mcp").await;
-    devices.approve(&code, &holder, HOME).await.unwrap();
+    devices.approve((&code, &form), &holder, HOME).await.unwrap();
     let tokens = device.poll(&poll).await.json();
     assert_eq!(tokens["scope"], "mcp:use");
     let verified = device.authority.oauth.verify(tokens["access_token"].as_str().unwrap(), HOME).await.unwrap();
     assert_eq!(verified.caller.rights, rights);
     // the key ends before the poll
     let (poll, code) = begin("https://gw.example/mcp").await;
-    devices.approve(&code, &holder, HOME).await.unwrap();
+    devices.approve((&code, &form), &holder, HOME).await.unwrap();
     device.authority.oauth.keys().revoke(&holder.key).await.unwrap();
     assert_error(&device.poll(&poll).await, "invalid_grant");
 }

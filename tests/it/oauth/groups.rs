@@ -6,7 +6,7 @@ use lockkeeper::{
 };
 
 use super::gate::knock;
-use crate::support::oauth::{Authority, FROM, ISSUER, browser, parameter};
+use crate::support::oauth::{Authority, FROM, ISSUER, approve, browser, parameter};
 
 fn id(name: &str) -> BackendId {
     BackendId::parse(name).unwrap()
@@ -82,7 +82,7 @@ async fn a_key_for_a_group_opens_the_group_and_nothing_else() {
         let authorization = authority.oauth.authorization();
         let kept = authorization.keep(&transaction, &browser("a"), &authority.holder).await.unwrap();
         assert!(matches!(kept, StoreOutcome::Waiting), "{kept:?}");
-        let decided = authorization.approve(&transaction.id, &browser("a"), &authority.holder).await;
+        let decided = approve(&authority.oauth, &transaction.id, &browser("a"), &authority.holder).await;
         let Redirect { location, .. } = decided.unwrap();
         assert_eq!(parameter(&location, "error").as_deref(), Some("access_denied"), "{path}: {location}");
     }
@@ -115,7 +115,7 @@ async fn scopes_and_endpoints_of_groups_belong_together() {
     let granted = async |changes: &[(&str, &str)]| {
         let client = authority.client().await;
         let id = authority.waiting(&Authority::query(&client, changes)).await;
-        let pending = authority.oauth.authorization().pending(&id, &browser("a")).await.unwrap().unwrap();
+        let pending = authority.pending(&id, &browser("a")).await.unwrap();
         format!("{} {}", pending.endpoint, pending.scopes)
     };
     let at_work = ("resource", "https://gw.example/mcp/work");

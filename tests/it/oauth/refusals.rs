@@ -1,11 +1,6 @@
 //! Reasons of refusals in the log, without secrets.
 
-use std::{
-    io,
-    net::Ipv4Addr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{net::Ipv4Addr, time::Duration};
 
 use axum::{Router, body::Body, routing::any};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -18,56 +13,18 @@ use serde_json::json;
 
 use crate::support::{
     http::protected,
+    log::Log,
     oauth::{Authority, CALLBACK, FROM, VERIFIER, send},
 };
 
-/// The log of this thread, while the guard lives.
-struct Log {
-    lines: Lines,
-    _guard: tracing::subscriber::DefaultGuard,
-    /// With a single subscriber, a thread without one could disable a log line for good.
-    _another: tracing::Dispatch,
+fn refusals(log: &Log) -> Vec<String> {
+    log.lines("OAuth request refused")
 }
 
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn open() -> Self {
-        let lines = Lines::default();
-        let writer = lines.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        let guard = tracing::subscriber::set_default(subscriber);
-        Self { lines, _guard: guard, _another: tracing::Dispatch::new(tracing_subscriber::registry()) }
-    }
-
-    /// The refusals since the last call: one for each refused request.
-    fn refusals(&self) -> Vec<String> {
-        self.lines("OAuth request refused")
-    }
-
-    /// The lines with these words since the last call.
-    fn lines(&self, words: &str) -> Vec<String> {
-        let text = String::from_utf8(std::mem::take(&mut *self.lines.0.lock().unwrap())).unwrap();
-        text.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
-    }
-
-    fn refusal(&self) -> String {
-        let refusals = self.refusals();
-        assert_eq!(refusals.len(), 1, "{refusals:?}");
-        refusals[0].clone()
-    }
+fn refusal(log: &Log) -> String {
+    let refusals = refusals(log);
+    assert_eq!(refusals.len(), 1, "{refusals:?}");
+    refusals[0].clone()
 }
 
 #[tokio::test]
@@ -95,15 +52,15 @@ async fn each_refused_code_is_logged_with_its_reason_and_without_the_code() {
         (("redirect_uri", "https://evil.example/"), "redirect_uri is not the one".to_owned()),
     ] {
         assert_eq!(send(&[change]).await, "400 invalid_grant");
-        let line = log.refusal();
+        let line = refusal(&log);
         assert!(line.contains(&reason) && line.contains("invalid_grant"), "{line}");
         assert!(![code.as_str(), &wrong, VERIFIER].iter().any(|secret| line.contains(secret)), "{line}");
     }
     assert_eq!(send(&[("grant_type", "password")]).await, "400 unsupported_grant_type");
-    assert!(log.refusal().contains("this grant type is not supported"));
+    assert!(refusal(&log).contains("this grant type is not supported"));
     authority.clock.advance(Duration::from_secs(61));
     assert_eq!(send(&[]).await, "400 invalid_grant");
-    assert!(log.refusal().contains("expired before it was redeemed"));
+    assert!(refusal(&log).contains("expired before it was redeemed"));
 }
 
 #[tokio::test]
@@ -114,7 +71,7 @@ async fn each_refused_refresh_is_logged_with_its_reason_and_without_the_token() 
     let token = tokens["refresh_token"].as_str().unwrap();
     let refused = async |client: &str, token: &str, reason: &str| {
         assert!(authority.refresh(client, token).await.status.is_client_error());
-        let line = log.refusal();
+        let line = refusal(&log);
         assert!(line.contains(reason) && !line.contains(token), "{line}");
     };
     refused(&client, &token[1..], "whose form or checksum is wrong").await;
@@ -130,7 +87,7 @@ async fn each_refused_refresh_is_logged_with_its_reason_and_without_the_token() 
     authority.clock.advance(Duration::from_hours(31 * 24));
     refused(&client, tokens["refresh_token"].as_str().unwrap(), "expired unused (refresh_idle)").await;
     authority.oauth.keys().revoke(&authority.holder.key).await.unwrap();
-    assert_eq!(log.refusals(), Vec::<String>::new());
+    assert_eq!(refusals(&log), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -141,21 +98,21 @@ async fn each_refused_client_and_registration_is_logged_with_its_reason_and_with
     let registered = authority.register(&metadata).await.json();
     let (id, secret) = (registered["client_id"].as_str().unwrap(), registered["client_secret"].as_str().unwrap());
     authority.token(&[("client_id", id), ("client_secret", secret), ("grant_type", "x")]).await;
-    let line = log.refusal();
+    let line = refusal(&log);
     let reason = format!("client {id} did not use the authentication method client_secret_basic");
     assert!(line.contains(&reason) && !line.contains(secret), "{line}");
     let credentials = format!("Basic {}", STANDARD.encode(format!("{id}:hunter2")));
     let request = Request::post("/oauth/token").header(header::AUTHORIZATION, credentials);
     let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
     authority.send(request.body("grant_type=x".into()).unwrap()).await;
-    let line = log.refusal();
+    let line = refusal(&log);
     assert!(line.contains("sent a wrong secret") && !line.contains("hunter2"), "{line}");
     // a secret in place of the id
     authority.token(&[("client_id", secret), ("grant_type", "x")]).await;
-    let line = log.refusal();
+    let line = refusal(&log);
     assert!(line.contains("is not registered") && !line.contains(secret), "{line}");
     authority.register(&json!({ "redirect_uris": ["http://example.com/cb"] })).await;
-    assert!(log.refusal().contains("the scheme of a redirect URI is not allowed"));
+    assert!(refusal(&log).contains("of a redirect URI is not allowed"));
 }
 
 #[tokio::test]
@@ -170,7 +127,7 @@ async fn each_refused_authorization_request_is_logged_with_its_reason() {
         (("resource", "https://evil.example/mcp"), "invalid_target"),
     ] {
         authority.oauth.authorization().begin(&Authority::query(&client, &[changes]), FROM).await;
-        let line = log.refusal();
+        let line = refusal(&log);
         assert!(line.contains(reason) && !line.contains("evil.example"), "{line}");
     }
 }

@@ -313,3 +313,38 @@ async fn oa_044_registration_that_is_off_is_neither_announced_nor_possible() {
     assert_eq!(metadata.get("registration_endpoint"), None);
     assert_eq!(authority.register(&json!({ "redirect_uris": [CALLBACK] })).await.error(), "403 access_denied");
 }
+
+#[tokio::test]
+async fn oa_038_a_member_of_another_type_is_named() {
+    let authority = Authority::new().await;
+    for (member, value, told) in [
+        (
+            "grant_types",
+            json!("authorization_code"),
+            "the member grant_types is a string, and has to be an array of strings",
+        ),
+        (
+            "client_name",
+            json!(["App"]),
+            "the member client_name is an array with something else in it, and has to be a string",
+        ),
+        ("redirect_uris", json!(CALLBACK), "the member redirect_uris is a string, and has to be an array of strings"),
+        ("scope", json!(7), "the member scope is a number, and has to be a string"),
+        ("jwks", json!(true), "the member jwks is a boolean, and has to be an object"),
+    ] {
+        let mut metadata = json!({ "redirect_uris": [CALLBACK] });
+        metadata[member] = value;
+        let refused = authority.register(&metadata).await.json();
+        assert_eq!(refused["error_description"], told);
+    }
+    // null is like absent
+    assert_eq!(authority.register(&json!({ "redirect_uris": [CALLBACK], "scope": null })).await.status, 201);
+}
+
+#[tokio::test]
+async fn oa_058_the_refusal_of_a_scheme_names_it_and_the_setting() {
+    let authority = Authority::new().await;
+    let refused = authority.register(&json!({ "redirect_uris": ["someapp://callback"] })).await;
+    assert_eq!(refused.error(), "400 invalid_redirect_uri");
+    assert!(refused.body.contains("`someapp`") && refused.body.contains("redirect_schemes"), "{}", refused.body);
+}

@@ -166,7 +166,7 @@ async fn oa_071_an_app_of_the_operator_logs_people_in_and_each_consents() {
     let uri = lockkeeper::oauth::redirect_uri::RedirectUri::parse(CALLBACK, &[]).unwrap();
     let (id, secret) = create(&authority, vec![uri], None).await;
     let pending = authority.waiting(&Authority::query(&id, &[])).await;
-    let shown = authority.oauth.authorization().pending(&pending, &crate::support::oauth::browser("a")).await.unwrap();
+    let shown = authority.pending(&pending, &crate::support::oauth::browser("a")).await;
     assert_eq!(shown.unwrap().client_origin, lockkeeper::oauth::ClientOrigin::Operator);
     let code = authority.code(&Authority::query(&id, &[])).await;
     let form = [

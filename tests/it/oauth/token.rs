@@ -5,6 +5,11 @@ use std::time::Duration;
 use axum::body::Body;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, StatusCode, header};
+use lockkeeper::{
+    model::{ConsentRule, IdentityAssertions},
+    oauth::{NewClientKeys, OperatorClient, redirect_uri::RedirectUri},
+    storage::AuditSearch,
+};
 use serde_json::json;
 
 use crate::support::oauth::{Authority, CALLBACK, VERIFIER};
@@ -60,6 +65,7 @@ async fn oa_085_a_code_works_once_and_a_second_use_revokes_its_tokens() {
     let client = authority.client().await;
     let code = authority.code(&Authority::query(&client, &[])).await;
     let bought = authority.redeem(&client, &code).await.json();
+    authority.clock.advance(Duration::from_secs(11));
     assert_eq!(authority.redeem(&client, &code).await.error(), "400 invalid_grant");
     let refresh = bought["refresh_token"].as_str().unwrap();
     assert_eq!(authority.refresh(&client, refresh).await.error(), "400 invalid_grant");
@@ -73,6 +79,39 @@ async fn oa_085_a_code_works_once_and_a_second_use_revokes_its_tokens() {
 }
 
 #[tokio::test]
+async fn oa_085_a_client_that_tries_again_at_once_keeps_its_login() {
+    let authority = Authority::new().await;
+    let client = authority.client().await;
+    let other = json!({ "redirect_uris": [CALLBACK], "client_name": "Another" });
+    let other = authority.register(&other).await.json()["client_id"].as_str().unwrap().to_owned();
+    for seconds in [0, 10] {
+        let code = authority.code(&Authority::query(&client, &[])).await;
+        let bought = authority.redeem(&client, &code).await.json();
+        authority.clock.advance(Duration::from_secs(seconds));
+        // another client and a wrong verifier are no second try
+        let form = [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", CALLBACK)];
+        for wrong in [
+            [("client_id", &*other), ("code_verifier", VERIFIER)],
+            [("client_id", &*client), ("code_verifier", &"x".repeat(43))],
+        ] {
+            assert_eq!(authority.token(&[&form[..], &wrong].concat()).await.error(), "400 invalid_grant");
+        }
+        assert_eq!(authority.redeem(&client, &code).await.error(), "400 invalid_grant");
+        let kept = authority.refresh(&client, bought["refresh_token"].as_str().unwrap()).await;
+        assert_eq!(kept.status, StatusCode::OK, "{}", kept.body);
+        // a third time is theft
+        assert_eq!(authority.redeem(&client, &code).await.error(), "400 invalid_grant");
+        let kept = kept.json();
+        let ended = authority.refresh(&client, kept["refresh_token"].as_str().unwrap()).await;
+        assert_eq!(ended.error(), "400 invalid_grant", "after {seconds} s");
+    }
+    authority.oauth.sync().await.unwrap();
+    let rows = authority.oauth.audit().find(&AuditSearch { limit: 100, ..AuditSearch::default() }).await.unwrap();
+    let count = |event: &str| rows.iter().filter(|row| row.row.event == event).count();
+    assert_eq!((count("code_repeated"), count("code_replayed")), (2, 2));
+}
+
+#[tokio::test]
 async fn n_094_one_of_two_concurrent_redemptions_succeeds() {
     // N-94
     let authority = Authority::new().await;
@@ -82,6 +121,56 @@ async fn n_094_one_of_two_concurrent_redemptions_succeeds() {
     let mut statuses = [one.status.as_u16(), two.status.as_u16()];
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 400]);
+    let bought = if one.status == StatusCode::OK { one } else { two }.json();
+    let kept = authority.refresh(&client, bought["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(kept.status, StatusCode::OK, "the other was a second try");
+}
+
+#[tokio::test]
+async fn oa_036_a_secret_without_a_chosen_place_is_accepted_in_either_and_a_foreign_bearer_is_ignored() {
+    let authority = Authority::new().await;
+    let create = async |keys: NewClientKeys| {
+        let new = OperatorClient {
+            name: "portal".to_owned(),
+            keys,
+            redirect_uris: vec![RedirectUri::parse(CALLBACK, &[]).unwrap()],
+            consent: ConsentRule::Asked,
+            service: None,
+            identity_assertions: IdentityAssertions::Refused,
+        };
+        let (client, secret, _) = authority.oauth.clients().create(new).await.unwrap();
+        (client.id.to_string(), secret.unwrap().expose().to_owned())
+    };
+    let send = async |authorization: Option<&str>, fields: &[(&str, &str)]| {
+        let mut request =
+            Request::post("/oauth/token").header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        if let Some(value) = authorization {
+            request = request.header(header::AUTHORIZATION, value);
+        }
+        let form = [&[("grant_type", "authorization_code"), ("code", "c")], fields].concat();
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+        authority.send(request.body(Body::from(body)).unwrap()).await.error()
+    };
+    // a code that does not exist: whoever gets so far is authenticated
+    let (authenticated, refused) = ("400 invalid_grant", "401 invalid_client");
+    for (keys, by_basic, by_post) in [
+        (NewClientKeys::Secret, authenticated, authenticated),
+        (NewClientKeys::Basic, authenticated, refused),
+        (NewClientKeys::Post, refused, authenticated),
+    ] {
+        let (id, secret) = create(keys).await;
+        let basic = format!("Basic {}", STANDARD.encode(format!("{id}:{secret}")));
+        let in_form = [("client_id", &*id), ("client_secret", &*secret)];
+        assert_eq!(send(Some(&basic), &[]).await, by_basic);
+        assert_eq!(send(None, &in_form).await, by_post);
+        assert_eq!(send(Some("Bearer of-another-server"), &in_form).await, by_post);
+        assert_eq!(send(Some(&basic), &in_form).await, "400 invalid_request", "one per request");
+        assert_eq!(send(None, &in_form[..1]).await, refused, "no secret");
+        assert_eq!(send(None, &[("client_id", &id), ("client_secret", "wrong")]).await, refused);
+    }
+    let public = authority.client().await;
+    assert_eq!(send(Some("bearer x"), &[("client_id", &public)]).await, authenticated);
+    assert_eq!(send(Some("Bearer x"), &[]).await, refused, "it names nobody");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use lockkeeper::{
 };
 use serde_json::{Value, json};
 
-use crate::support::oauth::{Authority, CALLBACK, HOME, VERIFIER, browser, parameter};
+use crate::support::oauth::{Authority, CALLBACK, HOME, VERIFIER, approve, browser, parameter};
 
 const OVERLAP: Duration = Duration::from_hours(24);
 
@@ -33,7 +33,7 @@ impl Authority {
         let transaction = self.begin(&Self::query(client, &[("redirect_uri", redirect)])).await;
         let kept = self.oauth.authorization().keep(&transaction, &browser, holder).await.unwrap();
         assert!(matches!(kept, StoreOutcome::Waiting), "{kept:?}");
-        let answer = self.oauth.authorization().approve(&transaction.id, &browser, holder).await.unwrap();
+        let answer = approve(&self.oauth, &transaction.id, &browser, holder).await.unwrap();
         let code = parameter(&answer.location, "code").unwrap();
         let form = [("grant_type", "authorization_code"), ("client_id", client), ("code", &*code)];
         let answer = self.token(&[&form[..], &[("code_verifier", VERIFIER)]].concat()).await;
@@ -45,7 +45,7 @@ impl Authority {
     async fn approve_in_vain(&self, holder: &KeyHolder, client: &str) {
         let (browser, transaction) = (browser("a"), self.begin(&Self::query(client, &[])).await);
         self.oauth.authorization().keep(&transaction, &browser, holder).await.unwrap();
-        self.oauth.authorization().approve(&transaction.id, &browser, holder).await.unwrap();
+        approve(&self.oauth, &transaction.id, &browser, holder).await.unwrap();
     }
 
     async fn opens(&self, tokens: &Value) -> bool {

@@ -8,7 +8,8 @@ use http_body_util::BodyExt as _;
 use lockkeeper::{
     model::{AllowedNetworks, BackendId, ClientIp, Direct, NewKey, Rights, UserId},
     oauth::{
-        BeginOutcome, Browser, KeyHolder, OAuth, OAuthSettings, Redirect, RequestSource, StoreOutcome, Transaction,
+        AuthorizationError, BeginOutcome, Browser, DecisionOutcome, KeyHolder, OAuth, OAuthSettings,
+        PendingAuthorization, Redirect, RequestSource, RequestState, SentDecision, StoreOutcome, Transaction,
         TransactionId,
     },
     storage::Storage,
@@ -145,7 +146,15 @@ impl Authority {
     /// Takes an authorization request to the approval.
     pub(crate) async fn approve(&self, query: &str) -> Redirect {
         let id = self.waiting(query).await;
-        self.oauth.authorization().approve(&id, &browser("a"), &self.holder).await.unwrap()
+        approve(&self.oauth, &id, &browser("a"), &self.holder).await.unwrap()
+    }
+
+    /// The request of this id, as long as it waits in this browser.
+    pub(crate) async fn pending(&self, id: &TransactionId, browser: &Browser) -> Option<PendingAuthorization> {
+        match self.oauth.authorization().look_up(id, browser).await.unwrap() {
+            RequestState::Waiting(pending) => Some(*pending),
+            RequestState::Decided(_) | RequestState::Unknown => None,
+        }
     }
 
     /// Takes an authorization request to its code.
@@ -212,6 +221,35 @@ pub(crate) async fn send(service: &impl Serve, request: Request<Body>) -> Answer
 
 pub(crate) fn browser(name: &str) -> Browser {
     Browser(Digest::sha256(name))
+}
+
+/// Approves with a form of its own, before anybody else decides.
+pub(crate) async fn approve(
+    oauth: &OAuth,
+    id: &TransactionId,
+    browser: &Browser,
+    holder: &KeyHolder,
+) -> Result<Redirect, AuthorizationError> {
+    let form = Secret::new("form");
+    oauth.authorization().approve(SentDecision { id, browser, form: &form }, holder).await.map(first)
+}
+
+/// Denies with a form of its own, before anybody else decides.
+pub(crate) async fn deny(
+    oauth: &OAuth,
+    id: &TransactionId,
+    browser: &Browser,
+    holder: Option<&KeyHolder>,
+) -> Result<Redirect, AuthorizationError> {
+    let form = Secret::new("form");
+    oauth.authorization().deny(SentDecision { id, browser, form: &form }, holder).await.map(first)
+}
+
+fn first(outcome: DecisionOutcome) -> Redirect {
+    match outcome {
+        DecisionOutcome::Answer { redirect, .. } => redirect,
+        DecisionOutcome::Before(request) => panic!("it was decided before: {request:?}"),
+    }
 }
 
 /// A query parameter of a URL, which must not be repeated.

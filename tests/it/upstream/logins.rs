@@ -53,9 +53,10 @@ async fn up_006_the_gateway_asks_before_it_sends_the_browser_away() {
     let denied = ada.submit(&page, "/connect/github", &[("decision", "cancel")]).await;
     assert_eq!((denied.status, denied.location.as_deref()), (StatusCode::SEE_OTHER, Some("/account")));
     assert!(world.authority.take_log().is_empty());
-    // a form is used once, and by nobody else
-    let again = ada.submit(&page, "/connect/github", &[("decision", "connect")]).await;
-    assert_eq!(again.status, StatusCode::FORBIDDEN);
+    let mut bob = world.person("bob");
+    bob.log_in().await;
+    let foreign = bob.submit(&page, "/connect/github", &[("decision", "connect")]).await;
+    assert_eq!(foreign.status, StatusCode::FORBIDDEN, "a form is used by nobody else");
     assert_eq!(world.logins("ada").await, 0);
 }
 
@@ -169,10 +170,63 @@ async fn n_128_a_response_of_another_login_is_400_and_asks_for_no_token() {
     let callback = ada.approve("/connect/github").await;
     let mut elsewhere = world.person("carl");
     assert_eq!(elsewhere.get(&callback).await.status, StatusCode::BAD_REQUEST, "nobody is logged in");
-    assert_eq!(ada.get(&callback).await.status, StatusCode::SEE_OTHER);
+    let end = ada.get(&callback).await;
+    assert_eq!(end.status, StatusCode::SEE_OTHER);
     world.authority.take_log();
-    assert_eq!(ada.get(&callback).await.status, StatusCode::BAD_REQUEST, "reused");
+    let again = ada.get(&callback).await;
+    assert_eq!((again.status, again.location), (end.status, end.location), "reused: the same page");
     assert!(world.authority.take_log().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_150_a_connect_page_pressed_twice_leads_to_the_same_login() {
+    let world = World::new().await;
+    let mut ada = world.person("ada");
+    world.authority.account("ada");
+    ada.log_in().await;
+    let page = ada.get("/connect/github").await;
+    let first = ada.submit(&page, "/connect/github", &[("decision", "connect")]).await;
+    world.authority.take_log();
+    let second = ada.submit(&page, "/connect/github", &[("decision", "connect")]).await;
+    assert_eq!((second.status, &second.location), (StatusCode::SEE_OTHER, &first.location));
+    assert!(world.authority.take_log().is_empty(), "nothing is asked for a second time");
+    // two visits at once: one asks for tokens, the other waits for it
+    let callback = ada.get(&first.location.unwrap()).await.location.unwrap();
+    let mut twin = ada.twin();
+    let (one, other) = tokio::join!(ada.get(&callback), twin.get(&callback));
+    assert_eq!((one.status, &one.location), (StatusCode::SEE_OTHER, &other.location));
+    let tokens = world.authority.take_log().into_iter().filter(|line| line.starts_with("token")).count();
+    assert_eq!((tokens, world.logins("ada").await), (1, 1));
+    // afterwards the form leads to the page that says so
+    let late = ada.submit(&page, "/connect/github", &[("decision", "connect")]).await;
+    assert_eq!(late.location.as_deref(), Some("/connect/github/done"));
+    // disconnecting, pressed twice
+    let account = ada.get("/account").await;
+    let form = account.form_with("Disconnect");
+    for _ in 0..2 {
+        let seen = ada.submit(&form, "/account/disconnect", &[("backend", "github")]).await;
+        assert_eq!(seen.location.as_deref(), Some("/account?done=account-disconnected"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_150_a_login_goes_on_when_its_browser_goes_away() {
+    let world = World::new().await;
+    let mut ada = world.person("ada");
+    world.authority.account("ada");
+    ada.log_in().await;
+    let callback = ada.approve("/connect/github").await;
+    // the request is sent, and its connection closed at once
+    ada.leave(&callback).await;
+    let end = ada.get(&callback).await;
+    assert_eq!(
+        (end.status, end.location.as_deref()),
+        (StatusCode::SEE_OTHER, Some("/connect/github/done")),
+        "{}",
+        end.body
+    );
+    let tokens = world.authority.take_log().into_iter().filter(|line| line.starts_with("token")).count();
+    assert_eq!((tokens, world.logins("ada").await), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@ use http::{Request, StatusCode, header};
 use lockkeeper::oauth::OAuthSettings;
 
 use super::site::{CALLBACK, ROOT, Site, encode, post};
-use crate::support::internet::Internet;
+use crate::support::{internet::Internet, log::Log};
 
 #[tokio::test]
 async fn a_missing_page_is_reported_as_a_page_or_as_json() {
@@ -120,4 +120,50 @@ async fn the_style_sheet_and_the_logo_are_cached_forever() {
         assert_eq!(asset.headers[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
     }
     assert_eq!(site.browser().get("/assets/other").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn oa_076_each_refusal_has_a_code_on_the_page_and_its_reason_in_the_log() {
+    let log = Log::open();
+    let site = Site::open().await;
+    let mut browser = site.browser();
+    browser.get("/login").await;
+    let mut codes = Vec::new();
+    for (fields, headers, reason) in [
+        (&[][..], &[][..], "it has no token"),
+        (&[("token", "x.y"), ("key", "s3cret")], &[], "the token is of another browser"),
+        (&[("token", "x.y")], &[("sec-fetch-site", "cross-site")], "another site sent it"),
+    ] {
+        log.lines("");
+        let request = headers.iter().fold(post("/login"), |request, (name, value)| request.header(*name, *value));
+        let page = browser.send(request, encode(fields)).await;
+        assert_eq!(page.status, StatusCode::FORBIDDEN);
+        assert!(page.body.contains("Sending it has changed nothing"), "{}", page.body);
+        let code = page.body.split_once("refusal <code>").unwrap().1[..8].to_owned();
+        let lines = log.lines("the request was refused");
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let is_told = [&*code, reason, "status=403"].iter().all(|part| lines[0].contains(part));
+        assert!(is_told && !lines[0].contains("s3cret"), "{}", lines[0]);
+        assert!(!codes.contains(&code), "a code names one refusal");
+        codes.push(code);
+    }
+    // programs get the code too, and endpoints log their reason
+    let request = post("/login").header(header::ACCEPT, "application/json");
+    let json: serde_json::Value = serde_json::from_str(&browser.send(request, String::new()).await.body).unwrap();
+    assert!(log.lines("the request was refused")[0].contains(json["refusal"].as_str().unwrap()));
+    site.send(post("/oauth/token"), encode(&[("client_id", "nobody"), ("grant_type", "x")])).await;
+    let lines = log.lines("the request was refused");
+    assert!(lines[0].contains("invalid_client") && lines[0].contains("is not registered"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn oa_073_spaces_and_quotes_around_a_key_are_dropped() {
+    let site = Site::open().await;
+    for (before, after) in [("  ", "\t"), ("\"", "\""), ("'", "'"), ("“", "”"), ("` ", " `")] {
+        let mut browser = site.browser();
+        let page = browser.get("/login").await;
+        let key = format!("{before}{}{after}", site.key);
+        let seen = browser.post("/login", &[("token", &page.field("token")), ("key", &key)]).await;
+        assert_eq!(seen.status, StatusCode::SEE_OTHER, "{key}");
+    }
 }

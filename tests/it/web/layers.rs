@@ -229,7 +229,7 @@ async fn oa_027_pages_have_security_headers_and_are_not_cached() {
     insta::assert_snapshot!(headers(&ask(&settings(), Request::get("/page")).await), @r"
     cache-control: no-store
     content-length: 8
-    content-security-policy: default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'
+    content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'
     content-type: text/html; charset=utf-8
     pragma: no-cache
     referrer-policy: no-referrer

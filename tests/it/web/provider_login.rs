@@ -8,12 +8,15 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::site::{Browser, CALLBACK, Seen, Site};
-use crate::kit::{
-    authority::{
-        Endpoint,
-        signing::{SigningKey, signed_by_everybody, unsigned},
+use crate::{
+    kit::{
+        authority::{
+            Endpoint,
+            signing::{SigningKey, signed_by_everybody, unsigned},
+        },
+        provider::{CLIENT, ISSUER, OpenIdProvider},
     },
-    provider::{CLIENT, ISSUER, OpenIdProvider},
+    support::log::Log,
 };
 
 /// People of a domain get one server; a group gets another, and administration.
@@ -149,8 +152,15 @@ async fn up_012_an_answer_counts_once_for_ten_minutes_in_its_own_browser_and_for
     assert_eq!(own.return_with(&answer).await.location(), "/account");
     let mut replayed = again();
     let seen = replayed.return_with(&answer).await;
-    refused(&mut replayed, &seen, EXPIRED).await;
-    assert_eq!(provider.requests("/token"), 1);
+    assert_eq!(provider.requests("/token"), 1, "a second visit redeems no code");
+    assert_eq!(replayed.get("/account").await.location(), "/login", "and logs nobody in");
+    // the provider is asked once more, by a login of its own
+    assert!(
+        seen.location().starts_with("https://id.example/")
+            && !seen.location().contains(answer.split("state=").nth(1).unwrap())
+    );
+    let answer = provider.log_in(seen.location());
+    assert_eq!(replayed.return_with(&answer).await.location(), "/account");
 
     let (mut late, answer) = before_the_return(&site, &provider).await;
     site.clock.advance(Duration::from_mins(10));
@@ -387,4 +397,122 @@ async fn up_013_whom_the_operator_revoked_stays_out() {
     assert_eq!(browser.get("/account").await.location(), "/login");
     let seen = browser.log_in_at(&provider).await;
     refused(&mut browser, &seen, (403, "Your access was ended")).await;
+}
+
+/// A parameter of the address at a provider.
+fn asked(location: &str, name: &str) -> Option<String> {
+    let url = Url::parse(location).unwrap();
+    url.query_pairs().find(|(found, _)| found == name).map(|(_, value)| value.into_owned())
+}
+
+#[tokio::test]
+async fn up_020_after_a_logout_and_a_refusal_the_provider_lets_people_choose_an_account() {
+    let (site, provider) = Site::with_provider(spec_with_rules()).await;
+    let mut browser = site.browser();
+    let page = browser.get("/login").await;
+    let start = browser.choose_provider(&page).await;
+    assert_eq!(asked(start.location(), "prompt"), None);
+    let answer = provider.log_in(start.location());
+    assert_eq!(browser.return_with(&answer).await.location(), "/account");
+    let account = browser.get("/account").await;
+    browser.post("/logout", &[("token", &account.field("token"))]).await;
+    // refused: the session there is of a person whom no rule lets in
+    provider.script().claims = json!({ "sub": "s-9", "email": "eve@evil.example" });
+    for _ in 0..2 {
+        let page = browser.get("/login").await;
+        let start = browser.choose_provider(&page).await;
+        assert_eq!(asked(start.location(), "prompt").as_deref(), Some("select_account"));
+        let answer = provider.log_in(start.location());
+        assert_eq!(browser.return_with(&answer).await.heading(), "Your account has no access here");
+    }
+    // until somebody is let in
+    provider.script().claims = json!({});
+    let seen = browser.log_in_at(&provider).await;
+    assert_eq!(seen.location(), "/account");
+    let client = site.register("App", CALLBACK).await;
+    let page = browser.authorize(&client, &[("prompt", "login")]).await;
+    let start = browser.choose_provider(&page).await;
+    assert_eq!(asked(start.location(), "prompt").as_deref(), Some("login"));
+}
+
+#[tokio::test]
+async fn up_020_a_provider_that_knows_no_choice_of_accounts_is_asked_with_login_once() {
+    let (site, provider) = Site::with_provider(OpenIdProvider::spec()).await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[("prompt", "select_account"), ("state", "s1")]).await;
+    let start = browser.choose_provider(&page).await;
+    assert_eq!(asked(start.location(), "prompt").as_deref(), Some("select_account"));
+    let state = asked(start.location(), "state").unwrap();
+    let again = browser.return_with(&format!("error=invalid_request&state={state}")).await;
+    assert_eq!((again.status, asked(again.location(), "prompt").as_deref()), (StatusCode::SEE_OTHER, Some("login")));
+    // what waits for the login came along
+    let answer = provider.log_in(again.location());
+    let seen = browser.return_with(&answer).await;
+    let consent = browser.get(seen.location()).await;
+    assert!(consent.heading().contains("App"), "{}", consent.heading());
+    // a second refusal is one
+    let mut other = site.browser();
+    let page = other.authorize(&client, &[("prompt", "select_account")]).await;
+    let mut start = other.choose_provider(&page).await;
+    for (status, _) in [(StatusCode::SEE_OTHER, 1), (StatusCode::BAD_GATEWAY, 2)] {
+        let state = asked(start.location(), "state").unwrap();
+        let seen = other.return_with(&format!("error=invalid_request&state={state}")).await;
+        assert_eq!(seen.status, status);
+        if status == StatusCode::SEE_OTHER {
+            start = seen;
+        }
+    }
+}
+
+#[tokio::test]
+async fn up_020_prompts_of_apps_concern_the_provider_or_the_page() {
+    let spec = LoginProvider {
+        scopes: vec!["openid".to_owned(), "offline_access".to_owned()],
+        authorize_params: vec![
+            ("access_type".to_owned(), "offline".to_owned()),
+            ("prompt".to_owned(), "consent login".to_owned()),
+        ],
+        ..OpenIdProvider::spec()
+    };
+    for (spec, expected) in [
+        (
+            LoginProvider { authorize_params: Vec::new(), ..spec.clone() },
+            [None, Some("login"), Some("login select_account")],
+        ),
+        (spec, [Some("consent login"), Some("login consent"), Some("login select_account consent")]),
+    ] {
+        let has_extra = !spec.authorize_params.is_empty();
+        let (site, _provider) = Site::with_provider(spec).await;
+        let client = site.register("App", CALLBACK).await;
+        for (prompt, expected) in ["consent", "login", "select_account login"].into_iter().zip(expected) {
+            let mut browser = site.browser();
+            let page = browser.authorize(&client, &[("prompt", prompt)]).await;
+            let start = browser.choose_provider(&page).await;
+            assert_eq!(asked(start.location(), "prompt").as_deref(), expected, "{prompt}");
+            assert_eq!(asked(start.location(), "access_type").is_some(), has_extra);
+        }
+        let told = site.browser().authorize(&client, &[("prompt", "none")]).await.told();
+        assert!(told.contains(&("error".to_owned(), "interaction_required".to_owned())), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn up_012_the_log_says_why_a_login_failed_and_the_page_names_what_entra_leaves_out() {
+    let log = Log::open();
+    let (site, provider) = Site::with_provider(spec_with_rules()).await;
+    let (mut browser, answer) = before_the_return(&site, &provider).await;
+    let state = answer.split("state=").nth(1).unwrap();
+    browser.return_with(&format!("error=server_error&state={state}")).await;
+    assert!(log.lines("login through a provider refused")[0].contains("server_error"));
+    let (mut browser, answer) = before_the_return(&site, &provider).await;
+    let state = answer.split("state=").nth(1).unwrap();
+    browser.return_with(&format!("error=%3Cscript%3E&state={state}")).await;
+    let line = log.lines("login through a provider refused").remove(0);
+    assert!(line.contains("a code of another form") && !line.contains("script"), "{line}");
+    provider.script().claims = json!({ "sub": "s-9", "email_verified": null, "_claim_names": { "groups": "src1" } });
+    let seen = site.browser().log_in_at(&provider).await;
+    assert!(seen.body.contains("email_verified") && seen.body.contains("Microsoft Entra ID"), "{}", seen.body);
+    let line = log.lines("login through a provider refused").remove(0);
+    assert!(line.contains("email_verified") && line.contains("overage"), "{line}");
 }

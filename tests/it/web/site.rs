@@ -50,6 +50,8 @@ pub(super) struct Browser<'a> {
     pub(super) cookie: Option<String>,
     /// Cookies of logins that are under way at a provider.
     pub(super) logins: BTreeMap<String, String>,
+    /// Cookies of the visits of the last minutes.
+    pub(super) visits: BTreeMap<String, String>,
 }
 
 /// A response, as the browser sees it.
@@ -104,6 +106,14 @@ impl Site {
         Self::assemble(base, root, Arc::default(), |_, _| Providers::default()).await
     }
 
+    /// Another gateway on the same store, with the same master key.
+    pub(super) async fn replica(&self, storage: Storage) -> Self {
+        Self::assemble((storage, oauth::OAuthSettings::new(ROOT)), ROOT, Arc::clone(&self.clock), |_, _| {
+            Providers::default()
+        })
+        .await
+    }
+
     /// A site with a provider at which people log in, as configured.
     pub(super) async fn with_provider(spec: LoginProvider) -> (Self, OpenIdProvider) {
         let clock: Arc<ManualClock> = Arc::default();
@@ -136,6 +146,7 @@ impl Site {
             random: Arc::clone(&random),
             settings: web::WebSettings::new(public_url.clone()),
             providers,
+            tasks: TaskTracker::new(),
             status: Arc::new(|_| status()),
         };
         let app = web::router(state.clone()).merge(oauth.router());
@@ -145,7 +156,7 @@ impl Site {
     }
 
     pub(super) fn browser(&self) -> Browser<'_> {
-        Browser { site: self, cookie: None, logins: BTreeMap::new() }
+        Browser { site: self, cookie: None, logins: BTreeMap::new(), visits: BTreeMap::new() }
     }
 
     /// A key of a user: its id and its text.
@@ -207,7 +218,7 @@ impl Browser<'_> {
     }
 
     pub(super) async fn send(&mut self, mut request: http::request::Builder, body: String) -> Seen {
-        let logins = self.logins.iter().map(|(name, value)| format!("{name}={value}"));
+        let logins = self.logins.iter().chain(&self.visits).map(|(name, value)| format!("{name}={value}"));
         let cookies: Vec<String> = self.cookie.iter().cloned().chain(logins).collect();
         if !cookies.is_empty() {
             request = request.header(header::COOKIE, cookies.join("; "));
@@ -219,6 +230,14 @@ impl Browser<'_> {
             match pair.split_once('=').unwrap() {
                 (name, _) if name.contains("-login-") && cookie.contains("Max-Age=0") => {
                     self.logins.remove(name);
+                }
+                (name, _)
+                    if (name.contains("-visit-") || name.ends_with("-choose")) && cookie.contains("Max-Age=0") =>
+                {
+                    self.visits.remove(name);
+                }
+                (name, value) if name.contains("-visit-") || name.ends_with("-choose") => {
+                    self.visits.insert(name.to_owned(), value.to_owned());
                 }
                 (name, value) if name.contains("-login-") => {
                     self.logins.insert(name.to_owned(), value.to_owned());

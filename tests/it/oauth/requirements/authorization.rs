@@ -30,7 +30,7 @@ async fn granted(changes: &[(&str, &str)]) -> (String, String) {
     let query = Authority::query(&authority.client().await, changes);
     let id = authority.waiting(&query).await;
     let browser = crate::support::oauth::browser("a");
-    let pending = authority.oauth.authorization().pending(&id, &browser).await.unwrap().unwrap();
+    let pending = authority.pending(&id, &browser).await.unwrap();
     (pending.scopes.to_string(), pending.resource)
 }
 
@@ -69,6 +69,14 @@ async fn oa_062_the_query_of_a_redirect_uri_is_kept() {
     let location = authority.approve(&query).await.location;
     assert_eq!(parameter(&location, "tenant").as_deref(), Some("a"));
     assert_eq!(parameter(&location, "state").as_deref(), Some("a+b%2F="));
+}
+
+#[tokio::test]
+async fn oa_077_the_only_response_mode_is_query() {
+    assert_eq!(outcome(&[("response_mode", "query")]).await, "consent");
+    for mode in ["fragment", "form_post", "jwt"] {
+        assert_eq!(outcome(&[("response_mode", mode)]).await, "client invalid_request", "{mode}");
+    }
 }
 
 #[tokio::test]
