@@ -1,5 +1,6 @@
 //! The `storage` module, tested through its public interface.
 
+pub(crate) mod filling;
 pub(crate) mod postgres;
 mod task_owners;
 
