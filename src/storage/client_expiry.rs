@@ -50,9 +50,10 @@ impl ClientExpiry<'_> {
         loop {
             let found: Vec<(i64, String)> = sqlx::query_as(
                 "SELECT registered, id FROM clients WHERE consented IS NOT NULL AND revoked IS NULL AND expired IS NULL
-                     AND origin <> 'operator' AND registered < $1 AND (registered, id) > ($2, $3) AND NOT EXISTS (
+                     AND origin <> 'operator' AND registered < $1 AND (registered, id) > ($2, $3) AND (
                          SELECT 1 FROM grants WHERE client = clients.id
-                         AND ((revoked IS NULL AND expires >= $1) OR coalesce(last_used, created) >= $1))
+                         AND ((revoked IS NULL AND expires >= $1) OR coalesce(last_used, created) >= $1) LIMIT 1
+                     ) IS NULL
                  ORDER BY registered, id LIMIT $4",
             )
             .bind(idle.as_millis())

@@ -15,6 +15,7 @@ mod kit;
 mod matrix;
 mod oauth;
 mod oauth_client;
+mod scale;
 mod storage;
 mod support;
 mod tidy;

@@ -1,5 +1,7 @@
 //! The `storage` module, tested through its public interface.
 
+pub(crate) mod filling;
+mod plans;
 pub(crate) mod postgres;
 mod task_owners;
 

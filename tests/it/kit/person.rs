@@ -125,11 +125,21 @@ impl Person {
 
     /// Connects a new app to the endpoint at this path.
     pub(crate) async fn connect_app(&mut self, name: &str, path: &str) -> ConnectedApp {
+        let client = self.register_app(name).await;
+        self.let_in(name, client, path).await
+    }
+
+    /// Registers an app; returns its id.
+    pub(crate) async fn register_app(&self, name: &str) -> String {
         let metadata = json!({ "client_name": name, "redirect_uris": [CALLBACK] });
         let request = self.http.post(self.absolute("/oauth/register")).header("content-type", "application/json");
         let registered = request.body(metadata.to_string()).send().await.unwrap().text().await.unwrap();
         let registered: Value = serde_json::from_str(&registered).unwrap();
-        let client = registered["client_id"].as_str().unwrap().to_owned();
+        registered["client_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Consents to a registered app, which gets its tokens.
+    pub(crate) async fn let_in(&mut self, name: &str, client: String, path: &str) -> ConnectedApp {
         let resource = self.absolute(path);
         let query = form_urlencoded::Serializer::new(String::new())
             .extend_pairs([
@@ -147,7 +157,7 @@ impl Person {
         }
         let answer = self.submit(&page, "/oauth/authorize", &[("decision", "approve")]).await;
         let back = Url::parse(&answer.location.unwrap_or_else(|| panic!("{}", answer.body))).unwrap();
-        let code = back.query_pairs().find(|(key, _)| key == "code").unwrap().1.into_owned();
+        let code = back.query_pairs().find(|(key, _)| key == "code").unwrap_or_else(|| panic!("{back}")).1.into_owned();
         let fields = [
             ("grant_type", "authorization_code"),
             ("client_id", &*client),

@@ -163,7 +163,7 @@ async fn a_purge_of_many_rows_ends_with_the_gateway_and_not_after_it() {
         while left().await == 10_000 {}
         cancel.cancel();
     };
-    in_time("the end of the purge", async { tokio::join!(authority.oauth.watch_revocations(cancel.clone()), stop) })
-        .await;
+    let watched = Box::pin(authority.oauth.watch_revocations(cancel.clone()));
+    in_time("the end of the purge", async { tokio::join!(watched, stop) }).await;
     assert!(left().await > 0);
 }
