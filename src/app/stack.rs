@@ -68,9 +68,10 @@ impl Stacks {
         supervised: SupervisedServer,
         last_server_info: Option<Payload>,
     ) -> ConfiguredBackend {
-        let SupervisedServer { generation, server, .. } = supervised;
+        let SupervisedServer { generation, server, announcer, .. } = supervised;
         ConfiguredBackend {
             generation,
+            announcer,
             layers: self.layers(spec, &server),
             server: layers::tool_view(server, spec.tools.as_ref()),
             connect_tool: spec.is_per_user().then_some(backend::CONNECT_TOOL),

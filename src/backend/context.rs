@@ -8,7 +8,7 @@ use super::{
     transport::http::Client,
 };
 use crate::{
-    mcp::{SoleClient, observer::Observer},
+    mcp::{SoleClient, hearers::Hearers, observer::Observer},
     model::{IdentitySigner, LimitsConfig, ServerAccess, UserId},
     support::{Clock, Fence, Latch, Live, MemoryBudget},
 };
@@ -46,4 +46,6 @@ pub(crate) struct BackendContext {
     pub(super) home: Latch,
     /// The user whose server it is; `None` for one that all share.
     pub(super) user: Option<UserId>,
+    /// The clients that hear what servers say outside of calls.
+    pub(super) hearers: Arc<Hearers>,
 }

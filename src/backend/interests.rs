@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::sharing::connection_key::{ConnectionKey, SharingScope};
 use crate::{
-    mcp::{Level, LogLevel, uri::covers},
+    mcp::{Level, LogLevel, hearers::HeldLevel, uri::covers},
     model::{Requester, UserId},
 };
 
@@ -248,6 +248,12 @@ impl Interest {
             sharer.changed();
         }
         inner.tidy(&self.key);
+    }
+}
+
+impl HeldLevel for Interest {
+    fn changed(&self) {
+        self.level_changed();
     }
 }
 

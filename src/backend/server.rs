@@ -11,6 +11,8 @@ mod waiting;
 
 use std::sync::Arc;
 
+use futures_util::stream;
+
 use self::{
     attempts::Route,
     era_server::EraServer,
@@ -34,6 +36,9 @@ pub(crate) struct BackendServer(pub(crate) Arc<ExternalBackend>);
 impl Server for BackendServer {
     fn call(&self, call: Call) -> Reply {
         let Self(backend) = self;
+        if call.context.heard.is_some() {
+            return self.pass_on(call);
+        }
         let Some(era) = backend.era.now() else { return Arc::clone(backend).call_once_era_is_known(call) };
         let route = backend.route(era, &call);
         if route.ready.is_none() && !backend.pool.is_there(&route.key) {
@@ -54,6 +59,26 @@ impl Server for BackendServer {
     }
 }
 
+impl BackendServer {
+    /// Passes an event that the server has announced to the client of this listen through what stands between the two.
+    fn pass_on(&self, call: Call) -> Reply {
+        let Self(backend) = self;
+        // as a listen, which hears nothing before the server is known
+        let Some(era) = backend.era.now() else { return nothing() };
+        let server = EraServer { backend: Arc::clone(backend), era };
+        match backend.crossing.pair(&call, era) {
+            Pair::Alike => server.call(call),
+            Pair::Differ(decorators) => backend.crossing.serve(decorators, (server, self.clone()), call),
+            Pair::NotMet | Pair::Gone => nothing(),
+        }
+    }
+}
+
+/// The reply to a listen that has no event to pass on.
+fn nothing() -> Reply {
+    Reply::new(stream::empty())
+}
+
 impl ExternalBackend {
     /// The route of a client's call to a server of this era.
     fn route(&self, era: Era, call: &Call) -> Route {
@@ -70,14 +95,7 @@ impl ExternalBackend {
 
     /// The key of a client's connection to a server of this era.
     pub(super) fn key(&self, era: Era, context: &Context) -> ConnectionKey {
-        let key = match era {
-            Era::Legacy => ConnectionKey::of(&self.spec, context),
-            Era::Modern => ConnectionKey::of_modern(&self.spec, context),
-        };
-        match self.sole_client() {
-            Some(sole) if key.is_base() || key.identity.is_none() && sole.is(&context.client) => self.base_key(),
-            _ => key,
-        }
+        self.keys.key(era, context)
     }
 
     /// Leases the connection of `key` at a server of this era: `ready`, if it is still usable.

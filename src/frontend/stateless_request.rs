@@ -126,6 +126,7 @@ impl StatelessRequest<'_> {
             cancel_reason: self.cancel_reason.clone(),
             revoked: Some(Arc::clone(&self.sender.admission.lease.revoked)),
             wait: WaitNotice::default(),
+            heard: None,
         }
     }
 }

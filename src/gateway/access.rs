@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     mcp::{Call, Context, ErrorObject, ListKind, Method, Payload, Server, json::Object, methods::MethodAccess},
-    model::{Access, AccessPlace, Caller, GroupSpec, ServerVerdict, Target},
+    model::{Access, AccessPlace, BackendId, Caller, GroupSpec, ServerVerdict, Target},
 };
 
 /// The age up to which a list counts as the one that its server gives now: names that are not in it cannot have it fetched
@@ -84,6 +84,14 @@ impl Backends {
             NameView::Own => self.one_at(target, caller).into_iter().collect(),
         };
         (view, seen)
+    }
+
+    /// The backend with this name at `target`, if the caller sees it.
+    pub(crate) fn visible_one(&self, target: &Target, caller: &Caller, id: &BackendId) -> Option<VisibleBackend> {
+        match self.view(target) {
+            NameView::Merged => self.visible(target, caller, id.as_str()),
+            NameView::Own => self.one_at(target, caller).filter(|one| one.entry.id == *id),
+        }
     }
 
     /// The backend with this name among those merged at `target`, if the caller sees it.

@@ -10,7 +10,7 @@ use url::Origin;
 use super::{catalog::Catalog, configured_backend::ConfiguredBackend};
 use crate::{
     layers::{Beneath, stacked},
-    mcp::Server,
+    mcp::{Server, hearers::Hearers},
     model::{BackendId, GroupSpec, Groups, Naming, Target},
     support::FastMap,
 };
@@ -19,6 +19,10 @@ use crate::{
 pub(crate) struct Backends {
     pub(crate) entries: Vec<Arc<BackendEntry>>,
     index: FastMap<String, usize>,
+    /// Those whose servers tell nobody by themselves, by place.
+    silent: Vec<usize>,
+    /// The clients that all others tell.
+    hearers: Option<Arc<Hearers>>,
     groups: BTreeMap<BackendId, BackendGroup>,
     naming: Naming,
 }
@@ -65,7 +69,14 @@ impl Backends {
             (spec.id.clone(), BackendGroup { spec: Arc::new(spec.clone()), members })
         };
         let groups = groups.iter().map(group).collect();
-        Self { entries, index, groups, naming }
+        let told_by = |entry: &Arc<BackendEntry>| entry.configured.announcer.as_ref().map(|server| server.hearers());
+        let hearers = entries.iter().find_map(told_by);
+        let is_silent = |entry| match (told_by(entry), &hearers) {
+            (Some(one), Some(all)) => !Arc::ptr_eq(&one, all),
+            _ => true,
+        };
+        let silent = (0..entries.len()).filter(|at| is_silent(&entries[*at])).collect();
+        Self { entries, index, silent, hearers, groups, naming }
     }
 
     /// The names in which the backends at `target` are shown: the merged endpoint may stand for the only backend.
@@ -99,6 +110,16 @@ impl Backends {
     /// The backends of a group, in its order.
     pub(crate) fn members(&self, group: &BackendGroup) -> impl Iterator<Item = &Arc<BackendEntry>> {
         group.members.iter().map(|at| &self.entries[*at])
+    }
+
+    /// The clients that hear all servers but those of [`Self::silent`].
+    pub(crate) const fn hearers(&self) -> Option<&Arc<Hearers>> {
+        self.hearers.as_ref()
+    }
+
+    /// The backends that each client has to listen at.
+    pub(crate) fn silent(&self) -> impl Iterator<Item = &Arc<BackendEntry>> {
+        self.silent.iter().map(|at| &self.entries[*at])
     }
 
     /// The number of backends in the group with this name, or of all without a name; `None` if there is no such group.

@@ -29,11 +29,17 @@ use std::{
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::{cache::Change, cached::Lookup, list::List, server_info::DiscoverInfo, source::CatalogSettings};
 use self::{
-    cache::{CacheOwner, ListCache, ListCacheKey},
+    cache::{CacheOwner, JUST_CHANGED, ListCache, ListCacheKey},
     cached::Freshness,
     source::ListSource,
+};
+pub(crate) use self::{
+    cache::{Change, ListChanges},
+    cached::Lookup,
+    list::List,
+    server_info::DiscoverInfo,
+    source::CatalogSettings,
 };
 use super::configured_backend::ConfiguredBackend;
 use crate::{
@@ -45,8 +51,6 @@ use crate::{
 
 /// Maximum number of caches of one backend; beyond it the least recently used one is removed.
 const MAX_CACHES: usize = 1_000;
-/// Time for which a change is still reported to new listens.
-const JUST_CHANGED: Duration = Duration::from_mins(1);
 
 /// The lists of one backend.
 pub(crate) struct Catalog {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     layers::Layer,
-    mcp::{Payload, Server},
+    mcp::{Payload, Server, hearers::Announcer},
     model::{BackendId, BackendSpec, Share},
 };
 
@@ -17,6 +17,8 @@ pub struct ConfiguredBackend {
     pub generation: u64,
     /// Its server, as the lists are read from it.
     pub server: Arc<dyn Server>,
+    /// The way in which the server tells clients; `None` if each has to listen at it.
+    pub announcer: Option<Arc<dyn Announcer>>,
     /// The layers around it for the calls of clients, the outermost first.
     pub layers: Vec<Layer>,
     /// The gateway's own tool that leads a user to a page, listed in place of the server's while that is not reached

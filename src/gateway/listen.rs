@@ -10,7 +10,7 @@ mod parts;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    future::ready,
+    future::{pending, ready},
     pin::pin,
     sync::Arc,
     time::Duration,
@@ -34,7 +34,8 @@ use super::{
 };
 use crate::{
     mcp::{
-        Call, Event, ListKind, Method, Notification, Payload, Reply, Revision,
+        Call, Context, Event, HeardEvent, ListKind, LogLevel, Method, Notification, Payload, Reply, Revision,
+        hearers::{HearerPlace, Hearers, HeldLevel},
         listen::{self, Filter},
     },
     model::{BackendId, Target},
@@ -52,9 +53,18 @@ struct ListenSources {
     shared: Arc<GatewayState>,
     target: Target,
     call: Call,
-    view: NameView,
-    seen: Vec<VisibleBackend>,
+    /// The place among the clients that servers tell by themselves; `None` for a listen that names tasks, at which each
+    /// server is listened to by itself, and without such servers.
+    place: Option<HearerPlace>,
+    /// The event of such a server that passes through its layers.
+    passing: Option<(VisibleBackend, Reply)>,
+    /// The events of the other servers.
     told: SelectAll<BackendEvents>,
+    /// Number of servers that acknowledge tasks.
+    waiting: usize,
+    /// The level of the session, and where it is held: nowhere before it is set.
+    level: LogLevel,
+    held: Vec<Box<dyn HeldLevel>>,
     changes: broadcast::Receiver<Change>,
     sets: watch::Receiver<u64>,
     pending: PendingChanges,
@@ -75,13 +85,17 @@ struct PendingChanges {
 pub(crate) fn listen(shared: Arc<GatewayState>, target: Target, call: Call) -> Reply {
     let changes = shared.changes.subscribe();
     let sets = shared.generation.subscribe();
+    let level = call.context.level.clone();
     let mut ears = ListenSources {
         shared,
         target,
         call,
-        view: NameView::Merged,
-        seen: Vec::new(),
+        place: None,
+        passing: None,
         told: SelectAll::new(),
+        waiting: 0,
+        level,
+        held: Vec::new(),
         changes,
         sets,
         pending: PendingChanges::default(),
@@ -108,26 +122,66 @@ pub(crate) fn listen(shared: Arc<GatewayState>, target: Target, call: Call) -> R
 // === impl ListenSources ===
 
 impl ListenSources {
-    /// Listens at the backends of this moment.
+    /// Listens at the backends of this moment. Those that tell by themselves take no work.
     fn open(&mut self) {
         self.sets.mark_unchanged();
-        let (view, seen) = self.shared.backends.load().visible_at(&self.target, &self.call.context.caller);
-        self.told = select_all(seen.iter().map(|one| follow(one.clone(), view, part(one, view, &self.call))));
-        let subscriptions: Vec<_> = seen.iter().filter_map(|one| self.subscriptions(one)).collect();
-        self.told.extend(subscriptions);
-        for one in &seen {
-            let changed = one.entry.catalog.just_changed(&self.call.context);
-            self.pending.add(changed.into_iter().map(ListKind::change));
+        let backends = self.shared.backends.load_full();
+        let (view, names_tasks) = (backends.view(&self.target), !listen::task_ids(&self.call.params).is_empty());
+        let hearers = backends.hearers().filter(|_| !names_tasks);
+        let followed: Vec<VisibleBackend> = if let Some(hearers) = hearers {
+            self.take_place(hearers);
+            backends.silent().filter_map(|one| self.visible(&one.id)).collect()
+        } else {
+            self.place = None;
+            backends.visible_at(&self.target, &self.call.context.caller).1
+        };
+        let parts: Vec<_> = followed.into_iter().map(|one| (part(&one, view, &self.call), one)).collect();
+        self.waiting = parts.iter().filter(|(part, _)| !part.params.is_absent()).count();
+        self.told = select_all(parts.into_iter().map(|(part, one)| follow(one, view, part)));
+        self.told.extend(self.subscriptions());
+        for backend in self.shared.changes.recent() {
+            if let Some(one) = self.visible(&backend) {
+                let changed = one.entry.catalog.just_changed(&self.call.context);
+                self.pending.add(changed.into_iter().map(ListKind::change));
+            }
         }
-        (self.view, self.seen) = (view, seen);
+        if self.level.get().is_some() {
+            self.hold_level();
+        }
+    }
+
+    /// Takes a place among the clients that servers tell by themselves, unless it has it.
+    fn take_place(&mut self, hearers: &Arc<Hearers>) {
+        if self.place.as_ref().is_some_and(|place| place.is_at(hearers)) {
+            return;
+        }
+        let (shared, target) = (Arc::clone(&self.shared), self.target.clone());
+        let caller = Arc::clone(&self.call.context.caller);
+        let sees = move |id: &BackendId| shared.backends.load().visible_one(&target, &caller, id).is_some();
+        self.place = Some(hearers.register(self.call.context.clone(), sees));
+    }
+
+    /// Has the servers that tell by themselves send log messages of the session's level.
+    fn hold_level(&mut self) {
+        if self.place.is_none() {
+            return;
+        }
+        let (_, seen) = self.shared.backends.load().visible_at(&self.target, &self.call.context.caller);
+        let announcers = seen.iter().filter_map(|one| one.entry.configured.announcer.as_ref());
+        self.held = announcers.map(|server| server.hold_level(&self.call.context)).collect();
+    }
+
+    /// The backend of this name, if the client sees it.
+    fn visible(&self, id: &BackendId) -> Option<VisibleBackend> {
+        self.shared.backends.load().visible_one(&self.target, &self.call.context.caller, id)
     }
 
     /// The acknowledgement of `chosen`, and what came before it.
     async fn acknowledge(&mut self, chosen: Filter) -> VecDeque<Event> {
         let (mut honoured, mut early) = (Filter::default(), VecDeque::new());
-        let mut waiting = self.seen.iter().filter(|one| !part(one, self.view, &self.call).params.is_absent()).count();
-        let mut preparing =
-            pin!(prepare(Arc::clone(&self.shared), (self.view, self.seen.clone()), self.call.clone(), &chosen));
+        let mut waiting = self.waiting;
+        let seen = self.shared.backends.load().visible_at(&self.target, &self.call.context.caller);
+        let mut preparing = pin!(prepare(Arc::clone(&self.shared), seen, self.call.clone(), &chosen));
         let (mut is_prepared, mut end) = (false, None);
         while !is_prepared || waiting > 0 {
             let due = end.unwrap_or_else(Instant::now);
@@ -140,7 +194,7 @@ impl ListenSources {
                     end = Some(Instant::now() + ACKNOWLEDGE_TIMEOUT);
                     honoured.lists = prepared.lists;
                     self.resources = prepared.resources;
-                    let added: Vec<_> = self.seen.iter().filter_map(|one| self.subscriptions(one)).collect();
+                    let added = self.subscriptions();
                     waiting += added.len();
                     self.told.extend(added);
                     continue;
@@ -165,13 +219,18 @@ impl ListenSources {
         early
     }
 
-    /// The listen with the subscriptions at a backend, if there are any: acknowledged in the client's names.
-    fn subscriptions(&self, one: &VisibleBackend) -> Option<BackendEvents> {
-        let uris = self.resources.get(&one.entry.id)?.clone();
+    /// The listens with the subscriptions at each backend that has any.
+    fn subscriptions(&self) -> Vec<BackendEvents> {
+        let listen = |(id, uris): (&BackendId, &Vec<_>)| Some(self.subscribed(self.visible(id)?, uris.clone()));
+        self.resources.iter().filter_map(listen).collect()
+    }
+
+    /// The listen with these subscriptions at a backend: acknowledged in the client's names.
+    fn subscribed(&self, one: VisibleBackend, uris: Vec<(String, String)>) -> BackendEvents {
         let own: Vec<&str> = uris.iter().map(|(own, _)| own.as_str()).collect();
         let call = Call { params: listen::for_resources(&own), ..self.call.clone() };
-        let told = follow(one.clone(), NameView::Own, call);
-        Some(Box::pin(told.filter_map(move |(backend, event)| {
+        let told = follow(one, NameView::Own, call);
+        Box::pin(told.filter_map(move |(backend, event)| {
             let honoured = match event {
                 Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged => {
                     listen::resources(&told.params)
@@ -181,17 +240,20 @@ impl ListenSources {
             };
             let shown = uris.iter().filter(|(own, _)| honoured.contains(own)).map(|(_, shown)| shown.clone());
             ready(Some((backend, Filter { resources: shown.collect(), ..Filter::default() }.acknowledged())))
-        })))
+        }))
     }
 
     async fn hear(&mut self) -> Vec<Event> {
         let due = self.pending.due;
         tokio::select! {
-            Some((backend, event)) = self.told.next(), if !self.told.is_empty() => match event {
-                Event::Notified(Notification { method, .. }) if !ListKind::changed_by(&method).is_empty() => {
-                    self.heard_change(&backend, method);
-                }
-                event => return vec![event],
+            Some((backend, event)) = self.told.next(), if !self.told.is_empty() => {
+                return self.told(&backend, event);
+            }
+            event = next_of(&mut self.passing), if self.passing.is_some() => return self.passed(event),
+            heard = next_heard(&mut self.place), if self.passing.is_none() => self.pass(heard),
+            () = self.level.changed() => match self.held.as_slice() {
+                [] => self.hold_level(),
+                held => held.iter().for_each(|held| held.changed()),
             },
             change = self.changes.recv() => match change {
                 Ok(change) => self.changed(&change),
@@ -207,9 +269,47 @@ impl ListenSources {
         Vec::new()
     }
 
+    /// Handles an event of a backend: a change counts as one, everything else is for the client.
+    fn told(&mut self, backend: &BackendId, event: Event) -> Vec<Event> {
+        match event {
+            Event::Notified(Notification { method, .. }) if !ListKind::changed_by(&method).is_empty() => {
+                self.heard_change(backend, method);
+                Vec::new()
+            }
+            event => vec![event],
+        }
+    }
+
+    /// Passes what a server told by itself through its layers, by a listen for this event alone.
+    fn pass(&mut self, heard: HeardEvent) {
+        let Some(seen) = self.visible(heard.backend()) else { return };
+        let params = Payload::absent(self.call.params.revision);
+        let context = Context { heard: Some(heard), ..self.call.context.clone() };
+        let reply = seen.entry.server.call(Call { method: Method::Listen, params, context });
+        self.passing = Some((seen, reply));
+    }
+
+    /// Handles what has passed the layers.
+    fn passed(&mut self, event: Option<Event>) -> Vec<Event> {
+        match (event, &self.passing) {
+            (None | Some(Event::Done(_)), _) | (_, None) => {
+                self.passing = None;
+                Vec::new()
+            }
+            (Some(event), Some((seen, _))) => {
+                let event = match self.shared.backends.load().view(&self.target) {
+                    NameView::Merged => seen.rewriter().event(&Method::Listen, event),
+                    NameView::Own => event,
+                };
+                let backend = seen.entry.id.clone();
+                self.told(&backend, event)
+            }
+        }
+    }
+
     /// Handles a change that the client's own connection reports: the catalog decides whether it is news.
     fn heard_change(&mut self, backend: &BackendId, method: Method) {
-        let Some(seen) = self.seen.iter().find(|one| one.entry.id == *backend) else { return };
+        let Some(seen) = self.visible(backend) else { return };
         let kinds = ListKind::changed_by(&method);
         let reported = &mut self.reported;
         let reported =
@@ -221,7 +321,7 @@ impl ListenSources {
 
     /// Handles a list that has changed in the catalog, if this client sees it.
     fn changed(&mut self, change: &Change) {
-        let Some(seen) = self.seen.iter().find(|one| one.entry.id == change.backend) else { return };
+        let Some(seen) = self.visible(&change.backend) else { return };
         let (catalog, context) = (&seen.entry.catalog, &self.call.context);
         if catalog.key(context) != change.cache {
             return;
@@ -251,6 +351,22 @@ impl PendingChanges {
     fn take(&mut self) -> Vec<Event> {
         self.due = None;
         self.methods.drain(..).map(told).collect()
+    }
+}
+
+/// The next event that has passed the layers of its server.
+async fn next_of(passing: &mut Option<(VisibleBackend, Reply)>) -> Option<Event> {
+    match passing {
+        Some((_, reply)) => reply.next_event().await,
+        None => None,
+    }
+}
+
+/// The next event of a server that tells by itself; without a place there is none.
+async fn next_heard(place: &mut Option<HearerPlace>) -> HeardEvent {
+    match place {
+        Some(place) => place.next().await,
+        None => pending().await,
     }
 }
 

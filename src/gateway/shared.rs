@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 
 use super::{
     backends::{BackendEntry, Backends},
-    catalog::{Catalog, CatalogSettings, Change},
+    catalog::{Catalog, CatalogSettings, ListChanges},
     configured_backend::ConfiguredBackend,
     cursor::Cursors,
     gateway_settings::{GatewayDeps, GatewaySettings},
@@ -22,7 +22,7 @@ pub(crate) struct GatewayState {
     pub(crate) backends: ArcSwap<Backends>,
     /// Counts the sets of backends that were put in place.
     pub(crate) generation: watch::Sender<u64>,
-    pub(crate) changes: broadcast::Sender<Change>,
+    pub(crate) changes: ListChanges,
     pub(crate) cursors: Cursors,
     pub(crate) settings: GatewaySettings,
     pub(crate) deps: GatewayDeps,
@@ -36,7 +36,7 @@ impl GatewayState {
         Self {
             backends: ArcSwap::from_pointee(Backends::new(Vec::new(), &Groups::default(), settings.naming)),
             generation: watch::Sender::new(0),
-            changes: broadcast::Sender::new(MAX_CHANGES_BEHIND),
+            changes: ListChanges::new(MAX_CHANGES_BEHIND),
             cursors: Cursors::new(&*deps.random),
             settings,
             deps,

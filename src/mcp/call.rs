@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CancelReason, Era, Feature, LogLevel, Method, Payload, Reply, Revision, extensions,
+    CancelReason, Era, Feature, HeardEvent, LogLevel, Method, Payload, Reply, Revision, extensions,
     json::{Object, draft::Draft},
     meta,
     mirrored_params::Mirror,
@@ -68,6 +68,8 @@ pub struct Context {
     pub revoked: Option<Arc<CancellationToken>>,
     /// What the call waits for before its server gets it.
     pub wait: WaitNotice,
+    /// Of a listen, the event to pass on, and nothing else; `None` for one that hears what comes from now on.
+    pub heard: Option<HeardEvent>,
 }
 
 /// What a call waits for before its server gets it, for a layer that reports progress to the client. Clones share it.
@@ -112,6 +114,7 @@ impl Context {
             cancel_reason: CancelReason::default(),
             revoked: None,
             wait: WaitNotice::default(),
+            heard: None,
         }
     }
 }

@@ -1,30 +1,41 @@
-//! Listens: receivers of a backend's notifications outside of calls. Knows nothing of connections; a listen outlives
-//! them.
+//! Hearers of a backend's notifications outside of calls: listens at it, and the clients that hear all servers at once. Knows
+//! nothing of connections; a listen outlives them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
 
 use crate::{
-    backend::sharing::connection_key::ConnectionKey,
-    mcp::{Context, Event, ListKind, Method, Notification, Payload, Revision, ServerRequest},
-    model::{Caller, Requester},
+    backend::{
+        sharing::connection_key::{ConnectionKey, KeyRule, SharingScope},
+        start::era::BackendEra,
+    },
+    mcp::{
+        Context, Event, HeardEvent, ListKind, Method, Notification, Payload, Revision, ServerRequest,
+        hearers::{AnnouncingServer, Hearer, Hearers, HearersOf, LeftBehind, QUEUE},
+    },
+    model::{BackendId, Caller, Requester},
     support::{
         Account,
-        byte_queue::{Bounds, QueueReceiver, QueueSender, byte_queue},
+        byte_queue::{QueueReceiver, QueueSender, byte_queue},
     },
 };
 use futures_util::{Stream, StreamExt as _, stream};
 use parking_lot::Mutex;
 
-/// Events that may wait for a slow listener; further ones are dropped and counted.
-const QUEUE: Bounds = Bounds { messages: 256, bytes: 1024 * 1024 };
-
-/// The listens at one backend, by sharer. What waits for them is charged to the server.
+/// Those who hear one backend. What waits for them is charged to the server.
 pub(crate) struct Listens {
     sharers: Mutex<HashMap<ConnectionKey, SharerListens>>,
-    account: Account,
+    server: AnnouncingServer,
+    era: BackendEra,
+    keys: KeyRule,
+    /// The clients that hear all servers; `None` if each listens at this one.
+    hearers: Option<Arc<Hearers>>,
+    itself: Weak<Self>,
 }
 
-/// The listens of one sharer; at least one.
+/// The listens of one sharer, and what is known for all who hear it; never empty.
 #[derive(Default)]
 struct SharerListens {
     senders: Vec<ListenSender>,
@@ -42,9 +53,23 @@ struct ListenSender {
 }
 
 impl Listens {
-    /// No listens yet, at the server with this account.
-    pub(crate) fn new(account: Account) -> Arc<Self> {
-        Arc::new(Self { sharers: Mutex::default(), account })
+    /// No listens yet, at the server with this account. Its connections have the keys of `keys`; those of the `hearers` who see
+    /// it hear it too.
+    pub(crate) fn new(
+        (backend, account): (&BackendId, Account),
+        (era, keys): (BackendEra, &KeyRule),
+        hearers: Option<Arc<Hearers>>,
+    ) -> Arc<Self> {
+        let server = AnnouncingServer { backend: Arc::new(backend.clone()), account };
+        let keys = keys.clone();
+        Arc::new_cyclic(|itself| Self {
+            sharers: Mutex::default(),
+            server,
+            era,
+            keys,
+            hearers,
+            itself: Weak::clone(itself),
+        })
     }
 
     /// Notifications for the client of `context` from the connections of `key`: those of the methods in `only`, or all and
@@ -55,7 +80,7 @@ impl Listens {
         context: &Context,
         only: Vec<Method>,
     ) -> impl Stream<Item = Event> + Send + use<> {
-        let (events, receiver) = byte_queue(QUEUE, self.account.clone());
+        let (events, receiver) = byte_queue(QUEUE, self.server.account.clone());
         let key = key.sharer();
         let (holder, caller) = (context.requester.clone(), Arc::clone(&context.caller));
         self.sharers.lock().entry(key.clone()).or_default().senders.push(ListenSender { holder, caller, only, events });
@@ -63,24 +88,59 @@ impl Listens {
         stream::unfold(guard, async |mut guard| guard.receiver.next().await.map(|event| (event, guard))).fuse()
     }
 
-    /// Delivers a notification to the listens at `key` that `is_for` selects. Returns true if there was one.
+    /// The event that a client heard, if this server told it.
+    pub(crate) fn taken(&self, heard: &HeardEvent) -> Option<Event> {
+        heard.take(&self.server.backend)
+    }
+
+    /// The clients that hear all servers, and this one at `key`, as far as `is_for` selects them.
+    fn hearers(&self, key: &ConnectionKey, is_for: impl Fn(&Requester) -> bool) -> Vec<Arc<Hearer>> {
+        let (Some(hearers), Some(era)) = (&self.hearers, self.era.now()) else { return Vec::new() };
+        let scope = match &key.scope {
+            SharingScope::Session(session) => HearersOf::Session(session),
+            SharingScope::User(user) => HearersOf::User(user),
+            SharingScope::Base | SharingScope::Sole | SharingScope::All => HearersOf::All,
+            SharingScope::Catalog => return Vec::new(),
+        };
+        hearers.of(&scope, &self.server.backend, |context| {
+            is_for(&context.requester) && self.keys.key(era, context).is_of_sharer(key)
+        })
+    }
+
+    /// Delivers a notification to those at `key` that `is_for` selects. Returns true if there was one.
     pub(crate) fn notify(
         &self,
         key: &ConnectionKey,
         notification: &Notification,
         is_for: impl Fn(&Requester) -> bool,
     ) -> bool {
+        let (sharer_key, is_change) = (key.sharer(), !ListKind::changed_by(&notification.method).is_empty());
         let mut listens = self.sharers.lock();
-        let Some(sharer) = listens.get_mut(&key.sharer()) else { return false };
-        sharer.note_change(&notification.method, key.slot());
-        let is_of_it =
-            |listener: &&ListenSender| listener.only.is_empty() || listener.only.contains(&notification.method);
-        let mut heard = false;
-        for listener in sharer.senders.iter().filter(is_of_it).filter(|listener| is_for(&listener.holder)) {
-            heard = true;
-            if listener.events.send(Event::Notified(notification.clone())).is_err() {
-                metrics::counter!("lockkeeper_server_notifications_dropped_total").increment(1);
+        let hearers = self.hearers(&sharer_key, |holder| is_change || is_for(holder));
+        if is_change {
+            let itself: Weak<dyn LeftBehind> = Weak::<Self>::clone(&self.itself);
+            if hearers.iter().filter(|hearer| hearer.leaves_trace_at(&itself)).count() > 0 {
+                listens.entry(sharer_key.clone()).or_default();
             }
+        }
+        let told = || Event::Notified(notification.clone());
+        let (mut heard, mut dropped) = (false, 0);
+        if let Some(sharer) = listens.get_mut(&sharer_key) {
+            sharer.note_change(&notification.method, key.slot());
+            let is_of_it =
+                |listener: &&ListenSender| listener.only.is_empty() || listener.only.contains(&notification.method);
+            for listener in sharer.senders.iter().filter(is_of_it).filter(|listener| is_for(&listener.holder)) {
+                heard = true;
+                dropped += u64::from(listener.events.send(told()).is_err());
+            }
+        }
+        for hearer in hearers.iter().filter(|hearer| is_for(&hearer.context.requester)) {
+            heard = true;
+            dropped += u64::from(hearer.send(&self.server, told()).is_err());
+        }
+        drop(listens);
+        if dropped > 0 {
+            metrics::counter!("lockkeeper_server_notifications_dropped_total").increment(dropped);
         }
         heard
     }
@@ -96,37 +156,53 @@ impl Listens {
         Some(key.in_slot(*slot))
     }
 
-    /// Notifies all listens at `key` that every list may have changed: the server was replaced.
+    /// Notifies all who hear `key` that every list may have changed: the server was replaced.
     pub(crate) fn notify_lists_changed(&self, key: &ConnectionKey) {
         for method in ListKind::CHANGES {
             self.notify(key, &Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) }, |_| true);
         }
     }
 
-    /// Passes a server request to the only listen at `key`, if `may_concern` holds for its caller. If there are several
-    /// listens, or it is another caller's, the request is dropped, and so refused: it never goes to a guess (design rule
-    /// 4).
+    /// Passes a server request to the only client that hears `key`, if `may_concern` holds for its caller. If there are
+    /// several, or it is another caller's, the request is dropped, and so refused: it never goes to a guess (design rule 4).
     ///
     /// # Errors
     ///
-    /// Returns the request if there is no listen.
+    /// Returns the request if nobody hears it.
     pub(crate) fn forward_request(
         &self,
         key: &ConnectionKey,
         question: ServerRequest,
         may_concern: impl Fn(&Caller) -> bool,
     ) -> Result<(), ServerRequest> {
+        let key = key.sharer();
         let listens = self.sharers.lock();
-        let senders = listens.get(&key.sharer()).map(|sharer| &sharer.senders);
+        let hearers = self.hearers(&key, |_| true);
+        let senders = listens.get(&key).map(|sharer| &sharer.senders);
         let mut able = senders.into_iter().flatten().filter(|listener| listener.only.is_empty());
-        match (able.next(), able.next()) {
-            (Some(listener), None) if may_concern(&listener.caller) => {
-                // a full queue drops the request, which refuses it
+        // a full queue drops the request, which refuses it
+        match (able.next(), able.next(), hearers.as_slice()) {
+            (None, _, []) => return Err(question),
+            (Some(listener), None, []) if may_concern(&listener.caller) => {
                 drop(listener.events.send(Event::Asked(question)));
-                Ok(())
             }
-            (None, _) => Err(question),
-            (Some(_), _) => Ok(()),
+            (None, _, [hearer]) if may_concern(&hearer.context.caller) => {
+                drop(hearer.send(&self.server, Event::Asked(question)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl LeftBehind for Listens {
+    fn left(&self, context: &Context) {
+        for key in self.keys.keys(context) {
+            let mut listens = self.sharers.lock();
+            let is_left = listens.get(&key).is_some_and(|sharer| sharer.senders.is_empty());
+            if is_left && self.hearers(&key, |_| true).is_empty() {
+                listens.remove(&key);
+            }
         }
     }
 }
@@ -155,7 +231,8 @@ impl Drop for ListenGuard {
         let mut listens = self.listens.sharers.lock();
         if let Some(sharer) = listens.get_mut(&self.key) {
             sharer.senders.retain(|listener| !listener.events.is_closed());
-            if sharer.senders.is_empty() {
+            let is_last = sharer.senders.is_empty();
+            if is_last && (sharer.changed.is_empty() || self.listens.hearers(&self.key, |_| true).is_empty()) {
                 listens.remove(&self.key);
             }
         }

@@ -7,6 +7,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use futures_util::{
     StreamExt as _,
     future::{Either, join_all},
+    stream,
 };
 
 use super::{
@@ -46,6 +47,9 @@ impl Server for EraServer {
 impl EraServer {
     /// Serves one call.
     pub(super) fn serve(self, mut route: Route, call: Call) -> Reply {
+        if let Some(heard) = &call.context.heard {
+            return Reply::new(stream::iter(self.backend.listens.taken(heard)));
+        }
         match &call.method {
             Method::Initialize => return Reply::failed(ErrorObject::method_not_found("initialize")),
             Method::Listen => return self.listen(route.key, call),

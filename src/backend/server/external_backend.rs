@@ -11,13 +11,20 @@ use crate::{
         context::BackendContext,
         error::{DispatchError, StartError},
         interests::{Interests, listens::Listens},
-        sharing::{connection_key::ConnectionKey, pool::Pool, slots::QuestionSlots},
+        sharing::{
+            connection_key::{ConnectionKey, KeyRule},
+            pool::Pool,
+            slots::QuestionSlots,
+        },
         start::{connection_start::ConnectionStart, detection::Detection, era::BackendEra, opener::Opener},
         supervision::health::Health,
         transport::lost_call,
     },
     crossing::ServerCrossing,
-    mcp::{ClientInfo, ErrorObject, Method, SoleClient},
+    mcp::{
+        ClientInfo, Context, ErrorObject, Method, SoleClient,
+        hearers::{Announcer, Hearers, HeldLevel},
+    },
     model::{BackendSpec, Requester, status::BackendStatus},
 };
 
@@ -27,6 +34,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// One backend outside the gateway, behind a transport.
 pub(crate) struct ExternalBackend {
     pub(crate) spec: Arc<BackendSpec>,
+    pub(crate) keys: KeyRule,
     pub(crate) era: BackendEra,
     pub(crate) health: Health,
     /// Ordered by first use, so that frequent methods come early.
@@ -52,10 +60,13 @@ impl ExternalBackend {
     /// Creates the backend without starting it.
     pub(crate) fn new(spec: BackendSpec, context: BackendContext) -> Self {
         let spec = Arc::new(spec);
-        let listens = Listens::new(context.budget.server(spec.id.as_str()));
+        let era = BackendEra::new(&spec, &context.memory, &context.clock);
+        let keys = KeyRule::new(Arc::clone(&spec), context.sole_client.clone());
+        // whoever listens at the server of one user keeps it
+        let hearers = if context.user.is_none() { Some(Arc::clone(&context.hearers)) } else { None };
+        let listens = Listens::new((&spec.id, context.budget.server(spec.id.as_str())), (era.clone(), &keys), hearers);
         let interests = Arc::<Interests>::default();
         let slots = QuestionSlots::new(spec.parallel, context.limits.clone());
-        let era = BackendEra::new(&spec, &context.memory, &context.clock);
         let pool = Arc::new(Pool::new(context.limits.clone()));
         let opener = Opener::new(&spec, &context, &listens, &interests);
         let health = Health::starting();
@@ -64,7 +75,7 @@ impl ExternalBackend {
         let spawn = move |task| background.spawn_until_end(task);
         let silence = (opener.origin.clone(), spec.call_timeout);
         let crossing = ServerCrossing::new(silence, Arc::clone(&context.clock), Box::new(spawn));
-        Self { spec, era, health, calls, opener, pool, listens, interests, slots, crossing, context }
+        Self { spec, keys, era, health, calls, opener, pool, listens, interests, slots, crossing, context }
     }
 
     /// Drops the state of a client that is gone.
@@ -97,14 +108,14 @@ impl ExternalBackend {
         tasks.finish().await;
     }
 
-    /// The only client, if the base connection is its own: over HTTP nothing is saved by that, and each keeps its session.
+    /// The only client, if the base connection is its own.
     pub(crate) fn sole_client(&self) -> Option<&SoleClient> {
-        self.context.sole_client.as_ref().filter(|_| self.spec.is_channel())
+        self.keys.sole_client()
     }
 
     /// The key of the base connection.
     pub(crate) fn base_key(&self) -> ConnectionKey {
-        self.sole_client().map_or_else(ConnectionKey::base, |_| ConnectionKey::sole())
+        self.keys.base()
     }
 
     /// The client of which the server is told on the base connection: the gateway, or the only client once it is known.
@@ -144,5 +155,19 @@ impl ExternalBackend {
             DispatchError::Unavailable(error) => error,
             DispatchError::EraChanged => self.unavailable("its protocol era has just changed; try again"),
         }
+    }
+}
+
+impl Announcer for ExternalBackend {
+    fn hearers(&self) -> Arc<Hearers> {
+        Arc::clone(&self.context.hearers)
+    }
+
+    fn hold_level(&self, context: &Context) -> Box<dyn HeldLevel> {
+        // a server without sessions does not look there
+        let key = self.keys.with_session(context);
+        let mut interest = self.interests.of(&key, context.requester.clone(), context.caller.user.clone());
+        interest.hold_level(&context.level);
+        Box::new(interest)
     }
 }

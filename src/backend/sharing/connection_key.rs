@@ -1,9 +1,12 @@
 //! Key of a connection: separates the callers of a backend (design rule 5).
 
-use std::hash::{Hash, Hasher};
+use std::{
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use crate::{
-    mcp::{ClientInfo, Context},
+    mcp::{ClientInfo, Context, Era, SoleClient},
     model::{BackendSpec, CallerIdentity, Requester, SessionId, Share, UserId},
 };
 
@@ -22,6 +25,13 @@ pub(crate) struct ConnectionKey {
     slot: usize,
 }
 
+/// What decides on the keys at one backend.
+#[derive(Clone)]
+pub(crate) struct KeyRule {
+    spec: Arc<BackendSpec>,
+    sole_client: Option<SoleClient>,
+}
+
 /// Sharer of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SharingScope {
@@ -37,6 +47,49 @@ pub(crate) enum SharingScope {
     User(UserId),
     /// All users.
     All,
+}
+
+// === impl KeyRule ===
+
+impl KeyRule {
+    /// The rule of this backend: the only client of a gateway has the base connection of a channel, since over HTTP nothing
+    /// is saved by that, and each keeps its session.
+    pub(crate) fn new(spec: Arc<BackendSpec>, sole_client: Option<SoleClient>) -> Self {
+        let sole_client = sole_client.filter(|_| spec.is_channel());
+        Self { spec, sole_client }
+    }
+
+    /// The only client, if the base connection is its own.
+    pub(crate) const fn sole_client(&self) -> Option<&SoleClient> {
+        self.sole_client.as_ref()
+    }
+
+    /// The key of the base connection.
+    pub(crate) fn base(&self) -> ConnectionKey {
+        self.sole_client().map_or_else(ConnectionKey::base, |_| ConnectionKey::sole())
+    }
+
+    /// The keys of a client's connections to servers of both eras.
+    pub(crate) fn keys(&self, context: &Context) -> [ConnectionKey; 2] {
+        [Era::Legacy, Era::Modern].map(|era| self.key(era, context))
+    }
+
+    /// The key of a client's connection to a server with sessions.
+    pub(crate) fn with_session(&self, context: &Context) -> ConnectionKey {
+        self.key(Era::Legacy, context)
+    }
+
+    /// The key of a client's connection to a server of this era.
+    pub(crate) fn key(&self, era: Era, context: &Context) -> ConnectionKey {
+        let key = match era {
+            Era::Legacy => ConnectionKey::of(&self.spec, context),
+            Era::Modern => ConnectionKey::of_modern(&self.spec, context),
+        };
+        match self.sole_client() {
+            Some(sole) if key.is_base() || key.identity.is_none() && sole.is(&context.client) => self.base(),
+            _ => key,
+        }
+    }
 }
 
 /// Hashes only the member that differs between most keys: every call looks one up.

@@ -17,7 +17,7 @@ use crate::{
         },
         supervision,
     },
-    mcp::Server,
+    mcp::{Server, hearers::Announcer},
     model::{
         BackendSpec, Requester,
         status::{BackendState, BackendStatus, OfferCounts},
@@ -54,6 +54,14 @@ impl Backend {
             Self::Shared(one) => Arc::new(BackendServer(Arc::clone(one))),
             Self::PerUser(users) => Arc::new(PerUserServer(Arc::clone(users))),
             Self::BuiltIn(demo) => Arc::<Demo>::clone(demo),
+        }
+    }
+
+    /// The way in which it tells clients; `None` if each has to listen at it.
+    pub(crate) fn announcer(&self) -> Option<Arc<dyn Announcer>> {
+        match self {
+            Self::Shared(one) => Some(Arc::<ExternalBackend>::clone(one)),
+            Self::PerUser(_) | Self::BuiltIn(_) => None,
         }
     }
 

@@ -23,7 +23,7 @@ use crate::{
         task_group::TaskGroup,
         transport::{self, http::ClientError},
     },
-    mcp::{Server, SoleClient, observer::Observer},
+    mcp::{Server, SoleClient, hearers::Announcer, observer::Observer},
     model::{
         BackendId, BackendSpec, IdentitySigner, KnownEra, LimitsConfig, Requester, ServerAccess, status::BackendStatus,
     },
@@ -88,6 +88,8 @@ pub struct SupervisedServer {
     pub generation: u64,
     /// The server itself.
     pub server: Arc<dyn Server>,
+    /// The way in which it tells clients; `None` if each has to listen at it.
+    pub announcer: Option<Arc<dyn Announcer>>,
 }
 
 /// The difference between two sets of backends.
@@ -125,6 +127,7 @@ impl Supervisor {
             sole_client: deps.sole_client,
             home: deps.home,
             user: None,
+            hearers: Arc::default(),
         };
         let start =
             |(spec, generation): (BackendSpec, u64)| Arc::new(StartedBackend::start(spec, generation, context.clone()));
@@ -224,8 +227,9 @@ impl StartedBackend {
     }
 
     fn server(&self) -> SupervisedServer {
-        let Self { spec, generation, server, .. } = self;
-        SupervisedServer { id: spec.id.clone(), generation: *generation, server: Arc::clone(server) }
+        let Self { spec, generation, server, backend } = self;
+        let announcer = backend.announcer();
+        SupervisedServer { id: spec.id.clone(), generation: *generation, server: Arc::clone(server), announcer }
     }
 }
 

@@ -227,6 +227,7 @@ impl Inbound<'_> {
             // its session ends then
             revoked: None,
             wait: WaitNotice::default(),
+            heard: None,
         }
     }
 }

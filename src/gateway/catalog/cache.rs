@@ -1,15 +1,24 @@
 //! The lists that one kind of client sees of one backend. Knows nothing of how they are fetched.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
+
+use parking_lot::Mutex;
+use tokio::{sync::broadcast, time::Instant};
 
 use super::{cached::Cached, list::List, server_info::DiscoverInfo};
 use crate::{
     mcp::{Context, ListKind, Method},
     model::{BackendId, SessionId, UserId},
 };
+
+/// Time for which a change is still reported to new listens.
+pub(super) const JUST_CHANGED: Duration = Duration::from_mins(1);
 
 /// The owner of cached lists.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -50,6 +59,43 @@ pub(crate) struct Change {
     pub(crate) cache: ListCacheKey,
     /// The list.
     pub(crate) kind: ListKind,
+}
+
+/// Tells of changed lists, and remembers for a while where there were some.
+#[derive(Clone)]
+pub(crate) struct ListChanges {
+    sender: broadcast::Sender<Change>,
+    recent: Arc<Mutex<Vec<(BackendId, Instant)>>>,
+}
+
+// === impl ListChanges ===
+
+impl ListChanges {
+    /// No change yet. A listener that falls behind by more than `behind` of them learns that it did.
+    pub(crate) fn new(behind: usize) -> Self {
+        Self { sender: broadcast::Sender::new(behind), recent: Arc::default() }
+    }
+
+    /// Tells of a change.
+    pub(super) fn tell(&self, change: Change) {
+        let (now, mut recent) = (Instant::now(), self.recent.lock());
+        recent.retain(|(backend, at)| *backend != change.backend && now - *at < JUST_CHANGED);
+        recent.push((change.backend.clone(), now));
+        drop(recent);
+        // nothing to do without a listener
+        let _ = self.sender.send(change);
+    }
+
+    /// The changes from now on.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Change> {
+        self.sender.subscribe()
+    }
+
+    /// The backends of which a list has just changed.
+    pub(crate) fn recent(&self) -> Vec<BackendId> {
+        let recent = self.recent.lock();
+        recent.iter().filter(|(_, at)| at.elapsed() < JUST_CHANGED).map(|(backend, _)| backend.clone()).collect()
+    }
 }
 
 // === impl ListCacheKey ===

@@ -10,14 +10,11 @@ use std::{
 
 use metrics::counter;
 use parking_lot::RwLock;
-use tokio::{
-    sync::broadcast,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    cache::{Change, ListCache},
+    cache::{Change, ListCache, ListChanges},
     cached::Freshness,
     fetched_cursors::{FetchedCursors, NextPage},
     list::{List, MAX_ENTRIES, PageFit},
@@ -80,7 +77,7 @@ pub(crate) struct CatalogSettings {
     /// Maximum length of a merged name.
     pub(crate) longest_name: usize,
     /// Takes the changes.
-    pub(crate) changes: broadcast::Sender<Change>,
+    pub(crate) changes: ListChanges,
     /// The observer of the backend's descriptions of itself.
     pub(crate) observer: Observer,
     /// The memory budget of the process.
@@ -221,8 +218,7 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
         }
         if settled.changed {
             let change = Change { backend: source.backend.clone(), cache: cache.key.clone(), kind };
-            // nothing to do without a listener
-            let _ = source.settings.changes.send(change);
+            source.settings.changes.tell(change);
         }
         if !settled.again || !cache.list(kind).begin() {
             return;

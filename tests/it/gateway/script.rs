@@ -307,7 +307,7 @@ pub(crate) fn mount_as(spec: &BackendSpec, backend: &Arc<Backend>) -> Configured
 /// The same with layers of these stacks.
 pub(crate) fn mount_in(stacks: &Stacks, spec: &BackendSpec, backend: &Arc<Backend>) -> ConfiguredBackend {
     let server = Arc::new(Shared(Arc::clone(backend)));
-    let supervised = SupervisedServer { id: spec.id.clone(), generation: 0, server };
+    let supervised = SupervisedServer { id: spec.id.clone(), generation: 0, server, announcer: None };
     stacks.around_server(spec, supervised, None)
 }
 

@@ -1,0 +1,44 @@
+//! An event that a server told a client outside of calls, on its way through the server's layers. Knows nothing of both.
+
+use std::{fmt, sync::Arc};
+
+use parking_lot::Mutex;
+
+use super::Event;
+use crate::model::BackendId;
+
+/// An event of a server for one client, which passes through the server's layers by a listen of its own. Clones share it.
+#[derive(Clone)]
+pub struct HeardEvent {
+    /// The server, also when another has taken its place.
+    server: Arc<BackendId>,
+    event: Arc<Mutex<Option<Event>>>,
+}
+
+// === impl HeardEvent ===
+
+impl HeardEvent {
+    /// The event of this server.
+    pub(crate) fn new(server: Arc<BackendId>, event: Event) -> Self {
+        Self { server, event: Arc::new(Mutex::new(Some(event))) }
+    }
+
+    /// The name of its server.
+    pub(crate) fn backend(&self) -> &BackendId {
+        &self.server
+    }
+
+    /// The event, once, if it is of this server and not of one that had its name before.
+    pub(crate) fn take(&self, server: &Arc<BackendId>) -> Option<Event> {
+        if !Arc::ptr_eq(&self.server, server) {
+            return None;
+        }
+        self.event.lock().take()
+    }
+}
+
+impl fmt::Debug for HeardEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeardEvent").field("server", &self.server).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,353 @@
+//! Clients that hear what servers say outside of calls: one registration and one queue for each client, whatever the number of
+//! servers. Knows nothing of connections, and of who may see a server.
+//!
+//! A server that [`Announcer`] describes tells the clients that are registered here; the others are listened to one by one. The
+//! queue keeps the events of each server apart, so that none takes the room of another.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    future::poll_fn,
+    sync::{Arc, Weak},
+    task::{Poll, Waker},
+};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::{Context, Event, HeardEvent};
+use crate::{
+    model::{BackendId, Requester, SessionId, UserId},
+    support::{
+        Account,
+        byte_queue::{Bounds, QueueReceiver, QueueSender, byte_queue},
+    },
+};
+
+/// Events of one server that may wait for a slow client; further ones are dropped and counted.
+pub(crate) const QUEUE: Bounds = Bounds { messages: 256, bytes: 1024 * 1024 };
+
+/// A server whose events reach the clients that are registered, without a listen of each.
+pub trait Announcer: Send + Sync {
+    /// The clients that it tells.
+    fn hearers(&self) -> Arc<Hearers>;
+
+    /// Has it send log messages of the level that this client's session has set, for as long as the value is kept.
+    fn hold_level(&self, context: &Context) -> Box<dyn HeldLevel>;
+}
+
+/// The level of a session at one server. Dropping it gives it up.
+pub trait HeldLevel: Send {
+    /// Notices that the session has set another.
+    fn changed(&self);
+}
+
+/// A server that keeps something for those who hear it, and is told when one leaves.
+pub(crate) trait LeftBehind: Send + Sync {
+    /// Tidies up after a client that has left.
+    fn left(&self, context: &Context);
+}
+
+/// The registered clients.
+#[derive(Default)]
+pub struct Hearers(RwLock<HearersByOwner>);
+
+#[derive(Default)]
+struct HearersByOwner {
+    users: HashMap<UserId, Vec<Arc<Hearer>>>,
+    /// Those with a session, once more.
+    sessions: HashMap<SessionId, Vec<Arc<Hearer>>>,
+}
+
+/// Those of the clients among whom a connection is shared.
+pub(crate) enum HearersOf<'a> {
+    Session(&'a SessionId),
+    User(&'a UserId),
+    All,
+}
+
+/// A server that tells clients, and the account that pays for what waits for them.
+pub(crate) struct AnnouncingServer {
+    /// Its name, also when another has taken its place.
+    pub(crate) backend: Arc<BackendId>,
+    /// Its account.
+    pub(crate) account: Account,
+}
+
+/// One registered client.
+pub(crate) struct Hearer {
+    /// The client, its caller and its session.
+    pub(crate) context: Context,
+    sees: Box<dyn Fn(&BackendId) -> bool + Send + Sync>,
+    inbox: Mutex<HearerInbox>,
+    /// The servers that keep something for it; `None` once it has left.
+    traces: Mutex<Option<Vec<Weak<dyn LeftBehind>>>>,
+}
+
+/// Events that wait for a client.
+#[derive(Default)]
+struct HearerInbox {
+    /// Of servers with events alone, the next to be read first.
+    parts: VecDeque<InboxPart>,
+    reader: Option<Waker>,
+    is_closed: bool,
+}
+
+/// The events of one server.
+struct InboxPart {
+    server: Arc<BackendId>,
+    sender: QueueSender<Event>,
+    receiver: QueueReceiver<Event>,
+}
+
+/// The registration of a client. Dropping it ends that.
+pub(crate) struct HearerPlace {
+    hearers: Arc<Hearers>,
+    hearer: Arc<Hearer>,
+}
+
+// === impl Hearers ===
+
+impl Hearers {
+    /// Registers the client of `context`, who hears those servers that it `sees`.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        context: Context,
+        sees: impl Fn(&BackendId) -> bool + Send + Sync + 'static,
+    ) -> HearerPlace {
+        let traces = Mutex::new(Some(Vec::new()));
+        let hearer = Arc::new(Hearer { context, sees: Box::new(sees), inbox: Mutex::default(), traces });
+        let mut all = self.0.write();
+        all.users.entry(hearer.context.caller.user.clone()).or_default().push(Arc::clone(&hearer));
+        if let Requester::Session(session) = &hearer.context.requester {
+            all.sessions.entry(session.clone()).or_default().push(Arc::clone(&hearer));
+        }
+        drop(all);
+        HearerPlace { hearers: Arc::clone(self), hearer }
+    }
+
+    /// The clients of `scope` who see this server and are `at` the connection that is meant.
+    pub(crate) fn of(
+        &self,
+        scope: &HearersOf<'_>,
+        backend: &BackendId,
+        at: impl Fn(&Context) -> bool,
+    ) -> Vec<Arc<Hearer>> {
+        let all = self.0.read();
+        let is_meant = |hearer: &&Arc<Hearer>| at(&hearer.context) && (hearer.sees)(backend);
+        match scope {
+            HearersOf::Session(session) => {
+                all.sessions.get(*session).into_iter().flatten().filter(is_meant).cloned().collect()
+            }
+            HearersOf::User(user) => all.users.get(*user).into_iter().flatten().filter(is_meant).cloned().collect(),
+            HearersOf::All => all.users.values().flatten().filter(is_meant).cloned().collect(),
+        }
+    }
+
+    fn remove(&self, hearer: &Arc<Hearer>) {
+        let mut all = self.0.write();
+        let user = &hearer.context.caller.user;
+        if let Some(of_user) = all.users.get_mut(user) {
+            of_user.retain(|other| !Arc::ptr_eq(other, hearer));
+            if of_user.is_empty() {
+                all.users.remove(user);
+            }
+        }
+        let Requester::Session(session) = &hearer.context.requester else { return };
+        if let Some(of_session) = all.sessions.get_mut(session) {
+            of_session.retain(|other| !Arc::ptr_eq(other, hearer));
+            if of_session.is_empty() {
+                all.sessions.remove(session);
+            }
+        }
+    }
+}
+
+// === impl Hearer ===
+
+impl Hearer {
+    /// Adds an event of this server.
+    ///
+    /// # Errors
+    ///
+    /// The event, if there is no room for it or nobody reads.
+    pub(crate) fn send(&self, server: &AnnouncingServer, event: Event) -> Result<(), Event> {
+        let mut inbox = self.inbox.lock();
+        if inbox.is_closed {
+            return Err(event);
+        }
+        let known = inbox.parts.iter().find(|part| Arc::ptr_eq(&part.server, &server.backend));
+        let sent = if let Some(part) = known {
+            part.sender.send(event)
+        } else {
+            let (sender, receiver) = byte_queue(QUEUE, server.account.clone());
+            let sent = sender.send(event);
+            if sent.is_ok() {
+                inbox.parts.push_back(InboxPart { server: Arc::clone(&server.backend), sender, receiver });
+            }
+            sent
+        };
+        let reader = inbox.reader.take();
+        drop(inbox);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+        sent
+    }
+
+    /// Notes that `server` has something to tidy up when this client leaves; false if it has left.
+    pub(crate) fn leaves_trace_at(&self, server: &Weak<dyn LeftBehind>) -> bool {
+        let mut traces = self.traces.lock();
+        let Some(traces) = traces.as_mut() else { return false };
+        if !traces.iter().any(|other| Weak::ptr_eq(other, server)) {
+            traces.push(Weak::clone(server));
+        }
+        true
+    }
+}
+
+// === impl HearerInbox ===
+
+impl HearerInbox {
+    fn take(&mut self) -> Option<HeardEvent> {
+        while let Some(mut part) = self.parts.pop_front() {
+            match part.receiver.ready() {
+                // nothing more, or what waited was given up for want of memory
+                Some(Event::Done(_)) | None => {}
+                Some(event) => {
+                    let server = Arc::clone(&part.server);
+                    self.parts.push_back(part);
+                    return Some(HeardEvent::new(server, event));
+                }
+            }
+        }
+        None
+    }
+}
+
+// === impl HearerPlace ===
+
+impl HearerPlace {
+    /// True if the client is registered there.
+    pub(crate) fn is_at(&self, hearers: &Arc<Hearers>) -> bool {
+        Arc::ptr_eq(&self.hearers, hearers)
+    }
+
+    /// Waits for the next event. Cancel safe.
+    pub(crate) async fn next(&mut self) -> HeardEvent {
+        poll_fn(|cx| {
+            let mut inbox = self.hearer.inbox.lock();
+            if let Some(heard) = inbox.take() {
+                return Poll::Ready(heard);
+            }
+            inbox.reader = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Drop for HearerPlace {
+    fn drop(&mut self) {
+        self.hearers.remove(&self.hearer);
+        let mut inbox = self.hearer.inbox.lock();
+        inbox.is_closed = true;
+        let dropped = std::mem::take(&mut inbox.parts);
+        drop(inbox);
+        drop(dropped);
+        let traces = self.hearer.traces.lock().take().unwrap_or_default();
+        for trace in traces.iter().filter_map(Weak::upgrade) {
+            trace.left(&self.hearer.context);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::{
+        mcp::{ClientInfo, Method, Notification, Payload, Revision},
+        model::Caller,
+        support::MemoryBudget,
+    };
+
+    fn server(budget: &MemoryBudget, name: &str) -> AnnouncingServer {
+        let backend = BackendId::parse(name).unwrap();
+        AnnouncingServer { account: budget.server(name), backend: Arc::new(backend) }
+    }
+
+    fn session(user: &str, session: &str) -> Context {
+        Context {
+            caller: Arc::new(Caller { user: UserId::new(user), ..Caller::gateway() }),
+            requester: Requester::Session(SessionId::new(session)),
+            ..Context::of_gateway(ClientInfo::gateway(), Account::unbounded())
+        }
+    }
+
+    fn update(uri: &str) -> Event {
+        let params = Payload::of(Revision::NEWEST_LEGACY, &serde_json::json!({ "uri": uri }));
+        Event::Notified(Notification { method: Method::ResourceUpdated, params })
+    }
+
+    /// The URI of the next update, and its server.
+    fn read(place: &mut HearerPlace, servers: &[&AnnouncingServer]) -> Option<(String, String)> {
+        let heard = place.next().now_or_never()?;
+        let event = servers.iter().find_map(|server| heard.take(&server.backend));
+        let uri = event.and_then(|event| match event {
+            Event::Notified(told) => told.params.string("uri"),
+            _ => None,
+        });
+        Some((heard.backend().to_string(), uri.unwrap_or_default()))
+    }
+
+    #[test]
+    fn a_server_that_floods_a_client_takes_no_room_of_another() {
+        let budget = MemoryBudget::new(64 << 20);
+        let (hostile, good) = (server(&budget, "hostile"), server(&budget, "good"));
+        let hearers = Arc::new(Hearers::default());
+        let mut ann = hearers.register(session("ann", "a"), |_| true);
+        let all = hearers.of(&HearersOf::All, &good.backend, |_| true);
+        for number in 0..QUEUE.messages {
+            all[0].send(&hostile, update(&number.to_string())).unwrap();
+        }
+        assert!(all[0].send(&hostile, update("more")).is_err(), "its own place is full");
+        all[0].send(&good, update("1")).unwrap();
+        all[0].send(&good, update("2")).unwrap();
+        let mut read: Vec<_> = std::iter::from_fn(|| read(&mut ann, &[&hostile, &good])).collect();
+        assert_eq!(read.len(), QUEUE.messages + 2);
+        assert!(read[1].0 == "good" && read[3].0 == "good", "it does not wait for the other's");
+        read.retain(|(name, _)| name == "hostile");
+        assert!(read.iter().enumerate().all(|(at, (_, uri))| *uri == at.to_string()), "each in its order");
+        assert_eq!(budget.in_use().held, 0);
+    }
+
+    #[test]
+    fn a_client_hears_the_servers_that_it_sees_until_it_leaves() {
+        let budget = MemoryBudget::unbounded();
+        let (one, two) = (server(&budget, "one"), server(&budget, "two"));
+        let hearers = Arc::new(Hearers::default());
+        let ann = hearers.register(session("ann", "a"), |id| id.as_str() == "one");
+        let _second = hearers.register(session("ann", "a2"), |_| true);
+        let _bob = hearers.register(session("bob", "b"), |_| true);
+        let count =
+            |scope: HearersOf<'_>, server: &AnnouncingServer| hearers.of(&scope, &server.backend, |_| true).len();
+        let (user, its) = (UserId::new("ann"), SessionId::new("a"));
+        assert_eq!((count(HearersOf::All, &one), count(HearersOf::All, &two)), (3, 2));
+        assert_eq!((count(HearersOf::User(&user), &one), count(HearersOf::User(&user), &two)), (2, 1));
+        assert_eq!((count(HearersOf::Session(&its), &one), count(HearersOf::Session(&its), &two)), (1, 0));
+        let left = hearers.of(&HearersOf::Session(&its), &one.backend, |_| true);
+        drop(ann);
+        assert_eq!((count(HearersOf::Session(&its), &one), count(HearersOf::All, &one)), (0, 2));
+        assert!(left[0].send(&one, update("late")).is_err(), "nobody would read it");
+    }
+
+    #[test]
+    fn an_event_of_a_server_that_was_replaced_is_not_of_its_successor() {
+        let budget = MemoryBudget::unbounded();
+        let (before, after) = (server(&budget, "one"), server(&budget, "one"));
+        let hearers = Arc::new(Hearers::default());
+        let mut ann = hearers.register(session("ann", "a"), |_| true);
+        hearers.of(&HearersOf::All, &before.backend, |_| true)[0].send(&before, update("1")).unwrap();
+        assert_eq!(read(&mut ann, &[&after]), Some(("one".to_owned(), String::new())));
+    }
+}
