@@ -34,6 +34,8 @@ pub(crate) struct Cached<T> {
 struct CachedState<T> {
     value: Option<Arc<T>>,
     failure: Option<ErrorObject>,
+    /// Number of the running or last fetch.
+    round: u64,
     /// Start of the running fetch.
     began: Option<Instant>,
     /// End of the last fetch.
@@ -93,6 +95,7 @@ impl<T: PartialEq> Cached<T> {
         let state = CachedState {
             value: None,
             failure: None,
+            round: 0,
             began: None,
             ended: None,
             changed: None,
@@ -122,6 +125,7 @@ impl<T: PartialEq> Cached<T> {
             return false;
         }
         state.began = Some(Instant::now());
+        state.round += 1;
         state.stale = false;
         true
     }
@@ -198,10 +202,19 @@ impl<T: PartialEq> Cached<T> {
         self.state.lock().value.clone()
     }
 
-    /// Waits until no fetch runs.
+    /// Waits for the fetch that runs, and where the backend has reported a change meanwhile for the one after it. What is
+    /// reported from now on is not waited for: there would be no end of it where it comes all the time.
     pub(crate) async fn settled(&self) {
         let mut rounds = self.rounds.subscribe();
-        while self.state.lock().began.is_some() {
+        let last = {
+            let state = self.state.lock();
+            state.round + u64::from(state.stale)
+        };
+        let runs = || {
+            let state = self.state.lock();
+            state.began.is_some() && state.round <= last
+        };
+        while runs() {
             if rounds.changed().await.is_err() {
                 return;
             }
@@ -273,6 +286,8 @@ impl<T: PartialEq> Lookup<T> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     const MINUTE: Duration = Duration::from_mins(1);
@@ -309,6 +324,25 @@ mod tests {
         assert!(!cached.look(MINUTE).due);
         tokio::time::advance(RETRY).await;
         assert!(cached.look(MINUTE).due);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_gets_what_the_next_whole_round_gives_though_changes_go_on() {
+        let cached = Cached::new();
+        cached.begin();
+        let mut first = Box::pin(cached.settled());
+        assert!(first.as_mut().now_or_never().is_none());
+        // it came after this one began
+        cached.invalidate();
+        let mut told = Box::pin(cached.settled());
+        assert!(told.as_mut().now_or_never().is_none());
+        assert!(cached.finish(Ok(1)).again && cached.begin());
+        assert!(first.as_mut().now_or_never().is_some());
+        cached.invalidate();
+        assert!(told.as_mut().now_or_never().is_none(), "the round that ended knew nothing of its change");
+        assert!(cached.finish(Ok(2)).again && cached.begin());
+        assert!(told.as_mut().now_or_never().is_some());
+        assert_eq!(cached.value().as_deref(), Some(&2));
     }
 
     #[tokio::test]
