@@ -132,12 +132,17 @@ impl<T: PartialEq> Cached<T> {
 
     /// Notes how the running fetch ended.
     pub(crate) fn finish(&self, outcome: Result<T, ErrorObject>) -> FetchEnd {
+        self.finish_shared(outcome.map(Arc::new))
+    }
+
+    /// The same with a value that others may hold too.
+    pub(crate) fn finish_shared(&self, outcome: Result<Arc<T>, ErrorObject>) -> FetchEnd {
         let settled = self.note(outcome);
         self.rounds.send_modify(|rounds| *rounds += 1);
         settled
     }
 
-    fn note(&self, outcome: Result<T, ErrorObject>) -> FetchEnd {
+    fn note(&self, outcome: Result<Arc<T>, ErrorObject>) -> FetchEnd {
         let mut state = self.state.lock();
         state.began = None;
         state.ended = Some(Instant::now());
@@ -150,10 +155,11 @@ impl<T: PartialEq> Cached<T> {
             }
             Ok(value) => {
                 state.failure = None;
+                let is_other = |given: &Arc<T>| !Arc::ptr_eq(given, &value) && **given != *value;
                 let changed = match (&state.to_notify, &state.value) {
                     (Some(Substitute::Nothing), _) => true,
-                    (Some(Substitute::Another(given)), _) => **given != value,
-                    (None, Some(old)) => **old != value,
+                    (Some(Substitute::Another(given)), _) => is_other(given),
+                    (None, Some(old)) => is_other(old),
                     (None, None) => false,
                 };
                 state.to_notify = None;
@@ -161,7 +167,7 @@ impl<T: PartialEq> Cached<T> {
                     state.changed = state.ended;
                 }
                 // values that are equal for clients may differ in metadata
-                state.value = Some(Arc::new(value));
+                state.value = Some(value);
                 FetchEnd { changed, again }
             }
         }
