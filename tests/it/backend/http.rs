@@ -496,6 +496,20 @@ async fn sessions_are_limited_and_idle_ones_are_ended() {
 }
 
 #[tokio::test]
+async fn a_burst_of_users_waits_for_sessions_in_turn_and_nobody_is_refused() {
+    let peer = Peer::start(|_: &Seen| None).await;
+    let limits = Live::new(LimitsConfig { server_sessions: 8, ..LimitsConfig::default() });
+    let supervisor = start_with(vec![peer.spec()], |deps| BackendDeps { limits, ..deps });
+    let server = supervisor.servers().remove(0).server;
+    let mut calls = JoinSet::new();
+    for number in 0..100 {
+        let called = tool(&server, person(&format!("u{number}"), &format!("s{number}"), "{}"), &named("x"));
+        calls.spawn(text(called));
+    }
+    assert_eq!(calls.join_all().await.len(), 100);
+}
+
+#[tokio::test]
 async fn whoever_has_the_most_sessions_at_a_server_gives_way_and_never_during_a_call() {
     let script = |seen: &Seen| seen.is_tool("hang").then(|| open_events(": hanging\n\n".to_owned()));
     let peer = Peer::start(script).await;
