@@ -10,7 +10,9 @@
 //! backend session reports a change, that session is asked and gets its own cache. A client without a session has the
 //! backend session of its user.
 
+mod alike;
 mod cache;
+mod cache_table;
 mod cached;
 mod fetched_cursors;
 mod list;
@@ -31,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     cache::{CacheOwner, JUST_CHANGED, ListCache, ListCacheKey},
+    cache_table::CacheTable,
     cached::Freshness,
     source::ListSource,
 };
@@ -46,11 +49,7 @@ use crate::{
     layers::ServerFacts,
     mcp::{ClientInfo, Context, ErrorObject, ListKind, Revision, Server, translate::LeftOut},
     model::{BackendId, Requester, SessionId, Share},
-    support::FastMap,
 };
-
-/// Maximum number of caches of one backend; beyond it the least recently used one is removed.
-const MAX_CACHES: usize = 1_000;
 
 /// The lists of one backend.
 pub(crate) struct Catalog {
@@ -58,7 +57,7 @@ pub(crate) struct Catalog {
     /// True if a call needs nothing that only the lists know, as far as the backend has listed anything.
     pub(crate) has_plain_calls: Arc<AtomicBool>,
     share: Share,
-    caches: RwLock<FastMap<ListCacheKey, Arc<ListCache>>>,
+    caches: RwLock<CacheTable>,
     uses: AtomicU64,
 }
 
@@ -70,7 +69,8 @@ impl Catalog {
         let source = Arc::new(ListSource::new(backend, settings));
         let share = backend.lists_shared();
         let has_plain_calls = Arc::clone(&source.has_plain_calls);
-        Self { source, has_plain_calls, share, caches: RwLock::default(), uses: AtomicU64::new(0) }
+        let caches = RwLock::new(CacheTable::new(source.account.clone()));
+        Self { source, has_plain_calls, share, caches, uses: AtomicU64::new(0) }
     }
 
     /// The gateway's own context, which uses the base connection.
@@ -181,7 +181,7 @@ impl Catalog {
             return ListCacheKey { owner: CacheOwner::Base, capabilities };
         };
         let key = ListCacheKey { owner, capabilities };
-        if self.share == Share::Session && !self.caches.read().contains_key(&key) {
+        if self.share == Share::Session && self.caches.read().get(&key).is_none() {
             return ListCacheKey { owner: CacheOwner::Base, ..key };
         }
         key
@@ -346,7 +346,7 @@ impl Catalog {
 
     /// Deletes the caches of an ended client session.
     pub(crate) fn forget(&self, session: &SessionId) {
-        self.caches.write().retain(|key, _| !matches!(&key.owner, CacheOwner::Session(id) if id == session));
+        self.caches.write().retain(|key| !matches!(&key.owner, CacheOwner::Session(id) if id == session));
     }
 
     fn base(&self) -> Option<Arc<ListCache>> {
@@ -367,13 +367,6 @@ impl Catalog {
             CacheOwner::Base => self.alike_context(&context.client),
             CacheOwner::User(_) | CacheOwner::Session(_) => context.clone(),
         };
-        let mut caches = self.caches.write();
-        if caches.len() >= MAX_CACHES {
-            let oldest = caches.values().min_by_key(|cache| cache.used.load(Ordering::Relaxed));
-            if let Some(key) = oldest.map(|cache| cache.key.clone()) {
-                caches.remove(&key);
-            }
-        }
-        Arc::clone(caches.entry(key.clone()).or_insert_with(|| Arc::new(ListCache::new(key, context, now))))
+        self.caches.write().get_or_insert(key, |key| ListCache::new(key, context, now))
     }
 }

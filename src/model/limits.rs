@@ -39,8 +39,8 @@ config_keys! {
         ///
         /// Not more than `server_request_timeout`, also where it is not set.
         server_request_slot_time: Duration = duration(30 s, 1 s to server_request_timeout);
-        /// Time that a call waits for a shared process. Longer than `server_request_slot_time`; where it is not set, at least
-        /// twice that.
+        /// Time that a call waits for a shared process or a free session. Longer than `server_request_slot_time`; where it is
+        /// not set, at least twice that.
         slot_wait: Duration = duration(120 s, 1 s to 1 d);
         /// Streams of calls are closed after this toward clients of 2025-11-25, which come back for the rest. Without it
         /// they stay open.

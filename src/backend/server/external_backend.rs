@@ -67,7 +67,7 @@ impl ExternalBackend {
         let listens = Listens::new((&spec.id, context.budget.server(spec.id.as_str())), (era.clone(), &keys), hearers);
         let interests = Arc::<Interests>::default();
         let slots = QuestionSlots::new(spec.parallel, context.limits.clone());
-        let pool = Arc::new(Pool::new(context.limits.clone()));
+        let pool = Pool::new(context.limits.clone());
         let opener = Opener::new(&spec, &context, &listens, &interests);
         let health = Health::starting();
         let calls = RwLock::default();

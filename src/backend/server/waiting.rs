@@ -15,6 +15,7 @@ use crate::{
         sharing::{
             connection_key::ConnectionKey,
             connection_slot::{Lease, LeasedConnection},
+            room::Full,
         },
         start::{era::AssumedEra, introductions::Introductions, opener::ClientOpening},
     },
@@ -115,7 +116,7 @@ impl ExternalBackend {
         if let Some(trouble) = self.trouble_now(&context.requester).await.filter(|_| key.is_base()) {
             return Err(DispatchError::Unavailable(trouble.of_call(&self.spec.id)));
         }
-        let lease = self.pool.lease(key, &context.caller.user).map_err(|full| unavailable(&full.to_string()))?;
+        let lease = self.leased(key, context).await.map_err(|full| unavailable(&full.to_string()))?;
         let found = async {
             loop {
                 if self.era.now().is_some_and(|now| now != era) {
@@ -137,6 +138,21 @@ impl ExternalBackend {
         let late = || unavailable(&format!("it is still starting after {} s", patience.as_secs()));
         let connection = timeout(patience, found).await.unwrap_or_else(|_| Err(late()))?;
         Ok(LeasedConnection { lease, connection })
+    }
+
+    /// Leases the slot of `key`. While all places are taken, the client is told that its call waits.
+    async fn leased(&self, key: &ConnectionKey, context: &Context) -> Result<Lease, Full> {
+        let message = format!("waiting for a free session of `{}`", self.spec.id);
+        let mut has_waited = false;
+        let waits = || {
+            has_waited = true;
+            context.wait.set(move || Some(message.clone()));
+        };
+        let lease = self.pool.lease_in_turn(key, &context.caller.user, waits).await;
+        if has_waited {
+            context.wait.set(|| None);
+        }
+        lease
     }
 
     /// Serves a call once its server has been met, since that decides on the decorators.

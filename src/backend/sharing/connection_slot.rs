@@ -25,6 +25,9 @@ use crate::{
 /// The end of a connection whose client needs none any more.
 pub(crate) const CLIENT_LEFT: &str = "the client ended its session";
 
+/// Called when a slot may have come free for another client, under no lock of its pool.
+pub(super) type PlaceFreed = Arc<dyn Fn() + Send + Sync>;
+
 /// The slot of one connection. It outlives the connection, to record that there was one.
 pub(crate) struct Slot {
     pub(super) state: watch::Sender<SlotState>,
@@ -40,6 +43,7 @@ pub(crate) struct Slot {
     pub(super) is_reserved: AtomicBool,
     /// Notified when the last running call ends, while the connection is reserved.
     pub(super) freed: Notify,
+    pub(super) place_freed: PlaceFreed,
     /// Cancelled when the slot has left the pool with its client: then nothing may be opened for it.
     pub(super) left: CancellationToken,
     /// The failures to open a connection for this client, which are no other client's.
@@ -79,7 +83,7 @@ pub(crate) struct LeasedConnection {
 
 impl Slot {
     /// A slot without a connection, for this user.
-    pub(super) fn new(user: UserId) -> Self {
+    pub(super) fn new(user: UserId, place_freed: PlaceFreed) -> Self {
         Self {
             state: watch::Sender::new(SlotState::New),
             used: Mutex::new(Instant::now()),
@@ -90,6 +94,7 @@ impl Slot {
             is_spare: false,
             is_reserved: AtomicBool::new(false),
             freed: Notify::new(),
+            place_freed,
             left: CancellationToken::new(),
             circuit: Circuit::default(),
         }
@@ -106,6 +111,9 @@ impl Slot {
             self.lives.fetch_add(1, Ordering::AcqRel);
         }
         self.state.send_replace(state);
+        if self.is_idle() {
+            (self.place_freed)();
+        }
     }
 
     /// True if the slot has had a connection.
@@ -239,9 +247,13 @@ impl Drop for Lease {
     fn drop(&mut self) {
         *self.0.used.lock() = Instant::now();
         // in one order with a reservation, so that one of the two sees the other
-        if self.0.running.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.is_reserved.load(Ordering::SeqCst) {
+        if self.0.running.fetch_sub(1, Ordering::SeqCst) > 1 {
+            return;
+        }
+        if self.0.is_reserved.load(Ordering::SeqCst) {
             self.0.freed.notify_waiters();
         }
+        (self.0.place_freed)();
     }
 }
 

@@ -2,15 +2,20 @@
 //! bounded.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use parking_lot::Mutex;
+use tokio::{sync::oneshot::Receiver, time::timeout};
 
 use super::{
     connection_key::{ConnectionKey, SharingScope},
-    connection_slot::{Adoption, Lease, LeasedConnection, Slot},
+    connection_slot::{Adoption, Lease, LeasedConnection, PlaceFreed, Slot},
+    place_queue::{NoPlace, PlaceQueue},
     room::{Full, find_room},
     slots::SlotQuestions,
 };
@@ -24,16 +29,36 @@ use crate::{
 /// The connections of one backend.
 pub(crate) struct Pool {
     base: Arc<Slot>,
-    slots: Mutex<FastMap<ConnectionKey, Arc<Slot>>>,
+    slots: Mutex<Slots>,
     limits: Live<LimitsConfig>,
+    /// Locked after the slots.
+    queue: Mutex<PlaceQueue>,
+    /// Number of the calls in it.
+    waiting: AtomicUsize,
+    freed: PlaceFreed,
 }
+
+type Slots = FastMap<ConnectionKey, Arc<Slot>>;
+
+/// One of the calls that wait for a place.
+struct WaitingCall<'a>(&'a AtomicUsize);
 
 // === impl Pool ===
 
 impl Pool {
     /// Creates a pool of at most `server_sessions` connections beside the base connection.
-    pub(crate) fn new(limits: Live<LimitsConfig>) -> Self {
-        Self { base: Arc::new(Slot::new(Caller::gateway().user)), slots: Mutex::default(), limits }
+    pub(crate) fn new(limits: Live<LimitsConfig>) -> Arc<Self> {
+        Arc::new_cyclic(|itself: &Weak<Self>| {
+            let pool = Weak::clone(itself);
+            let freed: PlaceFreed = Arc::new(move || {
+                if let Some(pool) = pool.upgrade() {
+                    pool.distribute();
+                }
+            });
+            let base = Arc::new(Slot::new(Caller::gateway().user, Arc::clone(&freed)));
+            let (slots, queue) = (Mutex::default(), Mutex::default());
+            Self { base, slots, limits, queue, waiting: AtomicUsize::new(0), freed }
+        })
     }
 
     /// Leases the connection of `key` if it is usable at once.
@@ -54,7 +79,10 @@ impl Pool {
         if key.is_base() {
             return Ok(Lease::new(&self.base));
         }
-        let mut slots = self.slots.lock();
+        self.lease_among(&mut self.slots.lock(), key, user)
+    }
+
+    fn lease_among(&self, slots: &mut Slots, key: &ConnectionKey, user: &UserId) -> Result<Lease, Full> {
         if let Some(slot) = slots.get(key) {
             return Ok(Lease::new(slot));
         }
@@ -62,10 +90,66 @@ impl Pool {
         if let Some(slot) = gives_way.and_then(|key| slots.remove(&key)) {
             slot.end("it made room for another");
         }
-        let slot = Arc::new(Slot::new(user.clone()));
+        let slot = Arc::new(Slot::new(user.clone(), Arc::clone(&self.freed)));
         let lease = Lease::new(&slot);
         slots.insert(key.clone(), slot);
         Ok(lease)
+    }
+
+    /// The same. Where the pool is full, the call waits in turn by user, for `slot_wait` at most. `waits` is called before.
+    pub(crate) async fn lease_in_turn(
+        &self,
+        key: &ConnectionKey,
+        user: &UserId,
+        waits: impl FnOnce(),
+    ) -> Result<Lease, Full> {
+        let (full, given) = match self.enter(key, user)? {
+            Ok(lease) => return Ok(lease),
+            Err(entered) => entered,
+        };
+        let _waiting = WaitingCall::of(&self.waiting);
+        waits();
+        // what came free meanwhile
+        self.distribute();
+        match timeout(self.limits.get().slot_wait, given).await {
+            Ok(Ok(lease)) => Ok(lease),
+            Ok(Err(_)) | Err(_) => Err(full),
+        }
+    }
+
+    /// Leases the slot of `key`, or puts the call in the queue.
+    fn enter(&self, key: &ConnectionKey, user: &UserId) -> Result<Result<Lease, (Full, Receiver<Lease>)>, Full> {
+        if key.is_base() {
+            return Ok(Ok(Lease::new(&self.base)));
+        }
+        let mut slots = self.slots.lock();
+        let mut queue = self.queue.lock();
+        let full = if slots.contains_key(key) || queue.is_empty() {
+            match self.lease_among(&mut slots, key, user) {
+                Ok(lease) => return Ok(Ok(lease)),
+                Err(full) => full,
+            }
+        } else {
+            Full::All(self.limits.get().server_sessions)
+        };
+        queue.enter(user, key).map(|given| Err((full, given))).ok_or(full)
+    }
+
+    /// Gives places that came free to the calls that wait for one. Must not be called under a lock of the pool.
+    fn distribute(&self) {
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let mut slots = self.slots.lock();
+        let mut queue = self.queue.lock();
+        let returned = queue.distribute(|user, key| {
+            self.lease_among(&mut slots, key, user).map_err(|full| {
+                let is_for_anybody = matches!(full, Full::All(_)) && slots.values().all(|slot| slot.user != *user);
+                if is_for_anybody { NoPlace::ForAnybody } else { NoPlace::ForUser }
+            })
+        });
+        drop((queue, slots));
+        drop(returned);
     }
 
     /// Leases the slot of `key` for a connection that `user` may need, if the pool has room for it and none for this user is
@@ -80,7 +164,7 @@ impl Pool {
         if room != Ok(None) || slots.values().any(is_unused) {
             return None;
         }
-        let slot = Arc::new(Slot { is_spare: true, ..Slot::new(user.clone()) });
+        let slot = Arc::new(Slot { is_spare: true, ..Slot::new(user.clone(), Arc::clone(&self.freed)) });
         let lease = Lease::new(&slot);
         slots.insert(key.clone(), slot);
         Some(lease)
@@ -161,6 +245,7 @@ impl Pool {
             }
             !theirs
         });
+        self.distribute();
     }
 
     /// The sentence for the status if connections for clients cannot be opened.
@@ -185,6 +270,21 @@ impl Pool {
     pub(crate) fn count(&self) -> usize {
         let slots = self.slots.lock();
         slots.values().chain([&self.base]).filter(|slot| slot.connection().is_some()).count()
+    }
+}
+
+// === impl WaitingCall ===
+
+impl<'a> WaitingCall<'a> {
+    fn of(all: &'a AtomicUsize) -> Self {
+        all.fetch_add(1, Ordering::SeqCst);
+        Self(all)
+    }
+}
+
+impl Drop for WaitingCall<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -221,14 +321,96 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::{collections::BTreeMap, pin::Pin};
+
+    use futures_util::FutureExt as _;
 
     use super::*;
     use crate::backend::sharing::connection_slot::SlotState;
     use crate::{
-        mcp::Capabilities,
-        model::{BackendId, BackendSpec, StdioSpec, TransportSpec},
+        mcp::{Capabilities, Context},
+        model::{BackendId, BackendSpec, Requester, Share, StdioSpec, TransportSpec},
+        support::Account,
     };
+
+    /// Calls for sessions of several users at one backend, whose pool has room for two.
+    struct Burst {
+        pool: Arc<Pool>,
+        spec: BackendSpec,
+    }
+
+    type Waits = Pin<Box<dyn Future<Output = Result<Lease, Full>>>>;
+
+    impl Burst {
+        fn new() -> Self {
+            let limits =
+                LimitsConfig { server_sessions: 2, slot_wait: Duration::from_secs(60), ..LimitsConfig::default() };
+            Self { pool: Pool::new(Live::new(limits)), spec: BackendSpec { share: Share::Session, ..program() } }
+        }
+
+        /// A call that has been polled.
+        fn call(&self, user: &str, session: &str) -> Waits {
+            let context = Context {
+                caller: Arc::new(Caller { user: UserId::new(user), ..Caller::gateway() }),
+                requester: Requester::Session(SessionId::new(session)),
+                ..Context::of_gateway(ClientInfo::gateway(), Account::unbounded())
+            };
+            let (pool, key, user) =
+                (Arc::clone(&self.pool), ConnectionKey::of(&self.spec, &context), UserId::new(user));
+            Box::pin(async move { pool.lease_in_turn(&key, &user, || {}).await })
+        }
+
+        /// The same, which has to wait.
+        fn waits(&self, user: &str, session: &str) -> Waits {
+            let mut call = self.call(user, session);
+            assert!(call.as_mut().now_or_never().is_none());
+            call
+        }
+    }
+
+    fn program() -> BackendSpec {
+        let stdio = StdioSpec { command: "x".to_owned(), args: Vec::new(), env: BTreeMap::new(), cwd: None };
+        BackendSpec::new(BackendId::parse("a").unwrap(), TransportSpec::Stdio(stdio))
+    }
+
+    fn has(call: &mut Waits) -> Option<Lease> {
+        call.as_mut().now_or_never().map(Result::unwrap)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_wait_for_a_session_in_turn_by_user_and_one_with_many_delays_nobody_else() {
+        let burst = Burst::new();
+        let ann = burst.call("ann", "a").await.unwrap();
+        let bob = burst.call("bob", "b").await.unwrap();
+        let mut theirs: Vec<Waits> = (0..5).map(|number| burst.waits("hostile", &format!("h{number}"))).collect();
+        let (mut carl, left) = (burst.waits("carl", "c"), burst.waits("dora", "d"));
+        let mut eve = burst.waits("eve", "e");
+        drop(left);
+        drop(ann);
+        let first = has(&mut theirs[0]).unwrap();
+        drop(bob);
+        let carl = has(&mut carl).unwrap();
+        assert!(has(&mut theirs[1]).is_none());
+        // who has left holds up nobody
+        drop(carl);
+        let eve = has(&mut eve).unwrap();
+        // the same session shares its own
+        let again = burst.call("eve", "e").await.unwrap();
+        drop(first);
+        let second = has(&mut theirs[1]).unwrap();
+        drop((eve, again, second));
+        assert!(theirs[2..].iter_mut().any(|call| has(call).is_some()), "then all are theirs");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_for_which_no_session_comes_free_in_time_is_refused() {
+        let burst = Burst::new();
+        let _held = (burst.call("ann", "a").await.unwrap(), burst.call("bob", "b").await.unwrap());
+        let began = tokio::time::Instant::now();
+        assert_eq!(burst.call("carl", "c").await.err(), Some(Full::All(2)));
+        assert_eq!(began.elapsed(), Duration::from_secs(60));
+        assert_eq!(burst.pool.waiting.load(Ordering::SeqCst), 0);
+    }
 
     fn client(capability: &str) -> Arc<ClientInfo> {
         let capabilities = format!(r#"{{"{capability}":{{}}}}"#);
@@ -239,8 +421,7 @@ mod tests {
     #[test]
     fn a_user_with_many_kinds_of_clients_has_one_process_started_ahead_and_takes_nobody_elses() {
         let pool = Pool::new(Live::new(LimitsConfig::default()));
-        let stdio = StdioSpec { command: "x".to_owned(), args: Vec::new(), env: BTreeMap::new(), cwd: None };
-        let spec = BackendSpec::new(BackendId::parse("a").unwrap(), TransportSpec::Stdio(stdio));
+        let spec = program();
         let [hostile, ann] = ["hostile", "ann"].map(UserId::new);
         let spare = |user: &UserId, capability: &str| {
             let client = client(capability);

@@ -34,6 +34,8 @@ pub(crate) struct Cached<T> {
 struct CachedState<T> {
     value: Option<Arc<T>>,
     failure: Option<ErrorObject>,
+    /// Number of the running or last fetch.
+    round: u64,
     /// Start of the running fetch.
     began: Option<Instant>,
     /// End of the last fetch.
@@ -93,6 +95,7 @@ impl<T: PartialEq> Cached<T> {
         let state = CachedState {
             value: None,
             failure: None,
+            round: 0,
             began: None,
             ended: None,
             changed: None,
@@ -122,18 +125,24 @@ impl<T: PartialEq> Cached<T> {
             return false;
         }
         state.began = Some(Instant::now());
+        state.round += 1;
         state.stale = false;
         true
     }
 
     /// Notes how the running fetch ended.
     pub(crate) fn finish(&self, outcome: Result<T, ErrorObject>) -> FetchEnd {
+        self.finish_shared(outcome.map(Arc::new))
+    }
+
+    /// The same with a value that others may hold too.
+    pub(crate) fn finish_shared(&self, outcome: Result<Arc<T>, ErrorObject>) -> FetchEnd {
         let settled = self.note(outcome);
         self.rounds.send_modify(|rounds| *rounds += 1);
         settled
     }
 
-    fn note(&self, outcome: Result<T, ErrorObject>) -> FetchEnd {
+    fn note(&self, outcome: Result<Arc<T>, ErrorObject>) -> FetchEnd {
         let mut state = self.state.lock();
         state.began = None;
         state.ended = Some(Instant::now());
@@ -146,10 +155,11 @@ impl<T: PartialEq> Cached<T> {
             }
             Ok(value) => {
                 state.failure = None;
+                let is_other = |given: &Arc<T>| !Arc::ptr_eq(given, &value) && **given != *value;
                 let changed = match (&state.to_notify, &state.value) {
                     (Some(Substitute::Nothing), _) => true,
-                    (Some(Substitute::Another(given)), _) => **given != value,
-                    (None, Some(old)) => **old != value,
+                    (Some(Substitute::Another(given)), _) => is_other(given),
+                    (None, Some(old)) => is_other(old),
                     (None, None) => false,
                 };
                 state.to_notify = None;
@@ -157,7 +167,7 @@ impl<T: PartialEq> Cached<T> {
                     state.changed = state.ended;
                 }
                 // values that are equal for clients may differ in metadata
-                state.value = Some(Arc::new(value));
+                state.value = Some(value);
                 FetchEnd { changed, again }
             }
         }
@@ -198,10 +208,19 @@ impl<T: PartialEq> Cached<T> {
         self.state.lock().value.clone()
     }
 
-    /// Waits until no fetch runs.
+    /// Waits for the fetch that runs, and where the backend has reported a change meanwhile for the one after it. What is
+    /// reported from now on is not waited for: there would be no end of it where it comes all the time.
     pub(crate) async fn settled(&self) {
         let mut rounds = self.rounds.subscribe();
-        while self.state.lock().began.is_some() {
+        let last = {
+            let state = self.state.lock();
+            state.round + u64::from(state.stale)
+        };
+        let runs = || {
+            let state = self.state.lock();
+            state.began.is_some() && state.round <= last
+        };
+        while runs() {
             if rounds.changed().await.is_err() {
                 return;
             }
@@ -273,6 +292,8 @@ impl<T: PartialEq> Lookup<T> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     const MINUTE: Duration = Duration::from_mins(1);
@@ -309,6 +330,25 @@ mod tests {
         assert!(!cached.look(MINUTE).due);
         tokio::time::advance(RETRY).await;
         assert!(cached.look(MINUTE).due);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_gets_what_the_next_whole_round_gives_though_changes_go_on() {
+        let cached = Cached::new();
+        cached.begin();
+        let mut first = Box::pin(cached.settled());
+        assert!(first.as_mut().now_or_never().is_none());
+        // it came after this one began
+        cached.invalidate();
+        let mut told = Box::pin(cached.settled());
+        assert!(told.as_mut().now_or_never().is_none());
+        assert!(cached.finish(Ok(1)).again && cached.begin());
+        assert!(first.as_mut().now_or_never().is_some());
+        cached.invalidate();
+        assert!(told.as_mut().now_or_never().is_none(), "the round that ended knew nothing of its change");
+        assert!(cached.finish(Ok(2)).again && cached.begin());
+        assert!(told.as_mut().now_or_never().is_some());
+        assert_eq!(cached.value().as_deref(), Some(&2));
     }
 
     #[tokio::test]

@@ -21,7 +21,7 @@ use crate::{
     },
     model::BackendId,
     support::{
-        Account,
+        Account, Digest,
         memory::{Charge, Exhausted},
     },
 };
@@ -57,6 +57,8 @@ pub(crate) struct List {
     by_key: OnceLock<Vec<usize>>,
     /// The places and origins of resources and templates that are web addresses.
     web: Vec<(usize, Option<Origin>)>,
+    /// The digest of its pages as they were written; `None` if there were none.
+    pub(super) written: Option<Digest>,
     /// For its pages.
     charge: Option<Charge>,
 }
@@ -164,7 +166,11 @@ impl List {
     ///
     /// There is no memory for it.
     pub(crate) fn hold(&mut self, page: &Payload, account: &Account) -> Result<(), Exhausted> {
-        self.charge.get_or_insert_with(|| Charge::nothing(account.clone())).grow(2 * page.json().len())
+        self.charge.get_or_insert_with(|| Charge::nothing(account.clone())).grow(2 * page.json().len())?;
+        let before = self.written.map(|digest| *digest.as_bytes()).unwrap_or_default();
+        let text = Digest::sha256(page.json());
+        self.written = Some(Digest::sha256([&before, text.as_bytes(), page.revision.as_str().as_bytes()].concat()));
+        Ok(())
     }
 
     /// Notes that the list ends here because its server repeats a cursor.

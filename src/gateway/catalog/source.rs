@@ -14,6 +14,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
+    alike::AlikeLists,
     cache::{Change, ListCache, ListChanges},
     cached::Freshness,
     fetched_cursors::{FetchedCursors, NextPage},
@@ -65,6 +66,8 @@ pub(super) struct ListSource {
     /// The entries that clients are not shown.
     pub(super) omissions: Omissions,
     pub(super) facts: Arc<ServerFacts>,
+    /// Lists that users have alike.
+    alike: AlikeLists,
     /// Last server information, perhaps from an earlier process of the gateway.
     last_server_info: RwLock<Option<Arc<DiscoverInfo>>>,
 }
@@ -108,6 +111,7 @@ impl ListSource {
             has_plain_calls: Arc::default(),
             omissions: Omissions::default(),
             facts: Arc::new(facts),
+            alike: AlikeLists::default(),
             last_server_info: RwLock::new(last_server_info.map(Arc::new)),
         }
     }
@@ -208,7 +212,7 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
             }
         }
         let is_first = cache.list(kind).value().is_none();
-        let settled = cache.list(kind).finish(asked);
+        let settled = cache.list(kind).finish_shared(asked.map(|list| source.alike.shared(kind, list)));
         cache.list(kind).is_paid_by(&source.account);
         if (is_first || settled.changed) && cache.is_own() && kind == ListKind::Tools {
             source.expect_outputs(&cache);

@@ -476,7 +476,9 @@ async fn an_answer_with_another_media_type_is_refused() {
 async fn sessions_are_limited_and_idle_ones_are_ended() {
     let script = |seen: &Seen| seen.is_tool("hang").then(|| open_events(": hanging\n\n".to_owned()));
     let peer = Peer::start(script).await;
-    let (supervisor, server) = started(peer.spec()).await;
+    let limits = Live::new(LimitsConfig { slot_wait: Duration::from_millis(50), ..LimitsConfig::default() });
+    let supervisor = start_with(vec![peer.spec()], |deps| BackendDeps { limits, ..deps });
+    let server = supervisor.servers().remove(0).server;
     assert_eq!(text(tool(&server, client("idle", "{}"), &named("x"))).await, "s2");
     let mut running = JoinSet::new();
     for number in 0..56 {
@@ -494,10 +496,25 @@ async fn sessions_are_limited_and_idle_ones_are_ended() {
 }
 
 #[tokio::test]
+async fn a_burst_of_users_waits_for_sessions_in_turn_and_nobody_is_refused() {
+    let peer = Peer::start(|_: &Seen| None).await;
+    let limits = Live::new(LimitsConfig { server_sessions: 8, ..LimitsConfig::default() });
+    let supervisor = start_with(vec![peer.spec()], |deps| BackendDeps { limits, ..deps });
+    let server = supervisor.servers().remove(0).server;
+    let mut calls = JoinSet::new();
+    for number in 0..100 {
+        let called = tool(&server, person(&format!("u{number}"), &format!("s{number}"), "{}"), &named("x"));
+        calls.spawn(text(called));
+    }
+    assert_eq!(calls.join_all().await.len(), 100);
+}
+
+#[tokio::test]
 async fn whoever_has_the_most_sessions_at_a_server_gives_way_and_never_during_a_call() {
     let script = |seen: &Seen| seen.is_tool("hang").then(|| open_events(": hanging\n\n".to_owned()));
     let peer = Peer::start(script).await;
-    let limits = Live::new(LimitsConfig { server_sessions: 8, ..LimitsConfig::default() });
+    let slot_wait = Duration::from_millis(50);
+    let limits = Live::new(LimitsConfig { server_sessions: 8, slot_wait, ..LimitsConfig::default() });
     let supervisor = start_with(vec![peer.spec()], |deps| BackendDeps { limits, ..deps });
     let server = supervisor.servers().remove(0).server;
     let called = |user: &str, session: &str| tool(&server, person(user, session, "{}"), &named("x"));

@@ -1,6 +1,6 @@
 //! `subscriptions/listen`: notifications of many backends in one stream.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
     mcp::Method,
@@ -34,6 +34,36 @@ async fn a_changed_list_is_reported_once_and_then_served() {
     assert_eq!(client.tools().await, "b1__a b1__a2 b2__b b2__b2");
     assert!(tokio::time::timeout(Duration::from_secs(5), heard(rest)).await.is_err());
     assert_eq!(one.asked("tools/list").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_reports_changes_all_the_time_is_listed_anew_and_its_clients_are_told() {
+    let backend = Backend::with_tools(&["a"]);
+    let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
+    assert_eq!(client.tools().await, "b1__a");
+    let listen = background(heard(client.call(Method::Listen, "")));
+    settle().await;
+    let stormy = Arc::clone(&backend);
+    let storm = background(async move {
+        loop {
+            stormy.tell(None, Method::ToolsListChanged, "");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for tools in [["a", "b"].as_slice(), &["a", "b", "c"]] {
+        backend.set_tools(tools);
+        let shown = tools.iter().map(|tool| format!("b1__{tool}")).collect::<Vec<_>>().join(" ");
+        let served = async {
+            while client.tools().await != shown {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(2), served).await.is_ok(), "{shown}");
+    }
+    let (told, _) = tokio::time::timeout(Duration::from_secs(1), listen).await.unwrap().unwrap();
+    assert_eq!(told, "notifications/tools/list_changed");
+    storm.abort();
 }
 
 #[tokio::test(start_paused = true)]
