@@ -19,8 +19,7 @@ use std::{
 
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use parking_lot::Mutex;
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::task::{JoinError, JoinHandle, JoinSet, spawn_blocking};
 
 use super::{ErrorObject, Event, Payload, Reply};
 use crate::{
@@ -81,7 +80,7 @@ enum PollPlace<S, T> {
 struct QueuedPoll<S, T> {
     /// `None` once it is away.
     driven: Arc<Mutex<Option<S>>>,
-    begun: AbortOnDropHandle<Option<PollAway<S, T>>>,
+    begun: JoinSet<Option<PollAway<S, T>>>,
 }
 
 /// Runs `work` on a message of this size off the worker, up to where it waits, if the message is large.
@@ -151,7 +150,7 @@ impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
     /// Waits until no poll runs elsewhere; what that was ready with is dropped.
     pub(crate) async fn returned(&mut self) {
         if let PollPlace::Queued(queued) = &mut self.place {
-            self.place = begun((&mut queued.begun).await);
+            self.place = begun(queued.begun.join_next().await);
         }
         if let PollPlace::Away(poll) = &mut self.place {
             self.place = match returned(poll.await) {
@@ -176,7 +175,7 @@ impl<S: Send + 'static, T: Send + 'static> OffWorker<S, T> {
                         other => other,
                     }
                 }
-                PollPlace::Queued(queued) => begun(ready!(queued.begun.poll_unpin(cx))),
+                PollPlace::Queued(queued) => begun(ready!(queued.begun.poll_join_next(cx))),
                 PollPlace::Away(away) => match returned(ready!(away.poll_unpin(cx))) {
                     Some((driven, Poll::Ready(item))) => {
                         self.place = PollPlace::Worker(driven);
@@ -207,12 +206,13 @@ impl<S: Send + 'static, T: Send + 'static> Journey<S, T> {
     fn queue(self, driven: S, owner: MessageOwner) -> QueuedPoll<S, T> {
         let driven = Arc::new(Mutex::new(Some(driven)));
         let waiting = Arc::clone(&driven);
-        let begun = async move {
+        let mut begun = JoinSet::new();
+        begun.spawn(async move {
             let turn = TURNS.take(owner).await;
             let driven = waiting.lock().take()?;
             Some(self.go(driven, turn))
-        };
-        QueuedPoll { driven, begun: AbortOnDropHandle::new(tokio::spawn(begun)) }
+        });
+        QueuedPoll { driven, begun }
     }
 
     /// Polls on a blocking thread. If nobody waits for that any more, it goes on to its end, keeps its turn, and then drops
@@ -249,8 +249,8 @@ impl<S, T> Drop for QueuedPoll<S, T> {
 }
 
 /// The place of a poll whose turn has come.
-fn begun<S, T>(joined: Result<Option<PollAway<S, T>>, JoinError>) -> PollPlace<S, T> {
-    joined.ok().flatten().map_or(PollPlace::Lost, PollPlace::Away)
+fn begun<S, T>(joined: Option<Result<Option<PollAway<S, T>>, JoinError>>) -> PollPlace<S, T> {
+    joined.and_then(Result::ok).flatten().map_or(PollPlace::Lost, PollPlace::Away)
 }
 
 /// The result of a poll elsewhere; `None` if the runtime is shutting down.
@@ -300,7 +300,7 @@ mod tests {
     };
 
     use futures_util::stream;
-    use tokio::task::{JoinSet, yield_now};
+    use tokio::task::yield_now;
 
     use super::*;
     use crate::support::off_worker::debug_assert_off_worker;

@@ -344,7 +344,7 @@ mod tests {
     impl Burst {
         fn new() -> Self {
             let limits =
-                LimitsConfig { server_sessions: 2, slot_wait: Duration::from_secs(60), ..LimitsConfig::default() };
+                LimitsConfig { server_sessions: 2, slot_wait: Duration::from_mins(1), ..LimitsConfig::default() };
             Self { pool: Pool::new(Live::new(limits)), spec: BackendSpec { share: Share::Session, ..program() } }
         }
 
@@ -408,7 +408,7 @@ mod tests {
         let _held = (burst.call("ann", "a").await.unwrap(), burst.call("bob", "b").await.unwrap());
         let began = tokio::time::Instant::now();
         assert_eq!(burst.call("carl", "c").await.err(), Some(Full::All(2)));
-        assert_eq!(began.elapsed(), Duration::from_secs(60));
+        assert_eq!(began.elapsed(), Duration::from_mins(1));
         assert_eq!(burst.pool.waiting.load(Ordering::SeqCst), 0);
     }
 

@@ -78,9 +78,9 @@ mod tests {
         support::MemoryBudget,
     };
 
-    fn insert(table: &mut CacheTable, user: &str, used: u64) {
+    fn insert(table: &mut CacheTable, user: &str, at: u64) {
         let context = Context::of_gateway(ClientInfo::gateway(), Account::unbounded());
-        table.get_or_insert(key(user), |key| ListCache::new(key, context, used));
+        table.get_or_insert(key(user), |key| ListCache::new(key, context, at));
     }
 
     fn key(user: &str) -> ListCacheKey {
