@@ -96,7 +96,7 @@ impl UpstreamTokenTable<'_> {
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
              ON CONFLICT (user_id, backend) DO UPDATE SET server = excluded.server, issuer = excluded.issuer,
                 resource = excluded.resource, scope = excluded.scope, sealed = excluded.sealed,
-                connected = excluded.connected, version = version + 1",
+                connected = excluded.connected, version = upstream_tokens.version + 1",
         )
         .bind(row.user.as_str())
         .bind(row.backend.as_str())

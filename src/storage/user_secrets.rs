@@ -27,25 +27,30 @@ impl UserSecretTable<'_> {
         Ok(rows.into_iter().filter_map(entered).collect())
     }
 
-    /// Stores a secret, in place of an earlier one.
+    /// Stores a secret, in place of the earlier one that was looked up. Returns false, and stores nothing, if another one is there
+    /// by now.
     pub async fn set(
         &self,
         user: &UserId,
         name: &SecretName,
         sealed: &[u8],
+        earlier: Option<&[u8]>,
         now: Timestamp,
-    ) -> Result<(), StorageError> {
-        sqlx::query(
+    ) -> Result<bool, StorageError> {
+        // no value equals NULL
+        let done = sqlx::query(
             "INSERT INTO user_secrets (user_id, name, sealed, changed) VALUES ($1, $2, $3, $4)
-             ON CONFLICT (user_id, name) DO UPDATE SET sealed = excluded.sealed, changed = excluded.changed",
+             ON CONFLICT (user_id, name) DO UPDATE SET sealed = excluded.sealed, changed = excluded.changed
+             WHERE user_secrets.sealed = $5",
         )
         .bind(user.as_str())
         .bind(name.as_str())
         .bind(sealed)
         .bind(now.as_millis())
+        .bind(earlier)
         .execute(&self.0.pool)
         .await?;
-        Ok(())
+        Ok(done.rows_affected() > 0)
     }
 
     /// Deletes a secret. Returns false if there is none.

@@ -224,6 +224,10 @@ impl Logins {
         let told = match &outcome {
             Ok(outcome) => StoredOutcome::Ended(outcome.clone()),
             Err(LoginProblem::Upstream(UpstreamError::Login(error))) => StoredOutcome::Failed(error.to_string()),
+            // the log of the first visit has the reason
+            Err(LoginProblem::Upstream(_)) => {
+                StoredOutcome::Failed("the gateway could not handle the answer".to_owned())
+            }
             Err(problem) => StoredOutcome::Failed(problem.to_string()),
         };
         let told = serde_json::to_string(&told).map_err(|_| UpstreamError::from(VaultError::Form))?;

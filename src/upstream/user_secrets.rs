@@ -17,7 +17,7 @@ use super::{
 use crate::{
     audit::ServerEvent,
     model::{AccessEffect, BackendId, BackendSpec, SecretName, SecretValues, UserId},
-    support::{Secret, Timestamp},
+    support::{Digest, Secret, Timestamp},
     vault::{VaultError, VaultOwner, VaultPlace},
 };
 
@@ -91,22 +91,27 @@ impl UserSecrets {
     }
 
     /// Stores a secret of the user in place of an earlier one. What runs with that one is started anew. The same value again
-    /// changes nothing.
+    /// changes nothing, also if both come at once, as from a button that is pressed twice.
     ///
     /// # Errors
     ///
     /// If the store fails.
     pub async fn set(&self, user: &UserId, name: &SecretName, value: &Secret) -> Result<(), UpstreamError> {
-        // one that does not open is replaced
-        let earlier = self.values(user, BTreeSet::from([name.clone()])).await.ok().flatten();
-        if earlier
-            .and_then(|mut earlier| earlier.remove(name))
-            .is_some_and(|earlier| earlier.digest() == value.digest())
-        {
-            return Ok(());
+        let (table, field) = (self.context.storage.user_secrets(), field(name));
+        loop {
+            let earlier = table.lookup(user, name).await?;
+            if let Some(earlier) = &earlier {
+                // one that does not open is replaced
+                let opened = self.context.vault.open(place(user, &field), earlier).await;
+                if opened.is_ok_and(|opened| Digest::sha256(&*opened) == value.digest()) {
+                    return Ok(());
+                }
+            }
+            let sealed = self.context.vault.seal(place(user, &field), value.expose().as_bytes()).await?;
+            if table.set(user, name, &sealed, earlier.as_deref(), self.context.now()).await? {
+                break;
+            }
         }
-        let sealed = self.context.vault.seal(place(user, &field(name)), value.expose().as_bytes()).await?;
-        self.context.storage.user_secrets().set(user, name, &sealed, self.context.now()).await?;
         self.context.audit.record(ServerEvent::SecretEntered(user.clone(), name.clone()));
         self.announce(user, name);
         Ok(())

@@ -23,7 +23,7 @@ use super::{
     visitor::{ShownForm, Visitor},
 };
 use crate::{
-    model::ClientIp,
+    model::{ClientIp, RefusalCode, RefusalReason},
     oauth::{
         self, BeginOutcome, DecisionOutcome, KeyHolder, RequestSource, RequestState, SentDecision, StoreOutcome,
         Transaction, TransactionId, Trust,
@@ -65,7 +65,7 @@ pub(super) async fn begin(
     let source = RequestSource { from: ClientIp(visitor.from), holder: holder.as_ref() };
     match state.oauth.authorization().begin(query.as_deref().unwrap_or_default(), source).await {
         BeginOutcome::Valid(transaction) => proceed(&state, &mut visitor, &transaction).await,
-        BeginOutcome::Redirect(redirect) => redirect_to_app(&state, StatusCode::BAD_REQUEST, &redirect),
+        BeginOutcome::Redirect(redirect) => redirect_to_app(&state, &redirect),
         BeginOutcome::Page(refusal) => Err(refusal.into()),
     }
 }
@@ -124,7 +124,7 @@ async fn decide_waiting(
         DecisionOutcome::Answer { redirect, client_name } if form.decision == Some(Decision::Deny) => {
             tell_denial(state, &client_name, &redirect)
         }
-        DecisionOutcome::Answer { redirect, .. } => redirect_to_app(state, StatusCode::OK, &redirect),
+        DecisionOutcome::Answer { redirect, .. } => redirect_to_app(state, &redirect),
         DecisionOutcome::Before(request) => Ok(decided::page(state, &request)),
     }
 }
@@ -182,7 +182,7 @@ pub(super) async fn logged_in(
     match state.oauth.authorization().keep(transaction, &visitor.browser().await?, holder).await? {
         // one that is spent was decided, or is another person's, which that page says
         StoreOutcome::Waiting | StoreOutcome::Spent => Ok(to_consent(state, &transaction.id)),
-        StoreOutcome::Refused(redirect) => redirect_to_app(state, StatusCode::BAD_REQUEST, &redirect),
+        StoreOutcome::Refused(redirect) => redirect_to_app(state, &redirect),
     }
 }
 
@@ -203,7 +203,7 @@ async fn proceed(state: &WebState, visitor: &mut Visitor, transaction: &Transact
     };
     match state.oauth.authorization().keep(transaction, &browser, &holder).await? {
         StoreOutcome::Waiting | StoreOutcome::Spent => ask(state, visitor, &transaction.id).await,
-        StoreOutcome::Refused(redirect) => redirect_to_app(state, StatusCode::BAD_REQUEST, &redirect),
+        StoreOutcome::Refused(redirect) => redirect_to_app(state, &redirect),
     }
 }
 
@@ -224,7 +224,7 @@ async fn ask(state: &WebState, visitor: &mut Visitor, id: &TransactionId) -> Res
         let token = Secret::new(id.as_str());
         let sent = SentDecision { id, browser: &browser, form: &token };
         return match state.oauth.authorization().approve(sent, &holder).await? {
-            DecisionOutcome::Answer { redirect, .. } => redirect_to_app(state, StatusCode::OK, &redirect),
+            DecisionOutcome::Answer { redirect, .. } => redirect_to_app(state, &redirect),
             DecisionOutcome::Before(request) => Ok(decided::page(state, &request)),
         };
     }
@@ -279,8 +279,8 @@ fn tell_denial(state: &WebState, client: &str, redirect: &oauth::Redirect) -> Re
     Ok(answer)
 }
 
-/// Redirects the browser to the app, automatically or by a link (`OA-74`, `OA-75`).
-fn redirect_to_app(state: &WebState, status: StatusCode, redirect: &oauth::Redirect) -> Result<Response, Problem> {
+/// Redirects the browser to the app, automatically or, with an error, by a link (`OA-74`, `OA-75`).
+fn redirect_to_app(state: &WebState, redirect: &oauth::Redirect) -> Result<Response, Problem> {
     match &redirect.trust {
         Trust::Automatic if oauth::redirect_uri::RedirectUri::stored(&redirect.location).is_of_app() => {
             open_app(state, &redirect.location)
@@ -290,13 +290,11 @@ fn redirect_to_app(state: &WebState, status: StatusCode, redirect: &oauth::Redir
             Ok((StatusCode::SEE_OTHER, [(header::LOCATION, location)]).into_response())
         }
         Trust::ShowLink { host, reason } => {
-            let page = pages::ReturnPage {
-                layout: pages::Layout::new(&state.settings),
-                reason,
-                host,
-                location: &redirect.location,
-            };
-            Ok(PageResponse(status, page).into_response())
+            let (layout, refusal) = (pages::Layout::new(&state.settings), RefusalCode::mint(&*state.random));
+            let page = pages::ReturnPage { layout, reason, host, location: &redirect.location, refusal };
+            let mut answer = PageResponse(StatusCode::BAD_REQUEST, page).into_response();
+            answer.extensions_mut().insert(RefusalReason { reason: reason.clone().into(), code: Some(refusal) });
+            Ok(answer)
         }
     }
 }

@@ -15,7 +15,7 @@ use super::{
     forms::Purpose,
     login,
     opened_servers::OpenedServers,
-    pages::{self, ConsentSubject, DeviceOutcome, PageResponse},
+    pages::{self, Alert, ConsentSubject, DeviceOutcome, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
     state::WebState,
@@ -23,7 +23,7 @@ use super::{
     visitor::Visitor,
 };
 use crate::{
-    model::RefusalReason,
+    model::{RefusalCode, RefusalReason},
     oauth::{DeviceRefusal, KeyHolder, UserCode},
     support::Secret,
 };
@@ -150,7 +150,7 @@ async fn entry_page(
     state: &WebState,
     visitor: &mut Visitor,
     holder: &KeyHolder,
-    (code, alert): (&str, Option<String>),
+    (code, alert): (&str, Option<Alert>),
 ) -> Result<Response, Problem> {
     let page = pages::DevicePage {
         layout: pages::Layout::new(&state.settings),
@@ -169,7 +169,7 @@ async fn refused(
     (holder, code): (&KeyHolder, &str),
     refusal: DeviceRefusal,
 ) -> Result<Response, Problem> {
-    let (status, alert, wait) = match refusal {
+    let (status, text, wait) = match refusal {
         DeviceRefusal::Unknown => (
             StatusCode::FORBIDDEN,
             "No device waits with this code. Check it; a code is valid for 10 minutes and once. If it has expired, start \
@@ -189,11 +189,11 @@ async fn refused(
         ),
         DeviceRefusal::Unavailable(error) => return Err(error.into()),
     };
-    let reason = RefusalReason::new(alert);
+    let alert = Alert { text, refusal: RefusalCode::mint(&*state.random) };
     let shown: String = code.chars().take(20).collect();
-    let mut response = entry_page(state, visitor, holder, (&shown, Some(alert.to_owned()))).await?;
+    let mut response = entry_page(state, visitor, holder, (&shown, Some(alert))).await?;
     *response.status_mut() = status;
-    response.extensions_mut().insert(reason);
+    response.extensions_mut().insert(RefusalReason { reason: text.into(), code: Some(alert.refusal) });
     if let Some(seconds) = wait {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

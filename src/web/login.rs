@@ -13,7 +13,7 @@ use super::{
     choice,
     connect_address::ConnectAddress,
     forms::Purpose,
-    pages::{self, PageResponse},
+    pages::{self, Alert, PageResponse},
     posted_form::PostedForm,
     problem::Problem,
     state::WebState,
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     audit::LoginEvent,
-    model::RefusalReason,
+    model::{RefusalCode, RefusalReason},
     oauth::{KeyHolder, KeyRefusal, UserCode},
     support::{Secret, pasted},
 };
@@ -49,7 +49,7 @@ pub(super) struct ButtonForm {
 #[derive(Debug)]
 pub(super) struct LoginFailure {
     status: StatusCode,
-    alert: String,
+    alert: Alert,
     retry_after: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ pub(super) async fn log_in(
             })
         }
         KeyCheck::Wrong(failure) => {
-            let page = page(&state, &mut visitor, Some(failure.alert.clone())).await?;
+            let page = page(&state, &mut visitor, Some(failure.alert)).await?;
             Ok(failure.answer(pages::LoginPage {
                 connect: connect.map(|address| address.text()),
                 device: form.device,
@@ -119,8 +119,7 @@ pub(super) async fn log_out(
     Ok(to_start(&state))
 }
 
-/// Checks a key from the login form. The page shows the same text for every kind of wrong key (`OA-73`). Refusals are
-/// logged where keys are checked.
+/// Checks a key from the login form. The page shows the same text for every kind of wrong key (`OA-73`).
 pub(super) async fn check(state: &WebState, visitor: &Visitor, key: Option<Secret>) -> Result<KeyCheck, Problem> {
     let key = key.unwrap_or_else(|| Secret::new(""));
     match state.oauth.keys().authenticate(pasted(key.expose()), visitor.from).await {
@@ -129,9 +128,10 @@ pub(super) async fn check(state: &WebState, visitor: &Visitor, key: Option<Secre
             state.oauth.audit().record(LoginEvent::LoggedIn { user, key });
             Ok(KeyCheck::Right(holder))
         }
-        Err(KeyRefusal::Unknown) => Ok(KeyCheck::Wrong(LoginFailure::wrong())),
+        Err(KeyRefusal::Unknown) => Ok(KeyCheck::Wrong(LoginFailure::wrong(RefusalCode::mint(&*state.random)))),
         Err(KeyRefusal::Limited { retry_after }) => {
-            Ok(KeyCheck::Wrong(LoginFailure::limited(retry_after.as_secs().max(1))))
+            let seconds = retry_after.as_secs().max(1);
+            Ok(KeyCheck::Wrong(LoginFailure::limited(RefusalCode::mint(&*state.random), seconds)))
         }
         Err(KeyRefusal::Unavailable(error)) => Err(error.into()),
     }
@@ -141,7 +141,7 @@ pub(super) async fn check(state: &WebState, visitor: &Visitor, key: Option<Secre
 pub(super) async fn page(
     state: &WebState,
     visitor: &mut Visitor,
-    alert: Option<String>,
+    alert: Option<Alert>,
 ) -> Result<pages::LoginPage<'static>, Problem> {
     let token = visitor.token(Purpose::Login).await?;
     let providers = pages::provider_buttons(&state.providers);
@@ -193,28 +193,30 @@ fn to_account(state: &WebState) -> Response {
 // === impl LoginFailure ===
 
 impl LoginFailure {
-    fn wrong() -> Self {
-        let alert = "This key is not valid. Check that you copied all of it; it begins with lkk_. \
+    fn wrong(refusal: RefusalCode) -> Self {
+        let text = "This key is not valid. Check that you copied all of it; it begins with lkk_. \
                      If it still fails, ask the operator for a new key.";
-        Self { status: StatusCode::FORBIDDEN, alert: alert.to_owned(), retry_after: None }
+        Self { status: StatusCode::FORBIDDEN, alert: Alert { text, refusal }, retry_after: None }
     }
 
-    fn limited(seconds: u64) -> Self {
-        let alert = "Too many wrong keys came from your network or named this key, and this one is wrong too. Check that \
+    fn limited(refusal: RefusalCode, seconds: u64) -> Self {
+        let text = "Too many wrong keys came from your network or named this key, and this one is wrong too. Check that \
                      you copied all of it; a valid key logs you in at once.";
-        Self { status: StatusCode::TOO_MANY_REQUESTS, alert: alert.to_owned(), retry_after: Some(seconds) }
+        let alert = Alert { text, refusal };
+        Self { status: StatusCode::TOO_MANY_REQUESTS, alert, retry_after: Some(seconds) }
     }
 
-    /// Text for the login page.
-    pub(super) fn alert(&self) -> String {
-        self.alert.clone()
+    /// What the login page says about it.
+    pub(super) const fn alert(&self) -> Alert {
+        self.alert
     }
 
     /// Shows the login page again, with the status of the failure.
     pub(super) fn answer(self, page: pages::LoginPage<'_>) -> Response {
         let mut answer = PageResponse(self.status, page).into_response();
-        // the page is the same for every kind of wrong key, so it shows no code
-        answer.extensions_mut().insert(RefusalReason::new("the API key was refused"));
+        // a random code does not tell wrong keys apart
+        let code = Some(self.alert.refusal);
+        answer.extensions_mut().insert(RefusalReason { reason: "the API key was refused".into(), code });
         if let Some(seconds) = self.retry_after {
             answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -10,7 +10,7 @@ use super::{
     texts::{Destination, Permission, Sensitivity},
 };
 use crate::{
-    model::LoginProvider,
+    model::{LoginProvider, RefusalCode},
     oauth::{ClientOrigin, RequestDecision},
     openid::Providers,
 };
@@ -58,7 +58,7 @@ pub(super) struct LoginPage<'a> {
     pub(super) layout: Layout,
     pub(super) token: String,
     /// Reason why the last try failed.
-    pub(super) alert: Option<String>,
+    pub(super) alert: Option<Alert>,
     /// Authorization request of the login; without one, the login leads to the account page.
     pub(super) request: Option<LoginRequest<'a>>,
     /// The address of the connect page that the login leads to.
@@ -67,6 +67,14 @@ pub(super) struct LoginPage<'a> {
     pub(super) device: Option<String>,
     /// Providers at which the person may log in instead.
     pub(super) providers: Vec<ProviderButton>,
+}
+
+/// Reason why a try failed, on the page for the next one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Alert {
+    pub(super) text: &'static str,
+    /// The code of this refusal, which the log has with its reason.
+    pub(super) refusal: RefusalCode,
 }
 
 /// The button of a provider.
@@ -190,7 +198,7 @@ pub(super) struct DevicePage<'a> {
     /// What is in the field already.
     pub(super) code: &'a str,
     /// Reason why the last try failed.
-    pub(super) alert: Option<String>,
+    pub(super) alert: Option<Alert>,
     pub(super) user: &'a str,
 }
 
@@ -220,6 +228,8 @@ pub(super) struct ReturnPage<'a> {
     pub(super) reason: &'a str,
     pub(super) host: &'a str,
     pub(super) location: &'a str,
+    /// The code of this refusal, which the log has with its reason.
+    pub(super) refusal: RefusalCode,
 }
 
 /// The page that opens an app by its own scheme. The browser does so by itself, if it does.

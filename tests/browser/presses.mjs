@@ -1,5 +1,5 @@
 // Presses every button of the pages twice, in a real browser that is 300 ms away from the gateway, with scripts in the pages and
-// without; logs in with two and four tabs; goes back, reloads and visits again:
+// without; has two and four tabs at every form; goes back, reloads and visits again:
 //
 //   node presses.mjs --program target/release/lockkeeper --out screenshots [--replicas POSTGRES_URL] [--chromium /usr/bin/chromium]
 //
@@ -17,6 +17,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
 import { photograph } from './photograph.mjs';
+import { protectedServer } from './protected.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -31,6 +32,7 @@ mkdirSync(options.out, { recursive: true });
 
 const LATE = 300;
 const PRESSES = [0, 100, 200, 400];
+const SECRET = 'NOTES_KEY';
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 const folder = mkdtempSync(path.join(tmpdir(), 'lockkeeper-presses-'));
 const masterKey = randomBytes(32).toString('base64url');
@@ -38,6 +40,9 @@ const programs = [];
 const app = await listen((request, response) => response.end('The app has its answer.'));
 const codes = [];
 app.server.on('request', (request) => codes.push(new URL(request.url, 'http://app').searchParams));
+let guarded;
+const guard = await listen((request, response) => guarded.answer(request, response));
+guarded = protectedServer(guard.origin);
 const front = await slow();
 const base = `http://127.0.0.1:${front.port}`;
 for (const number of options.replicas ? [1, 2] : [1]) await gateway(number);
@@ -50,15 +55,24 @@ const browser = await chromium.launch({
 
 try {
   for (const javaScriptEnabled of [false, true]) {
-    for (const later of PRESSES) await pressedTwice({ javaScriptEnabled, later });
-    for (const count of [2, 4]) await tabs(count, javaScriptEnabled);
+    for (const later of PRESSES) {
+      await pressedTwice({ javaScriptEnabled, later });
+      await pressedTwiceAtServers({ javaScriptEnabled, later });
+    }
+    for (const count of [2, 4]) {
+      await tabs(count, javaScriptEnabled);
+      await tabsAtServers(count, javaScriptEnabled);
+      await tabsOfTheAccount(count, javaScriptEnabled);
+    }
   }
   await visitedAgain();
+  await serversVisitedAgain();
+  await devicesVisitedAgain();
   await anotherPerson();
 } finally {
   await browser.close();
   for (const program of programs) program.kill();
-  for (const { server } of [app, front]) server.close().closeAllConnections();
+  for (const { server } of [app, guard, front]) server.close().closeAllConnections();
   rmSync(folder, { recursive: true, force: true });
 }
 
@@ -113,6 +127,67 @@ async function pressedTwice({ javaScriptEnabled, later }) {
   say(`every button, pressed again ${later} ms later${javaScriptEnabled ? ', with scripts' : ''}`);
 }
 
+// The pages of servers and the rest of the account page.
+async function pressedTwiceAtServers({ javaScriptEnabled, later }) {
+  const context = await browser.newContext({ javaScriptEnabled });
+  const page = await context.newPage();
+  const twice = twiceOn(page, later);
+  await page.goto(`${base}/connect/github`);
+  await page.getByLabel('API key').fill(key);
+  await twice(/^Log in$/);
+  await page.getByRole('heading', { name: 'Connect your account at github?' }).waitFor();
+  await page.waitForLoadState();
+  const before = { ...guarded.heard };
+  await twice(/^Continue to/);
+  await page.getByRole('button', { name: 'Allow' }).waitFor();
+  await page.waitForLoadState();
+  await twice('Allow');
+  await page.getByRole('heading', { name: 'github is connected' }).waitFor();
+  assert.equal(guarded.heard.exchanged - before.exchanged, 1, 'one token request');
+  assert.equal(guarded.heard.refused, 0, 'no code is exchanged twice');
+  await page.goto(`${base}/connect/github`);
+  await twice('Not now');
+  await page.getByRole('heading', { name: 'Your accounts at servers' }).waitFor();
+
+  await page.goto(`${base}/connect/notes`);
+  await twice('Not now');
+  await page.getByRole('heading', { name: 'Your secrets for servers' }).waitFor();
+  await page.goto(`${base}/connect/notes`);
+  await page.getByLabel(SECRET).fill('the first value');
+  await twice('Save');
+  await page.getByRole('heading', { name: 'notes is connected' }).waitFor();
+
+  await account(page);
+  await page.getByLabel(`New value of ${SECRET}`).fill('the second value');
+  await twice(`Replace ${SECRET}`);
+  await page.getByText('The secret is saved.').waitFor();
+  await account(page);
+  await twice(`Delete ${SECRET}`);
+  await page.getByText('The secret is deleted.').waitFor();
+  await account(page);
+  await page.getByLabel(SECRET, { exact: true }).fill('the third value');
+  await twice(`Save ${SECRET}`);
+  await page.getByText('The secret is saved.').waitFor();
+  await account(page);
+  await page.getByText('entered just now').waitFor();
+  await page.getByRole('button', { name: `Delete ${SECRET}` }).click();
+  await page.getByText('The secret is deleted.').waitFor();
+
+  await account(page);
+  await twice('Disconnect your account at github');
+  await page.getByText('Your account is disconnected.').waitFor();
+  await connectApp(page, `Farewell ${later}`);
+  await account(page);
+  await twice('Disconnect everything');
+  await page.getByRole('heading', { name: 'One address for your MCP servers' }).waitFor();
+  await page.goto(`${base}/account`);
+  await page.getByLabel('API key').fill(key);
+  await twice(/^Log in$/);
+  await page.getByText('No app is connected.').waitFor();
+  await context.close();
+  say(`every button of servers and of the account page, pressed again ${later} ms later${javaScriptEnabled ? ', with scripts' : ''}`);
+}
+
 // Presses a button of the page, and its place once more some time later, without waiting for anything.
 function twiceOn(page, later) {
   return async (button) => {
@@ -155,6 +230,67 @@ async function tabs(count, javaScriptEnabled) {
   say(`${count} tabs log in and approve${javaScriptEnabled ? ', with scripts' : ''}`);
 }
 
+// The pages of servers in several tabs that open before the login; each tab presses on.
+async function tabsAtServers(count, javaScriptEnabled) {
+  const context = await browser.newContext({ javaScriptEnabled });
+  const opened = [];
+  for (let number = 0; number < count; number += 1) opened.push(await context.newPage());
+  for (const [server, button, end] of [['github', /^Continue to/, 'github is connected'], ['notes', 'Save', 'notes is connected']]) {
+    await Promise.all(opened.map((page) => page.goto(`${base}/connect/${server}`)));
+    if (server === 'github') {
+      for (const page of opened) {
+        await page.getByLabel('API key').fill(key);
+        await page.getByRole('button', { name: /^Log in$/ }).click();
+        await page.getByRole('button', { name: button }).waitFor();
+      }
+      // one from before the login of another tab asks once more
+      await Promise.all(opened.map((page) => page.goto(`${base}/connect/${server}`)));
+    }
+    for (const page of opened) {
+      if (server === 'notes') await page.getByLabel(SECRET).fill('the value of all tabs');
+      await page.getByRole('button', { name: button }).click();
+      if (server === 'github') await page.getByRole('button', { name: 'Allow' }).waitFor();
+    }
+    for (const page of opened) {
+      if (server === 'github') await page.getByRole('button', { name: 'Allow' }).click();
+      await page.getByRole('heading', { name: end }).waitFor();
+    }
+  }
+  assert.equal(guarded.heard.refused, 0, 'no code is exchanged twice');
+  for (const button of [`Delete ${SECRET}`, 'Disconnect your account at github']) {
+    await Promise.all(opened.map(account));
+    for (const page of opened) {
+      await page.getByRole('button', { name: button }).click();
+      await page.getByRole('status').waitFor();
+      await page.waitForLoadState();
+    }
+  }
+  await context.close();
+  say(`${count} tabs connect servers${javaScriptEnabled ? ', with scripts' : ''}`);
+}
+
+// The account page in several tabs, each of which presses the same button.
+async function tabsOfTheAccount(count, javaScriptEnabled) {
+  const context = await browser.newContext({ javaScriptEnabled });
+  const opened = [];
+  for (let number = 0; number < count; number += 1) opened.push(await context.newPage());
+  for (const button of ['Disconnect everything', 'Log out']) {
+    await opened[0].goto(`${base}/login`);
+    await opened[0].getByLabel('API key').fill(key);
+    await opened[0].getByRole('button', { name: /^Log in$/ }).click();
+    await opened[0].getByRole('button', { name: 'Log out' }).waitFor();
+    await connectApp(opened[0], `Account in ${count} tabs`);
+    await Promise.all(opened.map(account));
+    for (const page of opened) {
+      await page.getByRole('button', { name: button }).click();
+      await page.getByRole('heading', { name: 'One address for your MCP servers' }).waitFor();
+      await page.waitForLoadState();
+    }
+  }
+  await context.close();
+  say(`${count} tabs of the account page${javaScriptEnabled ? ', with scripts' : ''}`);
+}
+
 // Back, reload and a second visit after the decision.
 async function visitedAgain() {
   const context = await browser.newContext({ javaScriptEnabled: false });
@@ -181,6 +317,107 @@ async function visitedAgain() {
   say('back, reload and a second visit say what was decided');
 }
 
+// The same at servers, at the page of a secret and at the account page.
+async function serversVisitedAgain() {
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  let callback;
+  page.on('request', (request) => {
+    if (request.url().startsWith(`${base}/oauth/upstream/callback`)) callback = request.url();
+  });
+  await page.goto(`${base}/connect/github`);
+  await page.getByLabel('API key').fill(key);
+  await page.getByRole('button', { name: /^Log in$/ }).click();
+  await page.getByRole('button', { name: /^Continue to/ }).waitFor();
+  await page.reload();
+  await photograph(page, options.out, 'connect');
+  await page.getByRole('button', { name: /^Continue to/ }).click();
+  await page.getByRole('button', { name: 'Allow' }).click();
+  const isConnected = () => page.getByRole('heading', { name: 'github is connected' }).waitFor();
+  await isConnected();
+  const { exchanged } = guarded.heard;
+  await photograph(page, options.out, 'connect-done');
+  for (const visit of [() => page.reload(), () => page.goto(callback), () => page.goto(`${base}/connect/github/done`)]) {
+    await visit();
+    await isConnected();
+  }
+  assert.deepEqual([guarded.heard.exchanged, guarded.heard.refused], [exchanged, 0], 'nothing is asked for a second time');
+
+  await page.goto(`${base}/connect/notes`);
+  await page.reload();
+  await page.getByLabel(SECRET).waitFor();
+  await photograph(page, options.out, 'secret-form');
+  await page.getByLabel(SECRET).fill('the value');
+  await page.getByRole('button', { name: 'Save' }).click();
+  const isEntered = () => page.getByRole('heading', { name: 'notes is connected' }).waitFor();
+  await isEntered();
+  await page.goto(`${base}/account`);
+  for (const visit of [() => page.goBack(), () => page.reload(), () => page.goto(`${base}/connect/notes`)]) {
+    await visit();
+    await isEntered();
+  }
+  await account(page);
+  await photograph(page, options.out, 'account-servers');
+  for (const [button, told] of [[`Delete ${SECRET}`, 'The secret is deleted.'], ['Disconnect your account at github', 'Your account is disconnected.']]) {
+    await page.getByRole('button', { name: button }).click();
+    await page.getByText(told).waitFor();
+    await photograph(page, options.out, `account-${button.split(' ')[0].toLowerCase()}`);
+    await page.reload();
+    assert.equal(await page.getByRole('button', { name: button }).count(), 0, `${button} is done`);
+  }
+  await connectApp(page, 'Visited again');
+  await account(page);
+  await photograph(page, options.out, 'account-everything');
+  await page.getByRole('button', { name: 'Disconnect everything' }).click();
+  await page.getByRole('heading', { name: 'One address for your MCP servers' }).waitFor();
+  for (const visit of [() => page.goBack(), () => page.reload(), () => page.goto(`${base}/account`)]) {
+    await visit();
+    await page.getByRole('heading', { name: 'Log in' }).waitFor();
+  }
+  // a wrong key, and the page once more
+  for (const _ of [1, 2]) {
+    await page.getByLabel('API key').fill('lkk_wrong');
+    await page.getByRole('button', { name: /^Log in$/ }).click();
+    await page.getByText(/^Refusal [A-Z]{8}$/).waitFor();
+    await page.waitForLoadState();
+  }
+  await photograph(page, options.out, 'wrong-key');
+  await context.close();
+  say('back, reload and a second visit at servers and at the account page');
+}
+
+// The same at the pages of a device.
+async function devicesVisitedAgain() {
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  const device = await register('Device', undefined, [DEVICE_GRANT]);
+  const form = new URLSearchParams({ client_id: device, resource: `${base}/mcp` });
+  const begun = await (await fetch(`${base}/oauth/device_authorization`, { method: 'POST', body: form })).json();
+  await page.goto(begun.verification_uri_complete);
+  await page.getByLabel('API key').fill(key);
+  await page.getByRole('button', { name: /^Log in$/ }).click();
+  await page.getByRole('button', { name: 'Continue' }).waitFor();
+  await page.reload();
+  await page.getByLabel('Code').fill('bbbb-bbbb');
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByText(/^Refusal [A-Z]{8}$/).waitFor();
+  await photograph(page, options.out, 'wrong-code');
+  await page.getByLabel('Code').fill(begun.user_code);
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByRole('button', { name: 'Approve' }).waitFor();
+  await page.reload();
+  await page.getByRole('button', { name: 'Approve' }).click();
+  const decided = page.getByRole('heading', { name: 'Device is connected' });
+  await decided.waitFor();
+  await page.reload();
+  await decided.waitFor();
+  await page.goto(begun.verification_uri_complete);
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByText('No device waits with this code.').waitFor();
+  await context.close();
+  say('reload and a second visit at the pages of a device');
+}
+
 // Another person logs in while a consent page is open.
 async function anotherPerson() {
   const context = await browser.newContext({ javaScriptEnabled: false });
@@ -199,6 +436,22 @@ async function anotherPerson() {
   await photograph(one, options.out, 'somebody-else');
   await context.close();
   say('the page of one person says that another is logged in');
+}
+
+async function account(page) {
+  await page.goto(`${base}/account`);
+  await page.getByRole('button', { name: 'Log out' }).waitFor();
+}
+
+// An app of the person who is logged in.
+async function connectApp(page, name) {
+  const client = await register(name, [`${app.origin}/cb`]);
+  const request = authorization(client, `${app.origin}/cb`);
+  await page.goto(request.url);
+  await page.getByRole('button', { name: 'Approve' }).click();
+  await page.getByText('The app has its answer.').waitFor();
+  const told = codes.find((query) => query.get('state') === request.state);
+  await redeem(client, `${app.origin}/cb`, told.get('code'), request.verifier);
 }
 
 async function register(name, redirectUris, grantTypes) {
@@ -240,7 +493,9 @@ function run(args) {
 async function gateway(number) {
   const port = await freePort();
   const replica = options.replicas ? `database = "${options.replicas}"\n[replica]\nlisten = "127.0.0.1:${await freePort()}"\n` : '';
-  writeFileSync(path.join(folder, `${number}.toml`), `listen = "127.0.0.1:${port}"\npublic_url = "${base}"\n${replica}`);
+  // nobody answers at the second: its pages are for people, whatever it does
+  const servers = `[servers.github]\nurl = "${guard.origin}/mcp"\nauth = "oauth"\n[servers.notes]\nurl = "http://127.0.0.1:9/mcp"\nheaders = { X-Key = "\${secret:${SECRET}}" }\n`;
+  writeFileSync(path.join(folder, `${number}.toml`), `listen = "127.0.0.1:${port}"\npublic_url = "${base}"\n${replica}${servers}`);
   // replicas have one master key
   mkdirSync(path.join(folder, `${number}`), { mode: 0o700 });
   writeFileSync(path.join(folder, `${number}`, 'master.key'), masterKey, { mode: 0o600 });
@@ -267,7 +522,8 @@ async function slow() {
     const own = send({ port: to, host: '127.0.0.1', method: asked.method, path: asked.url, headers: asked.headers }, (got) => {
       const chunks = [];
       got.on('data', (chunk) => chunks.push(chunk)).on('end', () => {
-        const is_page = asked.method === 'POST' && !asked.url.startsWith('/oauth/token');
+        const is_callback = asked.url.startsWith('/oauth/upstream/callback');
+        const is_page = is_callback || (asked.method === 'POST' && !asked.url.startsWith('/oauth/token'));
         setTimeout(() => answer.writeHead(got.statusCode, got.rawHeaders).end(Buffer.concat(chunks)), is_page ? LATE : 0);
       });
     });

@@ -1,5 +1,6 @@
 //! The `storage` module, tested through its public interface.
 
+mod account_tokens;
 pub(crate) mod filling;
 mod plans;
 pub(crate) mod postgres;

@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     model::{Groups, Scopes},
     oauth::{ClientOrigin, RedirectTarget},
+    support::SeededRandom,
     web::texts,
 };
 
@@ -110,16 +111,20 @@ fn start(backends: Option<BackendList>) -> String {
     StartPage { layout: layout(), root, path, cursor, vs_code, backends, version: "0.1.0" }.render().unwrap()
 }
 
-fn login(alert: Option<&str>, request: Option<LoginRequest<'_>>) -> String {
+fn alert_of(text: &'static str) -> Alert {
+    Alert { text, refusal: RefusalCode::mint(&SeededRandom::new(1)) }
+}
+
+fn login(alert: Option<&'static str>, request: Option<LoginRequest<'_>>) -> String {
     let providers = vec![ProviderButton { name: "corp".to_owned(), label: HOSTILE.to_owned() }];
-    let (layout, alert) = (layout(), alert.map(str::to_owned));
+    let (layout, alert) = (layout(), alert.map(alert_of));
     LoginPage { layout, token: "token".to_owned(), alert, request, connect: None, device: None, providers }
         .render()
         .unwrap()
 }
 
-fn device(code: &str, alert: Option<&str>) -> String {
-    let alert = alert.map(str::to_owned);
+fn device(code: &str, alert: Option<&'static str>) -> String {
+    let alert = alert.map(alert_of);
     DevicePage { layout: layout(), token: "token".to_owned(), code, alert, user: HOSTILE }.render().unwrap()
 }
 
@@ -162,6 +167,7 @@ fn handover() -> String {
         reason: "The app asked for something that it cannot have.",
         host: "app.example.com",
         location: "https://app.example.com/cb?error=invalid_scope&x=\"><script>",
+        refusal: alert_of("").refusal,
     };
     page.render().unwrap()
 }

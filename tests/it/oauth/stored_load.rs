@@ -130,7 +130,7 @@ async fn what_is_sealed_goes_with_the_last_key_and_nothing_waits_for_the_lock_wh
     let (_, eve) = Authority::key(&authority.oauth, "eve", Rights::all_backends()).await;
     let (start, name) = (authority.clock.now(), SecretName::parse("TOKEN").unwrap());
     for user in [&authority.holder.user, &eve.user] {
-        storage.user_secrets().set(user, &name, b"sealed", start).await.unwrap();
+        storage.user_secrets().set(user, &name, b"sealed", None, start).await.unwrap();
     }
     let look = async |since| {
         storage.users().delete_sealed_of_ended(since, authority.clock.now()).await.unwrap();

@@ -3,7 +3,12 @@
 
 use std::{fmt::Write as _, ops::Deref, process::Command, sync::Arc};
 
-use lockkeeper::{mcp::Revision, model::UserId};
+use lockkeeper::{
+    mcp::Revision,
+    model::{SecretName, UserId},
+    storage::{AuditSearch, Storage},
+    support::Timestamp,
+};
 use reqwest::StatusCode as Status;
 use serde_json::{Value, json};
 
@@ -148,6 +153,48 @@ async fn up_007_a_client_is_led_to_the_page_on_which_the_missing_secret_is_enter
     assert_eq!(own(&ada).await["environment"]["KEY"], "s3cret-of-ada");
     let forged = eve.submit_account(&shown, &fields).await;
     assert_eq!(forged.status, Status::FORBIDDEN, "the form of another browser");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_150_a_secret_saved_twice_is_entered_once_and_each_press_leads_on() {
+    let world = world("user").await;
+    let mut ada = world.person("ada");
+    ada.log_in().await;
+    let page = ada.get("/connect/notes").await;
+    let fields = [("name", "API_KEY"), ("value", "s3cret-of-ada"), ("decision", "save")];
+    // two presses at once, and one while the server runs
+    let mut twin = ada.twin();
+    let (one, two) = tokio::join!(ada.submit_account(&page, &fields), twin.submit_account(&page, &fields));
+    let process = own(&ada).await["pid"].clone();
+    let late = ada.submit_account(&page, &fields).await;
+    for pressed in [one, two, late] {
+        assert_eq!((pressed.status, pressed.location.as_deref()), (Status::SEE_OTHER, Some("/connect/notes")));
+    }
+    assert_eq!(ada.get("/connect/notes").await.location.as_deref(), Some("/connect/notes/done"));
+    assert_eq!(own(&ada).await["pid"], process, "what runs with it goes on");
+    // the other button leads on and deletes nothing
+    let left = ada.submit_account(&page, &[("name", "API_KEY"), ("decision", "cancel")]).await;
+    assert_eq!((left.status, left.location.as_deref()), (Status::SEE_OTHER, Some("/account")));
+    let account = ada.get("/account").await;
+    assert!(account.body.contains("entered just now"), "{}", account.body);
+    // a press that knew of no secret stores nothing over one
+    let (storage, user) = (world.storage().await, UserId::new("ada"));
+    let name = SecretName::parse("API_KEY").unwrap();
+    let now = Timestamp::from_millis(0);
+    assert!(!storage.user_secrets().set(&user, &name, b"another", None, now).await.unwrap());
+    storage.close().await;
+    for _ in 0..2 {
+        let deleted = ada.submit_account(&account, &[("name", "API_KEY"), ("decision", "delete")]).await;
+        assert_eq!(deleted.location.as_deref(), Some("/account?done=secret-deleted"));
+    }
+    let World { gateway, folder, .. } = world.world;
+    gateway.stop().await;
+    let storage = Storage::open(&folder.path().join("lockkeeper.sqlite3")).await.unwrap();
+    let rows = storage.audit().find(&AuditSearch { limit: 1000, ..AuditSearch::default() }).await.unwrap();
+    for event in ["secret_entered", "secret_ended"] {
+        assert_eq!(rows.iter().filter(|row| row.row.event == event).count(), 1, "{event}");
+    }
+    storage.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

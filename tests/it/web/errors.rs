@@ -1,9 +1,11 @@
 //! Error pages and error responses.
 
+use std::collections::BTreeSet;
+
 use http::{Request, StatusCode, header};
 use lockkeeper::oauth::OAuthSettings;
 
-use super::site::{CALLBACK, ROOT, Site, encode, post};
+use super::site::{CALLBACK, ROOT, Seen, Site, encode, post};
 use crate::support::{internet::Internet, log::Log};
 
 #[tokio::test]
@@ -139,7 +141,7 @@ async fn oa_076_each_refusal_has_a_code_on_the_page_and_its_reason_in_the_log() 
         let page = browser.send(request, encode(fields)).await;
         assert_eq!(page.status, StatusCode::FORBIDDEN);
         assert!(page.body.contains("Sending it has changed nothing"), "{}", page.body);
-        let code = page.body.split_once("refusal <code>").unwrap().1[..8].to_owned();
+        let code = page.refusal().unwrap().to_owned();
         let lines = log.lines("the request was refused");
         assert_eq!(lines.len(), 1, "{lines:?}");
         let is_told = [&*code, reason, "status=403"].iter().all(|part| lines[0].contains(part));
@@ -154,6 +156,82 @@ async fn oa_076_each_refusal_has_a_code_on_the_page_and_its_reason_in_the_log() 
     site.send(post("/oauth/token"), encode(&[("client_id", "nobody"), ("grant_type", "x")])).await;
     let lines = log.lines("the request was refused");
     assert!(lines[0].contains("invalid_client") && lines[0].contains("is not registered"), "{lines:?}");
+}
+
+/// What the only refusal in the log says, and the code that the page and the log have for it.
+fn refused(log: &Log, page: &Seen) -> (String, String) {
+    let code = page.refusal().unwrap_or_else(|| panic!("{}", page.body)).to_owned();
+    let lines = log.lines("the request was refused");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(code.len() == 8 && lines[0].contains(&format!("refusal={code} ")), "{code}: {}", lines[0]);
+    (lines[0].clone(), code)
+}
+
+#[tokio::test]
+async fn oa_076_pages_for_wrong_keys_are_the_same_but_for_the_code_that_the_log_has_too() {
+    let log = Log::open();
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let (revoked_id, revoked) = site.key_for("somebody").await;
+    site.oauth.keys().revoke(&revoked_id).await.unwrap();
+    let mut browser = site.browser();
+    let asked = browser.authorize(&client, &[]).await;
+    let alone = browser.get("/login").await;
+    assert_eq!((asked.refusal(), alone.refusal()), (None, None), "nothing is refused yet");
+    let mut codes = BTreeSet::new();
+    for is_asked in [true, false] {
+        let mut pages = BTreeSet::new();
+        for key in ["nonsense", &*revoked] {
+            log.lines("");
+            let seen = if is_asked {
+                browser.press(&asked, "log-in", key).await
+            } else {
+                browser.post("/login", &[("token", &alone.field("token")), ("key", key)]).await
+            };
+            let (line, code) = refused(&log, &seen);
+            assert!(line.contains("the API key was refused") && !line.contains(key), "{line}");
+            codes.insert(code);
+            pages.insert(seen.without_token());
+        }
+        assert_eq!(pages.len(), 1, "{pages:?}");
+    }
+    assert_eq!(codes.len(), 4, "{codes:?}");
+    // after too many
+    let limited = loop {
+        log.lines("");
+        let seen = browser.press(&asked, "log-in", "nonsense").await;
+        if seen.status == StatusCode::TOO_MANY_REQUESTS {
+            break seen;
+        }
+    };
+    assert!(refused(&log, &limited).0.contains("status=429"));
+}
+
+#[tokio::test]
+async fn oa_076_pages_for_a_wrong_device_code_and_a_request_in_error_show_the_code_of_the_log() {
+    let log = Log::open();
+    let site = Site::open().await;
+    let mut browser = site.browser();
+    browser.log_in_alone(&site.key).await;
+    let entry = browser.get("/device").await;
+    assert_eq!(entry.refusal(), None);
+    let fields = [("token", &*entry.field("token")), ("user_code", "BCDF-GHJK")];
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        log.lines("");
+        let page = browser.post("/device", &fields).await;
+        let (line, code) = refused(&log, &page);
+        assert!(line.contains("No device waits with this code"), "{line}");
+        seen.push((page.without_token(), code));
+    }
+    assert!(seen[0].0 == seen[1].0 && seen[0].1 != seen[1].1, "{seen:?}");
+    // a page with a link to an app that nobody has verified
+    let far = "https://app.example.org/cb";
+    let client = site.register("App", far).await;
+    log.lines("");
+    let page = browser.authorize(&client, &[("redirect_uri", far), ("code_challenge", "")]).await;
+    assert_eq!((page.status, page.heading()), (StatusCode::BAD_REQUEST, "Back to the app"));
+    assert!(refused(&log, &page).0.contains("The request was not accepted"));
 }
 
 #[tokio::test]

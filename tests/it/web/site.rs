@@ -332,7 +332,13 @@ impl Seen {
 
     /// The page without values that change with each request.
     pub(super) fn without_token(&self) -> String {
-        self.body.replace(&self.field("token"), "TOKEN")
+        let page = self.body.replace(&self.field("token"), "TOKEN");
+        self.refusal().map_or(page.clone(), |code| page.replace(code, "REFUSAL"))
+    }
+
+    /// The code of the refusal that the page shows.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.body.split_once("efusal <code>")?.1.split('<').next()
     }
 }
 

@@ -154,6 +154,20 @@ async fn oa_150_a_login_pressed_twice_leads_to_the_same_page() {
 }
 
 #[tokio::test]
+async fn oa_150_a_cancel_pressed_twice_before_a_login_is_told_twice_and_stores_nothing_for_the_browser() {
+    let site = Site::open().await;
+    let client = site.register("App", CALLBACK).await;
+    let mut browser = site.browser();
+    let page = browser.authorize(&client, &[("state", "s1")]).await;
+    let first = browser.press(&page, "deny", "").await;
+    let second = browser.press(&page, "deny", "").await;
+    assert_eq!((second.status, second.heading(), second.next()), (StatusCode::OK, first.heading(), first.next()));
+    assert!(second.next().contains("error=access_denied") && second.next().contains("state=s1"), "{}", second.next());
+    // a person who goes back and logs in still decides
+    assert!(browser.log_in(&page, &site.key).await.heading().contains("App"));
+}
+
+#[tokio::test]
 async fn oa_150_what_is_pressed_twice_on_the_account_page_says_the_same_and_is_noted_once() {
     let site = Site::open().await;
     let (mut browser, page, client) = at_consent(&site, CALLBACK).await;
