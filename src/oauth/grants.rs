@@ -67,9 +67,16 @@ impl Grants {
         if found.is_none_or(|grant| grant.user != *user) {
             return Ok(false);
         }
-        let (user, by) = (Some(user.clone()), Revoker::Operator);
-        self.deps.audit.record(GrantEvent::Revoked { grant: grant.clone(), user, by });
-        self.revocations.end_grant(grant).await
+        self.end(grant, user, Revoker::Operator).await
+    }
+
+    /// Ends a grant, and notes it. Returns false, without a note, if it has ended before.
+    async fn end(&self, grant: &GrantId, user: &UserId, by: Revoker) -> Result<bool, OAuthError> {
+        let is_ended = self.revocations.end_grant(grant).await?;
+        if is_ended {
+            self.deps.audit.record(GrantEvent::Revoked { grant: grant.clone(), user: Some(user.clone()), by });
+        }
+        Ok(is_ended)
     }
 
     /// Revokes a grant of the holder's user if it allows no more than the holder's key. Returns false if there is no
@@ -81,12 +88,9 @@ impl Grants {
         if !holder.subject().covers(AccessSubject { user: &found.user, rights: &rights }) {
             return Ok(false);
         }
-        if found.revoked.is_some() {
-            return Ok(true);
-        }
-        let (user, by) = (Some(holder.user.clone()), Revoker::Holder(holder.key.clone()));
-        self.deps.audit.record(GrantEvent::Revoked { grant: grant.clone(), user, by });
-        self.revocations.end_grant(grant).await
+        // another press of the button may do so at the same moment
+        self.end(grant, &holder.user, Revoker::Holder(holder.key.clone())).await?;
+        Ok(true)
     }
 
     /// Revokes every grant of a user and returns their number.
@@ -105,8 +109,10 @@ impl Grants {
             holder.subject().covers(AccessSubject { user: &grant.user, rights: &grant.rights(key, &groups) })
         };
         let count = self.deps.storage.grants().revoke_of(&holder.user, within, self.deps.now()).await?;
-        let (user, by) = (Some(holder.user.clone()), Revoker::Holder(holder.key.clone()));
-        self.deps.audit.record(GrantEvent::SeveralRevoked { user, count, by });
+        if count > 0 {
+            let (user, by) = (Some(holder.user.clone()), Revoker::Holder(holder.key.clone()));
+            self.deps.audit.record(GrantEvent::SeveralRevoked { user, count, by });
+        }
         self.revocations.sync().await?;
         Ok(count)
     }
