@@ -336,6 +336,9 @@ async function serversVisitedAgain() {
   const isConnected = () => page.getByRole('heading', { name: 'github is connected' }).waitFor();
   await isConnected();
   const { exchanged } = guarded.heard;
+  await page.goto(`${base}/account`);
+  await page.goBack();
+  await isConnected();
   await photograph(page, options.out, 'connect-done');
   for (const visit of [() => page.reload(), () => page.goto(callback), () => page.goto(`${base}/connect/github/done`)]) {
     await visit();
