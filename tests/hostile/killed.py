@@ -193,7 +193,9 @@ class World:
         elif code.state == "used":
             ledger.expect("a code that was used does not work again", not again)
             if code.grant:
-                # RFC 6749 4.1.2: what it bought is revoked
+                # one repetition within ten seconds is a client that tries again (OA-85); after the next one what it bought is
+                # revoked (RFC 6749 4.1.2)
+                ledger.expect("nor a third time", await self.redeemed(code) is None)
                 code.grant.state = "revoked"
         ledger.expect("a code is redeemed at most once", code.wins <= 1 and not (again and code.state == "used"), code.wins)
         if again:
