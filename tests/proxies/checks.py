@@ -154,9 +154,11 @@ def log_in(line, hidden):
     end = walk.walk(f"{server['authorization_endpoint']}?{urllib.parse.urlencode(query)}", hidden.known["key"], browser)
     given = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(end).query))
     equal((given["state"], given["iss"]), (state, PUBLIC))
-    [cookie] = browser.cookies
-    equal((cookie.secure, cookie.domain), (True, NAME))
-    hidden.known |= {"code": given["code"], "cookie": cookie.value}
+    for cookie in browser.cookies:
+        equal((cookie.secure, cookie.domain), (True, NAME))
+    # the others are its visits of the last ten minutes
+    [session] = [cookie for cookie in browser.cookies if "-visit-" not in cookie.name]
+    hidden.known |= {"code": given["code"], "cookie": session.value}
     form = {"grant_type": "authorization_code", "code": given["code"], "redirect_uri": CALLBACK, "code_verifier": verifier}
     form |= {"client_id": app["client_id"], "resource": f"{PUBLIC}/mcp"}
     tokens = posted(line, server["token_endpoint"], urllib.parse.urlencode(form), FORM, 200)
