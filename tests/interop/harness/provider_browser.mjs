@@ -22,6 +22,7 @@ try {
   await logsIn(ann);
   await wayBack(ann);
   await consentsAgain(ann);
+  await choosesAgain(ann);
   await logsOutThere(ann);
   await cancelsThere();
   await isNotLetIn();
@@ -49,13 +50,17 @@ async function begin({ page }) {
   await page.getByRole('button', { name: 'Log in with Example Corp' }).click();
 }
 
-/** Through the provider's own pages. */
-async function signIn({ page }, name) {
+/** Through the provider's own pages, for the first time. */
+async function signIn(person, name) {
+  await giveName(person, name);
+  await person.page.getByRole('button', { name: 'Continue' }).click();
+}
+
+async function giveName({ page }, name) {
   await page.waitForURL((url) => url.origin === provider);
   await page.locator('[name=login]').fill(name);
   await page.locator('[name=password]').fill('any');
   await page.locator('[type=submit]').click();
-  await page.getByRole('button', { name: 'Continue' }).click();
 }
 
 async function approve({ page, told }) {
@@ -87,12 +92,21 @@ async function wayBack({ page, told }) {
 }
 
 async function consentsAgain(ann) {
+  // the gateway knows this browser no more, and the provider does
+  await ann.context.clearCookies({ name: /lockkeeper/ });
+  await begin(ann);
+  await approve(ann);
+  say('a provider that asks nothing any more leads to the consent of the gateway all the same (UP-13)');
+}
+
+async function choosesAgain(ann) {
   await ann.page.goto(`${gateway}/account`);
   await ann.page.getByRole('button', { name: 'Log out' }).click();
   await ann.page.getByRole('heading', { name: 'One address for your MCP servers' }).waitFor();
   await begin(ann);
+  await giveName(ann, 'ann');
   await approve(ann);
-  say('a provider that asks nothing any more leads to the consent of the gateway all the same (UP-13)');
+  say('after a logout at the gateway the provider asks who logs in');
 }
 
 async function logsOutThere({ page }) {
