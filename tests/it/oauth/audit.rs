@@ -1,10 +1,6 @@
 //! The audit trail (`OA-141`).
 
-use std::{
-    io,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
 use lockkeeper::{
     audit::{ClientEvent, LoginEvent},
@@ -16,7 +12,10 @@ use lockkeeper::{
 use serde_json::{Value, json};
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::support::oauth::{Authority, HOME};
+use crate::support::{
+    log::Lines,
+    oauth::{Authority, HOME},
+};
 
 /// The events so far, each with its fields in the order of their names.
 async fn events(authority: &Authority, search: AuditSearch) -> Vec<(String, Value, i64)> {
@@ -101,31 +100,16 @@ async fn oa_141_what_strangers_cause_is_counted_beyond_a_bound() {
     assert_eq!(events(&authority, refused()).await.len(), 102);
 }
 
-#[derive(Clone, Default)]
-struct LogLines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for LogLines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl LogLines {
-    /// The lines of this event.
-    fn of(&self, event: &str) -> Vec<Value> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        lines.filter(|line| line["event"] == event).collect()
-    }
+/// The lines of this event.
+fn lines_of(log: &Lines, event: &str) -> Vec<Value> {
+    let text = log.text();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["event"] == event).collect()
 }
 
 #[tokio::test]
 async fn oa_141_lines_that_strangers_cause_have_the_bound_of_rows() {
-    let (authority, log) = (Authority::new().await, LogLines::default());
+    let (authority, log) = (Authority::new().await, Lines::default());
     events(&authority, AuditSearch::default()).await;
     let writer = log.clone();
     let layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(move || writer.clone());
@@ -133,20 +117,20 @@ async fn oa_141_lines_that_strangers_cause_have_the_bound_of_rows() {
     for _ in 0..1_000 {
         let _ = authority.oauth.verify("nonsense", HOME).await;
     }
-    assert_eq!(log.of("token_refused").len(), 100);
+    assert_eq!(lines_of(&log, "token_refused").len(), 100);
     // what the operator does beside it is not lost
     authority.oauth.keys().revoke(&authority.holder.key).await.unwrap();
-    assert_eq!(log.of("key_revoked").len(), 1);
+    assert_eq!(lines_of(&log, "key_revoked").len(), 1);
     authority.clock.advance(Duration::from_mins(10));
     events(&authority, AuditSearch::default()).await;
-    let lines = log.of("token_refused");
+    let lines = lines_of(&log, "token_refused");
     assert_eq!(lines.len(), 101);
     assert_eq!(lines[100]["count"], "900");
 }
 
 #[tokio::test]
 async fn oa_141_each_of_ten_thousand_users_has_rows_and_lines_of_their_own() {
-    let (authority, log) = (Authority::new().await, LogLines::default());
+    let (authority, log) = (Authority::new().await, Lines::default());
     let writer = log.clone();
     let layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(move || writer.clone());
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
@@ -170,7 +154,7 @@ async fn oa_141_each_of_ten_thousand_users_has_rows_and_lines_of_their_own() {
     let rows = authority.oauth.audit().find(&logins).await.unwrap();
     let mut in_trail: Vec<String> = rows.into_iter().filter_map(|row| row.row.user).collect();
     let mut in_log: Vec<String> =
-        log.of("login").iter().map(|line| line["user"].as_str().unwrap().to_owned()).collect();
+        lines_of(&log, "login").iter().map(|line| line["user"].as_str().unwrap().to_owned()).collect();
     for names in [&mut in_trail, &mut in_log, &mut expected] {
         names.sort_unstable();
     }

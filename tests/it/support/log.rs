@@ -13,8 +13,9 @@ pub(crate) struct Log {
     _another: tracing::Dispatch,
 }
 
+/// What a log has written. Clones share it.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -24,6 +25,17 @@ impl io::Write for Lines {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl Lines {
+    /// The text since it was taken last.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
     }
 }
 
@@ -38,7 +50,6 @@ impl Log {
 
     /// The lines with these words since the last call.
     pub(crate) fn lines(&self, words: &str) -> Vec<String> {
-        let text = String::from_utf8(std::mem::take(&mut *self.lines.0.lock().unwrap())).unwrap();
-        text.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
+        self.lines.take().lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
     }
 }

@@ -1,10 +1,6 @@
 //! Refusals before the handlers, and headers of every response.
 
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use axum::{
     Router,
@@ -24,7 +20,7 @@ use tower::ServiceExt as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use url::Url;
 
-use crate::support::http::guarded;
+use crate::support::{http::guarded, log::Lines};
 
 type Answer = axum::response::Response;
 
@@ -293,17 +289,6 @@ async fn only_a_trusted_proxy_may_say_where_a_request_came_from() {
 // OA-123, N-118
 #[tokio::test]
 async fn n_118_the_query_never_reaches_the_log() {
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-    impl io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
     let lines = Lines::default();
     let writer = lines.clone();
     let layer = tracing_subscriber::fmt::layer()
@@ -320,7 +305,7 @@ async fn n_118_the_query_never_reaches_the_log() {
     tracing::callsite::rebuild_interest_cache();
     ask(&settings(), Request::get("/sse?api_key=lkk_secret")).await;
     ask(&settings(), Request::get("/boom?api_key=lkk_secret")).await;
-    let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let log = lines.text();
     assert!(log.contains("path=\"/sse\"") && log.contains("request_id="), "{log}");
     assert!(!log.contains("lkk_secret"), "{log}");
 }
