@@ -24,8 +24,10 @@ use crate::{
 
 /// Number of topics of one user that the server is asked for at once.
 const AT_ONCE: usize = 16;
-/// Time for which topics wait for the answer to a level.
+/// Time for which topics and the next level wait for the answer to a level.
 const LEVEL_FIRST: Duration = Duration::from_secs(1);
+/// Number of levels that a server may leave unanswered and still be told the next.
+const LEVELS_AT_ONCE: usize = 4;
 
 /// Levels and topics that the server of one connection was told.
 struct SessionInterests {
@@ -44,10 +46,22 @@ struct SessionInterests {
 struct ToldLevel {
     /// The level that it accepted or refused last.
     told: Option<Level>,
-    /// The level that it is being told, and the time until which everything else waits for that.
-    telling: Option<(Level, Instant)>,
+    /// The newest level that it is being told.
+    telling: Option<TellingLevel>,
+    /// The number of requests that have no answer.
+    open: usize,
+    /// The number of the newest request.
+    newest: u64,
     wanted: Option<Level>,
     version: u64,
+}
+
+/// A level that the server has not answered yet.
+#[derive(Clone, Copy)]
+struct TellingLevel {
+    level: Level,
+    /// Everything else waits for the answer until then.
+    until: Instant,
 }
 
 /// A topic that the server was told, or is about to be.
@@ -80,7 +94,11 @@ struct UserQueue {
 
 /// The end of a request.
 enum InterestAnswer {
-    Level(Level, Outcome),
+    Level {
+        level: Level,
+        number: u64,
+        outcome: Outcome,
+    },
     Subscribed {
         user: UserId,
         topic: Topic,
@@ -119,7 +137,7 @@ impl SessionInterests {
             if self.is_settled() {
                 self.connection.interests().set_begun();
             }
-            let level_until = self.level.telling.map(|(_, until)| until).filter(|until| *until > Instant::now());
+            let level_until = self.level.telling.map(|telling| telling.until).filter(|until| *until > Instant::now());
             tokio::select! {
                 biased;
                 () = self.view.changed() => self.compare(),
@@ -178,15 +196,8 @@ impl SessionInterests {
 
     /// Sends what can be sent: the level first, then topics.
     fn start(&mut self) {
-        let level = &mut self.level;
-        if level.telling.is_none()
-            && let Some(wanted) = level.wanted.filter(|wanted| level.told != Some(*wanted))
-        {
-            level.telling = Some((wanted, Instant::now() + LEVEL_FIRST));
-            let told = self.request(Method::SetLevel, format!(r#"{{"level":"{}"}}"#, wanted.as_str()));
-            self.open.push(told.map(move |outcome| InterestAnswer::Level(wanted, outcome)).boxed());
-        }
-        if self.level.telling.is_none_or(|(_, until)| until <= Instant::now()) {
+        self.tell_level();
+        if self.level.is_over() {
             // it was sent, which is all that a call can wait for
             self.connection.interests().set_level(self.level.version);
             let users: Vec<UserId> = self.users.keys().cloned().collect();
@@ -195,6 +206,14 @@ impl SessionInterests {
             }
             self.users.retain(|_, queue| queue.open > 0 || !queue.topics.is_empty());
         }
+    }
+
+    /// Sends the level, unless the answer to another may still come in time: the order of two requests counts.
+    fn tell_level(&mut self) {
+        let Some(wanted) = self.level.next() else { return };
+        let number = self.level.begin(wanted);
+        let told = self.request(Method::SetLevel, format!(r#"{{"level":"{}"}}"#, wanted.as_str()));
+        self.open.push(told.map(move |outcome| InterestAnswer::Level { level: wanted, number, outcome }).boxed());
     }
 
     /// Sends the next requests of one user.
@@ -233,7 +252,7 @@ impl SessionInterests {
 
     fn answered(&mut self, answer: InterestAnswer) {
         match answer {
-            InterestAnswer::Level(level, outcome) => {
+            InterestAnswer::Level { level, number, outcome } => {
                 // a refusal is no error for the client (`translation` 3.4, LOG)
                 if let Outcome::Failed(error) = outcome
                     && !self.connection.is_over()
@@ -241,8 +260,7 @@ impl SessionInterests {
                     let server = &self.connection.context.backend;
                     tracing::warn!(%server, %error, "the server rejected a log level");
                 }
-                self.level.told = Some(level);
-                self.level.telling = None;
+                self.level.answered(level, number);
             }
             InterestAnswer::Subscribed { user, topic, attempt, outcome } => {
                 self.ended(&user);
@@ -306,6 +324,44 @@ impl SessionInterests {
             Outcome::Failed(connection.lost_error())
         }
         .boxed()
+    }
+}
+
+// === impl ToldLevel ===
+
+impl ToldLevel {
+    /// The level that the server has to be told now.
+    fn next(&self) -> Option<Level> {
+        let has_news = match self.telling {
+            Some(telling) => self.is_over() && self.open < LEVELS_AT_ONCE && self.wanted != Some(telling.level),
+            None => self.wanted != self.told,
+        };
+        self.wanted.filter(|_| has_news)
+    }
+
+    /// Begins to tell a level; returns the number of the request.
+    fn begin(&mut self, level: Level) -> u64 {
+        self.telling = Some(TellingLevel { level, until: Instant::now() + LEVEL_FIRST });
+        self.open += 1;
+        self.newest += 1;
+        self.newest
+    }
+
+    /// The answer to the request with this number.
+    fn answered(&mut self, level: Level, number: u64) {
+        self.open -= 1;
+        if number == self.newest {
+            self.told = Some(level);
+            self.telling = None;
+        } else if self.telling.is_none() {
+            // an older level was answered last, so it may be the one that counts
+            self.told = None;
+        }
+    }
+
+    /// True if nothing waits for the level any more.
+    fn is_over(&self) -> bool {
+        self.telling.is_none_or(|telling| telling.until <= Instant::now())
     }
 }
 

@@ -1,19 +1,27 @@
 //! Log levels and subscriptions of clients, in fresh sessions and in shared ones.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use axum::http::Method as Verb;
 use lockkeeper::{
-    mcp::{Context, ErrorObject, Level, LogLevel, Method, Reply, Server},
+    mcp::{Context, ErrorObject, Level, LogLevel, Method, Outcome, Reply, Server},
     model::{BackendSpec, Share},
 };
 use serde_json::{Value, json};
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::watch,
+    task::{JoinSet, yield_now},
+};
 
-use super::scripted_servers::{self, call, client, failure, granted, person, result, started, text, tool, until};
+use super::scripted_servers::{
+    self, call, client, failure, granted, hold_time, pass, person, result, started, text, tool, until,
+};
 use crate::kit::peer::{Peer, Seen, named, open_events, reply, status};
 
 #[tokio::test]
@@ -103,6 +111,35 @@ async fn a_level_that_a_session_sets_is_told_at_once_and_the_most_verbose_one_to
             || peer.seen_of("logging/setLevel").iter().map(|seen| seen.body["params"]["level"].clone()).collect();
         until(effective, || Some(seen()).filter(|seen: &Vec<Value>| *seen == told)).await;
     }
+}
+
+#[tokio::test]
+async fn the_next_level_is_told_before_a_call_though_the_server_has_not_answered_the_last_one() {
+    let script = |seen: &Seen| {
+        let is_level = seen.method() == "logging/setLevel";
+        let is_answered = seen.body["params"]["level"] == "debug";
+        is_level.then(|| if is_answered { reply(&seen.result(&json!({}))) } else { open_events(String::new()) })
+    };
+    let peer = Peer::start(script).await;
+    let (_supervisor, server) = started(BackendSpec { share: Share::All, ..peer.spec() }).await;
+    let _time = hold_time();
+    let of = |user: &str, level| Context { level: LogLevel::Request(Some(level)), ..person(user, user, "{}") };
+    let mut calls = JoinSet::new();
+    calls.spawn(tool(&server, of("ann", Level::Error), &named("x")).outcome());
+    peer.saw("logging/setLevel").await;
+    calls.spawn(tool(&server, of("bob", Level::Debug), &named("y")).outcome());
+    // until the second call waits for its level
+    for _ in 0..100 {
+        yield_now().await;
+    }
+    pass(Duration::from_secs(1)).await;
+    while let Some(outcome) = calls.join_next().await {
+        assert!(matches!(outcome.unwrap(), Outcome::Complete(_)));
+    }
+    let seen = peer.seen();
+    let of = |level: &str| seen.iter().position(|seen| seen.body["params"]["level"] == level).unwrap();
+    let call = seen.iter().position(|seen| seen.is_tool("y")).unwrap();
+    assert!(of("error") < of("debug") && of("debug") < call, "{seen:?}");
 }
 
 #[tokio::test]
