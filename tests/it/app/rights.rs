@@ -148,7 +148,7 @@ fn method(name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn oa_150_a_caller_that_may_read_reaches_no_method_that_mcp_does_not_define() {
+async fn oa_154_a_caller_that_may_read_reaches_no_method_that_mcp_does_not_define() {
     let folder = DataFolder::new();
     let servers = Servers::start();
     let gateway = servers.gateway(folder.path()).await;
@@ -195,7 +195,7 @@ async fn oa_150_a_caller_that_may_read_reaches_no_method_that_mcp_does_not_defin
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn oa_150_a_tool_that_may_change_something_is_unknown_in_every_form_of_a_call() {
+async fn oa_154_a_tool_that_may_change_something_is_unknown_in_every_form_of_a_call() {
     let folder = DataFolder::new();
     let servers = Servers::start();
     let gateway = servers.gateway(folder.path()).await;
@@ -236,7 +236,7 @@ async fn oa_150_a_tool_that_may_change_something_is_unknown_in_every_form_of_a_c
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn oa_150_notifications_beyond_mcp_are_accepted_and_reach_no_server_that_is_only_read() {
+async fn oa_154_notifications_beyond_mcp_are_accepted_and_reach_no_server_that_is_only_read() {
     let folder = DataFolder::new();
     let servers = Servers::start();
     let gateway = servers.gateway(folder.path()).await;
@@ -278,7 +278,7 @@ async fn oa_150_notifications_beyond_mcp_are_accepted_and_reach_no_server_that_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn oa_150_completions_of_anything_but_prompts_and_templates_take_full_rights() {
+async fn oa_154_completions_of_anything_but_prompts_and_templates_take_full_rights() {
     let folder = DataFolder::new();
     let servers = Servers::start();
     let gateway = servers.gateway(folder.path()).await;
@@ -299,7 +299,7 @@ async fn oa_150_completions_of_anything_but_prompts_and_templates_take_full_righ
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn oa_151_a_tool_that_rules_leave_out_is_called_in_no_spelling() {
+async fn oa_153_a_tool_that_rules_leave_out_is_called_in_no_spelling() {
     let folder = DataFolder::new();
     let servers = Servers::start();
     let gateway = servers.gateway(folder.path()).await;

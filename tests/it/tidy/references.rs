@@ -130,6 +130,16 @@ fn every_link_of_a_page_leads_somewhere() {
 }
 
 #[test]
+fn no_page_has_the_same_anchor_twice() {
+    for page in pages() {
+        let text = read(&page);
+        let mut seen = BTreeSet::new();
+        let twice: Vec<&str> = own_anchors(&text).filter(|anchor| !seen.insert(*anchor)).collect();
+        assert!(twice.is_empty(), "{page}: {twice:?}");
+    }
+}
+
+#[test]
 fn every_path_that_a_page_names_exists() {
     let mut broken = Vec::new();
     for page in pages() {
@@ -301,8 +311,11 @@ fn anchors(page: &str) -> BTreeSet<String> {
         let kept = heading.chars().filter(|c| c.is_alphanumeric() || ['-', '_', ' '].contains(c));
         kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
     };
-    let own = page.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned);
-    headings(page).map(slug).chain(own).collect()
+    headings(page).map(slug).chain(own_anchors(page).map(str::to_owned)).collect()
+}
+
+fn own_anchors(page: &str) -> impl Iterator<Item = &str> {
+    page.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next())
 }
 
 /// The targets of links in a page, without code.
