@@ -68,7 +68,7 @@ pub fn router(state: WebState) -> Router {
         .route("/oauth/login/callback/{provider}", get(provider_login::finish))
         .route("/oauth/login/backchannel/{provider}", post(provider_logout::receive))
         .route("/device", get(device::show).post(device::enter))
-        .route("/device/decision", post(device::decide))
+        .route("/device/decision", get(device::show_decision).post(device::decide))
         .route("/logout", post(login::log_out))
         .route("/account", get(account::show))
         .route("/account/revoke", post(account::revoke))

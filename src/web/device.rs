@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use axum::{
     extract::{self, Query, rejection::QueryRejection},
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse as _, Redirect, Response},
 };
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
+use url::form_urlencoded;
 
 use super::{
     accounts,
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::{
     model::{RefusalCode, RefusalReason},
-    oauth::{DeviceRefusal, KeyHolder, UserCode},
+    oauth::{DeviceRefusal, DeviceVerdict, KeyHolder, UserCode},
     support::Secret,
 };
 
@@ -33,6 +34,13 @@ use crate::{
 pub(super) struct CodeQuery {
     #[serde(default)]
     user_code: String,
+}
+
+/// Query of the page of a decision.
+#[derive(Deserialize)]
+pub(super) struct DecisionQuery {
+    user_code: String,
+    token: String,
 }
 
 /// Form of the page on which the code is entered. A missing field counts as empty.
@@ -78,7 +86,8 @@ pub(super) async fn show(
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
 
-/// `POST /device`: the consent page of the device with this code.
+/// `POST /device`: leads to the consent page of the device with this code. Each page that is no refusal has an address of its
+/// own, so that *Back* and a reload show it again and send nothing.
 pub(super) async fn enter(
     extract::State(state): extract::State<Arc<WebState>>,
     mut visitor: Visitor,
@@ -89,15 +98,41 @@ pub(super) async fn enter(
     let Some(code) = UserCode::parse(&form.user_code) else {
         return refused(&state, &mut visitor, (&holder, &form.user_code), DeviceRefusal::Unknown).await;
     };
-    let pending = match state.oauth.devices().pending(&code, &holder, visitor.from).await {
-        Ok(pending) => pending,
-        Err(refusal) => return refused(&state, &mut visitor, (&holder, &form.user_code), refusal).await,
-    };
+    if let Err(refusal) = state.oauth.devices().pending(&code, &holder, visitor.from).await {
+        return refused(&state, &mut visitor, (&holder, &form.user_code), refusal).await;
+    }
     let code = code.to_string();
+    let token = visitor.token(Purpose::Device(&code)).await?;
+    Ok(to_decision(&state, &code, &token))
+}
+
+/// `GET /device/decision`: the consent page of a device, and what was decided with its form. The token of that form is in the
+/// address, so that no link of another site leads here.
+pub(super) async fn show_decision(
+    extract::State(state): extract::State<Arc<WebState>>,
+    mut visitor: Visitor,
+    query: Result<Query<DecisionQuery>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(query) = query.map_err(|_| Problem::foreign_form())?;
+    let shown = visitor.shown(Purpose::Device(&query.user_code), &query.token)?;
+    let Some(holder) = visitor.holder().await?.filter(|_| shown.is_current) else {
+        return Ok(login::to_device(&state, &query.user_code));
+    };
+    let code = UserCode::parse(&query.user_code).ok_or_else(Problem::foreign_form)?;
+    let devices = state.oauth.devices();
+    match devices.decided(&code, &Secret::new(&*query.token)).await {
+        Ok(Some(decided)) => return Ok(decided_page(&state, &decided)),
+        Ok(None) => {}
+        Err(refusal) => return refused(&state, &mut visitor, (&holder, &query.user_code), refusal).await,
+    }
+    let pending = match devices.pending(&code, &holder, visitor.from).await {
+        Ok(pending) => pending,
+        Err(refusal) => return refused(&state, &mut visitor, (&holder, &query.user_code), refusal).await,
+    };
     let opened = OpenedServers::new(&state, &holder, &pending.endpoint.target, &pending.scopes);
     let page = pages::ConsentPage {
         layout: pages::Layout::new(&state.settings),
-        token: visitor.token(Purpose::Device(&code)).await?,
+        token: query.token,
         client: &pending.client.name,
         origin: &pending.origin,
         accounts: accounts::of_grant(&state, &holder, &opened).await?,
@@ -106,7 +141,7 @@ pub(super) async fn enter(
         resource: &pending.resource,
         lifetime: texts::span(pending.grant_lifetime),
         user: holder.user_name(),
-        subject: ConsentSubject::Device { code },
+        subject: ConsentSubject::Device { code: code.to_string() },
     };
     Ok(PageResponse(StatusCode::OK, page).into_response())
 }
@@ -126,24 +161,37 @@ pub(super) async fn decide(
     let code = UserCode::parse(&form.user_code).ok_or_else(Problem::foreign_form)?;
     let (devices, token) = (state.oauth.devices(), Secret::new(&*form.token));
     let decided = match (devices.decided(&code, &token).await, form.decision) {
-        (Ok(Some(earlier)), _) => Ok(earlier),
+        (Ok(Some(_)), _) => Ok(()),
         (Err(refusal), _) => Err(refusal),
-        (Ok(None), Some(DeviceDecision::Approve)) => devices.approve((&code, &token), &holder, visitor.from).await,
-        (Ok(None), Some(DeviceDecision::Deny)) => devices.deny((&code, &token), &holder, visitor.from).await,
+        (Ok(None), Some(DeviceDecision::Approve)) => {
+            devices.approve((&code, &token), &holder, visitor.from).await.map(drop)
+        }
+        (Ok(None), Some(DeviceDecision::Deny)) => devices.deny((&code, &token), &holder, visitor.from).await.map(drop),
         (Ok(None), None) => return Ok(login::to_device(&state, &form.user_code)),
     };
     match decided {
-        Ok(decided) => {
-            let page = pages::DeviceDecidedPage {
-                layout: pages::Layout::new(&state.settings),
-                client: &decided.client_name,
-                outcome: if decided.is_approved { DeviceOutcome::Approved } else { DeviceOutcome::Denied },
-                when: texts::ago(state.clock.now().since(decided.at)),
-            };
-            Ok(PageResponse(StatusCode::OK, page).into_response())
-        }
+        Ok(()) => Ok(to_decision(&state, &form.user_code, &form.token)),
         Err(refusal) => refused(&state, &mut visitor, (&holder, &form.user_code), refusal).await,
     }
+}
+
+/// The redirect to the page of a form: what it asks, or what was decided with it.
+fn to_decision(state: &WebState, code: &str, token: &str) -> Response {
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("user_code", code)
+        .append_pair("token", token)
+        .finish();
+    Redirect::to(&format!("{}/device/decision?{query}", state.settings.base())).into_response()
+}
+
+fn decided_page(state: &WebState, decided: &DeviceVerdict) -> Response {
+    let page = pages::DeviceDecidedPage {
+        layout: pages::Layout::new(&state.settings),
+        client: &decided.client_name,
+        outcome: if decided.is_approved { DeviceOutcome::Approved } else { DeviceOutcome::Denied },
+        when: texts::ago(state.clock.now().since(decided.at)),
+    };
+    PageResponse(StatusCode::OK, page).into_response()
 }
 
 async fn entry_page(

@@ -2,7 +2,7 @@
 
 use http::{Request, StatusCode, header};
 
-use super::site::{Seen, Site, encode, post};
+use super::site::{Browser, Seen, Site, encode, post};
 
 const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
@@ -36,6 +36,20 @@ impl Waiting {
     }
 }
 
+/// Sends the code of the page on which it is entered; the page that this leads to.
+async fn enter(browser: &mut Browser<'_>, entry: &Seen, waiting: &Waiting) -> Seen {
+    let fields = [("token", &*entry.field("token")), ("user_code", &*waiting.user_code)];
+    let next = browser.post("/device", &fields).await;
+    browser.get(next.location()).await
+}
+
+/// Presses a button of the consent page; the page that this leads to.
+async fn press(browser: &mut Browser<'_>, decision: &[(&str, &str)]) -> Seen {
+    let next = browser.post("/device/decision", decision).await;
+    assert_eq!(next.status, StatusCode::SEE_OTHER, "{}", next.body);
+    browser.get(next.location()).await
+}
+
 #[tokio::test]
 async fn oa_146_a_person_logs_in_sees_who_asks_and_approves() {
     let site = Site::open().await;
@@ -55,7 +69,7 @@ async fn oa_146_a_person_logs_in_sees_who_asks_and_approves() {
     assert_eq!(entry.heading(), "Connect a device");
     // the code fills the field, and nothing is approved without the person
     assert!(entry.body.contains(&format!("value=\"{}\"", waiting.user_code)), "{}", entry.body);
-    let consent = browser.post("/device", &[("token", &entry.field("token")), ("user_code", &waiting.user_code)]).await;
+    let consent = enter(&mut browser, &entry, &waiting).await;
     assert_eq!(consent.status, StatusCode::OK, "{}", consent.body);
     assert!(consent.heading().contains("A &#60;television&#62;"), "{}", consent.heading());
     for shown in [&*waiting.user_code, "not verified", "on another device", "mcp:use"] {
@@ -64,16 +78,16 @@ async fn oa_146_a_person_logs_in_sees_who_asks_and_approves() {
     assert!(waiting.poll(&site).await.body.contains("authorization_pending"));
     let token = consent.field("token");
     let decision = [("token", &*token), ("user_code", &*waiting.user_code), ("decision", "approve")];
-    let decided = browser.post("/device/decision", &decision).await;
+    let decided = press(&mut browser, &decision).await;
     assert_eq!(
         (decided.status, decided.heading()),
         (StatusCode::OK, "<span class=\"name\">A &#60;television&#62;</span> is connected")
     );
     assert_eq!(decided.headers[header::CACHE_CONTROL], "no-store");
-    let again = browser.post("/device/decision", &decision).await;
+    let again = press(&mut browser, &decision).await;
     assert_eq!((again.status, again.heading()), (StatusCode::OK, decided.heading()), "pressed twice");
     let denied = [decision[0], decision[1], ("decision", "deny")];
-    let other = browser.post("/device/decision", &denied).await;
+    let other = press(&mut browser, &denied).await;
     assert_eq!((other.status, other.heading()), (StatusCode::OK, decided.heading()), "the first submission decides");
     site.clock.advance(std::time::Duration::from_secs(5));
     assert!(waiting.poll(&site).await.body.contains("access_token"));
@@ -88,12 +102,41 @@ async fn oa_146_a_person_denies_a_device() {
     let mut browser = site.browser();
     browser.log_in_alone(&site.key).await;
     let entry = browser.get("/device").await;
-    let consent = browser.post("/device", &[("token", &entry.field("token")), ("user_code", &waiting.user_code)]).await;
+    let consent = enter(&mut browser, &entry, &waiting).await;
     let decision = [("token", &*consent.field("token")), ("user_code", &*waiting.user_code), ("decision", "deny")];
-    let decided = browser.post("/device/decision", &decision).await;
+    let decided = press(&mut browser, &decision).await;
     assert_eq!(decided.heading(), "<span class=\"name\">A &#60;television&#62;</span> is not connected");
     assert!(decided.body.contains("A &#60;television&#62;</strong> received nothing."), "{}", decided.body);
     assert!(waiting.poll(&site).await.body.contains("access_denied"));
+}
+
+#[tokio::test]
+async fn oa_146_the_page_of_a_decision_can_be_visited_again_and_opens_for_its_browser_alone() {
+    let site = Site::open().await;
+    let (waiting, other) = (Waiting::new(&site).await, Waiting::new(&site).await);
+    let mut browser = site.browser();
+    browser.log_in_alone(&site.key).await;
+    let entry = browser.get("/device").await;
+    let entered = [("token", &*entry.field("token")), ("user_code", &*waiting.user_code)];
+    let address = browser.post("/device", &entered).await.location().to_owned();
+    let consent = browser.get(&address).await;
+    assert_eq!(browser.get(&address).await.heading(), consent.heading(), "a reload");
+    // a link that another site makes up, and one with the token of another code
+    let made_up = [format!("/device/decision?user_code={}&token=x", waiting.user_code), "/device/decision".to_owned()];
+    for link in [made_up[0].clone(), made_up[1].clone(), address.replace(&waiting.user_code, &other.user_code)] {
+        assert_eq!(browser.get(&link).await.status, StatusCode::FORBIDDEN, "{link}");
+    }
+    let mut stranger = site.browser();
+    stranger.log_in_alone(&site.key).await;
+    assert_eq!(stranger.get(&address).await.status, StatusCode::FORBIDDEN, "another browser");
+    assert!(waiting.poll(&site).await.body.contains("authorization_pending"), "looking decides nothing");
+    let decision = [("token", &*consent.field("token")), ("user_code", &*waiting.user_code), ("decision", "approve")];
+    let decided = press(&mut browser, &decision).await;
+    assert_eq!(browser.get(&address).await.heading(), decided.heading(), "back, and a reload");
+    // after a logout in another tab it leads to the login
+    let account = browser.get("/account").await;
+    browser.post("/logout", &[("token", &account.field("token"))]).await;
+    assert_eq!(browser.get(&address).await.location(), format!("/device?user_code={}", waiting.user_code));
 }
 
 #[tokio::test]
@@ -122,7 +165,7 @@ async fn oa_146_forms_of_devices_are_bound_to_session_and_code() {
     let mut browser = site.browser();
     browser.log_in_alone(&site.key).await;
     let entry = browser.get("/device").await;
-    let consent = browser.post("/device", &[("token", &entry.field("token")), ("user_code", &one.user_code)]).await;
+    let consent = enter(&mut browser, &entry, &one).await;
     let token = consent.field("token");
     let forged = browser
         .post("/device/decision", &[("token", &token), ("user_code", &other.user_code), ("decision", "approve")])
