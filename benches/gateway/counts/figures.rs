@@ -22,40 +22,57 @@ pub(super) struct Figures {
     calls: BTreeMap<String, Call>,
 }
 
-/// What one call of a pair needs.
+/// What one call of a pair needs: the least of all runs, since chance only adds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Call {
     instructions: f64,
-    /// The least of all runs, since a wake-up by chance only adds; to a tenth, since what is allocated now and then
-    /// counts in part.
+    /// To a tenth, since what is allocated now and then counts in part.
     allocations: f64,
     /// Difference between the highest and the lowest run, in instructions.
     #[serde(skip)]
     spread: f64,
 }
 
-/// What a call may need of the instructions that it needed before, as factors.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+/// What calls may need.
+pub(super) struct Bounds<'a> {
+    before: &'a Figures,
+    /// The figures of the repository today, and those at the time of `before`.
+    accepted: Option<(&'a Figures, &'a Figures)>,
+    /// Of the instructions that a call needed before, as a factor.
     over_stdio: f64,
+    /// The same over HTTP, where counts differ more.
     over_sockets: f64,
 }
 
-// === impl Limits ===
+// === impl Bounds ===
 
-impl Limits {
-    /// Of the figures in the repository, which are as old as the last change that was accepted: by the kernel's timing
+impl<'a> Bounds<'a> {
+    /// Against the figures in the repository, which are as old as the last change that was accepted: by the kernel's timing
     /// alone nothing fails.
-    pub(super) const OF_THE_REPOSITORY: Self = Self { over_stdio: 1.1, over_sockets: f64::INFINITY };
-
-    /// Of one change: `most` over stdio, and over sockets, where counts differ more, three times as much more.
-    pub(super) fn of_a_change(most: f64) -> Self {
-        Self { over_stdio: most, over_sockets: 1.0 + 3.0 * (most - 1.0) }
+    pub(super) const fn of_the_repository(before: &'a Figures) -> Self {
+        Self { before, accepted: None, over_stdio: 1.1, over_sockets: f64::INFINITY }
     }
 
-    fn factor(self, pair: &str) -> f64 {
+    /// For a change since `before`: `most` over stdio, three times as much more over sockets, and what was accepted since.
+    /// That counts as a factor, because figures of two machines differ.
+    pub(super) fn of_a_change(before: &'a Figures, accepted: Option<(&'a Figures, &'a Figures)>, most: f64) -> Self {
+        Self { before, accepted, over_stdio: most, over_sockets: 1.0 + 3.0 * (most - 1.0) }
+    }
+
+    /// How a call of this pair is dearer than it may be.
+    fn excess(&self, pair: &str, call: Call) -> Option<String> {
+        let Some(before) = self.before.calls.get(pair) else { return Some("no figures yet".to_owned()) };
         let over_sockets = Pair::exactly(pair).is_some_and(Pair::is_over_sockets);
-        if over_sockets { self.over_sockets } else { self.over_stdio }
+        let factor = if over_sockets { self.over_sockets } else { self.over_stdio };
+        let accepted = self.accepted.and_then(|(now, then)| Some((now.calls.get(pair)?, then.calls.get(pair)?)));
+        let (times, more) = accepted.map_or((1.0, 0.0), |(now, then)| {
+            ((now.instructions / then.instructions).max(1.0), (now.allocations - then.allocations).max(0.0))
+        });
+        if call.instructions > before.instructions * factor * times {
+            return Some(format!("{:.0} instructions, {:.0} before", call.instructions, before.instructions));
+        }
+        (call.allocations > before.allocations + more + ROUNDING)
+            .then(|| format!("{:.1} allocations, {:.1} before", call.allocations, before.allocations))
     }
 }
 
@@ -70,7 +87,7 @@ impl Figures {
             let (instructions, allocations) = (sorted(|count| count.instructions), sorted(|count| count.allocations));
             let spread = instructions[instructions.len() - 1] - instructions[0];
             let allocations = (allocations[0] * 10.0).round() / 10.0;
-            (pair.to_string(), Call { instructions: instructions[instructions.len() / 2].round(), allocations, spread })
+            (pair.to_string(), Call { instructions: instructions[0].round(), allocations, spread })
         };
         ensure!(!counts.is_empty(), "at least one pair and one run");
         let lock = Sha256::digest(fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock"))?);
@@ -87,6 +104,11 @@ impl Figures {
             return Ok(None);
         }
         serde_json::from_slice(&fs::read(file)?).map(Some).with_context(|| file.display().to_string())
+    }
+
+    /// The figures of a file that must be there.
+    pub(super) fn expected(file: &Path) -> Result<Self> {
+        Self::read(file)?.with_context(|| format!("{}: there is no such file", file.display()))
     }
 
     pub(super) fn write(&self, file: &Path) -> Result<()> {
@@ -125,39 +147,23 @@ impl Figures {
         table
     }
 
-    /// The reason why figures of these two cannot be held against each other.
-    pub(super) fn difference(&self, kept: &Self) -> Option<String> {
-        (self.compiler != kept.compiler)
-            .then(|| format!("the figures are of {}, and this is {}", kept.compiler, self.compiler))
+    /// The reason why these figures cannot be held against others.
+    pub(super) fn difference(&self, others: Option<&Self>) -> Option<String> {
+        others
+            .filter(|others| self.compiler != others.compiler)
+            .map(|others| format!("the figures are of {}, and this is {}", others.compiler, self.compiler))
     }
 
-    /// What calls need more than `before` and its limits allow, unless `accepted` allows it.
-    pub(super) fn excesses(&self, before: &Self, accepted: Option<&Self>, limits: Limits) -> Vec<String> {
-        let mut excesses = Vec::new();
-        for (pair, call) in &self.calls {
-            let excess = |figures: &Self| match figures.calls.get(pair) {
-                Some(before) => call.excess(*before, limits.factor(pair)),
-                None => Some("no figures yet".to_owned()),
-            };
-            let is_accepted = accepted.is_some_and(|accepted| excess(accepted).is_none());
-            if let Some(text) = excess(before).filter(|_| !is_accepted) {
-                excesses.push(format!("{pair}: {text}"));
-            }
-        }
-        excesses
+    /// The pairs whose calls need more than they may.
+    pub(super) fn dear(&self, bounds: &Bounds<'_>) -> Vec<Pair> {
+        let dear = self.calls.iter().filter(|(pair, call)| bounds.excess(pair, **call).is_some());
+        dear.filter_map(|(pair, _)| Pair::exactly(pair)).collect()
     }
-}
 
-// === impl Call ===
-
-impl Call {
-    /// How this call is dearer than `before`, of whose instructions it may need `factor` times as many.
-    fn excess(self, before: Self, factor: f64) -> Option<String> {
-        if self.instructions > before.instructions * factor {
-            return Some(format!("{:.0} instructions, {:.0} before", self.instructions, before.instructions));
-        }
-        (self.allocations > before.allocations + ROUNDING)
-            .then(|| format!("{:.1} allocations, {:.1} before", self.allocations, before.allocations))
+    /// What calls need more than they may.
+    pub(super) fn excesses(&self, bounds: &Bounds<'_>) -> Vec<String> {
+        let of = |(pair, call): (&String, &Call)| Some(format!("{pair}: {}", bounds.excess(pair, *call)?));
+        self.calls.iter().filter_map(of).collect()
     }
 }
 
