@@ -8,7 +8,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request as send } from 'node:http';
 import { connect } from 'node:net';
@@ -16,6 +16,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
+import { appsOf } from './app.mjs';
 import { photograph } from './photograph.mjs';
 import { protectedServer } from './protected.mjs';
 
@@ -46,6 +47,7 @@ guarded = protectedServer(guard.origin);
 const front = await slow();
 const base = `http://127.0.0.1:${front.port}`;
 for (const number of options.replicas ? [1, 2] : [1]) await gateway(number);
+const { register, authorization, redeem } = await appsOf(base);
 const key = run(['keys', 'create', `key-${randomBytes(3).toString('hex')}`]).match(/lkk_\S+/)[0];
 const another = run(['keys', 'create', `bob-${randomBytes(3).toString('hex')}`, '--user', 'bob']).match(/lkk_\S+/)[0];
 const browser = await chromium.launch({
@@ -412,13 +414,15 @@ async function devicesVisitedAgain() {
   await page.getByRole('button', { name: 'Approve' }).click();
   const decided = page.getByRole('heading', { name: 'Device is connected' });
   await decided.waitFor();
-  await page.reload();
-  await decided.waitFor();
+  for (const visit of [() => page.reload(), () => page.goto(begun.verification_uri), () => page.goBack(), () => page.goBack()]) {
+    await visit();
+    await page.getByRole('heading', { name: /Device is connected|Connect a device/ }).waitFor();
+  }
   await page.goto(begun.verification_uri_complete);
   await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByText('No device waits with this code.').waitFor();
   await context.close();
-  say('reload and a second visit at the pages of a device');
+  say('back, reload and a second visit at the pages of a device');
 }
 
 // Another person logs in while a consent page is open.
@@ -455,37 +459,6 @@ async function connectApp(page, name) {
   await page.getByText('The app has its answer.').waitFor();
   const told = codes.find((query) => query.get('state') === request.state);
   await redeem(client, `${app.origin}/cb`, told.get('code'), request.verifier);
-}
-
-async function register(name, redirectUris, grantTypes) {
-  const answer = await fetch(`${base}/oauth/register`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ client_name: name, redirect_uris: redirectUris, grant_types: grantTypes, token_endpoint_auth_method: 'none' }),
-  });
-  assert.equal(answer.status, 201, await answer.clone().text());
-  return (await answer.json()).client_id;
-}
-
-function authorization(client, redirectUri) {
-  const [verifier, state] = [randomBytes(32).toString('base64url'), randomBytes(8).toString('hex')];
-  const url = new URL(`${base}/oauth/authorize`);
-  url.search = new URLSearchParams({
-    response_type: 'code',
-    client_id: client,
-    redirect_uri: redirectUri,
-    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
-    code_challenge_method: 'S256',
-    resource: `${base}/mcp`,
-    state,
-  }).toString();
-  return { url: url.href, verifier, state };
-}
-
-async function redeem(client, redirectUri, code, verifier) {
-  const form = { grant_type: 'authorization_code', client_id: client, redirect_uri: redirectUri, code, code_verifier: verifier };
-  const answer = await fetch(`${base}/oauth/token`, { method: 'POST', body: new URLSearchParams(form) });
-  assert.equal(answer.status, 200, await answer.clone().text());
 }
 
 function run(args) {

@@ -6,11 +6,11 @@
 // dark, wide and narrow.
 
 import assert from 'node:assert/strict';
-import { createHash, randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
+import { appsOf } from './app.mjs';
 import { photograph } from './photograph.mjs';
 
 const { values: options } = parseArgs({
@@ -33,7 +33,9 @@ const STATE = 'a+b%2Fc=&é';
 const APP_ANSWER = 'The app has its answer.';
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 
-const metadata = await (await fetch(`${base}/.well-known/oauth-authorization-server`)).json();
+const apps = await appsOf(base);
+const { metadata, register, redeem } = apps;
+const authorization = (client, redirectUri) => apps.authorization(client, redirectUri, STATE);
 const callback = await listen();
 const browser = await chromium.launch({
   executablePath: options.chromium,
@@ -389,51 +391,6 @@ async function sessionCookie() {
   const cookie = (await context.cookies()).find(({ name }) => /^(__Host-)?lockkeeper(-\d+)?$/.test(name));
   assert.ok(cookie, 'there is a session cookie');
   return cookie;
-}
-
-async function register(name, redirectUris, grantTypes) {
-  const answer = await fetch(metadata.registration_endpoint, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      client_name: name,
-      redirect_uris: redirectUris,
-      grant_types: grantTypes,
-      token_endpoint_auth_method: 'none',
-    }),
-  });
-  assert.equal(answer.status, 201, await answer.clone().text());
-  return (await answer.json()).client_id;
-}
-
-function authorization(client, redirectUri) {
-  const verifier = randomBytes(32).toString('base64url');
-  const url = new URL(metadata.authorization_endpoint);
-  url.search = new URLSearchParams({
-    response_type: 'code',
-    client_id: client,
-    redirect_uri: redirectUri,
-    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
-    code_challenge_method: 'S256',
-    resource: `${base}/mcp`,
-    state: STATE,
-  }).toString();
-  return { url: url.href, verifier };
-}
-
-async function redeem(client, redirectUri, code, verifier) {
-  const answer = await fetch(metadata.token_endpoint, {
-    method: 'POST',
-    body: new URLSearchParams({
-      grant_type: 'authorization_code',
-      client_id: client,
-      redirect_uri: redirectUri,
-      code,
-      code_verifier: verifier,
-    }),
-  });
-  assert.equal(answer.status, 200, await answer.clone().text());
-  return answer.json();
 }
 
 // The app that waits for the answer.
