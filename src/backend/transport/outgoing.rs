@@ -3,7 +3,7 @@
 
 use std::{
     collections::VecDeque,
-    future::{poll_fn, ready},
+    future::poll_fn,
     sync::{Arc, Weak},
     task::{Poll, Waker},
 };
@@ -51,6 +51,14 @@ pub(super) struct MessageContent {
     _listed: Option<Listed>,
 }
 
+/// The reason for which a message is not in the queue.
+#[derive(Debug)]
+pub(super) enum NotQueued {
+    /// There is no memory for this text now.
+    NoMemory(Bytes),
+    Failed(TransportError),
+}
+
 /// A message in the queue. Dropping it gives it up, if it was not taken.
 pub(super) struct SentMessage {
     message: Arc<WaitingMessage>,
@@ -71,11 +79,21 @@ impl OutgoingSender {
     ///
     /// # Errors
     ///
+    /// The server does not receive it: nobody writes any more, or there is no room, or no memory now.
+    pub(super) fn send(&self, text: Bytes, account: &Account) -> Result<SentMessage, NotQueued> {
+        match Charge::of(account.clone(), text.len()) {
+            Ok(charge) => self.send_charged(text, charge).map_err(NotQueued::Failed),
+            Err(Exhausted) => Err(NotQueued::NoMemory(text)),
+        }
+    }
+
+    /// Adds a message that is charged already.
+    ///
+    /// # Errors
+    ///
     /// The server does not receive it: nobody writes any more, or there is no room.
-    pub(super) fn send(&self, text: Bytes, account: &Account) -> Result<SentMessage, TransportError> {
-        let charge =
-            Charge::of(account.clone(), text.len()).map_err(|Exhausted| unavailable(&Exhausted.to_string()))?;
-        let is_counted = charge.is_counted();
+    pub(super) fn send_charged(&self, text: Bytes, charge: Charge) -> Result<SentMessage, TransportError> {
+        let (account, is_counted) = (charge.account().clone(), charge.is_counted());
         let message = Arc::new(WaitingMessage {
             content: Mutex::new(None),
             account: account.clone(),
@@ -88,7 +106,7 @@ impl OutgoingSender {
         if queue.is_closed {
             return Err(TransportError::Gone("the connection is closed".to_owned()));
         }
-        if !queue.has_room_for(account) {
+        if !queue.has_room_for(&account) {
             return Err(unavailable("it does not read, and too many messages wait for it"));
         }
         queue.add(Arc::clone(&message));
@@ -203,11 +221,50 @@ impl Holding for WaitingMessage {
     }
 }
 
-/// The exchange of a request in a queue, or of one that there was no room for.
-pub(super) fn exchange(sent: Result<SentMessage, TransportError>) -> Exchange {
+/// The exchange of a request in a queue, or of one that there was no room for. If there was no memory, it waits a moment for
+/// what others give back and is sent `later` (`None` if the server has it then).
+pub(super) fn exchange<Later>(sent: Result<SentMessage, NotQueued>, account: &Account, later: Later) -> Exchange
+where
+    Later: FnOnce(Bytes, Charge) -> Result<Option<SentMessage>, TransportError> + Send + 'static,
+{
     match sent {
         Ok(message) => Exchange::after(message.given_up()),
-        Err(error) => Exchange::after(ready(Err(error))),
+        Err(not_queued) => {
+            let account = account.clone();
+            Exchange::after(async move {
+                let (text, charge) = not_queued.soon(account).await?;
+                match later(text, charge)? {
+                    Some(message) => message.given_up().await,
+                    None => Ok(()),
+                }
+            })
+        }
+    }
+}
+
+// === impl NotQueued ===
+
+impl From<TransportError> for NotQueued {
+    fn from(error: TransportError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl NotQueued {
+    /// Waits a moment for the memory that others give back: the text, and the charge for it.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it was not for want of memory.
+    pub(super) async fn soon(self, account: Account) -> Result<(Bytes, Charge), TransportError> {
+        match self {
+            Self::Failed(error) => Err(error),
+            Self::NoMemory(text) => {
+                let mut charge = Charge::nothing(account);
+                charge.grow_soon(text.len()).await.map_err(|exhausted| unavailable(&exhausted.to_string()))?;
+                Ok((text, charge))
+            }
+        }
     }
 }
 
@@ -244,10 +301,10 @@ fn unavailable(reason: &str) -> TransportError {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt as _;
+    use futures_util::{FutureExt as _, StreamExt as _};
 
     use super::*;
-    use crate::support::MemoryBudget;
+    use crate::support::{MemoryBudget, memory::Claim};
 
     fn text(length: usize) -> Bytes {
         vec![b'x'; length].into()
@@ -268,7 +325,7 @@ mod tests {
         }
         assert_eq!(read, [2], "what is given up is not written");
         drop(receiver);
-        assert!(matches!(sender.send(text(1), &ann), Err(TransportError::Gone(_))));
+        assert!(matches!(sender.send(text(1), &ann), Err(NotQueued::Failed(TransportError::Gone(_)))));
         assert!(of_ann.given_up().now_or_never().is_none());
     }
 
@@ -279,7 +336,7 @@ mod tests {
         let (sender, mut receiver) = OutgoingSender::new();
         let first = sender.send(text(3 << 20), &hostile).unwrap();
         let second = sender.send(text(4 << 20), &hostile).unwrap();
-        assert!(matches!(sender.send(text(1 << 20), &hostile), Err(TransportError::Unavailable { .. })));
+        assert!(matches!(sender.send(text(1 << 20), &hostile), Err(NotQueued::NoMemory(_))));
         let of_ann = sender.send(text(2 << 20), &ann).unwrap();
         assert!(matches!(first.given_up().await, Err(TransportError::Unavailable { .. })));
         assert!(second.given_up().now_or_never().is_none(), "and with the wait it is gone");
@@ -289,5 +346,34 @@ mod tests {
             read.push(message.text.len());
         }
         assert_eq!((read, budget.in_use().held), (vec![2 << 20], 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_without_memory_waits_for_what_another_user_gives_back_and_the_hostile_one_does_not() {
+        let budget = MemoryBudget::new(8 << 20);
+        let (hostile, ann) = (budget.user("hostile"), budget.user("ann"));
+        let (sender, mut receiver) = OutgoingSender::new();
+        // held by something that is not in the queue, and that ends by and by
+        let mut held = Claim::of(hostile.clone(), 7 << 20).unwrap();
+        let request = |account: &Account, length| {
+            let queue = sender.clone();
+            let sent = queue.send(text(length), account);
+            match exchange(sent, account, move |text, charge| queue.send_charged(text, charge).map(Some)) {
+                Exchange::Own(messages) => messages,
+                Exchange::Channel => panic!("it was not sent"),
+            }
+        };
+        let mut of_hostile = request(&hostile, 2 << 20);
+        assert!(matches!(of_hostile.next().await, Some(Err(TransportError::Unavailable { .. }))));
+        let mut of_ann = request(&ann, 2 << 20);
+        assert!(of_ann.next().now_or_never().is_none() && receiver.next().now_or_never().is_none());
+        held.clear();
+        assert!(of_ann.next().now_or_never().is_none());
+        assert_eq!(receiver.next().await.map(|message| message.text.len()), Some(2 << 20));
+        // and without anything given back it fails with the reason
+        let _held = Claim::of(hostile, 7 << 20).unwrap();
+        let mut late = request(&ann, 2 << 20);
+        let Some(Err(error)) = late.next().await else { panic!("it is neither sent nor refused") };
+        assert!(error.to_string().contains("memory"), "{error}");
     }
 }

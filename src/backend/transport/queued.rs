@@ -11,7 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     interface::{Exchange, RequestTerms, ServerLocation, Transport, TransportError},
-    outgoing::{self, OutgoingReceiver, OutgoingSender, SentMessage},
+    outgoing::{self, OutgoingReceiver, OutgoingSender},
 };
 use crate::{backend::task_group::TaskGroup, mcp::Message, support::Account};
 
@@ -67,12 +67,25 @@ impl Outgoing {
 
 impl Transport for QueuedTransport {
     fn request(&self, request: Message, terms: RequestTerms) -> Exchange {
-        outgoing::exchange(self.queue.send(request.encode(), &terms.account))
+        let queue = self.queue.clone();
+        let later = move |text, charge| queue.send_charged(text, charge).map(Some);
+        outgoing::exchange(self.queue.send(request.encode(), &terms.account), &terms.account, later)
     }
 
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
         let (queue, account) = (self.queue.clone(), self.account.clone());
-        async move { queue.send(message.encode(), &account).map(SentMessage::detach) }.boxed()
+        async move {
+            let sent = match queue.send(message.encode(), &account) {
+                Ok(sent) => sent,
+                Err(not_queued) => {
+                    let (text, charge) = not_queued.soon(account).await?;
+                    queue.send_charged(text, charge)?
+                }
+            };
+            sent.detach();
+            Ok(())
+        }
+        .boxed()
     }
 
     fn location(&self) -> ServerLocation {

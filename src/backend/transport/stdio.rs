@@ -22,7 +22,7 @@ use super::{
     connector::Connector,
     interface::{Exchange, Incoming, RequestTerms, ServerLocation, Transport, TransportError, UnansweredCalls},
     line_input::server_input,
-    outgoing::{self, OutgoingReceiver, OutgoingSender, SentMessage},
+    outgoing::{self, NotQueued, OutgoingReceiver, OutgoingSender, SentMessage},
     output_tail::OutputTail,
 };
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
         StdioSpec,
         status::{OutputLine, OutputStream},
     },
-    support::Account,
+    support::{Account, memory::Charge},
     wire::lines::line,
 };
 
@@ -106,19 +106,30 @@ async fn ended(mut exit: watch::Receiver<Option<String>>) -> String {
 
 impl Transport for StdioTransport {
     fn request(&self, request: Message, terms: RequestTerms) -> Exchange {
-        match self.input.send(line(request.encode()), &terms.account) {
-            Ok(SentLine::Written) => Exchange::Channel,
-            Ok(SentLine::Queued(message)) => outgoing::exchange(Ok(message)),
-            Err(error) => outgoing::exchange(Err(error)),
-        }
+        let queued = match self.input.send(line(request.encode()), &terms.account) {
+            Ok(SentLine::Written) => return Exchange::Channel,
+            Ok(SentLine::Queued(message)) => Ok(message),
+            Err(not_queued) => Err(not_queued),
+        };
+        let input = self.input.clone();
+        outgoing::exchange(queued, &terms.account, move |line, charge| match input.send_charged(line, charge)? {
+            SentLine::Written => Ok(None),
+            SentLine::Queued(message) => Ok(Some(message)),
+        })
     }
 
     fn send(&self, message: Message) -> BoxFuture<'static, Result<(), TransportError>> {
         let (input, line) = (self.input.clone(), line(message.encode()));
         async move {
-            match input.send(line, &input.account)? {
-                SentLine::Written => {}
-                SentLine::Queued(message) => message.detach(),
+            let sent = match input.send(line, &input.account) {
+                Ok(sent) => sent,
+                Err(not_queued) => {
+                    let (line, charge) = not_queued.soon(input.account.clone()).await?;
+                    input.send_charged(line, charge)?
+                }
+            };
+            if let SentLine::Queued(message) = sent {
+                message.detach();
             }
             Ok(())
         }
@@ -165,11 +176,31 @@ impl Input {
     ///
     /// # Errors
     ///
+    /// If the child is known to read no more, or there is no room or memory for the line.
+    fn send(&self, line: Bytes, account: &Account) -> Result<SentLine, NotQueued> {
+        self.write_or(line, account, |queue, line| queue.send(line, account))
+    }
+
+    /// The same for a line that is charged already.
+    ///
+    /// # Errors
+    ///
     /// If the child is known to read no more, or there is no room for the line.
-    fn send(&self, mut line: Bytes, account: &Account) -> Result<SentLine, TransportError> {
+    fn send_charged(&self, line: Bytes, charge: Charge) -> Result<SentLine, TransportError> {
+        let account = charge.account().clone();
+        self.write_or(line, &account, |queue, line| queue.send_charged(line, charge))
+    }
+
+    /// Writes a line, or queues it with `queue` if the child takes nothing of it at once.
+    fn write_or<E: From<TransportError>>(
+        &self,
+        mut line: Bytes,
+        account: &Account,
+        queue: impl FnOnce(&OutgoingSender, Bytes) -> Result<SentMessage, E>,
+    ) -> Result<SentLine, E> {
         let mut is_begun = false;
         let mut stream = self.stream.lock();
-        let Some(sender) = &stream.sender else { return Err(gone()) };
+        let Some(sender) = &stream.sender else { return Err(gone().into()) };
         // nobody overtakes what waits
         if stream.waiting == 0 {
             match (&**sender).write(&line) {
@@ -191,7 +222,7 @@ impl Input {
             stream.waiting += 1;
             return Ok(SentLine::Written);
         }
-        let message = self.queue.send(line, account)?;
+        let message = queue(&self.queue, line)?;
         stream.waiting += 1;
         Ok(SentLine::Queued(message))
     }
@@ -299,6 +330,6 @@ mod tests {
         drop(receiver);
         let send = || input.send(Bytes::from_static(b"a"), &input.account);
         assert!(matches!(send(), Ok(SentLine::Written)), "the end of the child is told where it is read");
-        assert!(matches!(send(), Err(TransportError::Gone(_))));
+        assert!(matches!(send(), Err(NotQueued::Failed(TransportError::Gone(_)))));
     }
 }
