@@ -30,7 +30,7 @@ pub mod silence;
 pub use background_writer::BackgroundWriter;
 pub use boxed::pin_in_box;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
-pub use digest::Digest;
+pub use digest::{Digest, DigestKey};
 pub use fast_map::{FastHash, FastMap};
 pub use fence::Fence;
 pub use latch::Latch;

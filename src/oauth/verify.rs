@@ -28,7 +28,7 @@ use crate::{
     audit::RefusalEvent,
     model::{AllowedNetworks, Caller, ClientId, Direct, Endpoint, GrantId, Scopes, access},
     storage::Revocation,
-    support::{Digest, FastHash, Timestamp},
+    support::{DigestKey, FastHash, Timestamp},
 };
 
 /// Maximum number of cached credentials; the least used are evicted first.
@@ -69,8 +69,9 @@ pub(super) struct Verifier {
     signing: Arc<SigningKeys>,
     revocations: Arc<Revocations>,
     uses: Arc<UsageRecorder>,
-    /// Verified credentials, by digest.
-    remembered: moka::sync::Cache<[u8; 32], Arc<VerifiedCredential>, FastHash>,
+    /// Verified credentials, by their digests under `key`.
+    remembered: moka::sync::Cache<u128, Arc<VerifiedCredential>, FastHash>,
+    key: DigestKey,
 }
 
 // === impl Verifier ===
@@ -84,12 +85,13 @@ impl Verifier {
     ) -> Self {
         let remembered =
             moka::sync::Cache::builder().max_capacity(MAX_REMEMBERED).build_with_hasher(FastHash::default());
-        Self { deps: keys.deps.clone(), keys, signing, revocations, uses, remembered }
+        let (deps, key) = (keys.deps.clone(), DigestKey::new(&*keys.deps.random));
+        Self { deps, keys, signing, revocations, uses, remembered, key }
     }
 
     /// Verifies an access token or API key; `from` counts toward the limits of wrong keys.
     pub(super) async fn verify(&self, presented: &str, from: IpAddr) -> Result<Arc<VerifiedCredential>, KeyRefusal> {
-        let digest = *Digest::sha256(presented).as_bytes();
+        let digest = self.key.digest(presented);
         let now = self.deps.now();
         if let Some(known) = self.remembered.get(&digest) {
             if !self.revocations.is_current(now) {
@@ -111,7 +113,7 @@ impl Verifier {
 
     /// A credential as it was verified last, if it has not ended since as far as is known: the database may know more.
     pub(super) fn remembered(&self, presented: &str) -> Option<Arc<VerifiedCredential>> {
-        let known = self.remembered.get(Digest::sha256(presented).as_bytes());
+        let known = self.remembered.get(&self.key.digest(presented));
         known.filter(|known| known.holds(self.deps.now()))
     }
 
