@@ -1,9 +1,11 @@
 // Presses every button of the pages twice, in a real browser that is 300 ms away from the gateway, with scripts in the pages and
 // without; has two and four tabs at every form; goes back, reloads and visits again:
 //
-//   node presses.mjs --program target/release/lockkeeper --out screenshots [--replicas POSTGRES_URL] [--chromium /usr/bin/chromium]
+//   node presses.mjs --program target/release/lockkeeper --out screenshots [--replicas POSTGRES_URL] [--provider SCRIPT]
+//     [--chromium /usr/bin/chromium]
 //
-// It starts the gateway and a slow proxy in front of it; with `--replicas` two gateways on that database, which the proxy asks in turn.
+// It starts the gateway and a slow proxy in front of it; with `--replicas` two gateways on that database, which the proxy asks in turn;
+// with `--provider` also an OpenID provider (tests/interop/harness/openid_provider.mjs), at whose button people log in.
 // Every check prints a line; the first that fails ends it with exit code 1.
 
 import assert from 'node:assert/strict';
@@ -25,15 +27,17 @@ const { values: options } = parseArgs({
     program: { type: 'string' },
     out: { type: 'string', default: 'screenshots' },
     replicas: { type: 'string' },
+    provider: { type: 'string' },
     chromium: { type: 'string', default: '/usr/bin/chromium' },
   },
 });
-assert.ok(options.program, 'usage: node presses.mjs --program PROGRAM [--out FOLDER] [--replicas URL]');
+assert.ok(options.program, 'usage: node presses.mjs --program PROGRAM [--out FOLDER] [--replicas URL] [--provider SCRIPT]');
 mkdirSync(options.out, { recursive: true });
 
 const LATE = 300;
 const PRESSES = [0, 100, 200, 400];
 const SECRET = 'NOTES_KEY';
+const AT_PROVIDER = 'Log in with Example Corp';
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 const folder = mkdtempSync(path.join(tmpdir(), 'lockkeeper-presses-'));
 const masterKey = randomBytes(32).toString('base64url');
@@ -46,6 +50,7 @@ const guard = await listen((request, response) => guarded.answer(request, respon
 guarded = protectedServer(guard.origin);
 const front = await slow();
 const base = `http://127.0.0.1:${front.port}`;
+const provider = options.provider && (await openIdProvider());
 for (const number of options.replicas ? [1, 2] : [1]) await gateway(number);
 const { register, authorization, redeem } = await appsOf(base);
 const key = run(['keys', 'create', `key-${randomBytes(3).toString('hex')}`]).match(/lkk_\S+/)[0];
@@ -60,17 +65,20 @@ try {
     for (const later of PRESSES) {
       await pressedTwice({ javaScriptEnabled, later });
       await pressedTwiceAtServers({ javaScriptEnabled, later });
+      if (provider) await pressedTwiceAtAProvider({ javaScriptEnabled, later });
     }
     for (const count of [2, 4]) {
       await tabs(count, javaScriptEnabled);
       await tabsAtServers(count, javaScriptEnabled);
       await tabsOfTheAccount(count, javaScriptEnabled);
+      if (provider) await tabsAtAProvider(count, javaScriptEnabled);
     }
   }
   await visitedAgain();
   await serversVisitedAgain();
   await devicesVisitedAgain();
   await anotherPerson();
+  if (provider) await providerVisitedAgain();
 } finally {
   await browser.close();
   for (const program of programs) program.kill();
@@ -188,6 +196,111 @@ async function pressedTwiceAtServers({ javaScriptEnabled, later }) {
   await page.getByText('No app is connected.').waitFor();
   await context.close();
   say(`every button of servers and of the account page, pressed again ${later} ms later${javaScriptEnabled ? ', with scripts' : ''}`);
+}
+
+// The button of a provider, and what follows a login there.
+async function pressedTwiceAtAProvider({ javaScriptEnabled, later }) {
+  const context = await browser.newContext({ javaScriptEnabled });
+  const page = await context.newPage();
+  const twice = twiceOn(page, later);
+  const client = await register(`At a provider ${later}`, [`${app.origin}/cb`]);
+  const request = authorization(client, `${app.origin}/cb`);
+  await page.goto(request.url);
+  await twice(AT_PROVIDER);
+  await signIn(page);
+  await page.getByRole('button', { name: 'Approve' }).waitFor();
+  await page.waitForLoadState();
+  await twice('Approve');
+  await page.getByText('The app has its answer.').waitFor();
+  const told = codes.filter((query) => query.get('state') === request.state);
+  assert.equal(new Set(told.map((query) => query.get('code'))).size, 1, 'one code');
+  await redeem(client, `${app.origin}/cb`, told[0].get('code'), request.verifier);
+  await account(page);
+  await twice('Log out');
+  await page.getByRole('heading', { name: 'One address for your MCP servers' }).waitFor();
+  await page.waitForLoadState();
+  for (const [address, button] of [['login', 'Log out'], ['device', 'Continue'], ['connect/notes', 'Save']]) {
+    await page.goto(`${base}/${address}`);
+    await twice(AT_PROVIDER);
+    await signIn(page);
+    await page.getByRole('button', { name: button, exact: true }).waitFor();
+    await account(page);
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByRole('heading', { name: 'One address for your MCP servers' }).waitFor();
+  }
+  await context.close();
+  say(`the button of a provider, pressed again ${later} ms later${javaScriptEnabled ? ', with scripts' : ''}`);
+}
+
+// Login pages in several tabs, each of which goes to the provider.
+async function tabsAtAProvider(count, javaScriptEnabled) {
+  const context = await browser.newContext({ javaScriptEnabled });
+  const opened = [];
+  for (let number = 0; number < count; number += 1) {
+    const client = await register(`Tab at a provider ${number}`, [`${app.origin}/cb`]);
+    opened.push({ client, page: await context.newPage(), request: authorization(client, `${app.origin}/cb`) });
+  }
+  await Promise.all(opened.map(({ page, request }) => page.goto(request.url)));
+  for (const { page } of opened) {
+    await page.getByRole('button', { name: AT_PROVIDER }).click();
+    await signIn(page);
+    await page.getByRole('button', { name: 'Approve' }).waitFor();
+  }
+  for (const { client, page, request } of opened) {
+    await page.getByRole('button', { name: 'Approve' }).click();
+    const answered = page.getByText('The app has its answer.');
+    await page.waitForLoadState();
+    if (!(await answered.isVisible())) await page.getByRole('button', { name: 'Approve' }).click();
+    await answered.waitFor();
+    const told = codes.find((query) => query.get('state') === request.state);
+    await redeem(client, `${app.origin}/cb`, told.get('code'), request.verifier);
+  }
+  await context.close();
+  say(`${count} tabs log in at a provider${javaScriptEnabled ? ', with scripts' : ''}`);
+}
+
+// Back, reload and a second visit of the address to which the provider sends people back.
+async function providerVisitedAgain() {
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  let callback;
+  page.on('request', (request) => {
+    if (request.url().startsWith(`${base}/oauth/login/callback`)) callback = request.url();
+  });
+  const client = await register('Visited at a provider', [`${app.origin}/cb`]);
+  await page.goto(authorization(client, `${app.origin}/cb`).url);
+  await photograph(page, options.out, 'login-with-provider');
+  await page.getByRole('button', { name: AT_PROVIDER }).click();
+  await signIn(page);
+  const isAsked = () => page.getByRole('button', { name: 'Approve' }).waitFor();
+  await isAsked();
+  const used = callback;
+  for (const visit of [() => page.reload(), () => page.goto(used), () => page.goto(used)]) {
+    await visit();
+    await isAsked();
+  }
+  await page.getByRole('button', { name: 'Approve' }).click();
+  await page.getByText('The app has its answer.').waitFor();
+  await context.close();
+  say('reload and a second visit after a login at a provider');
+}
+
+// Goes through the pages of the provider, as many as it shows.
+async function signIn(page) {
+  const form = page.locator('[name=login]');
+  const next = page.getByRole('button', { name: 'Continue', exact: true });
+  const isThere = (url) => url.origin === provider;
+  await form.or(next).or(page.getByRole('button', { name: 'Approve' })).first().waitFor();
+  while (isThere(new URL(page.url()))) {
+    if (await form.isVisible()) {
+      await form.fill('ann');
+      await page.locator('[name=password]').fill('any');
+      await page.locator('[type=submit]').click();
+    } else {
+      await next.click();
+    }
+    await page.waitForLoadState();
+  }
 }
 
 // Presses a button of the page, and its place once more some time later, without waiting for anything.
@@ -469,9 +582,10 @@ function run(args) {
 async function gateway(number) {
   const port = await freePort();
   const replica = options.replicas ? `database = "${options.replicas}"\n[replica]\nlisten = "127.0.0.1:${await freePort()}"\n` : '';
+  const login = provider ? `[login.corp]\nissuer = "${provider}"\nclient_id = "lockkeeper"\nclient_secret = "a secret: + and %"\nlabel = "Example Corp"\ndomains = ["example.com"]\n` : '';
   // nobody answers at the second: its pages are for people, whatever it does
   const servers = `[servers.github]\nurl = "${guard.origin}/mcp"\nauth = "oauth"\n[servers.notes]\nurl = "http://127.0.0.1:9/mcp"\nheaders = { X-Key = "\${secret:${SECRET}}" }\n`;
-  writeFileSync(path.join(folder, `${number}.toml`), `listen = "127.0.0.1:${port}"\npublic_url = "${base}"\n${replica}${servers}`);
+  writeFileSync(path.join(folder, `${number}.toml`), `listen = "127.0.0.1:${port}"\npublic_url = "${base}"\n${replica}${servers}${login}`);
   // replicas have one master key
   mkdirSync(path.join(folder, `${number}`), { mode: 0o700 });
   writeFileSync(path.join(folder, `${number}`, 'master.key'), masterKey, { mode: 0o600 });
@@ -489,6 +603,15 @@ async function gateway(number) {
   front.ports.push(port);
 }
 
+// The OpenID provider, at another site than the gateway.
+async function openIdProvider() {
+  const port = await freePort();
+  const program = spawn(process.execPath, [options.provider, `${port}`, base], { stdio: ['ignore', 'pipe', 'inherit'] });
+  programs.push(program);
+  await new Promise((resolve, reject) => program.stdout.once('data', resolve) && program.once('exit', reject));
+  return `http://localhost:${port}`;
+}
+
 // A proxy whose answers are late, and which drops its request when the browser goes away.
 async function slow() {
   const ports = [];
@@ -498,7 +621,7 @@ async function slow() {
     const own = send({ port: to, host: '127.0.0.1', method: asked.method, path: asked.url, headers: asked.headers }, (got) => {
       const chunks = [];
       got.on('data', (chunk) => chunks.push(chunk)).on('end', () => {
-        const is_callback = asked.url.startsWith('/oauth/upstream/callback');
+        const is_callback = /^\/oauth\/(upstream|login)\/callback/.test(asked.url);
         const is_page = is_callback || (asked.method === 'POST' && !asked.url.startsWith('/oauth/token'));
         setTimeout(() => answer.writeHead(got.statusCode, got.rawHeaders).end(Buffer.concat(chunks)), is_page ? LATE : 0);
       });
