@@ -15,7 +15,7 @@ use crate::{
         Context, Event, HeardEvent, ListKind, Method, Notification, Payload, Revision, ServerRequest,
         hearers::{Addressees, AnnouncingServer, Hearer, Hearers, HearersOf, LeftBehind, QUEUE},
     },
-    model::{BackendId, Caller, Requester},
+    model::{BackendId, Caller, Requester, UserId},
     support::{
         Account,
         byte_queue::{QueueReceiver, QueueSender, byte_queue},
@@ -30,8 +30,10 @@ pub(crate) struct Listens {
     server: AnnouncingServer,
     era: BackendEra,
     keys: KeyRule,
-    /// The clients that hear all servers; `None` if each listens at this one.
-    hearers: Option<Arc<Hearers>>,
+    /// The clients that hear all servers.
+    hearers: Arc<Hearers>,
+    /// The user whose server it is, if it is not everybody's: no other user's clients hear it.
+    user: Option<UserId>,
     itself: Weak<Self>,
 }
 
@@ -54,11 +56,11 @@ struct ListenSender {
 
 impl Listens {
     /// No listens yet, at the server with this account. Its connections have the keys of `keys`; those of the `hearers` who see
-    /// it hear it too.
+    /// it hear it too, if it is everybody's or their own.
     pub(crate) fn new(
         (backend, account): (&BackendId, Account),
         (era, keys): (BackendEra, &KeyRule),
-        hearers: Option<Arc<Hearers>>,
+        (hearers, user): (Arc<Hearers>, Option<UserId>),
     ) -> Arc<Self> {
         let server = AnnouncingServer { backend: Arc::new(backend.clone()), account };
         let keys = keys.clone();
@@ -68,6 +70,7 @@ impl Listens {
             era,
             keys,
             hearers,
+            user,
             itself: Weak::clone(itself),
         })
     }
@@ -95,15 +98,15 @@ impl Listens {
 
     /// At most so many of the clients that hear all servers, and this one at `key`, of these addressees.
     fn hearers(&self, key: &ConnectionKey, addressees: &Addressees, most: usize) -> Vec<Arc<Hearer>> {
-        let (Some(hearers), Some(era)) = (&self.hearers, self.era.now()) else { return Vec::new() };
-        let scope = match &key.scope {
-            SharingScope::Session(session) => HearersOf::Session(session),
-            SharingScope::User(user) => HearersOf::User(user),
-            SharingScope::Base | SharingScope::Sole | SharingScope::All => HearersOf::All,
-            SharingScope::Catalog => return Vec::new(),
+        let Some(era) = self.era.now() else { return Vec::new() };
+        let scope = match (&key.scope, &self.user) {
+            (SharingScope::Catalog, _) => return Vec::new(),
+            (SharingScope::Session(session), _) => HearersOf::Session(session),
+            (SharingScope::User(user), _) | (_, Some(user)) => HearersOf::User(user),
+            (SharingScope::Base | SharingScope::Sole | SharingScope::All, None) => HearersOf::All,
         };
         let is_at = |context: &Context| self.keys.key(era, context).is_of_sharer(key);
-        hearers.of(&scope, (addressees, most), &self.server.backend, is_at)
+        self.hearers.of(&scope, (addressees, most), &self.server.backend, is_at)
     }
 
     /// True if none of those clients hears this server at `key`.
