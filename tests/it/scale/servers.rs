@@ -9,7 +9,7 @@ use crate::kit::player::{Binding, PlayerConnection};
 
 const POINTS: [u32; 4] = [1, 10, 50, 200];
 /// Sessions that are weighed, and those that are opened before.
-const SESSIONS: (u32, u32) = (1_000, 100);
+const SESSIONS: (u32, u32) = (1_000, 1_000);
 /// How many times as much as one at one server an idle session at fifty may cost.
 const MOST: f64 = 1.2;
 
