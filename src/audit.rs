@@ -126,7 +126,7 @@ impl Audit {
 
     /// Deletes the rows that are older than `retention`, and the oldest if there are too many.
     pub async fn purge(&self, retention: Duration) -> Result<(), StorageError> {
-        self.0.storage.audit().purge(self.0.clock.now() - retention, MAX_ROWS).await
+        self.0.storage.for_purges().audit().purge(self.0.clock.now() - retention, MAX_ROWS).await
     }
 
     /// The rows that this search finds, oldest first.

@@ -8,11 +8,13 @@
 //! installs another set while calls run.
 
 mod access;
+mod alike;
 mod backend_call;
 mod backends;
 mod catalog;
 mod configured_backend;
 pub(crate) mod cursor;
+mod descriptions;
 mod discover;
 mod endpoint;
 mod fanout;

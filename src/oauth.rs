@@ -289,7 +289,7 @@ impl OAuth {
         self.0.signing.maintain().await?;
         self.0.deps.audit.purge(self.0.deps.settings.policy.get().audit_retention).await?;
         self.0.deps.storage.expired_rows().delete(now).await?;
-        Ok(self.0.deps.storage.free_pages().give_back().await?)
+        Ok(self.0.deps.storage.for_purges().free_pages().give_back().await?)
     }
 
     /// 256 fresh random bits.

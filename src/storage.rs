@@ -102,6 +102,8 @@ pub struct Storage {
     /// The same through connections for what is read every second or so: a pool uses all that it has in turn, so that none of
     /// the others would ever be idle.
     rounds: Database,
+    /// The same for what deletes many rows that have expired. It does not wait for the disk: what is lost is deleted again.
+    purges: Database,
 }
 
 // === impl Storage ===
@@ -115,6 +117,7 @@ impl Storage {
 
     /// Flushes and closes the database.
     pub async fn close(&self) {
+        self.purges.pool.close().await;
         self.rounds.pool.close().await;
         self.mcp_sessions.pool.close().await;
         self.database.pool.close().await;
@@ -124,6 +127,12 @@ impl Storage {
     #[must_use]
     pub fn for_rounds(&self) -> Self {
         Self { database: self.rounds.clone(), ..self.clone() }
+    }
+
+    /// The same for what deletes many rows that have expired.
+    #[must_use]
+    pub fn for_purges(&self) -> Self {
+        Self { database: self.purges.clone(), ..self.clone() }
     }
 
     /// True if several gateways may use the database.
@@ -218,7 +227,7 @@ impl Storage {
 
     /// Expired rows of the authorization server.
     pub const fn expired_rows(&self) -> ExpiredRows<'_> {
-        ExpiredRows(&self.database)
+        ExpiredRows(&self.purges)
     }
 
     /// Free pages of a file.

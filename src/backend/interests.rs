@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::sharing::connection_key::{ConnectionKey, SharingScope};
 use crate::{
-    mcp::{Level, LogLevel, hearers::HeldLevel, uri::covers},
+    mcp::{Level, LogLevel, hearers::HeldLevel, uri},
     model::{Requester, UserId},
 };
 
@@ -153,17 +153,23 @@ impl Interests {
         self.0.lock().sharers.get(&key.sharer()).is_some_and(|sharer| sharer.topics.contains_key(topic))
     }
 
-    /// True if `holder` wants `topic`, or a resource above it (all versions, resources: an update may be of a
-    /// sub-resource).
-    pub(crate) fn is_wanted_by(&self, key: &ConnectionKey, holder: &Requester, topic: &Topic) -> bool {
+    /// The clients that want `topic`, or a resource above it (all versions, resources: an update may be of a sub-resource). Others
+    /// are not looked at.
+    pub(crate) fn holders(&self, key: &ConnectionKey, topic: &Topic) -> HashSet<Requester> {
         let inner = self.0.lock();
-        let Some(sharer) = inner.sharers.get(&key.sharer()) else { return false };
-        match topic {
-            Topic::Task(_) => sharer.topics.get(topic).is_some_and(|wanted| wanted.holders.contains_key(holder)),
-            Topic::Resource(uri) => sharer.topics.iter().any(|(topic, wanted)| {
-                wanted.holders.contains_key(holder) && topic.uri().is_some_and(|above| covers(above, uri))
-            }),
-        }
+        let Some(topics) = inner.sharers.get(&key.sharer()).map(|sharer| &sharer.topics) else { return HashSet::new() };
+        let all: Vec<&TopicHolders> = match topic {
+            Topic::Task(_) => topics.get(topic).into_iter().collect(),
+            // a long URI may have more above it than there are topics
+            Topic::Resource(uri) if uri::above(uri).take(topics.len()).count() < topics.len() => {
+                uri::above(uri).filter_map(|above| topics.get(&Topic::Resource(above.to_owned()))).collect()
+            }
+            Topic::Resource(uri) => {
+                let is_above = |topic: &Topic| topic.uri().is_some_and(|above| uri::covers(above, uri));
+                topics.iter().filter(|(topic, _)| is_above(topic)).map(|(_, wanted)| wanted).collect()
+            }
+        };
+        all.into_iter().flat_map(|wanted| wanted.holders.keys().cloned()).collect()
     }
 }
 
@@ -490,13 +496,32 @@ mod tests {
         };
         let (a, again, b) = (listen("a"), listen("a"), listen("b"));
         drop(a);
-        assert!(interests.is_wanted_by(&key, &session("a"), &topic(1)), "it has another listen for it");
+        let is_wanted_by = |key: &ConnectionKey, name| interests.holders(key, &topic(1)).contains(&session(name));
+        assert!(is_wanted_by(&key, "a"), "it has another listen for it");
         drop(again);
-        assert!(!interests.is_wanted_by(&key, &session("a"), &topic(1)));
-        assert!(interests.is_wanted_by(&key.in_slot(1), &session("b"), &topic(1)));
+        assert!(!is_wanted_by(&key, "a"));
+        assert!(is_wanted_by(&key.in_slot(1), "b"));
         assert!(interests.waits(&key) && !interests.waits(&key.in_slot(1)));
         drop(b);
         assert!(!interests.waits(&key) && interests.0.lock().sharers.is_empty());
+    }
+
+    #[test]
+    fn an_update_finds_those_who_want_it_or_what_is_above_it() {
+        let (interests, key) = (Arc::new(Interests::default()), ConnectionKey::base());
+        let uris = ["file:///a", "file:///a/", "file:///a/b?c", "file:///ab", "x:"];
+        let listens = uris.map(|uri| {
+            let mut listen = interests.of(&key, session(uri), UserId::new("ann"));
+            listen.want(Topic::Resource(uri.to_owned())).unwrap();
+            listen
+        });
+        let long = format!("file:///a{}", "/".repeat(100));
+        for uri in ["file:///a", "file:///a/b?c", "file:///a/b?c#d/e", "file:///ab/", "x:y", "/", "", &long] {
+            let holders = interests.holders(&key, &Topic::Resource(uri.to_owned()));
+            let expected = uris.into_iter().filter(|above| uri::covers(above, uri)).map(session);
+            assert_eq!(holders, expected.collect(), "{uri}");
+        }
+        drop(listens);
     }
 
     #[test]

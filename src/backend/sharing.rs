@@ -4,7 +4,7 @@
 mod circuit;
 pub(crate) mod connection_key;
 pub(crate) mod connection_slot;
-mod place_queue;
+pub(crate) mod place_queue;
 pub(crate) mod pool;
 pub(crate) mod room;
 pub(crate) mod slots;

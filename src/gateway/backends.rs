@@ -11,7 +11,7 @@ use super::{catalog::Catalog, configured_backend::ConfiguredBackend};
 use crate::{
     layers::{Beneath, stacked},
     mcp::{Server, hearers::Hearers},
-    model::{BackendId, GroupSpec, Groups, Naming, Target},
+    model::{BackendId, GroupSpec, Groups, Naming, Share, Target},
     support::FastMap,
 };
 
@@ -24,6 +24,8 @@ pub(crate) struct Backends {
     /// The clients that all others tell.
     hearers: Option<Arc<Hearers>>,
     groups: BTreeMap<BackendId, BackendGroup>,
+    /// True if one of them may say something else to each user.
+    differ_by_user: bool,
     naming: Naming,
 }
 
@@ -76,7 +78,13 @@ impl Backends {
             _ => true,
         };
         let silent = (0..entries.len()).filter(|at| is_silent(&entries[*at])).collect();
-        Self { entries, index, silent, hearers, groups, naming }
+        let differ_by_user = entries.iter().any(|entry| entry.configured.lists_shared() != Share::All);
+        Self { entries, index, silent, hearers, groups, differ_by_user, naming }
+    }
+
+    /// True if one of them may say something else to each user.
+    pub(crate) const fn differ_by_user(&self) -> bool {
+        self.differ_by_user
     }
 
     /// The names in which the backends at `target` are shown: the merged endpoint may stand for the only backend.

@@ -10,7 +10,6 @@
 //! backend session reports a change, that session is asked and gets its own cache. A client without a session has the
 //! backend session of its user.
 
-mod alike;
 mod cache;
 mod cache_table;
 mod cached;
@@ -250,7 +249,9 @@ impl Catalog {
     pub(crate) fn changed(&self, kinds: &[ListKind]) {
         let caches: Vec<_> = self.caches.read().values().cloned().collect();
         for cache in caches {
-            cache.invalidate(kinds);
+            if cache.invalidate(kinds) {
+                self.source.settings.descriptions.forget(cache.key.user());
+            }
             for kind in kinds.iter().filter(|kind| cache.is_followed(**kind)) {
                 self.source.list(&cache, *kind);
             }

@@ -5,32 +5,53 @@ use serde_json::{Map, Value, json};
 
 use super::{
     access::VisibleBackend,
-    catalog::DiscoverInfo,
-    gateway_settings::GatewaySettings,
+    catalog::{DiscoverInfo, Lookup},
+    descriptions::DescriptionKey,
     gather::{Gathered, WaitPolicy, gather},
+    shared::GatewayState,
 };
-use crate::mcp::{ClientInfo, Context, Outcome, Payload, Revision, extensions, meta};
+use crate::{
+    mcp::{ClientInfo, Context, Outcome, Payload, Revision, extensions, meta},
+    model::Target,
+};
 
 /// Maximum bytes of the joined instructions.
 const MAX_INSTRUCTIONS: usize = 16 << 10;
 
 /// The server information of the merged endpoint. A backend that has not answered yet counts as one with all
-/// capabilities, so that a client does not skip lists that follow a moment later.
-pub(crate) async fn merged(settings: &GatewaySettings, seen: &[VisibleBackend], context: &Context) -> Outcome {
-    let asked = seen.iter().map(|one| one.entry.catalog.server_info(context)).collect();
-    let given = gather(asked, settings.cold_budget, WaitPolicy::Budget).await;
+/// capabilities, so that a client does not skip lists that follow a moment later. It is kept for those who come next.
+pub(crate) async fn merged(shared: &GatewayState, target: &Target, context: &Context) -> Outcome {
+    // before anything is read
+    let changes = shared.descriptions.changes();
+    let backends = shared.backends.load_full();
+    let key = DescriptionKey::of(target, context, backends.differ_by_user());
+    if let Some(kept) = key.as_ref().and_then(|key| shared.descriptions.find(key)) {
+        return Outcome::Complete(kept);
+    }
+    let (_, seen) = backends.visible_at(target, &context.caller);
+    let asked: Vec<Lookup<DiscoverInfo>> = seen.iter().map(|one| one.entry.catalog.server_info(context)).collect();
+    let due_at = asked.iter().map(|one| one.freshness.due_at).min();
+    let given = gather(asked, shared.settings.cold_budget, WaitPolicy::Budget).await;
+    let result = described(&seen, &given);
+    if let (Some(key), Some(due_at)) = (key, due_at) {
+        shared.descriptions.keep((key, changes), &result, due_at);
+    }
+    Outcome::Complete(result)
+}
+
+fn described(seen: &[VisibleBackend], given: &[Gathered<DiscoverInfo>]) -> Payload {
     let names: Vec<&str> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
     let implementation: Value =
         serde_json::from_slice(&ClientInfo::gateway_implementation()).unwrap_or_else(|_| json!({}));
     let mut result = json!({
         "supportedVersions": names,
-        "capabilities": capabilities(&given),
+        "capabilities": capabilities(given),
         "_meta": { meta::SERVER_INFO: implementation },
     });
-    if let Some(instructions) = instructions(seen, &given) {
+    if let Some(instructions) = instructions(seen, given) {
         result["instructions"] = instructions.into();
     }
-    Outcome::Complete(Payload::of(Revision::V2026_07_28, &result))
+    Payload::of(Revision::V2026_07_28, &result)
 }
 
 /// One backend's own answer.

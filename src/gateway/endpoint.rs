@@ -104,10 +104,7 @@ fn of_all(shared: &Arc<GatewayState>, target: &Target, call: Call) -> Reply {
         Method::Ping => Reply::complete(Payload::empty(Revision::NEWEST_LEGACY)),
         Method::Discover => {
             let (shared, target) = (Arc::clone(shared), target.clone());
-            Reply::later(async move {
-                let (_, seen) = shared.backends.load().visible_at(&target, &call.context.caller);
-                Reply::done(discover::merged(&shared.settings, &seen, &call.context).await)
-            })
+            Reply::later(async move { Reply::done(discover::merged(&shared, &target, &call.context).await) })
         }
         method if method.is_notification() => fanout::notify(shared, target.clone(), call),
         method => match ListKind::listed_by(method) {

@@ -180,8 +180,8 @@ impl ListenSources {
     async fn acknowledge(&mut self, chosen: Filter) -> VecDeque<Event> {
         let (mut honoured, mut early) = (Filter::default(), VecDeque::new());
         let mut waiting = self.waiting;
-        let seen = self.shared.backends.load().visible_at(&self.target, &self.call.context.caller);
-        let mut preparing = pin!(prepare(Arc::clone(&self.shared), seen, self.call.clone(), &chosen));
+        let (shared, target) = (Arc::clone(&self.shared), self.target.clone());
+        let mut preparing = pin!(prepare(shared, target, self.call.clone(), &chosen));
         let (mut is_prepared, mut end) = (false, None);
         while !is_prepared || waiting > 0 {
             let due = end.unwrap_or_else(Instant::now);

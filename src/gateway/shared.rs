@@ -10,6 +10,7 @@ use super::{
     catalog::{Catalog, CatalogSettings, ListChanges},
     configured_backend::ConfiguredBackend,
     cursor::Cursors,
+    descriptions::Descriptions,
     gateway_settings::{GatewayDeps, GatewaySettings},
 };
 use crate::model::Groups;
@@ -23,6 +24,7 @@ pub(crate) struct GatewayState {
     /// Counts the sets of backends that were put in place.
     pub(crate) generation: watch::Sender<u64>,
     pub(crate) changes: ListChanges,
+    pub(crate) descriptions: Arc<Descriptions>,
     pub(crate) cursors: Cursors,
     pub(crate) settings: GatewaySettings,
     pub(crate) deps: GatewayDeps,
@@ -37,6 +39,7 @@ impl GatewayState {
             backends: ArcSwap::from_pointee(Backends::new(Vec::new(), &Groups::default(), settings.naming)),
             generation: watch::Sender::new(0),
             changes: ListChanges::new(MAX_CHANGES_BEHIND),
+            descriptions: Descriptions::new(deps.budget.process()),
             cursors: Cursors::new(&*deps.random),
             settings,
             deps,
@@ -66,6 +69,7 @@ impl GatewayState {
         }
         let new = entries.iter().filter(|new| !is_in(new, &old.entries)).map(|new| Arc::clone(&new.catalog)).collect();
         self.backends.store(Arc::new(Backends::new(entries, groups, self.settings.naming)));
+        self.descriptions.forget(None);
         self.generation.send_modify(|generation| *generation += 1);
         new
     }
@@ -75,6 +79,7 @@ impl GatewayState {
             refresh: self.settings.refresh,
             longest_name: self.settings.longest_name,
             changes: self.changes.clone(),
+            descriptions: Arc::clone(&self.descriptions),
             observer: self.deps.observer.clone(),
             budget: self.deps.budget.clone(),
             tracker: self.deps.tracker.clone(),

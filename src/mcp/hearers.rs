@@ -5,8 +5,9 @@
 //! queue keeps the events of each server apart, so that none takes the room of another.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     future::poll_fn,
+    hash::Hash,
     sync::{Arc, Weak},
     task::{Poll, Waker},
 };
@@ -53,8 +54,8 @@ pub struct Hearers(RwLock<HearersByOwner>);
 #[derive(Default)]
 struct HearersByOwner {
     users: HashMap<UserId, Vec<Arc<Hearer>>>,
-    /// Those with a session, once more.
-    sessions: HashMap<SessionId, Vec<Arc<Hearer>>>,
+    /// The same once more, by session or request.
+    requesters: HashMap<Requester, Vec<Arc<Hearer>>>,
 }
 
 /// Those of the clients among whom a connection is shared.
@@ -62,6 +63,15 @@ pub(crate) enum HearersOf<'a> {
     Session(&'a SessionId),
     User(&'a UserId),
     All,
+}
+
+/// Those of them that an event is for.
+#[derive(Debug)]
+pub(crate) enum Addressees {
+    /// All.
+    All,
+    /// Those of these sessions and requests.
+    Only(HashSet<Requester>),
 }
 
 /// A server that tells clients, and the account that pays for what waits for them.
@@ -117,46 +127,83 @@ impl Hearers {
         let hearer = Arc::new(Hearer { context, sees: Box::new(sees), inbox: Mutex::default(), traces });
         let mut all = self.0.write();
         all.users.entry(hearer.context.caller.user.clone()).or_default().push(Arc::clone(&hearer));
-        if let Requester::Session(session) = &hearer.context.requester {
-            all.sessions.entry(session.clone()).or_default().push(Arc::clone(&hearer));
-        }
+        all.requesters.entry(hearer.context.requester.clone()).or_default().push(Arc::clone(&hearer));
         drop(all);
         HearerPlace { hearers: Arc::clone(self), hearer }
     }
 
-    /// The clients of `scope` who see this server and are `at` the connection that is meant.
+    /// Those of the clients of `scope` that an event of this server is for: who see it, and are `at` the connection that is meant.
+    /// Looks at no others where the event names its addressees, and at no more than it takes to find `most` of them.
     pub(crate) fn of(
         &self,
         scope: &HearersOf<'_>,
+        (addressees, most): (&Addressees, usize),
         backend: &BackendId,
         at: impl Fn(&Context) -> bool,
     ) -> Vec<Arc<Hearer>> {
         let all = self.0.read();
-        let is_meant = |hearer: &&Arc<Hearer>| at(&hearer.context) && (hearer.sees)(backend);
-        match scope {
-            HearersOf::Session(session) => {
-                all.sessions.get(*session).into_iter().flatten().filter(is_meant).cloned().collect()
+        let is_meant =
+            |hearer: &&Arc<Hearer>| scope.has(&hearer.context) && at(&hearer.context) && (hearer.sees)(backend);
+        let of_requester = |requester: &Requester| all.requesters.get(requester).into_iter().flatten();
+        match (addressees, scope) {
+            (Addressees::Only(named), _) => {
+                named.iter().flat_map(of_requester).filter(is_meant).take(most).cloned().collect()
             }
-            HearersOf::User(user) => all.users.get(*user).into_iter().flatten().filter(is_meant).cloned().collect(),
-            HearersOf::All => all.users.values().flatten().filter(is_meant).cloned().collect(),
+            (Addressees::All, HearersOf::Session(session)) => {
+                of_requester(&Requester::Session((*session).clone())).filter(is_meant).take(most).cloned().collect()
+            }
+            (Addressees::All, HearersOf::User(user)) => {
+                all.users.get(*user).into_iter().flatten().filter(is_meant).take(most).cloned().collect()
+            }
+            (Addressees::All, HearersOf::All) => {
+                all.users.values().flatten().filter(is_meant).take(most).cloned().collect()
+            }
         }
     }
 
     fn remove(&self, hearer: &Arc<Hearer>) {
         let mut all = self.0.write();
-        let user = &hearer.context.caller.user;
-        if let Some(of_user) = all.users.get_mut(user) {
-            of_user.retain(|other| !Arc::ptr_eq(other, hearer));
-            if of_user.is_empty() {
-                all.users.remove(user);
-            }
+        let HearersByOwner { users, requesters } = &mut *all;
+        leave(users, &hearer.context.caller.user, hearer);
+        leave(requesters, &hearer.context.requester, hearer);
+    }
+}
+
+/// Takes a client out of an index.
+fn leave<K: Hash + Eq>(index: &mut HashMap<K, Vec<Arc<Hearer>>>, key: &K, hearer: &Arc<Hearer>) {
+    if let Some(of_key) = index.get_mut(key) {
+        of_key.retain(|other| !Arc::ptr_eq(other, hearer));
+        if of_key.is_empty() {
+            index.remove(key);
         }
-        let Requester::Session(session) = &hearer.context.requester else { return };
-        if let Some(of_session) = all.sessions.get_mut(session) {
-            of_session.retain(|other| !Arc::ptr_eq(other, hearer));
-            if of_session.is_empty() {
-                all.sessions.remove(session);
-            }
+    }
+}
+
+// === impl HearersOf ===
+
+impl HearersOf<'_> {
+    fn has(&self, context: &Context) -> bool {
+        match self {
+            Self::Session(session) => context.requester.session() == Some(*session),
+            Self::User(user) => context.caller.user == **user,
+            Self::All => true,
+        }
+    }
+}
+
+// === impl Addressees ===
+
+impl Addressees {
+    /// The one client of a session or request.
+    pub(crate) fn one(requester: Requester) -> Self {
+        Self::Only(HashSet::from([requester]))
+    }
+
+    /// True if an event is for this one.
+    pub(crate) fn has(&self, requester: &Requester) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(named) => named.contains(requester),
         }
     }
 }
@@ -262,6 +309,8 @@ impl Drop for HearerPlace {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use futures_util::FutureExt as _;
 
     use super::*;
@@ -289,6 +338,11 @@ mod tests {
         Event::Notified(Notification { method: Method::ResourceUpdated, params })
     }
 
+    /// All clients of this scope who hear this server.
+    fn all_of(hearers: &Hearers, scope: &HearersOf<'_>, server: &AnnouncingServer) -> Vec<Arc<Hearer>> {
+        hearers.of(scope, (&Addressees::All, usize::MAX), &server.backend, |_| true)
+    }
+
     /// The URI of the next update, and its server.
     fn read(place: &mut HearerPlace, servers: &[&AnnouncingServer]) -> Option<(String, String)> {
         let heard = place.next().now_or_never()?;
@@ -306,7 +360,7 @@ mod tests {
         let (hostile, good) = (server(&budget, "hostile"), server(&budget, "good"));
         let hearers = Arc::new(Hearers::default());
         let mut ann = hearers.register(session("ann", "a"), |_| true);
-        let all = hearers.of(&HearersOf::All, &good.backend, |_| true);
+        let all = all_of(&hearers, &HearersOf::All, &good);
         for number in 0..QUEUE.messages {
             all[0].send(&hostile, update(&number.to_string())).unwrap();
         }
@@ -329,16 +383,38 @@ mod tests {
         let ann = hearers.register(session("ann", "a"), |id| id.as_str() == "one");
         let _second = hearers.register(session("ann", "a2"), |_| true);
         let _bob = hearers.register(session("bob", "b"), |_| true);
-        let count =
-            |scope: HearersOf<'_>, server: &AnnouncingServer| hearers.of(&scope, &server.backend, |_| true).len();
+        let count = |scope: HearersOf<'_>, server: &AnnouncingServer| all_of(&hearers, &scope, server).len();
         let (user, its) = (UserId::new("ann"), SessionId::new("a"));
         assert_eq!((count(HearersOf::All, &one), count(HearersOf::All, &two)), (3, 2));
         assert_eq!((count(HearersOf::User(&user), &one), count(HearersOf::User(&user), &two)), (2, 1));
         assert_eq!((count(HearersOf::Session(&its), &one), count(HearersOf::Session(&its), &two)), (1, 0));
-        let left = hearers.of(&HearersOf::Session(&its), &one.backend, |_| true);
+        let left = all_of(&hearers, &HearersOf::Session(&its), &one);
         drop(ann);
         assert_eq!((count(HearersOf::Session(&its), &one), count(HearersOf::All, &one)), (0, 2));
         assert!(left[0].send(&one, update("late")).is_err(), "nobody would read it");
+    }
+
+    #[test]
+    fn an_event_that_names_its_clients_looks_at_no_others_and_reaches_none_outside_of_its_connection() {
+        let server = server(&MemoryBudget::unbounded(), "one");
+        let hearers = Arc::new(Hearers::default());
+        let looked_at = Arc::new(AtomicUsize::new(0));
+        let counting = || {
+            let looked_at = Arc::clone(&looked_at);
+            move |_: &BackendId| looked_at.fetch_add(1, Ordering::Relaxed) < usize::MAX
+        };
+        let _places: Vec<_> =
+            (0..100).map(|number| hearers.register(session("ann", &number.to_string()), counting())).collect();
+        let _bob = hearers.register(session("bob", "b"), counting());
+        let named = Addressees::Only(["7", "b"].map(|name| Requester::Session(SessionId::new(name))).into());
+        let of = |scope: HearersOf<'_>, addressees: &Addressees, most| {
+            hearers.of(&scope, (addressees, most), &server.backend, |_| true).len()
+        };
+        assert_eq!((of(HearersOf::All, &named, usize::MAX), looked_at.swap(0, Ordering::Relaxed)), (2, 2));
+        assert_eq!(of(HearersOf::User(&UserId::new("ann")), &named, usize::MAX), 1, "bob has another connection");
+        looked_at.store(0, Ordering::Relaxed);
+        assert_eq!((of(HearersOf::All, &Addressees::All, 2), looked_at.load(Ordering::Relaxed)), (2, 2));
+        assert_eq!(of(HearersOf::All, &Addressees::Only(HashSet::new()), usize::MAX), 0);
     }
 
     #[test]
@@ -347,7 +423,7 @@ mod tests {
         let (before, after) = (server(&budget, "one"), server(&budget, "one"));
         let hearers = Arc::new(Hearers::default());
         let mut ann = hearers.register(session("ann", "a"), |_| true);
-        hearers.of(&HearersOf::All, &before.backend, |_| true)[0].send(&before, update("1")).unwrap();
+        all_of(&hearers, &HearersOf::All, &before)[0].send(&before, update("1")).unwrap();
         assert_eq!(read(&mut ann, &[&after]), Some(("one".to_owned(), String::new())));
     }
 }

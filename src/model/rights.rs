@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::BackendId;
 
 /// Access to one backend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
     /// Read-only tools, as configured, and everything that is not a tool.
@@ -17,7 +17,7 @@ pub enum Access {
 }
 
 /// Backends that a right covers. The name of a group stands for its endpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AllowedBackends {
     /// Every backend, present and future.

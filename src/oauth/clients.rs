@@ -131,7 +131,7 @@ impl RegisteredClients {
         let now = self.deps.now();
         let since =
             IdleSince { unused: now - UNUSED_LIFETIME, idle: now - IDLE_LIFETIME, forgotten: now - IDLE_LIFETIME };
-        Ok(self.deps.storage.client_expiry().expire(&since, now).await?)
+        Ok(self.deps.storage.for_purges().client_expiry().expire(&since, now).await?)
     }
 
     /// Deletes clients that have expired; they have to register again. Returns their number.

@@ -29,6 +29,10 @@ const NEW: &str = "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL";
 /// Settings of each connection to a file. None takes the lock of the database. The log of a large change does not stay large.
 const DURABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = FULL";
 const RELAXED: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = NORMAL";
+/// Those of the connection that deletes what has expired. It writes the log back into the file before a commit that somebody waits
+/// for has to.
+const PURGING: &str = "PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 16777216; PRAGMA synchronous = NORMAL; \
+                       PRAGMA wal_autocheckpoint = 250";
 
 /// Settings of the connection for migrations: without notices of what is there already.
 const QUIET: &str = "SET client_min_messages = warning";
@@ -45,7 +49,7 @@ impl Storage {
     /// Opens the SQLite database at `path`: creates a missing file with mode 0600, enables WAL mode and foreign keys,
     /// waits up to 5 s for a lock, and runs the migrations.
     ///
-    /// A commit is on the disk when it returns, but for those of MCP sessions: they survive the end of the process in
+    /// A commit is on the disk when it returns, but for those of MCP sessions and of purges: they survive the end of the process in
     /// whatever way, not that of the machine. A client whose session is gone opens another.
     pub async fn open(path: &Path) -> Result<Self, StorageError> {
         let (_lock, is_new) = prepare(path.to_owned()).await?;
@@ -57,7 +61,8 @@ impl Storage {
         let database = Database::connect(AnyPoolOptions::new().max_connections(4), place, DURABLE).await?;
         database.migrate().await?;
         let mcp_sessions = Database::connect(AnyPoolOptions::new().max_connections(2), place, RELAXED).await?;
-        Ok(Self { rounds: database.clone(), mcp_sessions, database })
+        let purges = Database::connect(AnyPoolOptions::new().max_connections(1), place, PURGING).await?;
+        Ok(Self { rounds: database.clone(), mcp_sessions, database, purges })
     }
 
     /// Connects to the PostgreSQL database at `url`, with up to 20 connections, and runs the migrations. Waits up to 5 s
@@ -73,11 +78,12 @@ impl Storage {
         let migrating = Database::connect(limited(1), place, QUIET).await?;
         migrating.migrate().await?;
         migrating.pool.close().await;
-        let database = Database::connect(limited(14), place, LIMITED).await?;
+        let database = Database::connect(limited(13), place, LIMITED).await?;
         let rounds = Database::connect(limited(2), place, LIMITED).await?;
         // open at all times: requests wait for them
         let mcp_sessions = Database::connect(limited(4).min_connections(2), place, LIMITED_RELAXED).await?;
-        Ok(Self { database, mcp_sessions, rounds })
+        let purges = Database::connect(limited(1), place, LIMITED_RELAXED).await?;
+        Ok(Self { database, mcp_sessions, rounds, purges })
     }
 
     /// An empty database in memory, which ends with the process.
@@ -101,7 +107,7 @@ impl Storage {
 
     /// Everything through the same connections.
     fn of_one(database: Database) -> Self {
-        Self { mcp_sessions: database.clone(), rounds: database.clone(), database }
+        Self { mcp_sessions: database.clone(), rounds: database.clone(), purges: database.clone(), database }
     }
 }
 
@@ -170,7 +176,7 @@ mod tests {
     async fn every_commit_but_that_of_a_session_waits_for_the_disk() {
         let folder = tempfile::tempdir().unwrap();
         let storage = Storage::open(&folder.path().join("lock keeper%20?.sqlite3")).await.unwrap();
-        for (database, level) in [(&storage.database, 2), (&storage.mcp_sessions, 1)] {
+        for (database, level) in [(&storage.database, 2), (&storage.mcp_sessions, 1), (&storage.purges, 1)] {
             let row: (i64,) = sqlx::query_as("PRAGMA synchronous").fetch_one(&database.pool).await.unwrap();
             assert_eq!(row.0, level);
             let row: (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&database.pool).await.unwrap();

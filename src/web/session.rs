@@ -77,7 +77,7 @@ impl BrowserSessionStore {
     /// Deletes expired sessions; returns their number.
     async fn sweep(&self) -> Result<u64, storage::StorageError> {
         let now = self.clock.now();
-        self.storage.browser_sessions().delete_stale(now - IDLE, now - ABSOLUTE).await
+        self.storage.for_purges().browser_sessions().delete_stale(now - IDLE, now - ABSOLUTE).await
     }
 
     /// Deletes expired sessions every 10 minutes, until `cancel`.

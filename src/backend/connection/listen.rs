@@ -19,6 +19,7 @@ use crate::{
     backend::interests::Topic,
     mcp::{
         ErrorObject, Event, ListKind, Method, Notification, Outcome, Payload, Revision,
+        hearers::Addressees,
         listen::strings,
         methods::{RESOURCE_SUBSCRIPTIONS, TASK_IDS},
         task::{self, DetailedTask},
@@ -178,14 +179,14 @@ impl ConnectionListen {
             _ => None,
         };
         if let Some(topic) = topic {
-            listens.notify(key, told, |holder| interests.is_wanted_by(key, holder, &topic));
+            listens.notify(key, told, &Addressees::Only(interests.holders(key, &topic)));
             if told.method == Method::Tasks
                 && DetailedTask::read(&told.params).is_some_and(|task| task.status.is_final())
             {
                 self.leave(&topic);
             }
         } else if !ListKind::changed_by(&told.method).is_empty() {
-            listens.notify(key, told, |_| true);
+            listens.notify(key, told, &Addressees::All);
         }
     }
 

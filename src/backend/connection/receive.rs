@@ -18,6 +18,7 @@ use crate::{
     backend::transport::{BrokenAnswer, Incoming, ServerInput, Transport, well_formed},
     mcp::{
         ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
+        hearers::Addressees,
         json::{self, At},
         jsonrpc::Frame,
         large_messages::{MessageOwner, OffWorker, off_worker},
@@ -216,7 +217,8 @@ impl ServerConnection {
     fn progressed_later(&self, id: u64, params: &Payload) {
         let owner = self.calls.ownership.lock().owner(&OwnedId::Token(id)).cloned();
         if let Some(CallOwner { token: Some(token), holder, .. }) = owner {
-            self.context.listens.notify(&self.context.key, &under_token(params, &token), |other| *other == holder);
+            let (key, told) = (&self.context.key, under_token(params, &token));
+            self.context.listens.notify(key, &told, &Addressees::one(holder));
         }
     }
 }

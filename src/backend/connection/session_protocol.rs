@@ -1,7 +1,7 @@
 //! Protocol of servers with sessions (2024-11-05 to 2025-11-25), which send requests during calls and notifications
 //! that name no call: attributes each to a client session, and checks what a client session may request.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -17,7 +17,7 @@ use crate::{
     backend::{interests::Topic, sharing::connection_key::SharingScope},
     mcp::{
         Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
-        Untranslatable, task, translate::Cause,
+        Untranslatable, hearers::Addressees, task, translate::Cause,
     },
     model::{Delivery, Requester},
 };
@@ -116,12 +116,13 @@ impl Protocol for SessionProtocol {
         }
         let (key, interests) = (&connection.context.key, &connection.context.interests);
         let audience = Audience::of(connection, &notification);
-        let heard = connection.context.listens.notify(key, &notification, |holder| match &audience {
-            Audience::All => true,
-            Audience::One(owner) => holder == owner,
-            Audience::Subscribers(topic) => interests.is_wanted_by(key, holder, topic),
-            Audience::Nobody => false,
-        });
+        let addressees = match &audience {
+            Audience::All => Addressees::All,
+            Audience::One(owner) => Addressees::one(owner.clone()),
+            Audience::Subscribers(topic) => Addressees::Only(interests.holders(key, topic)),
+            Audience::Nobody => Addressees::Only(HashSet::new()),
+        };
+        let heard = connection.context.listens.notify(key, &notification, &addressees);
         match audience {
             // a client without a session gets it in its call (`translation` 3.4, LOG)
             Audience::One(holder) if !heard => {

@@ -13,9 +13,9 @@ use crate::{
     },
     mcp::{
         Context, Event, HeardEvent, ListKind, Method, Notification, Payload, Revision, ServerRequest,
-        hearers::{AnnouncingServer, Hearer, Hearers, HearersOf, LeftBehind, QUEUE},
+        hearers::{Addressees, AnnouncingServer, Hearer, Hearers, HearersOf, LeftBehind, QUEUE},
     },
-    model::{BackendId, Caller, Requester},
+    model::{BackendId, Caller, Requester, UserId},
     support::{
         Account,
         byte_queue::{QueueReceiver, QueueSender, byte_queue},
@@ -30,8 +30,10 @@ pub(crate) struct Listens {
     server: AnnouncingServer,
     era: BackendEra,
     keys: KeyRule,
-    /// The clients that hear all servers; `None` if each listens at this one.
-    hearers: Option<Arc<Hearers>>,
+    /// The clients that hear all servers.
+    hearers: Arc<Hearers>,
+    /// The user whose server it is, if it is not everybody's: no other user's clients hear it.
+    user: Option<UserId>,
     itself: Weak<Self>,
 }
 
@@ -54,11 +56,11 @@ struct ListenSender {
 
 impl Listens {
     /// No listens yet, at the server with this account. Its connections have the keys of `keys`; those of the `hearers` who see
-    /// it hear it too.
+    /// it hear it too, if it is everybody's or their own.
     pub(crate) fn new(
         (backend, account): (&BackendId, Account),
         (era, keys): (BackendEra, &KeyRule),
-        hearers: Option<Arc<Hearers>>,
+        (hearers, user): (Arc<Hearers>, Option<UserId>),
     ) -> Arc<Self> {
         let server = AnnouncingServer { backend: Arc::new(backend.clone()), account };
         let keys = keys.clone();
@@ -68,6 +70,7 @@ impl Listens {
             era,
             keys,
             hearers,
+            user,
             itself: Weak::clone(itself),
         })
     }
@@ -93,30 +96,30 @@ impl Listens {
         heard.take(&self.server.backend)
     }
 
-    /// The clients that hear all servers, and this one at `key`, as far as `is_for` selects them.
-    fn hearers(&self, key: &ConnectionKey, is_for: impl Fn(&Requester) -> bool) -> Vec<Arc<Hearer>> {
-        let (Some(hearers), Some(era)) = (&self.hearers, self.era.now()) else { return Vec::new() };
-        let scope = match &key.scope {
-            SharingScope::Session(session) => HearersOf::Session(session),
-            SharingScope::User(user) => HearersOf::User(user),
-            SharingScope::Base | SharingScope::Sole | SharingScope::All => HearersOf::All,
-            SharingScope::Catalog => return Vec::new(),
+    /// At most so many of the clients that hear all servers, and this one at `key`, of these addressees.
+    fn hearers(&self, key: &ConnectionKey, addressees: &Addressees, most: usize) -> Vec<Arc<Hearer>> {
+        let Some(era) = self.era.now() else { return Vec::new() };
+        let scope = match (&key.scope, &self.user) {
+            (SharingScope::Catalog, _) => return Vec::new(),
+            (SharingScope::Session(session), _) => HearersOf::Session(session),
+            (SharingScope::User(user), _) | (_, Some(user)) => HearersOf::User(user),
+            (SharingScope::Base | SharingScope::Sole | SharingScope::All, None) => HearersOf::All,
         };
-        hearers.of(&scope, &self.server.backend, |context| {
-            is_for(&context.requester) && self.keys.key(era, context).is_of_sharer(key)
-        })
+        let is_at = |context: &Context| self.keys.key(era, context).is_of_sharer(key);
+        self.hearers.of(&scope, (addressees, most), &self.server.backend, is_at)
     }
 
-    /// Delivers a notification to those at `key` that `is_for` selects. Returns true if there was one.
-    pub(crate) fn notify(
-        &self,
-        key: &ConnectionKey,
-        notification: &Notification,
-        is_for: impl Fn(&Requester) -> bool,
-    ) -> bool {
+    /// True if none of those clients hears this server at `key`.
+    fn is_unheard(&self, key: &ConnectionKey) -> bool {
+        self.hearers(key, &Addressees::All, 1).is_empty()
+    }
+
+    /// Delivers a notification to its addressees at `key`. Returns true if there was one.
+    pub(crate) fn notify(&self, key: &ConnectionKey, notification: &Notification, addressees: &Addressees) -> bool {
         let (sharer_key, is_change) = (key.sharer(), !ListKind::changed_by(&notification.method).is_empty());
         let mut listens = self.sharers.lock();
-        let hearers = self.hearers(&sharer_key, |holder| is_change || is_for(holder));
+        let all = if is_change { &Addressees::All } else { addressees };
+        let hearers = self.hearers(&sharer_key, all, usize::MAX);
         if is_change {
             let itself: Weak<dyn LeftBehind> = Weak::<Self>::clone(&self.itself);
             if hearers.iter().filter(|hearer| hearer.leaves_trace_at(&itself)).count() > 0 {
@@ -129,12 +132,12 @@ impl Listens {
             sharer.note_change(&notification.method, key.slot());
             let is_of_it =
                 |listener: &&ListenSender| listener.only.is_empty() || listener.only.contains(&notification.method);
-            for listener in sharer.senders.iter().filter(is_of_it).filter(|listener| is_for(&listener.holder)) {
+            for listener in sharer.senders.iter().filter(is_of_it).filter(|one| addressees.has(&one.holder)) {
                 heard = true;
                 dropped += u64::from(listener.events.send(told()).is_err());
             }
         }
-        for hearer in hearers.iter().filter(|hearer| is_for(&hearer.context.requester)) {
+        for hearer in hearers.iter().filter(|hearer| addressees.has(&hearer.context.requester)) {
             heard = true;
             dropped += u64::from(hearer.send(&self.server, told()).is_err());
         }
@@ -159,7 +162,8 @@ impl Listens {
     /// Notifies all who hear `key` that every list may have changed: the server was replaced.
     pub(crate) fn notify_lists_changed(&self, key: &ConnectionKey) {
         for method in ListKind::CHANGES {
-            self.notify(key, &Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) }, |_| true);
+            let notification = Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) };
+            self.notify(key, &notification, &Addressees::All);
         }
     }
 
@@ -177,7 +181,7 @@ impl Listens {
     ) -> Result<(), ServerRequest> {
         let key = key.sharer();
         let listens = self.sharers.lock();
-        let hearers = self.hearers(&key, |_| true);
+        let hearers = self.hearers(&key, &Addressees::All, 2);
         let senders = listens.get(&key).map(|sharer| &sharer.senders);
         let mut able = senders.into_iter().flatten().filter(|listener| listener.only.is_empty());
         // a full queue drops the request, which refuses it
@@ -200,7 +204,7 @@ impl LeftBehind for Listens {
         for key in self.keys.keys(context) {
             let mut listens = self.sharers.lock();
             let is_left = listens.get(&key).is_some_and(|sharer| sharer.senders.is_empty());
-            if is_left && self.hearers(&key, |_| true).is_empty() {
+            if is_left && self.is_unheard(&key) {
                 listens.remove(&key);
             }
         }
@@ -232,7 +236,7 @@ impl Drop for ListenGuard {
         if let Some(sharer) = listens.get_mut(&self.key) {
             sharer.senders.retain(|listener| !listener.events.is_closed());
             let is_last = sharer.senders.is_empty();
-            if is_last && (sharer.changed.is_empty() || self.listens.hearers(&self.key, |_| true).is_empty()) {
+            if is_last && (sharer.changed.is_empty() || self.listens.is_unheard(&self.key)) {
                 listens.remove(&self.key);
             }
         }

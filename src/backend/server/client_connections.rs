@@ -20,6 +20,7 @@ use crate::{
     },
     mcp::{
         ClientInfo, Method, Notification, Payload, Revision,
+        hearers::Addressees,
         large_messages::{MessageOwner, OffWorker},
         observer::LifecycleEvent,
     },
@@ -152,7 +153,7 @@ impl ExternalBackend {
                 format!("Server `{}` was started anew; what it remembered of this session is gone", self.spec.id);
             let params = serde_json::json!({ "level": "warning", "logger": "lockkeeper", "data": text });
             let params = Payload::of(Revision::NEWEST_LEGACY, &params);
-            self.listens.notify(key, &Notification { method: Method::LoggingMessage, params }, |_| true);
+            self.listens.notify(key, &Notification { method: Method::LoggingMessage, params }, &Addressees::All);
         }
         self.listens.notify_lists_changed(key);
     }

@@ -62,8 +62,7 @@ impl ExternalBackend {
         let spec = Arc::new(spec);
         let era = BackendEra::new(&spec, &context.memory, &context.clock);
         let keys = KeyRule::new(Arc::clone(&spec), context.sole_client.clone());
-        // whoever listens at the server of one user keeps it
-        let hearers = if context.user.is_none() { Some(Arc::clone(&context.hearers)) } else { None };
+        let hearers = (Arc::clone(&context.hearers), context.user.clone());
         let listens = Listens::new((&spec.id, context.budget.server(spec.id.as_str())), (era.clone(), &keys), hearers);
         let interests = Arc::<Interests>::default();
         let slots = QuestionSlots::new(spec.parallel, context.limits.clone());

@@ -5,7 +5,9 @@
 //! given (`unconnected`). Knows nothing of tokens.
 
 mod authorization_required;
+mod levels;
 mod listen;
+mod places;
 mod table;
 mod unconnected;
 
@@ -25,6 +27,9 @@ pub(crate) struct PerUserServer(pub(crate) Arc<UserServers>);
 impl Server for PerUserServer {
     fn call(&self, call: Call) -> Reply {
         let servers = Arc::clone(&self.0);
+        if let Some(heard) = &call.context.heard {
+            return listen::passed(&servers, heard, &call);
+        }
         if call.context.requester == Requester::Gateway {
             return listen::of_gateway(&servers, &call);
         }
@@ -36,7 +41,7 @@ impl Server for PerUserServer {
         }
         Reply::later(async move {
             let user = call.context.caller.user.clone();
-            match servers.open(&user).await {
+            match servers.open(&user, Some(&call.context.wait)).await {
                 Ok(Some(server)) => serve(servers, server, call),
                 Ok(None) => unconnected_server(&servers, &user).call(&call),
                 Err(error) => Reply::failed(error),

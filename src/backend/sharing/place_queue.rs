@@ -1,32 +1,30 @@
-//! Calls that wait for a place among the connections of one backend: users have their turns one after the other, and the calls of
-//! one user in their order. Knows nothing of connections.
+//! Calls that wait for a place among the connections, or the servers of users, of one backend: users have their turns one after the
+//! other, and the calls of one user in their order. Knows nothing of connections and servers.
 
 use std::collections::{HashMap, VecDeque};
 
 use tokio::sync::oneshot;
 
-use super::{connection_key::ConnectionKey, connection_slot::Lease};
 use crate::model::UserId;
 
 /// Maximum number of calls of one user that wait for a place.
 const MAX_WAITING: usize = 1_024;
 
-/// The waiting calls of one backend.
-#[derive(Default)]
-pub(super) struct PlaceQueue {
-    users: HashMap<UserId, VecDeque<PlaceApplicant>>,
+/// The waiting calls of one backend, each for a place `P` with a key.
+pub(crate) struct PlaceQueue<K, P> {
+    users: HashMap<UserId, VecDeque<PlaceApplicant<K, P>>>,
     /// The users, the next first.
     turns: VecDeque<UserId>,
 }
 
 /// A call that waits.
-struct PlaceApplicant {
-    key: ConnectionKey,
-    give: oneshot::Sender<Lease>,
+struct PlaceApplicant<K, P> {
+    key: K,
+    give: oneshot::Sender<P>,
 }
 
 /// No place for a call at this moment.
-pub(super) enum NoPlace {
+pub(crate) enum NoPlace {
     /// For this user; there may be one for another.
     ForUser,
     /// For anybody.
@@ -35,14 +33,14 @@ pub(super) enum NoPlace {
 
 // === impl PlaceQueue ===
 
-impl PlaceQueue {
+impl<K: Clone, P> PlaceQueue<K, P> {
     /// True if no call waits, as far as it is known.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
     /// Adds a call; `None` if too many of its user wait.
-    pub(super) fn enter(&mut self, user: &UserId, key: &ConnectionKey) -> Option<oneshot::Receiver<Lease>> {
+    pub(crate) fn enter(&mut self, user: &UserId, key: &K) -> Option<oneshot::Receiver<P>> {
         if !self.users.contains_key(user) {
             self.turns.push_back(user.clone());
         }
@@ -57,10 +55,7 @@ impl PlaceQueue {
     }
 
     /// Gives the places that `find` finds. Returns those whose calls have left, to be dropped without a lock.
-    pub(super) fn distribute(
-        &mut self,
-        mut find: impl FnMut(&UserId, &ConnectionKey) -> Result<Lease, NoPlace>,
-    ) -> Vec<Lease> {
+    pub(crate) fn distribute(&mut self, mut find: impl FnMut(&UserId, &K) -> Result<P, NoPlace>) -> Vec<P> {
         let (mut at, mut returned) = (0, Vec::new());
         while let Some(user) = self.turns.get(at).cloned() {
             let calls = self.users.entry(user.clone()).or_default();
@@ -90,5 +85,11 @@ impl PlaceQueue {
             }
         }
         returned
+    }
+}
+
+impl<K, P> Default for PlaceQueue<K, P> {
+    fn default() -> Self {
+        Self { users: HashMap::new(), turns: VecDeque::new() }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Pool {
     slots: Mutex<Slots>,
     limits: Live<LimitsConfig>,
     /// Locked after the slots.
-    queue: Mutex<PlaceQueue>,
+    queue: Mutex<PlaceQueue<ConnectionKey, Lease>>,
     /// Number of the calls in it.
     waiting: AtomicUsize,
     freed: PlaceFreed,

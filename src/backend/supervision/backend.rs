@@ -61,7 +61,8 @@ impl Backend {
     pub(crate) fn announcer(&self) -> Option<Arc<dyn Announcer>> {
         match self {
             Self::Shared(one) => Some(Arc::<ExternalBackend>::clone(one)),
-            Self::PerUser(_) | Self::BuiltIn(_) => None,
+            Self::PerUser(users) => Some(Arc::new(Arc::clone(users))),
+            Self::BuiltIn(_) => None,
         }
     }
 

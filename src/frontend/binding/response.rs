@@ -1,7 +1,7 @@
 //! HTTP responses of the MCP endpoints: one JSON text, or a stream of server-sent events with comments in between. Knows
 //! nothing of calls and of sessions.
 
-use std::{convert::Infallible, future::pending, iter, sync::Arc, time::Duration, vec};
+use std::{convert::Infallible, future::pending, iter, pin::Pin, sync::Arc, time::Duration, vec};
 
 use axum::{body::Body, response::Response};
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -186,6 +186,11 @@ pub(super) fn stream(
     options: StreamOptions,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> Response {
+    if matches!(source, EventSource::Standalone(_)) {
+        // idle most of the time, and many: what is made of another stream or future holds the room of that twice
+        let events: Pin<Box<dyn Stream<Item = Bytes> + Send>> = Box::pin(events(source, options, Box::pin(end)));
+        return event_stream(Body::from_stream(gather(events).map(Ok::<_, Infallible>)));
+    }
     let events = gather(events(source, options, end));
     event_stream(Body::from_stream(events.map(Ok::<_, Infallible>)))
 }

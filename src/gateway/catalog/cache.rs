@@ -103,6 +103,14 @@ impl ListChanges {
 impl ListCacheKey {
     /// The key of the lists that the gateway itself sees.
     pub(super) const OWN: Self = Self { owner: CacheOwner::Base, capabilities: String::new() };
+
+    /// The user whose lists they are; `None` if others see them too, or a session alone.
+    pub(super) const fn user(&self) -> Option<&UserId> {
+        match &self.owner {
+            CacheOwner::User(user) => Some(user),
+            CacheOwner::Base | CacheOwner::Session(_) => None,
+        }
+    }
 }
 
 // === impl ListCache ===
@@ -153,12 +161,14 @@ impl ListCache {
         }
     }
 
-    /// Notes that these lists, and what the server says of itself, changed at the backend.
-    pub(super) fn invalidate(&self, kinds: &[ListKind]) {
-        self.server_info.invalidate();
+    /// Notes that these lists, and what the server says of itself, changed at the backend. Returns true if it said something
+    /// else before, which is not looked at again without a request.
+    pub(super) fn invalidate(&self, kinds: &[ListKind]) -> bool {
+        let was_fresh = self.server_info.invalidate();
         for kind in kinds {
             self.list(*kind).invalidate();
         }
+        was_fresh && !kinds.iter().any(|kind| self.is_followed(*kind))
     }
 }
 

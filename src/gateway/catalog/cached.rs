@@ -64,6 +64,8 @@ pub(crate) struct Freshness<T> {
     pub(crate) began: Option<Instant>,
     /// True if it is to be fetched.
     pub(crate) due: bool,
+    /// The time of the next look that may find it due.
+    pub(crate) due_at: Instant,
 }
 
 /// Something that was looked up.
@@ -115,7 +117,15 @@ impl<T: PartialEq> Cached<T> {
                 (None, Some(_)) => state.stale || rested(refresh),
                 (None, None) => true,
             };
-        Freshness { value: state.value.clone(), failure: state.failure.clone(), began: state.began, due }
+        let now = Instant::now();
+        let due_at = match (state.began, state.ended) {
+            (None, Some(ended)) if state.failure.is_none() && !state.stale => {
+                ended.checked_add(refresh).unwrap_or_else(|| now + RETRY)
+            }
+            // one that runs may fail, and is looked at again then
+            _ => now + RETRY,
+        };
+        Freshness { value: state.value.clone(), failure: state.failure.clone(), began: state.began, due, due_at }
     }
 
     /// Marks a fetch as running; false if one is running already.
@@ -130,14 +140,9 @@ impl<T: PartialEq> Cached<T> {
         true
     }
 
-    /// Notes how the running fetch ended.
-    pub(crate) fn finish(&self, outcome: Result<T, ErrorObject>) -> FetchEnd {
-        self.finish_shared(outcome.map(Arc::new))
-    }
-
-    /// The same with a value that others may hold too.
-    pub(crate) fn finish_shared(&self, outcome: Result<Arc<T>, ErrorObject>) -> FetchEnd {
-        let settled = self.note(outcome);
+    /// Notes how the running fetch ended; others may hold the value too.
+    pub(crate) fn finish<V: Into<Arc<T>>>(&self, outcome: Result<V, ErrorObject>) -> FetchEnd {
+        let settled = self.note(outcome.map(Into::into));
         self.rounds.send_modify(|rounds| *rounds += 1);
         settled
     }
@@ -181,9 +186,9 @@ impl<T: PartialEq> Cached<T> {
         }
     }
 
-    /// Notes that the value changed at the backend.
-    pub(crate) fn invalidate(&self) {
-        self.state.lock().stale = true;
+    /// Notes that the value changed at the backend. Returns false if that was known.
+    pub(crate) fn invalidate(&self) -> bool {
+        !std::mem::replace(&mut self.state.lock().stale, true)
     }
 
     /// Makes a value due whose fetch ended this long ago.
@@ -325,7 +330,7 @@ mod tests {
         cached.begin();
         cached.finish(Ok(1));
         cached.begin();
-        cached.finish(Err(failure()));
+        cached.finish(Err::<i32, _>(failure()));
         assert_eq!(cached.value().as_deref(), Some(&1));
         assert!(!cached.look(MINUTE).due);
         tokio::time::advance(RETRY).await;

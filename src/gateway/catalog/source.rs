@@ -14,7 +14,6 @@ use tokio::time::{sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    alike::AlikeLists,
     cache::{Change, ListCache, ListChanges},
     cached::Freshness,
     fetched_cursors::{FetchedCursors, NextPage},
@@ -23,7 +22,7 @@ use super::{
     server_info::DiscoverInfo,
 };
 use crate::{
-    gateway::configured_backend::ConfiguredBackend,
+    gateway::{alike::Alike, configured_backend::ConfiguredBackend, descriptions::Descriptions},
     layers::ServerFacts,
     mcp::{
         Call, ErrorObject, Feature, ListKind, Method, Outcome, Payload, Revision, Server,
@@ -31,7 +30,7 @@ use crate::{
         observer::{LifecycleEvent, Observer},
     },
     model::BackendId,
-    support::{Account, MemoryBudget},
+    support::{Account, Digest, MemoryBudget},
 };
 
 /// The longest that one fetch may take; a backend's start is within it.
@@ -66,8 +65,10 @@ pub(super) struct ListSource {
     /// The entries that clients are not shown.
     pub(super) omissions: Omissions,
     pub(super) facts: Arc<ServerFacts>,
-    /// Lists that users have alike.
-    alike: AlikeLists,
+    /// Lists that users have alike, by what was written.
+    alike_lists: Alike<(ListKind, Digest), List>,
+    /// Server information that they have alike.
+    alike_infos: Alike<Digest, DiscoverInfo>,
     /// Last server information, perhaps from an earlier process of the gateway.
     last_server_info: RwLock<Option<Arc<DiscoverInfo>>>,
 }
@@ -81,6 +82,8 @@ pub(crate) struct CatalogSettings {
     pub(crate) longest_name: usize,
     /// Takes the changes.
     pub(crate) changes: ListChanges,
+    /// Descriptions that were made of the backends' own.
+    pub(crate) descriptions: Arc<Descriptions>,
     /// The observer of the backend's descriptions of itself.
     pub(crate) observer: Observer,
     /// The memory budget of the process.
@@ -111,7 +114,8 @@ impl ListSource {
             has_plain_calls: Arc::default(),
             omissions: Omissions::default(),
             facts: Arc::new(facts),
-            alike: AlikeLists::default(),
+            alike_lists: Alike::default(),
+            alike_infos: Alike::default(),
             last_server_info: RwLock::new(last_server_info.map(Arc::new)),
         }
     }
@@ -162,6 +166,24 @@ impl ListSource {
         }
     }
 
+    /// The list that others hold already, if the same bytes were written; else this one.
+    fn shared_list(&self, kind: ListKind, list: List) -> Arc<List> {
+        match list.written {
+            Some(written) => self.alike_lists.shared((kind, written), list, |_, _| true),
+            None => Arc::new(list),
+        }
+    }
+
+    /// The server information that others hold already, if it is the same; else this one.
+    fn shared_info(&self, result: Payload) -> Arc<DiscoverInfo> {
+        self.alike_infos.shared(Digest::sha256(result.json()), DiscoverInfo::new(result), PartialEq::eq)
+    }
+
+    /// The server information that is read from this cache now.
+    fn shown_info(&self, cache: &ListCache) -> Option<Arc<DiscoverInfo>> {
+        cache.server_info.value().or_else(|| self.last_server_info())
+    }
+
     /// Stores server information that the backend gave to the gateway.
     fn note_server_info(&self, info: &Arc<DiscoverInfo>) {
         let mut known = self.last_server_info.write();
@@ -179,12 +201,16 @@ async fn fetch_server_info(source: Arc<ListSource>, cache: Arc<ListCache>) {
         let asked = bounded(&source, ask(&source, &cache, Method::Discover, params)).await;
         let known = cache.server_info.look(Duration::MAX).failure;
         note(&source, &Method::Discover, asked.as_ref().err().filter(|_| known.is_none()));
-        let settled = cache.server_info.finish(asked.map(DiscoverInfo::new));
+        let shown = source.shown_info(&cache);
+        let settled = cache.server_info.finish(asked.map(|result| source.shared_info(result)));
         if let Some(info) = cache.server_info.value() {
             source.facts.note_tasks(info.has_tasks());
             if cache.is_own() {
                 source.note_server_info(&info);
             }
+        }
+        if shown != source.shown_info(&cache) {
+            source.settings.descriptions.forget(cache.key.user());
         }
         if !settled.again || !cache.server_info.begin() {
             return;
@@ -212,7 +238,7 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
             }
         }
         let is_first = cache.list(kind).value().is_none();
-        let settled = cache.list(kind).finish_shared(asked.map(|list| source.alike.shared(kind, list)));
+        let settled = cache.list(kind).finish(asked.map(|list| source.shared_list(kind, list)));
         cache.list(kind).is_paid_by(&source.account);
         if (is_first || settled.changed) && cache.is_own() && kind == ListKind::Tools {
             source.expect_outputs(&cache);

@@ -25,7 +25,7 @@ use crate::{
         Call, Event, ListKind, Method, Outcome,
         listen::{self, Filter},
     },
-    model::BackendId,
+    model::{BackendId, Target},
 };
 
 /// The first and the longest pause before a backend's listen that ended is opened again.
@@ -41,12 +41,8 @@ pub(super) struct Prepared {
 }
 
 /// Finds out which lists of a filter can change, and which backend each of its resources is of.
-pub(super) async fn prepare(
-    shared: Arc<GatewayState>,
-    (view, seen): (NameView, Vec<VisibleBackend>),
-    call: Call,
-    chosen: &Filter,
-) -> Prepared {
+pub(super) async fn prepare(shared: Arc<GatewayState>, target: Target, call: Call, chosen: &Filter) -> Prepared {
+    let (view, seen) = shared.backends.load().visible_at(&target, &call.context.caller);
     let context = &call.context;
     let mut prepared = Prepared { lists: BTreeSet::new(), resources: BTreeMap::new() };
     if chosen.lists.is_empty() && chosen.resources.is_empty() {
@@ -54,7 +50,7 @@ pub(super) async fn prepare(
     }
     let described = match (view, seen.first()) {
         (NameView::Own, Some(one)) => discover::own(one, context).await,
-        _ => discover::merged(&shared.settings, &seen, context).await,
+        _ => discover::merged(&shared, &target, context).await,
     };
     let described = match described {
         Outcome::Complete(result) => result.view::<Value>().unwrap_or_default(),

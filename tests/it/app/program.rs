@@ -3,70 +3,20 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _},
-    path::Path,
-    process::{Child, Command, Stdio},
+    process::Stdio,
 };
 
 use reqwest::StatusCode;
 use tokio::task::spawn_blocking;
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::{client, direct_key};
-use crate::support::{data_folder::DataFolder, in_time};
-
-/// A gateway as a process. Dropping it kills it.
-pub(super) struct Program {
-    child: Child,
-    pub(super) url: String,
-}
-
-// === impl Program ===
-
-impl Program {
-    /// Starts it in this folder, with its data in `data`, and waits until it listens.
-    pub(super) fn start(folder: &Path) -> Self {
-        Self::start_with(folder, &[], Stdio::null())
-    }
-
-    /// The same with these options, and this reader of its log.
-    fn start_with(folder: &Path, options: &[&str], log: Stdio) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"])
-            .args(options)
-            .current_dir(folder)
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("/mcp") {
-            assert!(output.read_line(&mut said).unwrap() > 0, "it ended: {said}");
-        }
-        let url = said.split_whitespace().find_map(|word| word.strip_suffix("/mcp")).unwrap().to_owned();
-        Self { child, url }
-    }
-
-    pub(super) fn hang_up(&self) {
-        self.send(Signal::SIGHUP);
-    }
-
-    fn send(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::{
+    kit::gateway::Program,
+    support::{data_folder::DataFolder, in_time},
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_whose_log_nobody_reads_answers_and_stops() {

@@ -11,10 +11,10 @@ use std::{
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use super::{client, made_key, program::Program};
+use super::{client, made_key};
 use crate::{
     kit::{
-        gateway::run,
+        gateway::{Program, run},
         person::{ConnectedApp, Person},
     },
     support::data_folder::DataFolder,

@@ -6,10 +6,11 @@ use lockkeeper::model::status::Status;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Events, client, direct_key, program::Program};
+use super::{Events, client, direct_key};
 use crate::{
     backend::scripted_servers::{everyday, gated},
     kit::{
+        gateway::Program,
         programs::ProgramServer,
         scripted::{Gate, Script},
     },

@@ -17,8 +17,8 @@ use reqwest::StatusCode;
 use serde_json::json;
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::{client, direct_key, program::Program};
-use crate::support::data_folder::DataFolder;
+use super::{client, direct_key};
+use crate::{kit::gateway::Program, support::data_folder::DataFolder};
 
 /// The file with these servers below a table of this name.
 fn servers(table: &str, names: &[&str]) -> String {

@@ -310,6 +310,52 @@ async fn an_old_list_is_served_and_refreshed_in_the_background() {
     assert_eq!(two.asked("tools/list").len(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_merged_description_is_made_of_what_each_server_said_last() {
+    let (one, two, gateway) = two();
+    // each user is told by servers of its own
+    let user = BackendSpec { share: Share::User, ..spec("b2") };
+    gateway.replace(vec![mount("b1", &one), mount_as(&user, &two)], &Groups::default());
+    let of = |user: &str| {
+        let mut client = Client::of(gateway.merged(), user, Rights::all_backends());
+        client.context.requester = Requester::TasksOf(client.context.caller.user.clone());
+        client
+    };
+    let (ann, bob) = (of("ann"), of("bob"));
+    let mut opening = ann.clone();
+    opening.context.requester = Requester::Gateway;
+    let instructions = async |client: &Client| {
+        let text = client.ask(Method::Discover, "").await;
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["instructions"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let shown = async || [instructions(&ann).await, instructions(&bob).await, instructions(&opening).await];
+    assert_eq!(shown().await, ["", "", ""]);
+    // asked again after a minute, and shown once it has answered
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    *two.about.lock() = about("tools", "Now.");
+    let asked = || two.asked("server/discover").len();
+    let before = asked();
+    assert_eq!((shown().await, asked()), (["", "", ""].map(str::to_owned), before));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(shown().await, ["", "", ""]);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(shown().await, ["## b2\n\nNow."; 3]);
+    // a server that tells of a change is asked at once
+    *one.about.lock() = about("tools", "Then.");
+    one.tell(None, Method::ToolsListChanged, "");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(shown().await, ["## b1\n\nThen.\n\n## b2\n\nNow."; 3]);
+    // others see other servers, and so does everybody once there are others
+    let mut rights = Rights::none();
+    rights.backends.allow(&id("b1"), Access::ReadOnly);
+    assert_eq!(instructions(&Client::of(gateway.merged(), "ann", rights)).await, "## b1\n\nThen.");
+    gateway.replace(vec![mount_as(&user, &two)], &Groups::default());
+    assert_eq!(shown().await, ["## b2\n\nNow."; 3]);
+}
+
 #[tokio::test]
 async fn a_list_without_end_is_cut() {
     let backend = Backend::with_tools(&[]);

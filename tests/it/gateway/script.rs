@@ -311,6 +311,12 @@ pub(crate) fn mount_in(stacks: &Stacks, spec: &BackendSpec, backend: &Arc<Backen
     stacks.around_server(spec, supervised, None)
 }
 
+/// The server of a supervisor.
+pub(crate) fn mount_supervised(spec: &BackendSpec, supervised: SupervisedServer) -> ConfiguredBackend {
+    let task_owners = TaskOwnerDeps { store: None, clock: Arc::new(ManualClock::default()) };
+    Stacks::new(task_owners, (TaskTracker::new(), CancellationToken::new())).around_server(spec, supervised, None)
+}
+
 pub(crate) fn gateway_with(settings: GatewaySettings, mounts: Vec<ConfiguredBackend>) -> Arc<Gateway> {
     gateway_that_tells(settings, mounts).0
 }

@@ -1,13 +1,22 @@
 //! A gateway of a test: the whole application in this process, on real sockets, with a real database; and its operator's
 //! commands.
 
-use std::{path::Path, process::Command};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
 use lockkeeper::{
     app::App,
     config::{self, CommandLineOptions, Config, Environment},
     support::Secret,
     telemetry::Telemetry,
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
 };
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -21,6 +30,12 @@ pub(crate) struct Gateway {
     pub(crate) first_key: Option<Secret>,
     stop: CancellationToken,
     served: JoinSet<anyhow::Result<()>>,
+}
+
+/// A gateway as a process. Dropping it kills it.
+pub(crate) struct Program {
+    pub(crate) child: Child,
+    pub(crate) url: String,
 }
 
 // === impl Gateway ===
@@ -50,6 +65,56 @@ impl Gateway {
         while let Some(served) = in_time("the end of a gateway", self.served.join_next()).await {
             served.unwrap().unwrap();
         }
+    }
+}
+
+// === impl Program ===
+
+impl Program {
+    /// Starts it in this folder, with its data in `data`, and waits until it listens.
+    pub(crate) fn start(folder: &Path) -> Self {
+        Self::start_with(folder, &[], Stdio::null())
+    }
+
+    /// The same with these options, and this reader of its log.
+    pub(crate) fn start_with(folder: &Path, options: &[&str], log: Stdio) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        command.args(["serve", "--data-dir", "data"]).args(options).current_dir(folder).stderr(log);
+        Self::run(command)
+    }
+
+    /// Runs a command that serves, on a port of its own.
+    pub(crate) fn run(mut command: Command) -> Self {
+        let mut child = command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("/mcp") {
+            assert!(output.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+        }
+        let url = said.split_whitespace().find_map(|word| word.strip_suffix("/mcp")).unwrap().to_owned();
+        Self { child, url }
+    }
+
+    pub(crate) fn hang_up(&self) {
+        self.send(Signal::SIGHUP);
+    }
+
+    pub(crate) fn send(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
+    /// Its resident memory in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        resident.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
+use futures_util::stream;
 use tokio::sync::broadcast;
 
 use super::{
@@ -10,7 +11,11 @@ use super::{
     unconnected,
 };
 use crate::{
-    mcp::{Call, Event, ListKind, Method, Notification, Payload, Reply, Revision, Server as _, listen::Filter},
+    mcp::{
+        Call, Context, Event, HeardEvent, ListKind, Method, Notification, Payload, Reply, Revision, Server as _,
+        hearers::{Announcer, Hearers, HeldLevel},
+        listen::Filter,
+    },
     model::UserId,
 };
 
@@ -32,6 +37,18 @@ impl Drop for OpenListen {
     }
 }
 
+// === impl UserServers ===
+
+impl Announcer for Arc<UserServers> {
+    fn hearers(&self) -> Arc<Hearers> {
+        Arc::clone(UserServers::hearers(self))
+    }
+
+    fn hold_level(&self, context: &Context) -> Box<dyn HeldLevel> {
+        self.levels.hold(context, |user| self.running_of(user))
+    }
+}
+
 /// A call of the gateway itself. Its listen hears of the changes of all users, whose cached lists it looks after.
 pub(super) fn of_gateway(servers: &Arc<UserServers>, call: &Call) -> Reply {
     if call.method != Method::Listen {
@@ -50,14 +67,20 @@ pub(super) fn of_gateway(servers: &Arc<UserServers>, call: &Call) -> Reply {
     })
 }
 
-/// A listen of a client, for as long as it reads.
+/// Passes on what the servers, or that of the user, told a client.
+pub(super) fn passed(servers: &UserServers, heard: &HeardEvent, call: &Call) -> Reply {
+    let of_user = || servers.running_of(&call.context.caller.user).and_then(|server| server.listens.taken(heard));
+    Reply::new(stream::iter(heard.take(&servers.announcing.backend).or_else(of_user)))
+}
+
+/// A listen of a client for tasks or resources, for as long as it reads: everything else reaches all clients of the user.
 pub(super) fn of_user(servers: Arc<UserServers>, call: Call) -> Reply {
     let user = call.context.caller.user.clone();
     let mut changes = servers.changes();
     Reply::new(async_stream::stream! {
         let mut is_acknowledged = call.params.is_absent();
         loop {
-            let server = servers.open(&user).await.ok().flatten().map(|used| used.server);
+            let server = servers.open(&user, None).await.ok().flatten().map(|used| Arc::clone(&used.server));
             let listening = server.map(OpenListen::new);
             let mut reply = listening.as_ref().map(|open| open.0.server.call(call.clone()));
             if reply.is_none() && !std::mem::replace(&mut is_acknowledged, true) {

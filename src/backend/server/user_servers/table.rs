@@ -17,16 +17,21 @@ use tokio::{
 };
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
+use super::levels::UserLevels;
 use crate::{
     backend::{
         context::BackendContext,
         error::StartError,
         server::{BackendServer, external_backend::ExternalBackend},
+        sharing::place_queue::PlaceQueue,
         supervision,
         task_group::TaskGroup,
     },
-    mcp::ErrorObject,
-    model::{AccessChange, AccessEffect, AccessPage, BackendId, BackendSpec, UserId},
+    mcp::{
+        ErrorObject, Event, ListKind, Notification, Payload, Revision, WaitNotice,
+        hearers::{Addressees, AnnouncingServer, Hearers, HearersOf},
+    },
+    model::{AccessChange, AccessEffect, AccessPage, BackendId, BackendSpec, LimitsConfig, UserId},
 };
 
 /// Longest time between two searches for idle servers.
@@ -38,11 +43,15 @@ const BEHIND: usize = 64;
 pub(crate) struct UserServers {
     spec: Arc<BackendSpec>,
     context: BackendContext,
-    running: RwLock<HashMap<UserId, Arc<UserServer>>>,
+    pub(super) taken: RwLock<TakenPlaces>,
+    pub(super) waiting: WaitingUsers,
     /// One start for a user at a time.
     starting: Mutex<HashMap<UserId, Arc<AsyncMutex<()>>>>,
     /// The users whose access has changed.
     changed: broadcast::Sender<UserId>,
+    /// Tells clients that the lists of their user have changed.
+    pub(super) announcing: AnnouncingServer,
+    pub(super) levels: Arc<UserLevels>,
 }
 
 /// The server of one user.
@@ -55,6 +64,27 @@ pub(super) struct UserServer {
     calls: TaskTracker,
 }
 
+/// The servers that run, and the places of those that are about to start.
+#[derive(Default)]
+pub(super) struct TakenPlaces {
+    pub(super) running: HashMap<UserId, Arc<UserServer>>,
+    pub(super) reserved: usize,
+}
+
+/// The users who wait for a place.
+#[derive(Default)]
+pub(super) struct WaitingUsers {
+    /// Locked before the places.
+    pub(super) queue: Mutex<PlaceQueue<(), UserPlace>>,
+    pub(super) count: AtomicUsize,
+}
+
+/// A place for a server that is about to start. Dropping it gives it back.
+pub(super) struct UserPlace {
+    pub(super) servers: Arc<UserServers>,
+    pub(super) is_filled: bool,
+}
+
 /// The place of a call among those that start a server of its user.
 struct UserTurn<'a> {
     servers: &'a UserServers,
@@ -65,7 +95,8 @@ struct UserTurn<'a> {
 /// The server of one user, for a call: it does not end meanwhile.
 pub(super) struct UsedServer {
     pub(super) server: Arc<UserServer>,
-    _call: TaskTrackerToken,
+    servers: Arc<UserServers>,
+    call: Option<TaskTrackerToken>,
 }
 
 // === impl UserServers ===
@@ -75,12 +106,16 @@ impl UserServers {
     pub(crate) fn start(spec: BackendSpec, context: BackendContext) -> Arc<Self> {
         let tasks = TaskGroup::new(context.tasks.end().child_token());
         let context = BackendContext { tasks: tasks.clone(), ..context };
+        let account = context.budget.server(spec.id.as_str());
         let servers = Arc::new(Self {
+            announcing: AnnouncingServer { backend: Arc::new(spec.id.clone()), account },
             spec: Arc::new(spec),
             context,
-            running: RwLock::default(),
+            taken: RwLock::default(),
+            waiting: WaitingUsers::default(),
             starting: Mutex::default(),
             changed: broadcast::Sender::new(BEHIND),
+            levels: Arc::default(),
         });
         tasks.spawn_until_end(Arc::clone(&servers).follow_access());
         tasks.spawn_until_end(Arc::clone(&servers).sweep());
@@ -89,7 +124,12 @@ impl UserServers {
 
     /// The running servers.
     pub(crate) fn running(&self) -> Vec<Arc<ExternalBackend>> {
-        self.running.read().values().map(|server| Arc::clone(&server.server.0)).collect()
+        self.taken.read().running.values().map(|server| Arc::clone(&server.server.0)).collect()
+    }
+
+    /// The user's running server.
+    pub(super) fn running_of(&self, user: &UserId) -> Option<Arc<ExternalBackend>> {
+        self.taken.read().running.get(user).map(|server| Arc::clone(&server.server.0))
     }
 
     /// Ends all servers, and those that start from now on.
@@ -98,60 +138,68 @@ impl UserServers {
     }
 
     /// The user's server, if it runs.
-    pub(super) fn of(&self, user: &UserId) -> Option<UsedServer> {
+    pub(super) fn of(self: &Arc<Self>, user: &UserId) -> Option<UsedServer> {
         // under the lock: what is taken out of the table has no further calls
-        self.running.read().get(user).map(UsedServer::of)
+        self.taken.read().running.get(user).map(|server| UsedServer::of(self, server))
     }
 
-    /// The user's server, started if needed; `None` if the user has not given what it needs.
-    pub(super) async fn open(&self, user: &UserId) -> Result<Option<UsedServer>, ErrorObject> {
+    /// The user's server, started if needed; `None` if the user has not given what it needs. With a `wait`, the user waits in
+    /// turn for a place.
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        user: &UserId,
+        wait: Option<&WaitNotice>,
+    ) -> Result<Option<UsedServer>, ErrorObject> {
         if let Some(server) = self.of(user) {
             return Ok(Some(server));
         }
+        let deadline = Instant::now() + self.limits().slot_wait;
         let turn = UserTurn::of(self, user);
         let _alone = turn.lock.lock().await;
         if let Some(server) = self.of(user) {
             return Ok(Some(server));
         }
+        let mut place = None;
         loop {
             let changes = self.context.access.changes();
             let spec = self.context.access.of_user(user, &self.spec).await;
             let spec = spec.map_err(|reason| StartError::Unreachable(reason).of_call(&self.spec.id))?;
             let Some(spec) = spec else { return Ok(None) };
-            let started = self.start_for(user, spec, changes);
-            if let Some(server) = started.map_err(|error| error.of_call(&self.spec.id))? {
-                return Ok(Some(server));
+            let given = match place.take() {
+                Some(place) => place,
+                None => self.place(user, (deadline, wait)).await.map_err(|error| error.of_call(&self.spec.id))?,
+            };
+            match self.start_for(user, spec, changes, given) {
+                Ok(server) => return Ok(Some(server)),
+                Err(outdated) => place = Some(outdated),
             }
         }
     }
 
-    /// Starts the user's server; `None` if the user's access has changed meanwhile, and `spec` is outdated. If there are as
-    /// many as a backend may have connections, one without a running call makes room.
+    /// Starts the user's server in this place.
     ///
     /// # Errors
     ///
-    /// A text for the caller, if calls run at all of them.
+    /// The place, if the user's access has changed meanwhile, and `spec` is outdated.
     fn start_for(
-        &self,
+        self: &Arc<Self>,
         user: &UserId,
         spec: BackendSpec,
         mut changes: broadcast::Receiver<AccessChange>,
-    ) -> Result<Option<UsedServer>, StartError> {
+        place: UserPlace,
+    ) -> Result<UsedServer, UserPlace> {
         // later changes find the server in the table
-        let mut running = self.running.write();
-        loop {
+        let mut taken = self.taken.write();
+        let is_outdated = loop {
             match changes.try_recv() {
-                Ok(change) if change.user == *user && change.backend == self.spec.id => return Ok(None),
+                Ok(change) if change.user == *user && change.backend == self.spec.id => break true,
                 Ok(_) => {}
-                Err(broadcast::error::TryRecvError::Lagged(_)) => return Ok(None),
-                Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => break,
+                Err(broadcast::error::TryRecvError::Lagged(_)) => break true,
+                Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => break false,
             }
-        }
-        let most = self.context.limits.get().server_sessions;
-        let mut evicted = None;
-        if running.len() >= most {
-            let Some(idle) = longest_idle(&running) else { return Err(all_in_use(most)) };
-            evicted = running.remove(&idle);
+        };
+        if is_outdated {
+            return Err(place);
         }
         let context = BackendContext { user: Some(user.clone()), ..self.context.clone() };
         let server = Arc::new(UserServer {
@@ -160,25 +208,24 @@ impl UserServers {
             listens: AtomicUsize::new(0),
             calls: TaskTracker::new(),
         });
-        let for_call = UsedServer::of(&server);
-        running.insert(user.clone(), server);
-        drop(running);
-        if let Some(evicted) = evicted {
-            self.end_unused(evicted);
-        }
-        Ok(Some(for_call))
+        let for_call = UsedServer::of(self, &server);
+        taken.fill(place, user.clone(), Arc::clone(&server));
+        drop(taken);
+        self.levels.hold_at(user, &server.server.0);
+        Ok(for_call)
     }
 
     /// Takes the user's server out of the table, and ends it once its calls have ended.
-    fn stop(&self, user: &UserId) {
-        let removed = self.running.write().remove(user);
+    fn stop(self: &Arc<Self>, user: &UserId) {
+        let removed = self.taken.write().running.remove(user);
         if let Some(server) = removed {
             self.end_unused(server);
+            self.distribute();
         }
     }
 
     /// Ends a server that has no further calls once those that it has are over.
-    fn end_unused(&self, server: Arc<UserServer>) {
+    pub(super) fn end_unused(&self, server: Arc<UserServer>) {
         let grace = self.context.limits.get().shutdown;
         server.calls.close();
         self.context.tasks.spawn(async move {
@@ -198,24 +245,37 @@ impl UserServers {
                 Err(broadcast::error::RecvError::Closed) => return,
                 // unknown changes: every user's server is started anew
                 Err(broadcast::error::RecvError::Lagged(_)) => {
-                    let users: Vec<UserId> = self.running.read().keys().cloned().collect();
+                    let users: Vec<UserId> = self.taken.read().running.keys().cloned().collect();
                     for user in users {
                         let (backend, effect) = (self.spec.id.clone(), AccessEffect::Ended);
                         self.apply(&AccessChange { user, backend, effect });
                     }
+                    self.announce_changes(&HearersOf::All);
                 }
             }
         }
     }
 
-    fn apply(&self, change: &AccessChange) {
+    fn apply(self: &Arc<Self>, change: &AccessChange) {
         let has_failed =
-            self.running.read().get(&change.user).is_some_and(|server| server.server.0.health.has_failed());
+            self.taken.read().running.get(&change.user).is_some_and(|server| server.server.0.health.has_failed());
         if change.effect == AccessEffect::Ended || has_failed {
             self.stop(&change.user);
         }
         // nothing to do without a listener
         let _ = self.changed.send(change.user.clone());
+        self.announce_changes(&HearersOf::User(&change.user));
+    }
+
+    /// Tells these clients that every list of their server may have changed.
+    fn announce_changes(&self, scope: &HearersOf<'_>) {
+        let told = |method| Event::Notified(Notification { method, params: Payload::absent(Revision::NEWEST_LEGACY) });
+        for hearer in self.hearers().of(scope, (&Addressees::All, usize::MAX), &self.spec.id, |_| true) {
+            // a client with a full queue has been told already
+            for method in ListKind::CHANGES {
+                drop(hearer.send(&self.announcing, told(method)));
+            }
+        }
     }
 
     /// Ends servers that no call and no listen has used for `idle_timeout`.
@@ -224,19 +284,34 @@ impl UserServers {
         let mut ticks = interval((idle / 2).clamp(Duration::from_millis(10), SWEEP));
         loop {
             ticks.tick().await;
-            let is_idle = |server: &UserServer| {
-                server.listens.load(Ordering::Acquire) == 0
-                    && !server.server.0.pool.is_in_use()
+            let is_idle = |user: &UserId, server: &UserServer| {
+                !server.server.0.pool.is_in_use()
                     && server.used.lock().elapsed() >= idle
+                    && !self.is_listened_to(user, server)
             };
             let users: Vec<UserId> = {
-                let running = self.running.read();
-                running.iter().filter(|(_, server)| is_idle(server)).map(|(user, _)| user.clone()).collect()
+                let running = &self.taken.read().running;
+                running.iter().filter(|(user, server)| is_idle(user, server)).map(|(user, _)| user.clone()).collect()
             };
             for user in &users {
                 self.stop(user);
             }
         }
+    }
+
+    /// True if a client of the user hears the server.
+    pub(super) fn is_listened_to(&self, user: &UserId, server: &UserServer) -> bool {
+        server.listens.load(Ordering::Acquire) > 0
+            || !self.hearers().of(&HearersOf::User(user), (&Addressees::All, 1), &self.spec.id, |_| true).is_empty()
+    }
+
+    /// The clients that hear all servers.
+    pub(super) const fn hearers(&self) -> &Arc<Hearers> {
+        &self.context.hearers
+    }
+
+    pub(super) fn limits(&self) -> Arc<LimitsConfig> {
+        Arc::clone(&self.context.limits.get())
     }
 
     /// The name of the backend.
@@ -274,27 +349,34 @@ impl Drop for UserTurn<'_> {
     }
 }
 
-// === impl UsedServer ===
+// === impl UserServer ===
 
-impl UsedServer {
-    fn of(server: &Arc<UserServer>) -> Self {
-        *server.used.lock() = Instant::now();
-        Self { server: Arc::clone(server), _call: server.calls.token() }
+impl UserServer {
+    /// True if no call uses it.
+    pub(super) fn is_unused(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// The time of its last call.
+    pub(super) fn used(&self) -> Instant {
+        *self.used.lock()
     }
 }
 
-/// The user whose server no call has used for longest; one that is listened to comes after all others. `None` if calls run at
-/// all of them. No call begins while the table is locked.
-fn longest_idle(running: &HashMap<UserId, Arc<UserServer>>) -> Option<UserId> {
-    let idle = running.iter().filter(|(_, server)| server.calls.is_empty());
-    let order = |server: &UserServer| (server.listens.load(Ordering::Acquire) > 0, *server.used.lock());
-    idle.min_by_key(|(_, server)| order(server)).map(|(user, _)| user.clone())
+// === impl UsedServer ===
+
+impl UsedServer {
+    fn of(servers: &Arc<UserServers>, server: &Arc<UserServer>) -> Self {
+        *server.used.lock() = Instant::now();
+        Self { server: Arc::clone(server), servers: Arc::clone(servers), call: Some(server.calls.token()) }
+    }
 }
 
-/// The text for a user for whom no server can be started.
-fn all_in_use(most: usize) -> StartError {
-    StartError::Unreachable(format!(
-        "it runs for {most} users, as many as it may, and calls of all of them run; try again later, or raise \
-         `server_sessions` in `[limits]`"
-    ))
+impl Drop for UsedServer {
+    fn drop(&mut self) {
+        drop(self.call.take());
+        if self.server.is_unused() {
+            self.servers.distribute();
+        }
+    }
 }
