@@ -16,23 +16,32 @@ mod http;
 mod kept_secret;
 mod login_file;
 mod provider;
+mod refresh_attempts;
+mod refusal;
 mod registration;
+mod saved_tokens;
 mod server_identity;
+mod token_endpoint;
+mod token_response;
 mod tokens;
 
 pub use self::{
     authorization::{Attempt, LoginTarget, OpenBrowser},
-    authorization_request::{CodeOutcome, ExpectedResponse, OpenAuthorization},
+    authorization_request::{AuthorizationParameters, CodeOutcome, ExpectedResponse, OpenAuthorization},
     callback::LoopbackUri,
     challenge::BearerChallenge,
-    discovery::{AuthorizationServer, Discovered, discover},
+    discovery::{AuthorizationServer, Discovered, discover, lists_issuer},
     endpoint::{at_root, is_loopback, well_known},
     error::LoginError,
     http::OAuthHttp,
     kept_secret::KeptSecret,
     login_file::LoginFile,
     provider::TokenProvider,
-    registration::{ApplicationType, ClientIdentity, ClientRegistration, RegisteredClient, identify},
+    refresh_attempts::{RefreshAttempts, RefreshOutcome, RefreshReason},
+    refusal::{OAuthRefusal, RefusalMeaning},
+    registration::{ApplicationType, ClientIdentity, ClientRegistration, RegisteredAuth, RegisteredClient, identify},
+    saved_tokens::{IssuedTokens, RefreshEnd, SavedTokens, TokenGrant},
     server_identity::{fits, is_same, is_server},
-    tokens::{AuthenticatedClient, SavedTokens, TokenGrant, TokenSource},
+    token_response::TokenFailure,
+    tokens::{AuthenticatedClient, TokenSource},
 };

@@ -107,7 +107,7 @@ impl ConnectArgs {
             .map_err(|error| CommandFailure::failed(format!("{} cannot be used", folder.display())).why(error))?;
         let (browser, mut pages) = self.browser();
         let target = self.target(server.url, file, process)?;
-        let provider = TokenProvider::new(target, browser, Arc::new(SystemClock), Arc::new(OsRandom))
+        let mut provider = TokenProvider::new(target, browser, Arc::new(SystemClock), Arc::new(OsRandom))
             .map_err(|error| CommandFailure::failed("no login is possible").why(error))?;
         if self.login {
             let url = server.url.clone();

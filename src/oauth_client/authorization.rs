@@ -13,8 +13,10 @@ use super::{
     error::LoginError,
     http::OAuthHttp,
     login_file::{Login, LoginFile, LoginLock, SavedLogin, TokenSet, WaitingLogin},
+    refusal::RefusalMeaning,
     registration::{ApplicationType, ClientIdentity, ClientRegistration, RegisteredClient, identify},
-    tokens::{SavedTokens, TokenSource},
+    saved_tokens::{IssuedTokens, SavedTokens},
+    tokens::TokenSource,
 };
 use crate::{
     model::AuthorizationSettings,
@@ -116,8 +118,24 @@ impl BrowserLogin {
     }
 
     /// Logs a person in and saves the tokens, in place of earlier ones. A request that a person has seen less than ten
-    /// minutes ago is not shown again.
+    /// minutes ago is not shown again. A client that the token endpoint does not know is registered anew, once.
     pub(super) async fn log_in(
+        &self,
+        login: &mut Login,
+        lock: &LoginLock,
+        challenge: &BearerChallenge,
+    ) -> Result<SavedTokens, LoginError> {
+        match self.log_in_once(login, lock, challenge).await {
+            Err(error) if error.is_of_client() && !self.target.identity.is_given() => {
+                tracing::info!(server = %self.target.server, %error, "the client is registered anew");
+                login.lost_client = true;
+                self.log_in_once(login, lock, challenge).await
+            }
+            outcome => outcome.map_err(|error| self.target.identity.explain(error)),
+        }
+    }
+
+    async fn log_in_once(
         &self,
         login: &mut Login,
         lock: &LoginLock,
@@ -138,10 +156,11 @@ impl BrowserLogin {
             return Err(LoginError::Unavailable("nobody logged in within ten minutes".to_owned()));
         };
         let now = self.clock.now();
-        let tokens = match code {
+        let issued = match code {
             Ok(code) => source.exchange((&self.http, now), (&client).into(), (code, &open.verifier)).await,
             Err(error) => Err(error),
         };
+        let tokens = issued.map(|IssuedTokens { tokens, .. }| tokens);
         match &tokens {
             Ok(tokens) => {
                 login.state = SavedLogin::LoggedIn(Box::new(TokenSet { source, client, tokens: tokens.clone() }));
@@ -179,9 +198,16 @@ impl BrowserLogin {
         let Discovered { resource, scope, server } = discover(&self.http, target, challenge).await?;
         let scope = self.target.scope.clone().or(scope);
         let source = TokenSource::new(&server, resource);
-        let kept = login.client_of(&server.issuer).filter(|client| self.target.is_for(client)).cloned();
-        let kept = match kept {
-            Some(client) if self.is_forgotten((&source, &server), &client, scope.as_deref()).await => None,
+        let known = login.client_of(&server.issuer).filter(|client| self.target.is_for(client)).cloned();
+        let kept = match known {
+            Some(client) if self.is_lost(login, (&source, &server), &client, scope.as_deref()).await => {
+                if !login.register_again(self.clock.now()) {
+                    let issuer = &server.issuer;
+                    let text = format!("{issuer} has forgotten the client three times within an hour: try again later");
+                    return Err(LoginError::Unavailable(text));
+                }
+                None
+            }
             kept => kept,
         };
         let unusable =
@@ -199,7 +225,7 @@ impl BrowserLogin {
             let redirect_uri = callback.redirect_uri().as_str().to_owned();
             let description =
                 ClientRegistration { redirect_uri, scope: scope.as_deref(), application: ApplicationType::Native };
-            (callback, identify(&self.http, &self.target.identity, &server, description).await?)
+            (callback, identify((&self.http, self.clock.now()), &self.target.identity, &server, description).await?)
         };
         let open = self.request((&source, &server), &client, scope.as_deref())?;
         let pending = WaitingLogin { source, client, open };
@@ -209,20 +235,25 @@ impl BrowserLogin {
         Ok(ShownRequest { callback, pending })
     }
 
-    /// True if the authorization server says that it does not know a client that it registered earlier. Otherwise the
-    /// person would see its error, and no response would ever come.
-    async fn is_forgotten(
+    /// True if a registration is of no use any more: its secret has ended, or the authorization server says that it does not
+    /// know the client. Otherwise the person would see its error, and no response would ever come.
+    async fn is_lost(
         &self,
+        login: &Login,
         server: (&TokenSource, &AuthorizationServer),
         client: &RegisteredClient,
         scope: Option<&str>,
     ) -> bool {
-        if !matches!(self.target.identity, ClientIdentity::Registered) {
+        let now = self.clock.now();
+        if self.target.identity.is_given() {
             return false;
         }
+        if login.has_lost_client() || client.is_over(now) {
+            return true;
+        }
         let Ok(request) = self.request(server, client, scope) else { return false };
-        let refusal = self.http.refusal(&request.url).await;
-        matches!(refusal.as_deref(), Some("invalid_client" | "unauthorized_client"))
+        let refusal = self.http.refusal(&request.url, now).await;
+        refusal.is_some_and(|refusal| refusal.meaning() == RefusalMeaning::ClientIsUnknown)
     }
 
     fn request(

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use url::{Url, form_urlencoded};
 
 use super::{
-    discovery::AuthorizationServer, error::LoginError, kept_secret::KeptSecret, registration::RegisteredClient,
-    tokens::TokenSource,
+    discovery::AuthorizationServer, error::LoginError, kept_secret::KeptSecret, refusal::OAuthRefusal,
+    registration::RegisteredClient, tokens::TokenSource,
 };
 use crate::support::{Random, Timestamp};
 
@@ -38,8 +38,49 @@ pub struct ExpectedResponse {
     pub returns_issuer: bool,
 }
 
+/// Parameters of an authorization request.
+#[derive(Debug, Clone, Copy)]
+pub struct AuthorizationParameters<'a> {
+    /// `state`
+    pub state: &'a str,
+    /// The PKCE code verifier, of which the challenge is made.
+    pub verifier: &'a str,
+    /// Scopes, separated by spaces.
+    pub scope: Option<&'a str>,
+    /// Further parameters.
+    pub further: &'a [(&'a str, &'a str)],
+}
+
 /// The authorization code, or the reason for its absence.
 pub type CodeOutcome = Result<String, LoginError>;
+
+// === impl TokenSource ===
+
+impl TokenSource {
+    /// The URL at which a person logs in.
+    ///
+    /// # Errors
+    ///
+    /// If the redirect URI is no URL.
+    pub fn authorization_url(
+        &self,
+        client: &RegisteredClient,
+        parameters: AuthorizationParameters<'_>,
+    ) -> Result<Url, LoginError> {
+        let AuthorizationParameters { state, verifier, scope, further } = parameters;
+        let oauth = self.client(client)?;
+        let challenge = PkceCodeChallenge::from_code_verifier_sha256(&PkceCodeVerifier::new(verifier.to_owned()));
+        let scopes = scope.into_iter().flat_map(|scope| scope.split_ascii_whitespace());
+        let mut request = oauth
+            .authorize_url(|| CsrfToken::new(state.to_owned()))
+            .set_pkce_challenge(challenge)
+            .add_scopes(scopes.map(|scope| Scope::new(scope.to_owned())));
+        for (name, value) in further {
+            request = request.add_extra_param(*name, *value);
+        }
+        Ok(request.url().0)
+    }
+}
 
 // === impl OpenAuthorization ===
 
@@ -55,19 +96,12 @@ impl OpenAuthorization {
         scope: Option<&str>,
         (random, now): (&dyn Random, Timestamp),
     ) -> Result<Self, LoginError> {
-        let oauth = source.client(client)?;
-        let verifier = PkceCodeVerifier::new(random.token());
-        let (state, challenge) = (random.token(), PkceCodeChallenge::from_code_verifier_sha256(&verifier));
-        let scopes = scope.into_iter().flat_map(|scope| scope.split_ascii_whitespace());
-        let mut request = oauth
-            .authorize_url(|| CsrfToken::new(state.clone()))
-            .set_pkce_challenge(challenge)
-            .add_scopes(scopes.map(|scope| Scope::new(scope.to_owned())));
-        if let Some(resource) = &source.resource {
-            request = request.add_extra_param("resource", resource);
-        }
-        let (url, _) = request.url();
-        let verifier = KeptSecret::new(verifier.secret());
+        let (state, verifier) = (random.token(), random.token());
+        let further: Vec<(&str, &str)> =
+            source.resource.iter().map(|resource| ("resource", resource.as_str())).collect();
+        let parameters = AuthorizationParameters { state: &state, verifier: &verifier, scope, further: &further };
+        let url = source.authorization_url(client, parameters)?;
+        let verifier = KeptSecret::new(&verifier);
         Ok(Self { url, state, verifier, returns_issuer: server.returns_issuer, begun: now })
     }
 
@@ -96,7 +130,10 @@ impl ExpectedResponse {
             return Some(Err(LoginError::Untrusted(reason.to_owned())));
         }
         Some(match (parameter("code"), parameter("error")) {
-            (_, Some(code)) => Err(LoginError::Refused { code, description: parameter("error_description") }),
+            (_, Some(code)) => {
+                let description = parameter("error_description");
+                Err(LoginError::Refused(OAuthRefusal::of_response(&code, description.as_deref())))
+            }
             (Some(code), None) => Ok(code),
             (None, None) => Err(LoginError::Untrusted("the response has neither `code` nor `error`".to_owned())),
         })
@@ -127,7 +164,7 @@ mod tests {
     #[test]
     fn a_refusal_is_told_with_its_code() {
         let refused = read("error=access_denied&error_description=no+way&state=s", false);
-        let (code, description) = ("access_denied".to_owned(), Some("no way".to_owned()));
-        assert_eq!(refused, Some(Err(LoginError::Refused { code, description })));
+        let refusal = OAuthRefusal::of_response("access_denied", Some("no way"));
+        assert_eq!(refused, Some(Err(LoginError::Refused(refusal))));
     }
 }

@@ -87,6 +87,18 @@ pub async fn discover(
     Ok(Discovered { resource: named.or(resource.resource), scope, server: authorization_server })
 }
 
+/// True if the server names this authorization server, perhaps among others; `None` if it cannot be found out, or if it
+/// names none.
+pub async fn lists_issuer(
+    http: &OAuthHttp,
+    target: (&Url, &AuthorizationSettings),
+    challenge: &BearerChallenge,
+    issuer: &str,
+) -> Option<bool> {
+    let listed = protected_resource(http, target, challenge).await.ok()??.authorization_servers;
+    (!listed.is_empty()).then(|| listed.iter().any(|one| server_identity::is_same(one, issuer)))
+}
+
 /// The scopes of the challenge, else all that the resource names; with `offline_access` where the authorization server
 /// has it, since some give a refresh token for nothing else (2026-07-28, authorization, *Scope Selection Strategy*).
 fn asked_scope(challenge: &BearerChallenge, supported: &[String], server: &AuthorizationServer) -> Option<String> {
@@ -192,6 +204,23 @@ impl ProtectedResource {
 // === impl AuthorizationServer ===
 
 impl AuthorizationServer {
+    /// The metadata of an issuer that offers these methods, for tests.
+    #[cfg(test)]
+    pub(super) fn with_methods(issuer: &str, methods: &[&str]) -> Self {
+        let at = |path: &str| Url::parse(&format!("{issuer}{path}")).unwrap();
+        Self {
+            issuer: issuer.to_owned(),
+            authorization_endpoint: at("/authorize"),
+            token_endpoint: at("/token"),
+            registration_endpoint: Some(at("/register")),
+            returns_issuer: false,
+            revocation_endpoint: None,
+            auth_methods: methods.iter().map(|method| (*method).to_owned()).collect(),
+            takes_metadata_documents: false,
+            scopes_supported: Vec::new(),
+        }
+    }
+
     /// The first of these methods of client authentication that the server takes. One that does not say which takes
     /// `client_secret_basic` (RFC 8414 2).
     pub fn auth_method<'m>(&self, wanted: &[&'m str]) -> Option<&'m str> {

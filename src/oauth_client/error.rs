@@ -1,5 +1,7 @@
 //! Error of a login. Knows nothing of its steps.
 
+use super::refusal::{OAuthRefusal, RefusalMeaning};
+
 /// A login that did not succeed: what happened, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
@@ -9,14 +11,25 @@ pub enum LoginError {
     /// The server's metadata, or an answer, breaks a rule of the specification.
     #[error("{0}")]
     Untrusted(String),
-    /// The authorization server refused: an error code of RFC 6749, RFC 7591 or of an extension, with its description.
-    #[error("the authorization server refused ({code}){}", description.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
-    Refused {
-        /// `error`
-        code: String,
-        /// `error_description`
-        description: Option<String>,
+    /// The authorization server refused.
+    #[error("{0}")]
+    Refused(OAuthRefusal),
+    /// The authorization server does not accept the client that was given: no login of a person can succeed.
+    #[error(
+        "{issuer} does not accept the client `{id}`, which was registered there by hand: {refusal}. Its id, its secret or its \
+         registration has to be corrected"
+    )]
+    GivenClient {
+        /// The authorization server.
+        issuer: String,
+        /// The client.
+        id: String,
+        /// Its words.
+        refusal: OAuthRefusal,
     },
+    /// Tokens that are kept may be of no use any more: the error, and what to do for a new login.
+    #[error("{0}. If that stays so, {1}")]
+    Stuck(Box<Self>, String),
     /// The authorization server takes only clients that were registered there by hand.
     #[error(
         "{issuer} registers no clients by itself: register one there with the redirect URI {redirect_uri} and use \
@@ -31,4 +44,21 @@ pub enum LoginError {
     /// The file of the login cannot be read or written.
     #[error("{0}")]
     File(String),
+}
+
+// === impl LoginError ===
+
+impl LoginError {
+    /// The refusal of the authorization server, if it is one.
+    pub const fn refusal(&self) -> Option<&OAuthRefusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// True if the authorization server does not know the client, or its secret.
+    pub fn is_of_client(&self) -> bool {
+        self.refusal().is_some_and(|refusal| refusal.meaning() == RefusalMeaning::ClientIsUnknown)
+    }
 }

@@ -1,16 +1,18 @@
 //! HTTP requests of the OAuth client, with its bounds: no redirects, 15 seconds, 256 KiB. Knows nothing of the documents.
 
-use std::{fmt, future::Future, pin::Pin, time::Duration};
+use std::{fmt, time::Duration};
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use bytes::Bytes;
-use oauth2::{AsyncHttpClient, HttpRequest, HttpResponse};
 use reqwest::redirect::Policy;
 use serde_json::Value;
 use url::{Url, form_urlencoded};
 
-use super::{endpoint::is_loopback, error::LoginError};
-use crate::fetch::{Exception, FetchRequest, FetchRules, Fetcher, Ports, Reach, open_client};
+use super::{endpoint::is_loopback, error::LoginError, refusal::OAuthRefusal};
+use crate::{
+    fetch::{Exception, FetchRequest, FetchRules, Fetcher, Ports, Reach, open_client},
+    support::Timestamp,
+};
 
 /// Maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -33,10 +35,10 @@ enum Way {
     Guarded(Fetcher, FetchRules),
 }
 
-/// Failure of a request, for [`AsyncHttpClient`].
+/// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct HttpError(String);
+pub(super) struct HttpError(String);
 
 // === impl OAuthHttp ===
 
@@ -64,6 +66,11 @@ impl OAuthHttp {
         Self(Way::Guarded(fetcher, FetchRules { reach, max_body: MAX_RESPONSE, deadline: TIMEOUT }))
     }
 
+    /// A client for URLs of the operator, and those that these name.
+    pub const fn of_operator(fetcher: Fetcher, rules: FetchRules) -> Self {
+        Self(Way::Guarded(fetcher, rules))
+    }
+
     /// The JSON document at `url`; `None` if the server answers with another status than 200, or with no JSON.
     pub async fn document(&self, url: &Url) -> Result<Option<Value>, LoginError> {
         let headers = [("accept", "application/json"), ("mcp-protocol-version", "2025-11-25")];
@@ -78,14 +85,13 @@ impl OAuthHttp {
         Ok(serde_json::from_slice(response.body()).ok())
     }
 
-    /// The OAuth error code with which the server refuses a GET of `url`, if it says one in JSON.
-    pub async fn refusal(&self, url: &Url) -> Option<String> {
+    /// The refusal with which the server answers a GET of `url`, if it does.
+    pub async fn refusal(&self, url: &Url, now: Timestamp) -> Option<OAuthRefusal> {
         let response = self.send(Method::GET, url, &[("accept", "application/json")], Bytes::new()).await.ok()?;
-        if !response.status().is_client_error() {
-            return None;
-        }
-        let answer: Value = serde_json::from_slice(response.body()).ok()?;
-        answer["error"].as_str().map(str::to_owned)
+        let status = response.status();
+        status
+            .is_client_error()
+            .then(|| OAuthRefusal::read((status.as_u16(), response.headers()), response.body(), now))
     }
 
     /// The `WWW-Authenticate` headers with which a server refuses a request without a token; none if it does not.
@@ -114,12 +120,11 @@ impl OAuthHttp {
         Ok(response.map_err(|error| missing(url, &error))?.status())
     }
 
-    /// Posts JSON, and returns the status with the JSON of the response.
-    pub async fn post(&self, url: &Url, body: &Value) -> Result<(StatusCode, Value), LoginError> {
+    /// Posts JSON.
+    pub(super) async fn post(&self, url: &Url, body: &Value) -> Result<Response<Bytes>, LoginError> {
         let headers = [("content-type", "application/json"), ("accept", "application/json")];
         let response = self.send(Method::POST, url, &headers, body.to_string().into()).await;
-        let response = response.map_err(|error| missing(url, &error))?;
-        Ok((response.status(), serde_json::from_slice(response.body()).unwrap_or_default()))
+        response.map_err(|error| missing(url, &error))
     }
 
     async fn send(
@@ -137,7 +142,8 @@ impl OAuthHttp {
         self.exchange(method, url, map, body).await
     }
 
-    async fn exchange(
+    /// Sends a request; returns the response of any status.
+    pub(super) async fn exchange(
         &self,
         method: Method,
         url: &Url,
@@ -165,20 +171,6 @@ impl OAuthHttp {
 impl fmt::Debug for OAuthHttp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OAuthHttp")
-    }
-}
-
-impl<'c> AsyncHttpClient<'c> for OAuthHttp {
-    type Error = HttpError;
-    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'c>>;
-
-    fn call(&'c self, request: HttpRequest) -> Self::Future {
-        Box::pin(async move {
-            let (parts, body) = request.into_parts();
-            let url = Url::parse(&parts.uri.to_string()).map_err(|error| HttpError(error.to_string()))?;
-            let response = self.exchange(parts.method, &url, parts.headers, body.into()).await?;
-            Ok(response.map(|body| body.to_vec()))
-        })
     }
 }
 

@@ -15,12 +15,16 @@ use super::{
     authorization_request::OpenAuthorization,
     error::LoginError,
     registration::RegisteredClient,
-    tokens::{SavedTokens, TokenSource},
+    saved_tokens::{RefreshEnd, SavedTokens},
+    tokens::TokenSource,
 };
-use crate::support::Digest;
+use crate::support::{Digest, Timestamp};
 
 /// Interval of the attempts to lock a file that another process holds.
 const LOCK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Time in which registrations in place of lost ones are counted, and their maximum number.
+const REGISTRATIONS: (Duration, usize) = (Duration::from_hours(1), 3);
 
 /// File of the login at one server.
 #[derive(Debug, Clone)]
@@ -38,6 +42,10 @@ pub(super) struct Login {
     /// The login that waits for a person. Until it succeeds, `state` stays as it is: the server may have moved to another
     /// authorization server.
     pub(super) pending: Option<WaitingLogin>,
+    /// True if the token endpoint has just said that it does not know the client of the last login.
+    pub(super) lost_client: bool,
+    /// The last registrations in place of lost ones.
+    registered: Vec<Timestamp>,
 }
 
 /// State of a login.
@@ -73,6 +81,8 @@ struct StoredLogin {
     client: Option<RegisteredClient>,
     tokens: Option<SavedTokens>,
     pending: Option<StoredPending>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    registered: Vec<Timestamp>,
 }
 
 /// An authorization request in the file. One of an earlier version has no source and client of its own.
@@ -110,6 +120,23 @@ impl Login {
         client.filter(|client| client.issuer == issuer)
     }
 
+    /// True if the authorization server has said that it does not know the client of the last login.
+    pub(super) fn has_lost_client(&self) -> bool {
+        self.lost_client || self.tokens().is_some_and(|tokens| tokens.end == Some(RefreshEnd::ClientIsUnknown))
+    }
+
+    /// Counts a registration in place of a lost one. Returns false if there were too many.
+    pub(super) fn register_again(&mut self, now: Timestamp) -> bool {
+        let (time, most) = REGISTRATIONS;
+        self.registered.retain(|at| now.since(*at) < time);
+        if self.registered.len() >= most {
+            return false;
+        }
+        self.registered.push(now);
+        self.lost_client = false;
+        true
+    }
+
     /// The login without what comes from other sources than these.
     pub(super) fn retain(mut self, fits: impl Fn(&TokenSource) -> bool) -> Self {
         self.pending = self.pending.filter(|pending| fits(&pending.source));
@@ -131,41 +158,41 @@ impl Login {
 
 impl From<StoredLogin> for Login {
     fn from(stored: StoredLogin) -> Self {
-        let StoredLogin { server, source, client, tokens, pending } = stored;
-        let Some(StoredPending { source: pending_source, client: pending_client, open }) = pending else {
-            return Self { server, state: SavedLogin::of(source, client, tokens), pending: None };
-        };
-        match (pending_source, pending_client) {
-            (Some(of_pending), Some(with)) => Self {
-                server,
-                state: SavedLogin::of(source, client, tokens),
-                pending: WaitingLogin::checked(of_pending, with, open),
-            },
+        let StoredLogin { server, source, client, tokens, pending, registered } = stored;
+        let (state, pending) = match pending {
+            None => (SavedLogin::of(source, client, tokens), None),
+            Some(StoredPending { source: Some(of_pending), client: Some(with), open }) => {
+                (SavedLogin::of(source, client, tokens), WaitingLogin::checked(of_pending, with, open))
+            }
             // an earlier version: source and client are those of the request, and the tokens may be another server's
-            _ => Self {
-                server,
-                state: SavedLogin::default(),
-                pending: source.zip(client).and_then(|(source, client)| WaitingLogin::checked(source, client, open)),
-            },
-        }
+            Some(StoredPending { open, .. }) => {
+                let request = source.zip(client);
+                (
+                    SavedLogin::default(),
+                    request.and_then(|(source, client)| WaitingLogin::checked(source, client, open)),
+                )
+            }
+        };
+        Self { server, state, pending, lost_client: false, registered }
     }
 }
 
 impl From<Login> for StoredLogin {
     fn from(login: Login) -> Self {
-        let Login { server, state, pending } = login;
+        let Login { server, state, pending, registered, .. } = login;
         let pending = pending.map(|WaitingLogin { source, client, open }| StoredPending {
             source: Some(source),
             client: Some(client),
             open,
         });
-        match state {
-            SavedLogin::LoggedOut(client) => Self { server, source: None, client, tokens: None, pending },
+        let (source, client, tokens) = match state {
+            SavedLogin::LoggedOut(client) => (None, client, None),
             SavedLogin::LoggedIn(set) => {
                 let TokenSet { source, client, tokens } = *set;
-                Self { server, source: Some(source), client: Some(client), tokens: Some(tokens), pending }
+                (Some(source), Some(client), Some(tokens))
             }
-        }
+        };
+        Self { server, source, client, tokens, pending, registered }
     }
 }
 
@@ -325,6 +352,15 @@ mod tests {
         assert_eq!(serde_json::to_value(&login).unwrap(), file);
         assert_eq!(login.client_of("https://a").map(|client| &*client.id), Some("a"));
         assert!(login.client_of("https://b").is_none());
+    }
+
+    #[test]
+    fn up_023_a_lost_client_is_replaced_three_times_an_hour() {
+        let (mut login, at) = (Login::default(), |minutes: i64| Timestamp::from_seconds(minutes * 60));
+        let allowed: Vec<bool> = [0, 1, 2, 3, 59, 60, 61].map(|minutes| login.register_again(at(minutes))).into();
+        assert_eq!(allowed, [true, true, true, false, false, true, true]);
+        let read: Login = serde_json::from_value(serde_json::to_value(&login).unwrap()).unwrap();
+        assert_eq!(read.registered, login.registered, "processes that start anew count on");
     }
 
     #[test]

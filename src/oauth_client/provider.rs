@@ -9,7 +9,9 @@ use super::{
     challenge::BearerChallenge,
     error::LoginError,
     login_file::{Login, LoginLock, SavedLogin, TokenSet},
-    tokens::{SavedTokens, TokenGrant},
+    refresh_attempts::{RefreshAttempts, RefreshOutcome, RefreshReason},
+    saved_tokens::{SavedTokens, TokenGrant},
+    tokens::AuthenticatedClient,
 };
 use crate::{
     model::{RenewalError, TokenRequest, TokenRequests},
@@ -25,6 +27,7 @@ const RETRY: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub struct TokenProvider {
     login: BrowserLogin,
+    attempts: RefreshAttempts,
 }
 
 // === impl TokenProvider ===
@@ -41,11 +44,12 @@ impl TokenProvider {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self, LoginError> {
-        Ok(Self { login: BrowserLogin::new(target, browser, clock, random)? })
+        let login = BrowserLogin::new(target, browser, clock, random)?;
+        Ok(Self { login, attempts: RefreshAttempts::default() })
     }
 
     /// Answers requests for tokens, and refreshes tokens before they end, until the last [`crate::model::Bearer`] is dropped.
-    pub async fn run(self, mut requests: TokenRequests) {
+    pub async fn run(mut self, mut requests: TokenRequests) {
         let mut current = self.login.read().ok().and_then(|login| login.tokens().cloned());
         let mut not_before = Instant::now();
         loop {
@@ -58,7 +62,7 @@ impl TokenProvider {
                 () = at(refresh_at) => {
                     not_before = Instant::now() + RETRY;
                     match self.refreshed(current.as_ref()).await {
-                        Ok(tokens) => current = tokens.or(current),
+                        Ok(tokens) => current = Some(tokens),
                         Err(error) => tracing::warn!(%error, "the token was not refreshed; the next attempt is in a minute"),
                     }
                     continue;
@@ -87,15 +91,17 @@ impl TokenProvider {
     /// # Errors
     ///
     /// The reason, if the login did not succeed.
-    pub async fn log_in_now(&self) -> Result<Option<String>, LoginError> {
+    pub async fn log_in_now(&mut self) -> Result<Option<String>, LoginError> {
         let lock = self.login.target.file.lock().await?;
         let mut login = self.login.read()?;
-        if let Some(tokens) = login.tokens().filter(|tokens| !tokens.is_over(self.login.clock.now())) {
+        let now = self.login.clock.now();
+        if let Some(tokens) = login.tokens().filter(|tokens| !tokens.is_over(now)) {
             return Ok(tokens.scope.clone());
         }
-        let tokens = match self.refresh(&mut login, &lock).await? {
-            Some(tokens) => tokens,
-            None => self.login.log_in(&mut login, &lock, &BearerChallenge::default()).await?,
+        let tokens = match self.refresh(&mut login, &lock, RefreshReason::Ends).await? {
+            Some(RefreshOutcome::Tokens(tokens)) => tokens,
+            Some(RefreshOutcome::Kept(error, tokens)) if !error.offers_login(&tokens, now) => return Err(error),
+            _ => self.login.log_in(&mut login, &lock, &BearerChallenge::default()).await?,
         };
         Ok(tokens.scope)
     }
@@ -104,20 +110,23 @@ impl TokenProvider {
         Some(Instant::now() + current?.refresh_at()?.since(self.login.clock.now()))
     }
 
-    /// The tokens of another process, or refreshed ones; `None` if a login is needed.
-    async fn refreshed(&self, current: Option<&SavedTokens>) -> Result<Option<SavedTokens>, LoginError> {
+    /// The tokens of another process, or refreshed ones, or those of before if only a login can help.
+    async fn refreshed(&mut self, current: Option<&SavedTokens>) -> Result<SavedTokens, LoginError> {
         let lock = self.login.target.file.lock().await?;
         let mut login = self.login.read()?;
-        match login.tokens() {
-            Some(saved) if current.is_none_or(|tokens| tokens.access.expose() != saved.access.expose()) => {
-                Ok(Some(saved.clone()))
-            }
-            _ => self.refresh(&mut login, &lock).await,
+        let saved = login.tokens().cloned().ok_or_else(|| LoginError::Unavailable("there is no login".to_owned()))?;
+        if current.is_none_or(|tokens| tokens.access.expose() != saved.access.expose()) {
+            return Ok(saved);
+        }
+        match self.refresh(&mut login, &lock, RefreshReason::Ends).await? {
+            Some(RefreshOutcome::Tokens(tokens) | RefreshOutcome::Over(tokens)) => Ok(tokens),
+            Some(RefreshOutcome::Kept(error, _)) => Err(error),
+            None => Ok(saved),
         }
     }
 
     /// A token other than the rejected one: that of another process, a refreshed one, or that of a login.
-    async fn obtain(&self, request: &TokenRequest) -> Result<SavedTokens, LoginError> {
+    async fn obtain(&mut self, request: &TokenRequest) -> Result<SavedTokens, LoginError> {
         let challenge = BearerChallenge::of(&request.challenges);
         let lock = self.login.target.file.lock().await?;
         let mut login = self.login.read()?;
@@ -136,34 +145,38 @@ impl TokenProvider {
             ))),
             Some(_) => self.login.log_in(&mut login, &lock, &challenge).await,
             None if challenge.asks_for_more() => self.login.log_in(&mut login, &lock, &challenge).await,
-            None => match self.refresh(&mut login, &lock).await? {
-                Some(tokens) => Ok(tokens),
-                None => self.login.log_in(&mut login, &lock, &challenge).await,
+            None => match self.refresh(&mut login, &lock, RefreshReason::Rejected).await? {
+                Some(RefreshOutcome::Tokens(tokens)) => Ok(tokens),
+                Some(RefreshOutcome::Kept(error, tokens)) if error.offers_login(&tokens, now) => {
+                    Err(LoginError::Stuck(
+                        Box::new(error),
+                        format!("`lockkeeper connect {} --login` logs in anew", self.login.target.server),
+                    ))
+                }
+                Some(RefreshOutcome::Kept(error, _)) => Err(error),
+                Some(RefreshOutcome::Over(_)) | None => self.login.log_in(&mut login, &lock, &challenge).await,
             },
         }
     }
 
-    /// Refreshes the tokens and saves them; `None` if only a login can help. They are given up only if the
-    /// authorization server says that they have ended.
-    async fn refresh(&self, login: &mut Login, lock: &LoginLock) -> Result<Option<SavedTokens>, LoginError> {
+    /// Refreshes the tokens and saves what came of it.
+    async fn refresh(
+        &mut self,
+        login: &mut Login,
+        lock: &LoginLock,
+        reason: RefreshReason,
+    ) -> Result<Option<RefreshOutcome>, LoginError> {
         let SavedLogin::LoggedIn(set) = &mut login.state else { return Ok(None) };
         let TokenSet { source, client, tokens } = &mut **set;
-        let Some(token) = &tokens.refresh else { return Ok(None) };
-        match source.refresh((&self.login.http, self.login.clock.now()), (&*client).into(), (&*tokens, token)).await {
-            Ok(refreshed) => {
-                *tokens = refreshed.clone();
-                self.login.target.file.write(login, lock)?;
-                Ok(Some(refreshed))
-            }
-            Err(LoginError::Refused { code, .. }) => {
-                tracing::info!(server = %self.login.target.server, code, "the login has ended");
-                let is_known = code != "invalid_client" && code != "unauthorized_client";
-                login.state = SavedLogin::LoggedOut(is_known.then(|| client.clone()));
-                self.login.target.file.write(login, lock)?;
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        let now = self.login.clock.now();
+        let current = self.login.target.identity.current(client);
+        let proven = AuthenticatedClient { is_given: self.login.target.identity.is_given(), ..(&current).into() };
+        let outcome = self.attempts.refresh(source, (&self.login.http, now), proven, (tokens, reason)).await;
+        let (RefreshOutcome::Tokens(changed) | RefreshOutcome::Over(changed) | RefreshOutcome::Kept(_, changed)) =
+            &outcome;
+        *tokens = changed.clone();
+        self.login.target.file.write(login, lock)?;
+        Ok(Some(outcome))
     }
 }
 

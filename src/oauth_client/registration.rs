@@ -5,10 +5,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    discovery::AuthorizationServer, error::LoginError, http::OAuthHttp, kept_secret::KeptSecret,
+    discovery::AuthorizationServer,
+    error::LoginError,
+    http::OAuthHttp,
+    kept_secret::KeptSecret,
+    refusal::{OAuthRefusal, RefusalMeaning},
     server_identity::is_same,
 };
-use crate::{model::AuthorizationSettings, support::Secret};
+use crate::{
+    model::AuthorizationSettings,
+    support::{Secret, Timestamp},
+};
 
 /// A secret of which nobody said whose it is.
 const UNBOUND: &str = "a client secret needs `issuer` (`--issuer`): the authorization server that it is for";
@@ -46,6 +53,8 @@ pub struct RegisteredClient {
     pub auth: RegisteredAuth,
     /// The one redirect URI.
     pub redirect_uri: String,
+    /// End of its secret; `None` if it has no end.
+    pub secret_expires: Option<Timestamp>,
 }
 
 /// The way in which a client authenticates with its secret (RFC 7591 2, `token_endpoint_auth_method`).
@@ -67,6 +76,8 @@ struct StoredClient {
     secret: Option<KeptSecret>,
     secret_in_body: bool,
     redirect_uri: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    secret_expires: Option<Timestamp>,
 }
 
 /// The client as it describes itself.
@@ -106,6 +117,35 @@ impl ClientIdentity {
         Ok(Self::Given { id: id.to_owned(), secret })
     }
 
+    /// True if it was registered by hand.
+    pub const fn is_given(&self) -> bool {
+        matches!(self, Self::Given { .. })
+    }
+
+    /// The error of a login; one about a client that was registered by hand says so.
+    pub fn explain(&self, error: LoginError) -> LoginError {
+        match (self, error) {
+            (Self::Given { id, secret }, LoginError::Refused(refusal))
+                if refusal.meaning() == RefusalMeaning::ClientIsUnknown =>
+            {
+                let issuer = secret.as_ref().map_or("the authorization server", |secret| &secret.issuer).to_owned();
+                LoginError::GivenClient { issuer, id: id.clone(), refusal }
+            }
+            (_, error) => error,
+        }
+    }
+
+    /// The client of an earlier login, with the secret of now.
+    pub fn current(&self, client: &RegisteredClient) -> RegisteredClient {
+        let Self::Given { id, secret: Some(secret) } = self else { return client.clone() };
+        if *id != client.id || !is_same(&secret.issuer, &client.issuer) {
+            return client.clone();
+        }
+        let in_body = matches!(client.auth, RegisteredAuth::Post(_));
+        let auth = RegisteredAuth::of(Some(KeptSecret(secret.secret.clone())), in_body);
+        RegisteredClient { auth, ..client.clone() }
+    }
+
     /// True if `client` has this identity.
     pub fn is(&self, client: &RegisteredClient) -> bool {
         let Self::Given { id, secret } = self else { return true };
@@ -128,7 +168,7 @@ impl IssuerSecret {
 
 /// The client to log in with at `server`: the given one, else a newly registered one.
 pub async fn identify(
-    http: &OAuthHttp,
+    (http, now): (&OAuthHttp, Timestamp),
     identity: &ClientIdentity,
     server: &AuthorizationServer,
     description: ClientRegistration<'_>,
@@ -138,25 +178,64 @@ pub async fn identify(
         let secret = secret.as_ref().map(|secret| secret.of(server)).transpose()?;
         let (id, redirect_uri) = (id.clone(), description.redirect_uri);
         let in_body = server.auth_method(&["client_secret_basic", "client_secret_post"]) == Some("client_secret_post");
-        return Ok(RegisteredClient { issuer, id, auth: RegisteredAuth::of(secret, in_body), redirect_uri });
+        let auth = RegisteredAuth::of(secret, in_body);
+        return Ok(RegisteredClient { issuer, id, auth, redirect_uri, secret_expires: None });
     }
-    let Some(endpoint) = &server.registration_endpoint else {
+    if server.registration_endpoint.is_none() {
         return Err(LoginError::NoRegistration { issuer, redirect_uri: description.redirect_uri });
-    };
-    let (status, answer) = http.post(endpoint, &description.request(server)).await?;
-    let text = |name: &str| answer[name].as_str().map(str::to_owned);
-    match (status.is_success(), text("client_id"), text("error")) {
-        (true, Some(id), _) => Ok(RegisteredClient {
-            issuer,
-            id,
-            auth: RegisteredAuth::of(
-                text("client_secret").map(|secret| KeptSecret::new(&secret)),
-                answer["token_endpoint_auth_method"] == "client_secret_post",
-            ),
-            redirect_uri: description.redirect_uri,
-        }),
-        (false, _, Some(code)) => Err(LoginError::Refused { code, description: text("error_description") }),
-        _ => Err(LoginError::Unavailable(format!("{endpoint} did not register the client ({status})"))),
+    }
+    match description.register((http, now), server).await {
+        // some take no scopes in a registration, or not these
+        Err(LoginError::Refused(refusal))
+            if description.scope.is_some() && refusal.meaning() != RefusalMeaning::Passes =>
+        {
+            tracing::info!(issuer, %refusal, "a registration with scopes is refused: it is tried without");
+            ClientRegistration { scope: None, ..description }.register((http, now), server).await
+        }
+        outcome => outcome,
+    }
+}
+
+// === impl RegisteredClient ===
+
+impl RegisteredClient {
+    /// True if its secret has ended: it has to register anew.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.secret_expires.is_some_and(|end| end <= now)
+    }
+
+    /// Reads the answer to a registration as a client with this method (RFC 7591 3.2.1).
+    fn read(
+        answer: &Value,
+        server: &AuthorizationServer,
+        (redirect_uri, asked): (String, &str),
+        now: Timestamp,
+    ) -> Option<Self> {
+        let id = match &answer["client_id"] {
+            Value::String(id) if !id.is_empty() => id.clone(),
+            Value::Number(id) => id.to_string(),
+            _ => return None,
+        };
+        let secret = answer["client_secret"].as_str().filter(|secret| !secret.is_empty()).map(KeptSecret::new);
+        let with_secret = |method: &&str| *method != "none";
+        let method = answer["token_endpoint_auth_method"].as_str().or(Some(asked).filter(with_secret));
+        let of_metadata = || server.auth_method(&["client_secret_basic", "client_secret_post", "none"]);
+        let auth = match (secret, method) {
+            (None, _) | (Some(_), Some("none")) => RegisteredAuth::None,
+            (Some(secret), Some("client_secret_basic")) => RegisteredAuth::Basic(secret),
+            (Some(secret), Some("client_secret_post")) => RegisteredAuth::Post(secret),
+            (Some(secret), _) => match of_metadata() {
+                Some("none") => RegisteredAuth::None,
+                method => RegisteredAuth::of(Some(secret), method == Some("client_secret_post")),
+            },
+        };
+        let expires = match &answer["client_secret_expires_at"] {
+            Value::String(text) => text.trim().parse().ok(),
+            number => number.as_i64(),
+        };
+        // one that has ended when it is given is no end: some send a life
+        let secret_expires = expires.map(Timestamp::from_seconds).filter(|end| *end > now);
+        Some(Self { issuer: server.issuer.clone(), id, auth, redirect_uri, secret_expires })
     }
 }
 
@@ -182,34 +261,68 @@ impl RegisteredAuth {
 
 impl From<StoredClient> for RegisteredClient {
     fn from(stored: StoredClient) -> Self {
-        let StoredClient { issuer, id, secret, secret_in_body, redirect_uri } = stored;
-        Self { issuer, id, auth: RegisteredAuth::of(secret, secret_in_body), redirect_uri }
+        let StoredClient { issuer, id, secret, secret_in_body, redirect_uri, secret_expires } = stored;
+        Self { issuer, id, auth: RegisteredAuth::of(secret, secret_in_body), redirect_uri, secret_expires }
     }
 }
 
 impl From<RegisteredClient> for StoredClient {
     fn from(client: RegisteredClient) -> Self {
-        let RegisteredClient { issuer, id, auth, redirect_uri } = client;
+        let RegisteredClient { issuer, id, auth, redirect_uri, secret_expires } = client;
         let secret_in_body = matches!(auth, RegisteredAuth::Post(_));
-        Self { issuer, id, secret: auth.secret().cloned(), secret_in_body, redirect_uri }
+        Self { issuer, id, secret: auth.secret().cloned(), secret_in_body, redirect_uri, secret_expires }
     }
 }
 
 // === impl ClientRegistration ===
 
 impl ClientRegistration<'_> {
-    /// The request: a native application is a public client (RFC 7591 2, RFC 8252), a server has a secret if it can.
-    fn request(&self, server: &AuthorizationServer) -> Value {
-        let (application, method) = match self.application {
-            ApplicationType::Native => ("native", None),
-            ApplicationType::Web => ("web", server.auth_method(&["client_secret_post", "client_secret_basic", "none"])),
+    async fn register(
+        &self,
+        (http, now): (&OAuthHttp, Timestamp),
+        server: &AuthorizationServer,
+    ) -> Result<RegisteredClient, LoginError> {
+        let (Some(endpoint), method) = (&server.registration_endpoint, self.method(server)) else {
+            let (issuer, redirect_uri) = (server.issuer.clone(), self.redirect_uri.clone());
+            return Err(LoginError::NoRegistration { issuer, redirect_uri });
+        };
+        let response = http.post(endpoint, &self.request(method)).await?;
+        let (status, answer) = (response.status(), serde_json::from_slice(response.body()).unwrap_or_default());
+        let place = (self.redirect_uri.clone(), method);
+        if let Some(client) = RegisteredClient::read(&answer, server, place, now).filter(|_| status.is_success()) {
+            return Ok(client);
+        }
+        let refusal = OAuthRefusal::read((status.as_u16(), response.headers()), response.body(), now);
+        match (status.is_success(), &refusal.code) {
+            (false, Some(_)) => Err(LoginError::Refused(refusal)),
+            (false, None) => Err(LoginError::Unavailable(format!("{endpoint} did not register the client: {refusal}"))),
+            (true, _) => Err(LoginError::Untrusted(format!("{endpoint} answered without a `client_id`"))),
+        }
+    }
+
+    /// The method to ask for (RFC 7591 2). A native application keeps no secret (RFC 8252 8.5), and asks for one only where
+    /// nothing else is offered; a server has a secret if it can.
+    fn method(&self, server: &AuthorizationServer) -> &'static str {
+        const NONE: &str = "none";
+        let offered = match self.application {
+            ApplicationType::Native if server.auth_methods.is_empty() => Some(NONE),
+            ApplicationType::Native => server.auth_method(&[NONE, "client_secret_post", "client_secret_basic"]),
+            ApplicationType::Web => server.auth_method(&["client_secret_post", "client_secret_basic", NONE]),
+        };
+        offered.unwrap_or(NONE)
+    }
+
+    fn request(&self, method: &str) -> Value {
+        let application = match self.application {
+            ApplicationType::Native => "native",
+            ApplicationType::Web => "web",
         };
         let mut request = json!({
             "client_name": "Lockkeeper",
             "redirect_uris": [self.redirect_uri],
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
-            "token_endpoint_auth_method": method.unwrap_or("none"),
+            "token_endpoint_auth_method": method,
             "application_type": application,
             "software_id": "lockkeeper",
             "software_version": env!("CARGO_PKG_VERSION"),
@@ -218,5 +331,95 @@ impl ClientRegistration<'_> {
             request["scope"] = scope.into();
         }
         request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(methods: &[&str]) -> AuthorizationServer {
+        AuthorizationServer::with_methods("https://as.example", methods)
+    }
+
+    fn described(application: ApplicationType) -> ClientRegistration<'static> {
+        ClientRegistration { redirect_uri: "http://127.0.0.1:1/".to_owned(), scope: None, application }
+    }
+
+    #[test]
+    fn up_023_a_client_asks_for_a_secret_only_where_it_gets_nothing_else() {
+        let (basic, post) = ("client_secret_basic", "client_secret_post");
+        for (offered, native, web) in [
+            (&[][..], "none", basic),
+            (&["none"], "none", "none"),
+            (&["none", post], "none", post),
+            (&[basic, post], post, post),
+            (&[basic], basic, basic),
+            (&["private_key_jwt"], "none", "none"),
+        ] {
+            let method = |application| described(application).method(&server(offered));
+            assert_eq!((method(ApplicationType::Native), method(ApplicationType::Web)), (native, web), "{offered:?}");
+        }
+    }
+
+    #[test]
+    fn up_023_the_answer_says_how_the_client_authenticates_else_the_metadata() {
+        let now = Timestamp::from_seconds(1_000_000);
+        let read = |answer: Value, offered: &[&str]| {
+            let place = ("http://127.0.0.1:1/".to_owned(), "none");
+            let client = RegisteredClient::read(&answer, &server(offered), place, now)?;
+            let method = match client.auth {
+                RegisteredAuth::None => "none",
+                RegisteredAuth::Basic(_) => "basic",
+                RegisteredAuth::Post(_) => "post",
+            };
+            Some((client.id, method, client.secret_expires))
+        };
+        let all = &["none", "client_secret_post", "client_secret_basic"][..];
+        let (none, post) = ("none", "client_secret_post");
+        for (service, answer, offered, method) in [
+            (
+                "Descope",
+                json!({ "client_id": "c", "client_secret": "", "token_endpoint_auth_method": none }),
+                all,
+                "none",
+            ),
+            (
+                "a useless secret",
+                json!({ "client_id": "c", "client_secret": "s", "token_endpoint_auth_method": none }),
+                all,
+                "none",
+            ),
+            (
+                "Figma",
+                json!({ "client_id": "c", "client_secret": "s", "token_endpoint_auth_method": post }),
+                all,
+                "post",
+            ),
+            ("no method", json!({ "client_id": "c", "client_secret": "s" }), &[post], "post"),
+            ("no method", json!({ "client_id": "c", "client_secret": "s" }), all, "basic"),
+            ("no method, and no metadata", json!({ "client_id": "c", "client_secret": "s" }), &[], "basic"),
+            ("no method, and public clients alone", json!({ "client_id": "c", "client_secret": "s" }), &[none], "none"),
+            ("a method without a secret", json!({ "client_id": "c", "token_endpoint_auth_method": post }), all, "none"),
+            (
+                "null",
+                json!({ "client_id": "c", "client_secret": null, "token_endpoint_auth_method": null }),
+                all,
+                "none",
+            ),
+        ] {
+            assert_eq!(read(answer, offered), Some(("c".to_owned(), method, None)), "{service}");
+        }
+        assert_eq!(read(json!({ "client_id": 7 }), all).map(|read| read.0).as_deref(), Some("7"));
+        assert_eq!(read(json!({ "client_id": "" }), all), None);
+        let ends = |at: Value| {
+            let answer = json!({ "client_id": "c", "client_secret": "s", "client_secret_expires_at": at });
+            read(answer, all)?.2.map(Timestamp::as_seconds)
+        };
+        assert_eq!(
+            (ends(json!(0)), ends(json!(1_000_001)), ends(json!("1000001"))),
+            (None, Some(1_000_001), Some(1_000_001))
+        );
+        assert_eq!(ends(json!(3600)), None, "a life in place of an end");
     }
 }

@@ -1,12 +1,9 @@
-//! Tokens of a login, and the requests for them (RFC 6749 4.1.3, 6; RFC 8707). Knows nothing of files and browsers.
-
-use std::time::Duration;
+//! Requests for tokens (RFC 6749 4.1.3, 6; RFC 7009; RFC 8707). Knows nothing of files and browsers.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use oauth2::{
-    AuthType, AuthUrl, AuthorizationCode, ClientId, ClientSecret, EndpointNotSet, EndpointSet, PkceCodeVerifier,
-    RedirectUrl, RefreshToken, RequestTokenError, Scope, TokenResponse as _, TokenUrl,
-    basic::{BasicClient, BasicErrorResponse, BasicTokenResponse},
+    AuthType, AuthUrl, AuthorizationCode, ClientId, ClientSecret, PkceCodeVerifier, RedirectUrl, RefreshToken,
+    RequestTokenError, Scope, TokenUrl, basic::BasicErrorResponse,
 };
 use serde::{Deserialize, Serialize};
 use url::{Url, form_urlencoded};
@@ -14,50 +11,22 @@ use url::{Url, form_urlencoded};
 use super::{
     discovery::AuthorizationServer,
     error::LoginError,
-    http::{HttpError, OAuthHttp},
+    http::OAuthHttp,
     kept_secret::KeptSecret,
+    refusal::RefusalMeaning,
     registration::{RegisteredAuth, RegisteredClient},
+    saved_tokens::{IssuedTokens, SavedTokens, TokenGrant},
     server_identity::fits,
+    token_endpoint::{OAuthClient, TokenExchange},
+    token_response::TokenFailure,
 };
 use crate::{
     model::AuthorizationSettings,
     support::{Secret, Timestamp},
 };
 
-/// Maximum time between a refresh and the end of the token.
-const EARLY: Duration = Duration::from_mins(1);
-
 /// The form of assertions (RFC 7523 2.2).
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-
-/// Tokens as they are kept.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SavedTokens {
-    /// Access token.
-    pub access: KeptSecret,
-    /// Refresh token.
-    pub refresh: Option<KeptSecret>,
-    /// End of the access token, in milliseconds since the epoch; `None` if the authorization server did not say.
-    pub expires: Option<Timestamp>,
-    /// Granted scopes, separated by spaces.
-    pub scope: Option<String>,
-    /// The time of the response.
-    pub issued: Timestamp,
-    /// Request that gave the access token.
-    pub by: TokenGrant,
-}
-
-/// Request that gave an access token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TokenGrant {
-    /// A login by the browser.
-    AuthorizationCode,
-    /// A refresh.
-    RefreshToken,
-    /// The client's own credentials.
-    ClientCredentials,
-}
 
 /// The authorization server that issues the tokens, and the client that asks for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,44 +51,15 @@ pub struct AuthenticatedClient<'a> {
     pub client: &'a RegisteredClient,
     /// A signed assertion (RFC 7523 2.2), for `private_key_jwt`.
     pub assertion: Option<Secret>,
-}
-
-/// Client of the `oauth2` crate with both endpoints.
-pub(super) type OAuthClient = BasicClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
-
-// === impl SavedTokens ===
-
-impl SavedTokens {
-    /// The moment for a refresh: a tenth of the token's life before its end, at most a minute. `None` if the end is
-    /// unknown or there is no refresh token.
-    pub fn refresh_at(&self) -> Option<Timestamp> {
-        let (expires, _) = (self.expires?, self.refresh.as_ref()?);
-        Some(expires - (expires.since(self.issued) / 10).min(EARLY))
-    }
-
-    /// True if the access token has ended.
-    pub fn is_over(&self, now: Timestamp) -> bool {
-        self.expires.is_some_and(|expires| expires <= now)
-    }
-
-    fn read(response: &BasicTokenResponse, by: TokenGrant, now: Timestamp) -> Self {
-        let scopes = response.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect::<Vec<_>>());
-        Self {
-            access: KeptSecret::new(response.access_token().secret()),
-            refresh: response.refresh_token().map(|token| KeptSecret::new(token.secret())),
-            expires: response.expires_in().map(|life| now + life),
-            scope: scopes.map(|scopes| scopes.join(" ")),
-            issued: now,
-            by,
-        }
-    }
+    /// True if it was registered by hand: nobody but its owner can correct it.
+    pub is_given: bool,
 }
 
 // === impl AuthenticatedClient ===
 
 impl<'a> From<&'a RegisteredClient> for AuthenticatedClient<'a> {
     fn from(client: &'a RegisteredClient) -> Self {
-        Self { client, assertion: None }
+        Self { client, assertion: None, is_given: false }
     }
 }
 
@@ -146,7 +86,7 @@ impl TokenSource {
     pub(super) fn client(&self, client: &RegisteredClient) -> Result<OAuthClient, LoginError> {
         let wrong = |what: &str| LoginError::Untrusted(format!("{what} of {} is no URL", self.issuer));
         let redirect = RedirectUrl::new(client.redirect_uri.clone()).map_err(|_| wrong("the redirect URI"))?;
-        let oauth = BasicClient::new(ClientId::new(client.id.clone()))
+        let oauth = oauth2::Client::new(ClientId::new(client.id.clone()))
             .set_auth_uri(AuthUrl::from_url(self.authorization_endpoint.clone()))
             .set_token_uri(TokenUrl::from_url(self.token_endpoint.clone()))
             .set_redirect_uri(redirect);
@@ -164,7 +104,7 @@ impl TokenSource {
         (http, now): (&OAuthHttp, Timestamp),
         client: AuthenticatedClient<'_>,
         (code, verifier): (String, &KeptSecret),
-    ) -> Result<SavedTokens, LoginError> {
+    ) -> Result<IssuedTokens, LoginError> {
         let oauth = self.client(client.client)?;
         let mut request = oauth
             .exchange_code(AuthorizationCode::new(code))
@@ -172,8 +112,8 @@ impl TokenSource {
         for (name, value) in self.further(&client) {
             request = request.add_extra_param(name, value);
         }
-        let response = request.request_async(http).await.map_err(|error| self.failed(error))?;
-        Ok(SavedTokens::read(&response, TokenGrant::AuthorizationCode, now))
+        let response = request.request_async(&TokenExchange { http, now }).await.map_err(|error| self.failed(error))?;
+        Ok(IssuedTokens::read(&response, TokenGrant::AuthorizationCode, now))
     }
 
     /// Refreshes an access token. The refresh token stays if the response has no other (RFC 6749 6).
@@ -189,8 +129,8 @@ impl TokenSource {
         for (name, value) in self.further(&client) {
             request = request.add_extra_param(name, value);
         }
-        let response = request.request_async(http).await.map_err(|error| self.failed(error))?;
-        let new = SavedTokens::read(&response, TokenGrant::RefreshToken, now);
+        let response = request.request_async(&TokenExchange { http, now }).await.map_err(|error| self.failed(error))?;
+        let new = IssuedTokens::read(&response, TokenGrant::RefreshToken, now).tokens;
         Ok(SavedTokens {
             refresh: new.refresh.or_else(|| old.refresh.clone()),
             scope: new.scope.or_else(|| old.scope.clone()),
@@ -198,22 +138,40 @@ impl TokenSource {
         })
     }
 
-    /// Tokens of the client itself (RFC 6749 4.4), for these scopes.
+    /// Tokens of the client itself (RFC 6749 4.4), for these scopes; once more without any if they are refused.
     pub async fn client_credentials(
         &self,
         (http, now): (&OAuthHttp, Timestamp),
         client: AuthenticatedClient<'_>,
         scope: Option<&str>,
     ) -> Result<SavedTokens, LoginError> {
+        let with_scope = self.own_tokens((http, now), &client, scope).await;
+        match with_scope {
+            Err(LoginError::Refused(refusal))
+                if scope.is_some() && refusal.meaning() == RefusalMeaning::Scope && client.assertion.is_none() =>
+            {
+                tracing::info!(issuer = self.issuer, %refusal, "tokens are asked for without scopes");
+                self.own_tokens((http, now), &client, None).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn own_tokens(
+        &self,
+        (http, now): (&OAuthHttp, Timestamp),
+        client: &AuthenticatedClient<'_>,
+        scope: Option<&str>,
+    ) -> Result<SavedTokens, LoginError> {
         let oauth = self.client(client.client)?;
         let scopes = scope.into_iter().flat_map(|scope| scope.split_ascii_whitespace());
         let mut request =
             oauth.exchange_client_credentials().add_scopes(scopes.map(|scope| Scope::new(scope.to_owned())));
-        for (name, value) in self.further(&client) {
+        for (name, value) in self.further(client) {
             request = request.add_extra_param(name, value);
         }
-        let response = request.request_async(http).await.map_err(|error| self.failed(error))?;
-        Ok(SavedTokens::read(&response, TokenGrant::ClientCredentials, now))
+        let response = request.request_async(&TokenExchange { http, now }).await.map_err(|error| self.failed(error))?;
+        Ok(IssuedTokens::read(&response, TokenGrant::ClientCredentials, now).tokens)
     }
 
     /// Revokes tokens (RFC 7009), by the refresh token if there is one; nothing if the server has no endpoint for that.
@@ -262,17 +220,19 @@ impl TokenSource {
         further
     }
 
-    fn failed(&self, error: RequestTokenError<HttpError, BasicErrorResponse>) -> LoginError {
+    fn failed(&self, error: RequestTokenError<TokenFailure, BasicErrorResponse>) -> LoginError {
+        let endpoint = &self.token_endpoint;
         match error {
-            RequestTokenError::ServerResponse(refusal) => LoginError::Refused {
-                code: refusal.error().to_string(),
-                description: refusal.error_description().cloned(),
-            },
-            RequestTokenError::Request(error) => {
-                LoginError::Unavailable(format!("{} cannot be reached ({error})", self.token_endpoint))
+            RequestTokenError::Request(TokenFailure::Refused(refusal)) => LoginError::Refused(refusal),
+            RequestTokenError::Request(TokenFailure::Unreachable(reason)) => {
+                LoginError::Unavailable(format!("{endpoint} cannot be reached ({reason})"))
             }
-            RequestTokenError::Parse(..) | RequestTokenError::Other(_) => {
-                LoginError::Unavailable(format!("{} answered with no token response", self.token_endpoint))
+            RequestTokenError::Request(TokenFailure::Unusable(what)) => {
+                LoginError::Untrusted(format!("{what} ({endpoint})"))
+            }
+            // what comes is in the form that the crate reads
+            RequestTokenError::ServerResponse(_) | RequestTokenError::Parse(..) | RequestTokenError::Other(_) => {
+                LoginError::Unavailable(format!("{endpoint} answered with no token response"))
             }
         }
     }
@@ -282,37 +242,4 @@ impl TokenSource {
 fn basic(id: &str, secret: &str) -> Secret {
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     Secret::new(format!("Basic {}", STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)))))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tokens(life: Option<u64>) -> SavedTokens {
-        let issued = Timestamp::from_seconds(1_000_000);
-        SavedTokens {
-            access: KeptSecret::new("a"),
-            refresh: Some(KeptSecret::new("r")),
-            expires: life.map(|life| issued + Duration::from_secs(life)),
-            scope: None,
-            issued,
-            by: TokenGrant::AuthorizationCode,
-        }
-    }
-
-    #[test]
-    fn a_token_is_refreshed_before_it_ends() {
-        let after = |life| tokens(Some(life)).refresh_at().unwrap().since(Timestamp::from_seconds(1_000_000)).as_secs();
-        assert_eq!((after(3600), after(600), after(60), after(0)), (3540, 540, 54, 0));
-        assert_eq!(tokens(None).refresh_at(), None);
-        assert_eq!(SavedTokens { refresh: None, ..tokens(Some(60)) }.refresh_at(), None);
-    }
-
-    #[test]
-    fn kept_tokens_are_read_as_they_were_written() {
-        let text = serde_json::to_string(&tokens(Some(60))).unwrap();
-        let read: SavedTokens = serde_json::from_str(&text).unwrap();
-        assert_eq!(serde_json::to_string(&read).unwrap(), text);
-        assert_eq!((read.access.expose(), read.refresh.unwrap().expose()), ("a", "r"));
-    }
 }

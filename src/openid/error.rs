@@ -1,7 +1,10 @@
 //! Failures of a login at a provider. The texts are for the log: people see the pages of `web`.
 
 use super::pending_login::ProviderPrompt;
-use crate::fetch::{DocumentError, FetchError};
+use crate::{
+    fetch::{DocumentError, FetchError},
+    oauth_client::{LoginError, OAuthRefusal},
+};
 
 /// Failure of a login at a provider.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +46,9 @@ pub enum OpenIdError {
     /// The provider refuses the request of the gateway, with this code.
     #[error("the provider refuses: {0}")]
     Refused(String),
+    /// The provider refuses to give tokens.
+    #[error("the provider refuses: {0}")]
+    RefusedTokens(OAuthRefusal),
     /// A token is not valid.
     #[error("a token of the provider is refused: {0}")]
     Token(#[from] TokenProblem),
@@ -114,5 +120,14 @@ impl From<DocumentError> for OpenIdError {
 impl From<FetchError> for OpenIdError {
     fn from(error: FetchError) -> Self {
         Self::Unavailable(error.to_string())
+    }
+}
+
+impl From<LoginError> for OpenIdError {
+    fn from(error: LoginError) -> Self {
+        match error {
+            LoginError::Refused(refusal) => Self::RefusedTokens(refusal),
+            error => Self::Unavailable(error.to_string()),
+        }
     }
 }

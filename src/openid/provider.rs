@@ -64,7 +64,8 @@ impl Provider {
 
     /// The gateway as its client.
     pub(super) fn client<'a>(&'a self, metadata: &'a ProviderMetadata, redirect_uri: &'a str) -> ProviderClient<'a> {
-        ProviderClient { spec: &self.spec, metadata, redirect_uri, fetcher: &self.fetcher, rules: &self.rules }
+        let (fetcher, rules, now) = (&self.fetcher, &self.rules, self.clock.now());
+        ProviderClient { spec: &self.spec, metadata, redirect_uri, fetcher, rules, now }
     }
 
     /// The person of a token response. User information fills in what the id token does not say.

@@ -19,6 +19,7 @@ use crate::{
     model::{
         AssertionVerifier, ClientId, ClientIp, IdentityAssertion, IdentityAssertions, LoginProvider, LoginSession,
     },
+    oauth_client::RefusalMeaning,
     support::{Secret, limits::Buckets},
 };
 
@@ -215,7 +216,10 @@ impl Providers {
         match provider.client(&metadata, &redirect_uri).refresh(&token).await {
             Ok(tokens) => Ok(Renewal::Continued(inner.seal_token(issuer, tokens.refresh.as_ref().unwrap_or(&token))?)),
             // only this says that the login is over; others tell of the gateway (RFC 6749 5.2)
-            Err(OpenIdError::Refused(code)) if code == "invalid_grant" => Ok(Renewal::Ended),
+            Err(OpenIdError::RefusedTokens(refusal)) if refusal.meaning() == RefusalMeaning::GrantIsOver => {
+                tracing::info!(issuer, %refusal, "a login at a provider is over");
+                Ok(Renewal::Ended)
+            }
             Err(error) => Err(error),
         }
     }

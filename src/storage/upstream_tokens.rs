@@ -12,7 +12,7 @@ use crate::{
 
 /// Maximum number of attempts to revoke tokens.
 const MAX_ATTEMPTS: i64 = 5;
-/// Attempts of tokens that are not to be revoked.
+/// Attempts of tokens that an earlier version did not want to be revoked.
 const ENDED_ELSEWHERE: i64 = MAX_ATTEMPTS + 1;
 
 /// Tokens of a user at a server.
@@ -136,26 +136,6 @@ impl UpstreamTokenTable<'_> {
             .execute(&self.0.pool)
             .await?;
         Ok(done.rows_affected() > 0)
-    }
-
-    /// Deletes tokens that the authorization server has ended itself, unless they were replaced meanwhile.
-    pub async fn forget(&self, row: &UpstreamTokenRow) -> Result<(), StorageError> {
-        let mut change = self.0.change().await?;
-        sqlx::query("DELETE FROM upstream_tokens WHERE user_id = $1 AND backend = $2 AND version = $3")
-            .bind(row.user.as_str())
-            .bind(row.backend.as_str())
-            .bind(row.version)
-            .execute(&mut *change)
-            .await?;
-        // nothing to revoke; the running gateway is told all the same
-        sqlx::query("UPDATE upstream_withdrawn SET attempts = $1 WHERE user_id = $2 AND backend = $3 AND sealed = $4")
-            .bind(ENDED_ELSEWHERE)
-            .bind(row.user.as_str())
-            .bind(row.backend.as_str())
-            .bind(&row.sealed)
-            .execute(&mut *change)
-            .await?;
-        Ok(change.commit().await?)
     }
 
     /// Deletes the tokens for servers other than these, and the gateway's registrations for them; each is a name with the

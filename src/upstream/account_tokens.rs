@@ -90,14 +90,42 @@ impl StoredAccount {
         (user, backend, server): (&UserId, &BackendId, &ProtectedServer),
     ) -> Result<Option<Self>, UpstreamError> {
         let row = context.storage.upstream_tokens().lookup(user, backend).await?;
-        let Some(row) = row.filter(|row| server.takes(row)) else { return Ok(None) };
-        let account = open(context, place(user, backend, &row.issuer), &row.sealed).await?;
-        Ok(Some(Self { account, row }))
+        match row.filter(|row| server.takes(row)) {
+            Some(row) => Ok(Some(Self::open(context, row).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The tokens of this row.
+    pub(super) async fn open(context: &UpstreamContext, row: UpstreamTokenRow) -> Result<Self, UpstreamError> {
+        let account = open(context, place(&row.user, &row.backend, &row.issuer), &row.sealed).await?;
+        Ok(Self { account, row })
     }
 
     /// The access token.
     pub(super) fn access(&self) -> Secret {
         self.account.tokens.access.secret().clone()
+    }
+
+    /// True if a person has to log in before they are of use again.
+    pub(super) fn need_login(&self, context: &UpstreamContext) -> bool {
+        self.account.tokens.need_login(context.now())
+    }
+
+    /// Stores what was learned of the tokens; nothing if they were replaced or deleted meanwhile.
+    pub(super) async fn mark(&mut self, context: &UpstreamContext, tokens: SavedTokens) -> Result<(), UpstreamError> {
+        let known = &self.account.tokens;
+        if (known.end, known.expires) == (tokens.end, tokens.expires) {
+            return Ok(());
+        }
+        let account = AccountTokens { tokens, ..self.account.clone() };
+        let sealed = account.sealed(context, (&self.row.user, &self.row.backend)).await?;
+        let row = UpstreamTokenRow { sealed, ..self.row.clone() };
+        if context.storage.upstream_tokens().replace(&row).await? {
+            self.row = UpstreamTokenRow { version: row.version + 1, ..row };
+            self.account = account;
+        }
+        Ok(())
     }
 
     /// Stores refreshed tokens. Returns false if they were replaced or deleted meanwhile; then these end.

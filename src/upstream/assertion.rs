@@ -30,5 +30,5 @@ pub(super) fn authenticated<'a>(
         "jti": context.random.token(),
     });
     let assertion = context.sign.sign(&claims).ok_or(UpstreamError::Assertion)?;
-    Ok(AuthenticatedClient { client, assertion: Some(assertion) })
+    Ok(AuthenticatedClient { assertion: Some(assertion), ..client.into() })
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{context::UpstreamContext, error::UpstreamError, servers::ProtectedServers};
+use super::{account_tokens::StoredAccount, context::UpstreamContext, error::UpstreamError, servers::ProtectedServers};
 use crate::{
     model::{AccessEffect, BackendId, UserId},
+    storage::UpstreamTokenRow,
     support::Timestamp,
 };
 
@@ -50,13 +51,23 @@ impl Connections {
     /// Every server at which users log in, with the logins of this one.
     pub async fn of(&self, user: &UserId) -> Result<Vec<ConnectionView>, UpstreamError> {
         let rows = self.context.storage.upstream_tokens().list(Some(user)).await?;
-        let login = |backend: &BackendId| {
-            let server = self.servers.find(backend)?;
-            let row = rows.iter().find(|row| row.backend == *backend).filter(|row| server.takes(row))?;
-            Some(LoginView { issuer: row.issuer.clone(), scope: row.scope.clone(), connected: row.connected })
-        };
-        let view = |(backend, _)| ConnectionView { login: login(&backend), backend };
-        Ok(self.servers.all().into_iter().map(view).collect())
+        let mut all = Vec::new();
+        for (backend, _) in self.servers.all() {
+            let row = rows.iter().find(|row| row.backend == backend);
+            let login = match (self.servers.find(&backend), row) {
+                (Some(server), Some(row)) if server.takes(row) => self.login(row).await?,
+                _ => None,
+            };
+            all.push(ConnectionView { backend, login });
+        }
+        Ok(all)
+    }
+
+    /// The login of these tokens, unless it is over.
+    async fn login(&self, row: &UpstreamTokenRow) -> Result<Option<LoginView>, UpstreamError> {
+        let stored = StoredAccount::open(&self.context, row.clone()).await?;
+        let UpstreamTokenRow { issuer, scope, connected, .. } = row.clone();
+        Ok((!stored.need_login(&self.context)).then_some(LoginView { issuer, scope, connected }))
     }
 
     /// Ends a login: its tokens are deleted, and then revoked. Returns false if there is none.

@@ -1,6 +1,6 @@
 //! Dependencies of the gateway as a client. Knows no server.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use url::Url;
 
@@ -11,9 +11,12 @@ use crate::{
     model::{AccessChange, AccessChanges, AccessEffect, BackendId, DiscoveredNetwork, ServerAccess, UserId},
     oauth_client::OAuthHttp,
     storage::Storage,
-    support::{Clock, Random, SealingKey, Timestamp},
+    support::{Clock, Random, SealingKey, Timestamp, limits::Buckets},
     vault::Vault,
 };
+
+/// Registrations anew at one issuer: at once, and the time until one more.
+const REGISTRATIONS: (u32, Duration) = (3, Duration::from_mins(20));
 
 /// Dependencies of the gateway as a client.
 pub struct UpstreamDeps {
@@ -49,6 +52,8 @@ pub(super) struct UpstreamContext {
     pub(super) sign: SignAssertion,
     pub(super) audit: Audit,
     pub(super) discoveries: Arc<RecentDiscoveries>,
+    /// Registrations in place of those that an authorization server has forgotten, by issuer.
+    pub(super) registrations: Arc<Buckets<String>>,
     fetcher: Fetcher,
     open_http: OAuthHttp,
     pub(super) changes: AccessChanges,
@@ -70,6 +75,7 @@ impl UpstreamContext {
             sign,
             audit,
             discoveries: Arc::default(),
+            registrations: Arc::new(Buckets::new(REGISTRATIONS.0, REGISTRATIONS.1)),
             fetcher,
             open_http,
             changes,

@@ -20,11 +20,8 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
-    /// The error code with which the authorization server refused, if it did.
-    pub fn refusal(&self) -> Option<&str> {
-        match self {
-            Self::Login(LoginError::Refused { code, .. }) => Some(code),
-            _ => None,
-        }
+    /// True if the authorization server does not know the gateway as a client, or its secret.
+    pub fn is_of_client(&self) -> bool {
+        matches!(self, Self::Login(error) if error.is_of_client())
     }
 }

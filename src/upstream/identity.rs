@@ -42,7 +42,8 @@ pub(super) async fn client(
     }
     let redirect_uri = metadata::redirect_uri(&context.issuer, backend);
     let description = ClientRegistration { redirect_uri, scope, application: ApplicationType::Web };
-    let client = identify(&http, &ClientIdentity::Registered, authorization_server, description).await?;
+    let client =
+        identify((&http, context.now()), &ClientIdentity::Registered, authorization_server, description).await?;
     let text = Zeroizing::new(serde_json::to_vec(&client).map_err(|_| VaultError::Form)?);
     let sealed = context.vault.seal(place(backend, &client.issuer), &text).await?;
     context.storage.upstream_clients().set((backend, &client.issuer), &sealed, context.now()).await?;
@@ -65,11 +66,22 @@ pub(super) async fn unregistered(
     let identity = ClientIdentity::given(&id, secret, &spec.settings)?;
     let redirect_uri = metadata::redirect_uri(&context.issuer, backend);
     let description = ClientRegistration { redirect_uri, scope: None, application: ApplicationType::Web };
-    Ok(Some(identify(http, &identity, authorization_server, description).await?))
+    Ok(Some(identify((http, context.now()), &identity, authorization_server, description).await?))
 }
 
-/// Forgets a registration that its authorization server does not know any more: the next login registers anew.
+/// The configured client.
+pub(super) fn configured(spec: &OAuthClientSpec) -> Result<Option<ClientIdentity>, UpstreamError> {
+    let Some(client) = &spec.client else { return Ok(None) };
+    Ok(Some(ClientIdentity::given(&client.id, client.secret.clone(), &spec.settings)?))
+}
+
+/// Forgets a registration that its authorization server does not know any more: the next login registers anew, a few times
+/// an hour.
 pub(super) async fn forget(context: &UpstreamContext, backend: &BackendId, issuer: &str) -> Result<(), UpstreamError> {
+    if let Err(wait) = context.registrations.take(issuer.to_owned(), context.now()) {
+        tracing::warn!(server = %backend, issuer, ?wait, "an authorization server forgets the gateway again and again");
+        return Ok(());
+    }
     Ok(context.storage.upstream_clients().delete(backend, issuer).await?)
 }
 
@@ -83,7 +95,7 @@ async fn kept(
     let client: RegisteredClient = serde_json::from_slice(&text).map_err(|_| VaultError::Form)?;
     // the gateway may have moved
     let is_ours = client.issuer == issuer && client.redirect_uri == metadata::redirect_uri(&context.issuer, backend);
-    Ok(is_ours.then_some(client))
+    Ok((is_ours && !client.is_over(context.now())).then_some(client))
 }
 
 fn place<'a>(backend: &'a BackendId, issuer: &'a str) -> VaultPlace<'a> {

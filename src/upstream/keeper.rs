@@ -20,7 +20,10 @@ use super::{
 };
 use crate::{
     model::{AccessEffect, BackendId, RenewalError, TokenRequest, TokenRequests, UserId},
-    oauth_client::{BearerChallenge, Discovered, TokenGrant, TokenSource, discover, is_same},
+    oauth_client::{
+        AuthenticatedClient, BearerChallenge, RefreshAttempts, RefreshEnd, RefreshOutcome, RefreshReason, TokenGrant,
+        lists_issuer,
+    },
     support::Timestamp,
 };
 
@@ -41,7 +44,7 @@ pub(super) struct KeeperState {
     user: UserId,
     backend: BackendId,
     /// One refresh at a time.
-    refreshing: AsyncMutex<()>,
+    refreshing: AsyncMutex<RefreshAttempts>,
     /// Counts the logins.
     logins: watch::Sender<u64>,
     wanted: Mutex<Option<String>>,
@@ -110,7 +113,7 @@ impl Keeper {
 
     /// A token other than the rejected one: that of a login meanwhile, or a refreshed one.
     async fn renew(&self, stored: &mut StoredAccount, request: &TokenRequest) -> Result<(), RenewalError> {
-        let _refreshing = self.state.refreshing.lock().await;
+        let mut attempts = self.state.refreshing.lock().await;
         *stored = self.load().await.map_err(|error| failed(&error))?.ok_or_else(|| self.login_required())?;
         let (challenge, now) = (BearerChallenge::of(&request.challenges), self.context.now());
         let tokens = &stored.account.tokens;
@@ -126,10 +129,28 @@ impl Keeper {
         if tokens.by == TokenGrant::RefreshToken && now.since(tokens.issued) < JUST_ISSUED && !tokens.is_over(now) {
             return Err(self.rejects_new_tokens(stored, now));
         }
-        if self.has_moved(stored, &challenge).await {
-            return Err(self.end(stored).await);
+        if self.has_left(stored, &challenge).await {
+            return Err(self.login_required());
         }
-        self.refresh(stored).await
+        self.refresh(stored, &mut attempts, RefreshReason::Rejected).await
+    }
+
+    /// True if the server names the authorization server of the login no more, unless the operator names it. What cannot be
+    /// fetched proves nothing. The tokens stay: the server may come back to it.
+    async fn has_left(&self, stored: &StoredAccount, challenge: &BearerChallenge) -> bool {
+        let (issuer, (_, settings)) = (&stored.account.source.issuer, self.server.target());
+        if settings.issuer.is_some() {
+            return false;
+        }
+        let http = self.server.http(&self.context);
+        let is_listed = lists_issuer(&http, self.server.target(), challenge, issuer).await;
+        if is_listed != Some(false) {
+            return false;
+        }
+        let (user, backend) = self.state.place();
+        tracing::warn!(%user, server = %backend, issuer, "a server names the authorization server of a user's login no more");
+        self.context.discoveries.forget(backend);
+        true
     }
 
     /// The server rejects a token that was just refreshed. Another login may help; after a new one it would lead here again,
@@ -148,64 +169,55 @@ impl Keeper {
     }
 
     async fn refresh_early(&self, stored: &mut StoredAccount) -> Result<(), RenewalError> {
-        let _refreshing = self.state.refreshing.lock().await;
+        let mut attempts = self.state.refreshing.lock().await;
         let newer = self.load().await.map_err(|error| failed(&error))?.ok_or_else(|| self.login_required())?;
         let is_other = newer.row.version != stored.row.version;
         *stored = newer;
-        if is_other { Ok(()) } else { self.refresh(stored).await }
+        if is_other { Ok(()) } else { self.refresh(stored, &mut attempts, RefreshReason::Ends).await }
     }
 
-    /// Refreshes the tokens. They are given up only if the authorization server says that they have ended.
-    async fn refresh(&self, stored: &mut StoredAccount) -> Result<(), RenewalError> {
+    /// Refreshes the tokens. They stay until others take their place, whatever the authorization server says.
+    async fn refresh(
+        &self,
+        stored: &mut StoredAccount,
+        attempts: &mut RefreshAttempts,
+        reason: RefreshReason,
+    ) -> Result<(), RenewalError> {
         let AccountTokens { source, client, tokens, .. } = stored.account.clone();
-        let Some(token) = &tokens.refresh else { return Err(self.login_required()) };
+        let identity = identity::configured(&self.server.client).map_err(|error| failed(&error))?;
+        let is_given = identity.as_ref().is_some_and(|identity| identity.is(&identity.current(&client)));
+        let client = identity.map_or_else(|| client.clone(), |identity| identity.current(&client));
         let proven = assertion::authenticated(&self.context, &client, &source).map_err(|error| failed(&error))?;
-        let http = self.server.http(&self.context);
-        let refreshed = source.refresh((&http, self.context.now()), proven, (&tokens, token)).await;
-        let error = match refreshed.map_err(UpstreamError::from) {
-            Ok(refreshed) => {
+        let proven = AuthenticatedClient { is_given, ..proven };
+        let (http, now) = (self.server.http(&self.context), self.context.now());
+        match attempts.refresh(&source, (&http, now), proven, (&tokens, reason)).await {
+            RefreshOutcome::Tokens(refreshed) => {
                 let is_kept = stored.replace(&self.context, refreshed).await.map_err(|error| failed(&error))?;
-                return if is_kept { Ok(()) } else { Err(self.login_required()) };
+                if is_kept { Ok(()) } else { Err(self.login_required()) }
             }
-            Err(error) => error,
-        };
-        let (user, backend) = self.state.place();
-        match error.refusal() {
-            Some("invalid_grant") => {
-                tracing::info!(%user, server = %backend, "the tokens of a user have ended at their authorization server");
-                let forgotten = self.context.storage.upstream_tokens().forget(&stored.row).await;
-                forgotten.map_err(|error| failed(&error.into()))?;
-                self.context.announce(self.state.place(), AccessEffect::Ended);
+            RefreshOutcome::Over(marked) => {
+                let end = marked.end;
+                stored.mark(&self.context, marked).await.map_err(|error| failed(&error))?;
+                if end == Some(RefreshEnd::ClientIsUnknown) {
+                    let forgotten = identity::forget(&self.context, &self.state.backend, &source.issuer).await;
+                    forgotten.map_err(|error| failed(&error))?;
+                }
+                if stored.need_login(&self.context) {
+                    self.context.announce(self.state.place(), AccessEffect::Ended);
+                }
                 Err(self.login_required())
             }
-            Some("invalid_client" | "unauthorized_client") => {
-                identity::forget(&self.context, backend, &source.issuer).await.map_err(|error| failed(&error))?;
-                Err(self.login_required())
+            RefreshOutcome::Kept(error, rejected) => {
+                let (user, backend) = self.state.place();
+                tracing::warn!(%user, server = %backend, %error, "a user's tokens are kept, and cannot be refreshed now");
+                let offers_login = error.offers_login(&rejected, now);
+                stored.mark(&self.context, rejected).await.map_err(|error| failed(&error))?;
+                let page = || ticket::address(&self.context, user, backend, None);
+                Err(RenewalError::Failed(match offers_login {
+                    true => format!("{error}. If that stays so, connect your account at {backend} again: {}", page()),
+                    false => error.to_string(),
+                }))
             }
-            _ => Err(failed(&error)),
-        }
-    }
-
-    /// True if the server now names another authorization server, or another resource. What cannot be fetched proves
-    /// nothing.
-    async fn has_moved(&self, stored: &StoredAccount, challenge: &BearerChallenge) -> bool {
-        let found = discover(&self.server.http(&self.context), self.server.target(), challenge).await;
-        let source = &stored.account.source;
-        found.is_ok_and(|found| found.server.issuer != source.issuer || !is_same_resource(&found, source))
-    }
-
-    /// Ends tokens of an authorization server, or for a resource, that the server has no more.
-    async fn end(&self, stored: &StoredAccount) -> RenewalError {
-        let (user, backend) = self.state.place();
-        tracing::warn!(%user, server = %backend, "a server names another authorization server or resource: the user's tokens end");
-        self.context.discoveries.forget(backend);
-        let ended = async {
-            self.context.storage.upstream_tokens().delete(user, backend).await?;
-            identity::forget(&self.context, backend, &stored.row.issuer).await
-        };
-        match ended.await {
-            Ok(()) => self.login_required(),
-            Err(error) => failed(&error),
         }
     }
 
@@ -216,13 +228,6 @@ impl Keeper {
 
     fn login_required(&self) -> RenewalError {
         RenewalError::LoginRequired(format!("{} asks for a login of the user", self.state.backend))
-    }
-}
-
-fn is_same_resource(found: &Discovered, source: &TokenSource) -> bool {
-    match (&found.resource, &source.resource) {
-        (Some(found), Some(known)) => is_same(found, known),
-        (found, known) => found == known,
     }
 }
 

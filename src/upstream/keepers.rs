@@ -33,11 +33,12 @@ impl Keepers {
         Self { context, states: Mutex::default(), tracker, cancel }
     }
 
-    /// The token of a user at a server, kept fresh for as long as it is used; `None` if the user has not connected it.
+    /// The token of a user at a server, kept fresh for as long as it is used; `None` if the user has to log in there
+    /// first.
     pub(super) async fn open(&self, user: &UserId, spec: &BackendSpec) -> Result<Option<Bearer>, UpstreamError> {
         let Some(server) = ProtectedServer::of(spec) else { return Ok(None) };
         let stored = StoredAccount::load(&self.context, (user, &spec.id, &server)).await?;
-        let Some(stored) = stored else { return Ok(None) };
+        let Some(stored) = stored.filter(|stored| !stored.need_login(&self.context)) else { return Ok(None) };
         let state = self.state(user, &spec.id);
         let keeper = Keeper { context: self.context.clone(), server, state };
         let (bearer, requests) = Bearer::new();

@@ -21,8 +21,8 @@ use crate::{
     audit::ServerEvent,
     model::{BackendId, UserId},
     oauth_client::{
-        BearerChallenge, Discovered, LoginError, OAuthHttp, OpenAuthorization, RegisteredClient, TokenSource, discover,
-        is_server,
+        BearerChallenge, ClientIdentity, Discovered, LoginError, OpenAuthorization, RefusalMeaning, RegisteredClient,
+        TokenSource, discover, is_server,
     },
     storage::{UpstreamForm, UpstreamRequestRow},
     support::{Digest, SealingKey, Secret},
@@ -180,7 +180,7 @@ impl Logins {
         let (mut client, origin) = self.client((request.backend, &server), &found, scope.as_deref()).await?;
         let mut open = self.open((&source, &found), &client, scope.as_deref())?;
         // otherwise the user would see an error there, and no response would ever come
-        if origin == ClientSource::Kept && is_forgotten(&server.http(&self.context), &open).await {
+        if origin == ClientSource::Kept && self.is_forgotten(&server, &open).await {
             identity::forget(&self.context, request.backend, &source.issuer).await?;
             (client, _) = self.client((request.backend, &server), &found, scope.as_deref()).await?;
             open = self.open((&source, &found), &client, scope.as_deref())?;
@@ -274,7 +274,7 @@ impl Logins {
         }
         let code = match open.expected(&source).read(query).ok_or(LoginProblem::NoRequest)? {
             Ok(code) => code,
-            Err(LoginError::Refused { code, .. }) if code == "access_denied" => {
+            Err(LoginError::Refused(refusal)) if refusal.is("access_denied") => {
                 return Ok(LoginOutcome::Denied(next));
             }
             Err(error) => return Err(UpstreamError::from(error).into()),
@@ -282,14 +282,16 @@ impl Logins {
         let proven = assertion::authenticated(&self.context, &client, &source)?;
         let http = server.http(&self.context);
         let time = (&http, self.context.now());
-        let exchanged = source.exchange(time, proven, (code, &open.verifier)).await.map_err(UpstreamError::from);
+        let identity = identity::configured(&server.client)?.unwrap_or(ClientIdentity::Registered);
+        let exchanged = source.exchange(time, proven, (code, &open.verifier)).await;
+        let exchanged = exchanged.map_err(|error| UpstreamError::from(identity.explain(error)));
         if let Err(error) = &exchanged
-            && matches!(error.refusal(), Some("invalid_client" | "unauthorized_client"))
+            && error.is_of_client()
         {
             identity::forget(&self.context, backend, &source.issuer).await?;
         }
         let reach = (server.url.clone(), server.client.network);
-        let connection = AccountTokens { tokens: exchanged?, source, client, server: reach };
+        let connection = AccountTokens { tokens: exchanged?.tokens, source, client, server: reach };
         connection.add(&self.context, (user, backend, server.digest)).await?;
         self.context.audit.record(ServerEvent::Connected(user.clone(), backend.clone()));
         self.keepers.logged_in(user, backend);
@@ -331,6 +333,12 @@ impl Logins {
         identity::client(&self.context, server, &found.server, scope).await
     }
 
+    /// True if the authorization server says that it does not know a client that it registered earlier.
+    async fn is_forgotten(&self, server: &ProtectedServer, open: &OpenAuthorization) -> bool {
+        let refusal = server.http(&self.context).refusal(&open.url, self.context.now()).await;
+        refusal.is_some_and(|refusal| refusal.meaning() == RefusalMeaning::ClientIsUnknown)
+    }
+
     fn open(
         &self,
         (source, found): (&TokenSource, &Discovered),
@@ -370,12 +378,6 @@ impl Logins {
             self.context.vault.open(place(user, backend, &issuer), &sealed).await.map_err(UpstreamError::from)?;
         Ok(Some(serde_json::from_slice(&text).map_err(|_| UpstreamError::from(VaultError::Form))?))
     }
-}
-
-/// True if the authorization server says that it does not know a client that it registered earlier.
-async fn is_forgotten(http: &OAuthHttp, open: &OpenAuthorization) -> bool {
-    let refusal = http.refusal(&open.url).await;
-    matches!(refusal.as_deref(), Some("invalid_client" | "unauthorized_client"))
 }
 
 /// The scopes to ask for: those of the operator, else those that the server names, with those that it has asked for since.

@@ -8,7 +8,7 @@ use url::Url;
 use super::{assertion, context::UpstreamContext, error::UpstreamError, identity};
 use crate::{
     model::{BackendId, BackendSpec, OAuthClientSpec, RenewalError, ServerAuth, TokenRequest, TokenRequests},
-    oauth_client::{BearerChallenge, Discovered, LoginError, SavedTokens, TokenSource, discover},
+    oauth_client::{BearerChallenge, ClientIdentity, Discovered, LoginError, SavedTokens, TokenSource, discover},
 };
 
 /// Age up to which another token would be rejected too.
@@ -71,6 +71,8 @@ impl OwnTokens {
         let scope = self.client.scope.clone().or(scope);
         let proven = assertion::authenticated(&self.context, &client, &source)?;
         let time = (&http, self.context.now());
-        Ok(source.client_credentials(time, proven, scope.as_deref()).await?)
+        let tokens = source.client_credentials(time, proven, scope.as_deref()).await;
+        let identity = identity::configured(&self.client)?.unwrap_or(ClientIdentity::Registered);
+        Ok(tokens.map_err(|error| identity.explain(error))?)
     }
 }

@@ -288,7 +288,10 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
             format!("{label} does not answer, or not as a login needs it."),
             vec!["Try again in a minute, or log in with an API key.", OPERATOR],
         ),
-        OpenIdError::Refused(_) | OpenIdError::NoChoice { .. } | OpenIdError::Again { .. } => (
+        OpenIdError::Refused(_)
+        | OpenIdError::RefusedTokens(_)
+        | OpenIdError::NoChoice { .. }
+        | OpenIdError::Again { .. } => (
             StatusCode::BAD_GATEWAY,
             "server_error",
             "You cannot log in there",

@@ -32,7 +32,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("vault", &["storage"]),
     ("oauth", &["audit", "fetch", "storage", "vault"]),
     ("oauth_client", &["fetch"]),
-    ("openid", &["fetch"]),
+    ("openid", &["fetch", "oauth_client"]),
     ("upstream", &["audit", "fetch", "oauth_client", "storage", "vault"]),
     ("doctor", &["fetch", "oauth_client"]),
     ("replicas", &["listener", "storage", "wire"]),

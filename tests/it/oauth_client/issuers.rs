@@ -27,7 +27,7 @@ async fn log_in(server: &ProtectedServer, issuer: &str) -> Result<(), LoginError
         scope: None,
         redirect_uri: None,
     };
-    let provider =
+    let mut provider =
         TokenProvider::new(target, browser, std::sync::Arc::new(SystemClock), std::sync::Arc::new(OsRandom)).unwrap();
     let person = async {
         let url = shown.recv().await.unwrap();

@@ -172,9 +172,11 @@ async fn n_117_a_refusal_of_the_server_is_a_tool_error_or_an_elicitation_and_nev
     world.authority.forget();
     let answer = client.ask("tools/call", json!({ "name": "github__whoami", "arguments": {} })).await;
     assert_eq!(answer["error"]["code"], -32042, "{answer}");
-    assert_eq!(world.logins("ada").await, 0, "invalid_grant ends the tokens");
+    assert_eq!(world.logins("ada").await, 1, "tokens stay until others take their place");
+    world.authority.take_log();
     let words = ada.client("2025-06-18", json!({})).call("github__whoami").await;
     assert!(words.contains("/connect/github?t="), "{words}");
+    assert_eq!(world.authority.take_log(), [""; 0], "a refresh token that was refused is not tried again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,91 @@
+//! The `oauth2` crate at a token endpoint: its requests, and answers in the one form that it reads. Knows nothing of what
+//! the tokens are for.
+
+use std::{fmt, pin::Pin};
+
+use http::{Response, StatusCode, header};
+use oauth2::{
+    AsyncHttpClient, Client, EndpointNotSet, EndpointSet, ExtraTokenFields, HttpRequest, HttpResponse,
+    StandardRevocableToken, StandardTokenResponse,
+    basic::{BasicErrorResponse, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse, BasicTokenType},
+};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::{
+    http::OAuthHttp,
+    token_response::{TokenFailure, normalised},
+};
+use crate::support::Timestamp;
+
+/// A response with tokens.
+pub(super) type TokenAnswer = StandardTokenResponse<IdTokenField, BasicTokenType>;
+
+/// Client of the `oauth2` crate with both endpoints.
+pub(super) type OAuthClient = Client<
+    BasicErrorResponse,
+    TokenAnswer,
+    BasicTokenIntrospectionResponse,
+    StandardRevocableToken,
+    BasicRevocationErrorResponse,
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointSet,
+>;
+
+/// The member of a response that OpenID Connect adds.
+#[derive(Deserialize, Serialize)]
+pub(super) struct IdTokenField {
+    id_token: Option<String>,
+}
+
+/// Sends the crate's requests.
+pub(super) struct TokenExchange<'a> {
+    pub(super) http: &'a OAuthHttp,
+    pub(super) now: Timestamp,
+}
+
+// === impl IdTokenField ===
+
+impl IdTokenField {
+    pub(super) fn id_token(&self) -> Option<&str> {
+        self.id_token.as_deref()
+    }
+}
+
+impl ExtraTokenFields for IdTokenField {}
+
+impl fmt::Debug for IdTokenField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IdTokenField(…)")
+    }
+}
+
+// === impl TokenExchange ===
+
+impl TokenExchange<'_> {
+    async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, TokenFailure> {
+        let (parts, body) = request.into_parts();
+        let unreachable = |error: &dyn fmt::Display| TokenFailure::Unreachable(error.to_string());
+        let url = Url::parse(&parts.uri.to_string()).map_err(|error| unreachable(&error))?;
+        let answer = self.http.exchange(parts.method, &url, parts.headers, body.into()).await;
+        let answer = answer.map_err(|error| unreachable(&error))?;
+        let response = normalised((answer.status(), answer.headers()), answer.body(), self.now)?;
+        let response = Response::builder()
+            .status(StatusCode::OK)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(response.to_string().into_bytes());
+        response.map_err(|error| unreachable(&error))
+    }
+}
+
+impl<'c> AsyncHttpClient<'c> for TokenExchange<'_> {
+    type Error = TokenFailure;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, TokenFailure>> + Send + 'c>>;
+
+    fn call(&'c self, request: HttpRequest) -> Self::Future {
+        Box::pin(self.exchange(request))
+    }
+}
