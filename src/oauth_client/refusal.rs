@@ -191,12 +191,11 @@ fn bounded(text: &str, max: usize) -> String {
 /// `Retry-After` in seconds or as a date (RFC 9110 10.2.3).
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let said = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    let wait = match said.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
-        Err(_) => {
-            let date = httpdate::parse_http_date(said).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-            Timestamp::from_seconds(i64::try_from(date.as_secs()).ok()?).since(now)
-        }
+    let wait = if let Ok(seconds) = said.parse::<f64>() {
+        Duration::try_from_secs_f64(seconds).ok()?
+    } else {
+        let date = httpdate::parse_http_date(said).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Timestamp::from_seconds(i64::try_from(date.as_secs()).ok()?).since(now)
     };
     Some(wait.min(LONGEST_WAIT))
 }

@@ -212,11 +212,13 @@ impl Keeper {
                 tracing::warn!(%user, server = %backend, %error, "a user's tokens are kept, and cannot be refreshed now");
                 let offers_login = error.offers_login(&rejected, now);
                 stored.mark(&self.context, rejected).await.map_err(|error| failed(&error))?;
-                let page = || ticket::address(&self.context, user, backend, None);
-                Err(RenewalError::Failed(match offers_login {
-                    true => format!("{error}. If that stays so, connect your account at {backend} again: {}", page()),
-                    false => error.to_string(),
-                }))
+                let text = if offers_login {
+                    let page = ticket::address(&self.context, user, backend, None);
+                    format!("{error}. If that stays so, connect your account at {backend} again: {page}")
+                } else {
+                    error.to_string()
+                };
+                Err(RenewalError::Failed(text))
             }
         }
     }
