@@ -96,13 +96,7 @@ async function pressedTwice({ javaScriptEnabled, later }) {
   await page.goto(request.url);
   await page.getByLabel('API key').fill(key);
   await twice(/^Log in$/);
-  await page.getByRole('button', { name: 'Approve' }).waitFor();
-  await page.waitForLoadState();
-  await twice('Approve');
-  await page.getByText('The app has its answer.').waitFor();
-  const told = codes.filter((query) => query.get('state') === request.state);
-  assert.equal(new Set(told.map((query) => query.get('code'))).size, 1, 'one code');
-  await redeem(client, `${app.origin}/cb`, told[0].get('code'), request.verifier);
+  await approvedTwice(page, twice, { client, request });
 
   const scheme = 'cursor://anysphere.cursor-mcp/oauth/callback';
   await page.goto(authorization(await register('Own scheme', [scheme]), scheme).url);
@@ -208,13 +202,7 @@ async function pressedTwiceAtAProvider({ javaScriptEnabled, later }) {
   await page.goto(request.url);
   await twice(AT_PROVIDER);
   await signIn(page);
-  await page.getByRole('button', { name: 'Approve' }).waitFor();
-  await page.waitForLoadState();
-  await twice('Approve');
-  await page.getByText('The app has its answer.').waitFor();
-  const told = codes.filter((query) => query.get('state') === request.state);
-  assert.equal(new Set(told.map((query) => query.get('code'))).size, 1, 'one code');
-  await redeem(client, `${app.origin}/cb`, told[0].get('code'), request.verifier);
+  await approvedTwice(page, twice, { client, request });
   await account(page);
   await twice('Log out');
   await page.getByRole('heading', { name: 'One address for your MCP servers' }).waitFor();
@@ -246,15 +234,7 @@ async function tabsAtAProvider(count, javaScriptEnabled) {
     await signIn(page);
     await page.getByRole('button', { name: 'Approve' }).waitFor();
   }
-  for (const { client, page, request } of opened) {
-    await page.getByRole('button', { name: 'Approve' }).click();
-    const answered = page.getByText('The app has its answer.');
-    await page.waitForLoadState();
-    if (!(await answered.isVisible())) await page.getByRole('button', { name: 'Approve' }).click();
-    await answered.waitFor();
-    const told = codes.find((query) => query.get('state') === request.state);
-    await redeem(client, `${app.origin}/cb`, told.get('code'), request.verifier);
-  }
+  await approveInAll(opened);
   await context.close();
   say(`${count} tabs log in at a provider${javaScriptEnabled ? ', with scripts' : ''}`);
 }
@@ -306,6 +286,32 @@ async function signIn(page) {
   }
 }
 
+// Presses *Approve* twice: the app gets one code, which is good.
+async function approvedTwice(page, twice, { client, request }) {
+  await page.getByRole('button', { name: 'Approve' }).waitFor();
+  await page.waitForLoadState();
+  await twice('Approve');
+  await page.getByText('The app has its answer.').waitFor();
+  const told = codes.filter((query) => query.get('state') === request.state);
+  assert.equal(new Set(told.map((query) => query.get('code'))).size, 1, 'one code');
+  await redeem(client, `${app.origin}/cb`, told[0].get('code'), request.verifier);
+}
+
+// Approves in each tab, and redeems the code of each.
+async function approveInAll(opened) {
+  for (const { client, page, request } of opened) {
+    await page.getByRole('button', { name: 'Approve' }).click();
+    // a page from before the login of another tab asks once more
+    const asked = page.getByRole('button', { name: 'Approve' });
+    const answered = page.getByText('The app has its answer.');
+    await page.waitForLoadState();
+    if (!(await answered.isVisible())) await asked.click();
+    await answered.waitFor();
+    const told = codes.find((query) => query.get('state') === request.state);
+    await redeem(client, `${app.origin}/cb`, told.get('code'), request.verifier);
+  }
+}
+
 // Presses a button of the page, and its place once more some time later, without waiting for anything.
 function twiceOn(page, later) {
   return async (button) => {
@@ -333,17 +339,7 @@ async function tabs(count, javaScriptEnabled) {
     await page.getByRole('button', { name: /^Log in$/ }).click();
     await page.getByRole('button', { name: 'Approve' }).waitFor();
   }
-  for (const { client, page, request } of opened) {
-    await page.getByRole('button', { name: 'Approve' }).click();
-    // a page from before the login of another tab asks once more
-    const asked = page.getByRole('button', { name: 'Approve' });
-    const answered = page.getByText('The app has its answer.');
-    await page.waitForLoadState();
-    if (!(await answered.isVisible())) await asked.click();
-    await answered.waitFor();
-    const told = codes.find((query) => query.get('state') === request.state);
-    await redeem(client, `${app.origin}/cb`, told.get('code'), request.verifier);
-  }
+  await approveInAll(opened);
   await context.close();
   say(`${count} tabs log in and approve${javaScriptEnabled ? ', with scripts' : ''}`);
 }
