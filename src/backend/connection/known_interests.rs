@@ -10,8 +10,10 @@ use tokio::{sync::watch, time::timeout};
 
 use crate::{backend::interests::Topic, mcp::ErrorObject};
 
-/// Maximum wait of a call for the server to know a change, and of a new connection's first call for it to know everything.
+/// Maximum wait of a listen for the server to know of its end, and of a new connection's first call for it to know everything.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum wait of a call for its log level: that of another may have to be answered first.
+const LEVEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The server's answers.
 #[derive(Debug, Default)]
@@ -69,7 +71,7 @@ impl KnownInterests {
     /// Waits until the server knows the log level of this change, for a moment at most.
     pub(crate) async fn level_known(&self, version: u64) {
         if self.0.borrow().level < version {
-            let _ = timeout(SETTLE_TIMEOUT, self.0.subscribe().wait_for(|known| known.level >= version)).await;
+            let _ = timeout(LEVEL_TIMEOUT, self.0.subscribe().wait_for(|known| known.level >= version)).await;
         }
     }
 

@@ -24,8 +24,9 @@ use crate::{
 
 /// Number of topics of one user that the server is asked for at once.
 const AT_ONCE: usize = 16;
-/// Time for which topics and the next level wait for the answer to a level.
-const LEVEL_FIRST: Duration = Duration::from_secs(1);
+/// Time for which topics and the next level wait for the answer to a level: longer than a busy server needs, for what a call
+/// logs in between at another level is lost.
+const LEVEL_FIRST: Duration = Duration::from_secs(5);
 /// Number of levels that a server may leave unanswered and still be told the next.
 const LEVELS_AT_ONCE: usize = 4;
 

@@ -48,8 +48,6 @@ pub(super) struct State {
     pub(super) tasks: Vec<Value>,
     /// The parameters of the calls that made a task, by its id.
     pub(super) chores: HashMap<String, Value>,
-    /// The last envelope, without the prefix of its names (2026-07-28).
-    pub(super) envelope: Value,
     pub(super) listens: BTreeMap<u64, Listen>,
     /// How often each id and each token was used (2026-07-28).
     pub(super) used: HashMap<String, usize>,

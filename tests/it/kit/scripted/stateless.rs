@@ -184,10 +184,6 @@ impl StatelessServer {
     async fn outcome(&self, message: &Value, outlet: &Outlet) -> Result<Value, Refusal> {
         let (core, method, params) = (&self.0, message["method"].as_str().unwrap(), &message["params"]);
         let prepared = core.change(|state| {
-            let meta = params["_meta"].as_object().unwrap();
-            let envelope =
-                meta.iter().filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?.to_owned(), value.clone())));
-            state.envelope = Value::Object(envelope.collect());
             state.requests.insert(method.to_owned(), own(params));
             state.received.push((method.to_owned(), own(params)));
             state.outcomes.get_mut(method).and_then(std::collections::VecDeque::pop_front)

@@ -9,7 +9,7 @@ use super::{
     rounds::Rounds,
     script::{filled, has_gaps, words},
     state::Core,
-    stateless::Refusal,
+    stateless::{PREFIX, Refusal},
 };
 use crate::kit::{
     outlet::{Outlet, Piece, spaced},
@@ -86,6 +86,12 @@ impl Call {
         let (arguments, token) = (params["arguments"].clone(), params["_meta"]["progressToken"].clone());
         let (params, told) = (params.clone(), Map::new());
         Self { core, exit, id, params, arguments, token, told, outcome: None, has_responded: false, rounds: None }
+    }
+
+    /// The members of its envelope, without the prefix of their names (2026-07-28).
+    fn envelope(&self) -> Value {
+        let meta = self.params["_meta"].as_object().unwrap();
+        meta.iter().filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?.to_owned(), value.clone()))).collect()
     }
 
     pub(super) fn steps(&self) -> Vec<Value> {
@@ -337,8 +343,8 @@ impl Call {
             "end_listens" => core.end_listens(),
             // which session at this server it is
             "who" => drop(self.told.insert("who".to_owned(), core.name.clone().into())),
-            // who asks, and what can be asked of them
-            "envelope" => drop(self.told.insert("envelope".to_owned(), core.state.borrow().envelope.clone())),
+            // who asks, and what can be asked of them: of this call, since requests of the gateway's own may come in between
+            "envelope" => drop(self.told.insert("envelope".to_owned(), self.envelope())),
             // writes down what was found out, for who asks later
             "note" => {
                 let mark = self.arguments["mark"].clone();
