@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-pub(crate) use crate::support::off_worker::{is_large, off_worker, on_worker, poll_off_worker};
+pub(crate) use crate::support::off_worker::{LARGE, is_large, off_worker, on_worker, poll_off_worker};
 
 /// The turns of all owners. They share the cores of the process.
 static TURNS: LazyLock<FairTurns<MessageOwner>> = LazyLock::new(|| {

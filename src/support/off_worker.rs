@@ -11,7 +11,7 @@ use std::{
 use tokio::runtime::Handle;
 
 /// Minimum size of a large text in bytes.
-const LARGE: usize = 64 * 1024;
+pub const LARGE: usize = 64 * 1024;
 
 /// The poll that the current thread is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

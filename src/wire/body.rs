@@ -7,7 +7,20 @@ use hyper::body::Body;
 use crate::support::{
     Account,
     memory::{Claim, STEP},
+    off_worker::off_worker,
 };
+
+/// The part of a large body that is touched before its bytes come, in bytes.
+const TOUCHED_AHEAD: usize = 512 * 1024;
+
+/// A body of several chunks.
+#[derive(Debug, Default)]
+struct Joined {
+    text: BytesMut,
+    /// The part of the buffer that has been written to once: the system gives memory page by page at the first write, which
+    /// takes longer than writing.
+    touched: usize,
+}
 
 /// A body that was not read to its end.
 #[derive(Debug)]
@@ -21,7 +34,7 @@ pub enum BodyError<E> {
 }
 
 /// Reads a body of at most `max` bytes. It is charged as it arrives, to the claim that is returned with it if it is larger
-/// than a [`STEP`].
+/// than a [`STEP`]. The buffer of a large one grows off the worker if somebody drives this who can leave it.
 ///
 /// # Errors
 ///
@@ -34,7 +47,7 @@ pub async fn read<B>(
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let (mut text, mut joined) = (Bytes::new(), BytesMut::new());
+    let (mut text, mut joined) = (Bytes::new(), Joined::default());
     let (mut claim, mut claimed) = (Some(claim), None::<Claim>);
     loop {
         let frame = match &claimed {
@@ -46,13 +59,13 @@ where
         };
         let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else { continue };
-        let arrived = text.len() + joined.len();
+        let arrived = text.len() + joined.text.len();
         if arrived + data.len() > max {
             return Err(BodyError::TooLarge);
         }
         // what the body says of its length is believed as far as it has come: a reader that stops has paid for what it holds
         let rest = usize::try_from(body.size_hint().lower()).unwrap_or(max).min(arrived);
-        let held = match (arrived, joined.capacity()) {
+        let held = match (arrived, joined.text.capacity()) {
             // most bodies are a single chunk, which is not copied
             (0, _) => data.len(),
             (_, capacity) if arrived + data.len() <= capacity => capacity,
@@ -69,20 +82,38 @@ where
         if arrived == 0 {
             text = data;
         } else {
-            if held > joined.capacity() {
-                // to exactly what is paid for
-                let mut larger = BytesMut::with_capacity(held);
-                larger.extend_from_slice(&joined);
-                joined = larger;
-            }
-            joined.extend_from_slice(&std::mem::take(&mut text));
-            joined.extend_from_slice(&data);
+            joined.make_room(text.len() + data.len(), held).await;
+            joined.text.extend_from_slice(&std::mem::take(&mut text));
+            joined.text.extend_from_slice(&data);
         }
         if body.is_end_stream() {
             break;
         }
     }
-    Ok((if joined.is_empty() { text } else { joined.freeze() }, claimed))
+    Ok((if joined.text.is_empty() { text } else { joined.text.freeze() }, claimed))
+}
+
+// === impl Joined ===
+
+impl Joined {
+    /// Makes room for `more` bytes: grows to exactly `held`, which is paid for, if they are too many, and touches what they
+    /// are written to. Off the worker if that is much.
+    async fn make_room(&mut self, more: usize, held: usize) {
+        let needed = self.text.len() + more;
+        if needed <= self.touched {
+            return;
+        }
+        off_worker(held).await;
+        if held > self.text.capacity() {
+            let mut larger = BytesMut::with_capacity(held);
+            larger.extend_from_slice(&self.text);
+            self.text = larger;
+        }
+        let length = self.text.len();
+        self.touched = (needed + TOUCHED_AHEAD).min(self.text.capacity());
+        self.text.resize(self.touched, 0);
+        self.text.truncate(length);
+    }
 }
 
 /// Reads a body of at most `max` bytes, which are so few that nobody pays for them.
@@ -103,7 +134,7 @@ mod tests {
         convert::Infallible,
         io,
         pin::Pin,
-        task::{Context, Poll},
+        task::{Context, Poll, Waker},
     };
 
     use futures_util::stream;
@@ -111,7 +142,10 @@ mod tests {
     use hyper::body::{Frame, SizeHint};
 
     use super::*;
-    use crate::support::MemoryBudget;
+    use crate::support::{
+        MemoryBudget,
+        off_worker::{CurrentPoll, poll_as},
+    };
 
     fn chunks<E>(chunks: Vec<Result<&'static str, E>>) -> impl Body<Data = Bytes, Error = E> + Unpin {
         let frames = chunks.into_iter().map(|chunk| chunk.map(|text| Frame::data(Bytes::from_static(text.as_bytes()))));
@@ -168,5 +202,17 @@ mod tests {
         assert!(small.unwrap().1.is_none());
         drop(claimed);
         assert_eq!(budget.in_use().held, 0);
+    }
+
+    #[tokio::test]
+    async fn the_buffer_of_a_large_body_grows_off_the_worker() {
+        let chunk = || Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; 48 * 1024])));
+        let body = StreamBody::new(stream::iter([chunk(), chunk(), chunk()]));
+        let mut reading = Box::pin(read_small(body, 1 << 20));
+        let mut cx = Context::from_waker(Waker::noop());
+        let (polled, leaves) = poll_as(CurrentPoll::OnWorker, || reading.as_mut().poll(&mut cx));
+        assert!(polled.is_pending() && leaves);
+        let (polled, _) = poll_as(CurrentPoll::Away, || reading.as_mut().poll(&mut cx));
+        assert!(matches!(polled, Poll::Ready(Ok(text)) if text.len() == 144 * 1024));
     }
 }

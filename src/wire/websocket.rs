@@ -30,6 +30,7 @@ use self::frame_reader::FrameReader;
 use crate::support::{
     Account,
     memory::{Claim, Exhausted, STEP},
+    off_worker::{is_large, poll_off_worker},
     pace::{Pace, TooSlow},
     piece::CONNECTION_BUFFER,
 };
@@ -57,6 +58,8 @@ pub struct LimitedStream<S> {
     owes_pong: bool,
     /// True if the last write had to wait.
     is_blocked: bool,
+    /// True if the last read brought something.
+    flows: bool,
 }
 
 /// The reason for which a connection is closed.
@@ -118,7 +121,8 @@ impl<S> LimitedStream<S> {
 
     fn new(inner: S, frames: FrameReader, message_timeout: Duration, account: Account) -> Self {
         let (control, claim) = (ControlFrames { full_at: None }, Claim::nothing(account));
-        Self { inner, frames, control, message_timeout, unfinished: None, claim, owes_pong: false, is_blocked: false }
+        let (owes_pong, is_blocked, flows) = (false, false, false);
+        Self { inner, frames, control, message_timeout, unfinished: None, claim, owes_pong, is_blocked, flows }
     }
 
     /// Judges what was read.
@@ -141,13 +145,34 @@ impl<S> LimitedStream<S> {
     }
 }
 
+impl<S: AsyncRead + Unpin> LimitedStream<S> {
+    /// Reads one byte, which tells on the worker whether there is something to leave it for.
+    fn poll_read_byte(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut byte = ReadBuf::new(buf.initialize_unfilled_to(1.min(buf.remaining())));
+        ready!(Pin::new(&mut self.inner).poll_read(cx, &mut byte))?;
+        let read = byte.filled().len();
+        buf.advance(read);
+        Poll::Ready(Ok(()))
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for LimitedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.owes_pong && self.is_blocked {
             return Poll::Pending;
         }
-        let start = buf.filled().len();
-        if let Poll::Ready(read) = Pin::new(&mut self.inner).poll_read(cx, buf) {
+        let (start, pending) = (buf.filled().len(), self.claim.bytes());
+        let read = if !is_large(pending) {
+            Pin::new(&mut self.inner).poll_read(cx, buf)
+        } else if self.flows {
+            // the library's buffer gets its pages, and the end of a message has all of it unmasked and checked
+            ready!(poll_off_worker(pending, cx));
+            Pin::new(&mut self.inner).poll_read(cx, buf)
+        } else {
+            self.poll_read_byte(cx, buf)
+        };
+        self.flows = read.is_ready();
+        if let Poll::Ready(read) = read {
             read?;
             let bytes = buf.filled().get(start..).unwrap_or_default();
             return Poll::Ready(self.received(bytes, Instant::now()).map_err(io::Error::other));
@@ -272,6 +297,8 @@ impl From<TooSlow> for WebSocketViolation {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
     use futures_util::{SinkExt as _, StreamExt as _, poll};
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
@@ -283,6 +310,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::support::off_worker::{CurrentPoll, poll_as};
 
     const TIMEOUT: Duration = Duration::from_secs(30);
     /// A ping without content and with a mask of zeros.
@@ -292,9 +320,14 @@ mod tests {
 
     /// A server's end whose buffers hold `size` bytes in each direction, and the peer's bytes.
     async fn server(size: usize) -> (WebSocketStream<LimitedStream<DuplexStream>>, DuplexStream) {
+        server_for(1000, size).await
+    }
+
+    /// The same for messages of at most this many bytes.
+    async fn server_for(most: usize, size: usize) -> (WebSocketStream<LimitedStream<DuplexStream>>, DuplexStream) {
         let (own, peer) = duplex(size);
         let stream = LimitedStream::upgraded(own, TIMEOUT, Account::unbounded());
-        (WebSocketStream::from_raw_socket(stream, Role::Server, Some(config(1000))).await, peer)
+        (WebSocketStream::from_raw_socket(stream, Role::Server, Some(config(most))).await, peer)
     }
 
     fn violation(next: Option<tungstenite::Result<Message>>) -> Option<WebSocketViolation> {
@@ -383,5 +416,33 @@ mod tests {
             peer.write_all(&rest).await.unwrap();
             assert_eq!(socket.next().await.unwrap().unwrap(), Message::text("ab"));
         }
+    }
+
+    #[tokio::test]
+    async fn a_large_message_is_read_off_the_worker_once_there_is_something_to_read() {
+        const LENGTH: usize = 3 << 16;
+        let (mut socket, mut peer) = server_for(LENGTH, 1 << 20).await;
+        let mut poll_as = |current| {
+            let mut cx = Context::from_waker(Waker::noop());
+            poll_as(current, || socket.poll_next_unpin(&mut cx))
+        };
+        let mut frame = vec![0x81, 0xff];
+        frame.extend((LENGTH as u64).to_be_bytes());
+        frame.extend([0; 4]);
+        frame.extend(vec![b'x'; LENGTH]);
+        let (first, rest) = frame.split_at(LENGTH / 2);
+        peer.write_all(first).await.unwrap();
+        for (current, leaves) in
+            [(CurrentPoll::OnWorker, true), (CurrentPoll::Away, false), (CurrentPoll::OnWorker, false)]
+        {
+            let (polled, left) = poll_as(current);
+            assert!(polled.is_pending());
+            assert_eq!(left, leaves, "{current:?}");
+        }
+        peer.write_all(rest).await.unwrap();
+        let (polled, left) = poll_as(CurrentPoll::OnWorker);
+        assert!(polled.is_pending() && left);
+        let (message, _) = poll_as(CurrentPoll::Away);
+        assert!(matches!(message, Poll::Ready(Some(Ok(Message::Text(text)))) if text.len() == LENGTH));
     }
 }

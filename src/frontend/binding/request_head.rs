@@ -19,6 +19,7 @@ use crate::{
     mcp::{
         ErrorObject, IndexedJson, Message, Method, RequestId, Revision, json,
         jsonrpc::{Frame, Malformed},
+        large_messages::{LARGE, MessageOwner, OffWorker},
         meta,
     },
     model::{Binding, Caller, Endpoint, LimitsConfig, ReplicaNumber, RequestPlace, Serves},
@@ -224,8 +225,14 @@ pub(super) async fn read(
 ) -> Result<(Bytes, Option<Claim>), RequestRefusal> {
     let is_allowed = body.size_hint().upper().is_some_and(|most| most <= LimitsConfig::ALLOWED_BODY as u64);
     let max = if is_allowed { LimitsConfig::ALLOWED_BODY } else { state.settings.limits.get().request_body };
-    let claim = || Claim::nothing(state.sessions.account(caller));
-    body::read(body, max, claim).await.map_err(|error| match error {
+    let read = if body.size_hint().upper().is_some_and(|most| most < LARGE as u64) {
+        body::read(body, max, || Claim::nothing(state.sessions.account(caller))).await
+    } else {
+        let (owner, account) = (MessageOwner::User(caller.user.clone()), state.sessions.account(caller));
+        let reading = body::read(body, max, move || Claim::nothing(account));
+        OffWorker::future(owner, Box::pin(reading)).await
+    };
+    read.map_err(|error| match error {
         BodyError::Exhausted => RequestRefusal::out_of_memory(),
         BodyError::TooLarge | BodyError::Broken(_) => RequestRefusal::too_large(max),
     })
