@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
     if let Some(header) = data.strip_prefix(b"=") {
         let header = String::from_utf8_lossy(header).into_owned();
         let challenge = BearerChallenge::of(std::slice::from_ref(&header));
-        let BearerChallenge { resource_metadata, scope, error } = &challenge;
+        let BearerChallenge { resource_metadata, scope, error, .. } = &challenge;
         for value in [resource_metadata, scope, error].into_iter().flatten() {
             assert!(value.len() <= header.len(), "{value} of {header}");
         }
