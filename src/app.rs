@@ -55,11 +55,11 @@ pub use self::{
 use crate::{
     config::{self, Config, PublicUrl},
     doctor::CLIENTS,
-    fetch::Fetcher,
+    fetch::{Fetcher, OpenClient},
     http::Guard,
     listener,
     model::{
-        BackendId, GroupSpec,
+        BackendId, GroupSpec, NetworkSpec,
         status::{GroupStatus, ListedClients, Status},
     },
     oauth::{self, BackendNames, OAuth, master_key},
@@ -302,9 +302,10 @@ fn upstream_client(
         issuer: public_url.as_str().to_owned(),
         sign: SignAssertion::new(move |claims| signer.signing_keys().sign("JWT", claims).ok()),
         fetcher: world.fetcher.clone().map_or_else(|| Fetcher::system(egress), Ok)?,
+        open: OpenClient::new(&NetworkSpec::default(), &config.environment.to_strings())?,
         audit: oauth.audit().clone(),
     };
-    Ok(Upstream::new(deps, &config.backends, (world.tracker.clone(), world.cancel.child_token()))?)
+    Ok(Upstream::new(deps, &config.backends, (world.tracker.clone(), world.cancel.child_token())))
 }
 
 /// The hosts of the documents of well-known clients, by which the gateway judges its own network.

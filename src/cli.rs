@@ -7,6 +7,7 @@
 pub mod add;
 pub mod arguments;
 pub mod audit;
+mod ca_file;
 
 pub mod check;
 pub mod client;

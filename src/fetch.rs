@@ -10,16 +10,19 @@
 //!
 //! Documents that are read again and again are [`Documents`]: kept as their hosts say, asked for once at a time.
 //!
-//! What the person who runs this program chose needs no guard: [`open_client`].
+//! What the operator, or the person who runs this program, chose needs no guard: [`OpenClient`], over the connector that
+//! requests to servers use too.
 //!
 //! [`FetchError`] is for the log. A stranger who could read it would have a port scanner inside this network.
 
 pub mod address;
 pub mod budget;
+pub mod connector;
 pub mod destination;
 pub mod documents;
 pub mod egress;
 pub mod error;
+mod exchange;
 pub mod fetcher;
 mod freshness;
 pub mod network;
@@ -34,8 +37,10 @@ pub use self::{
     documents::{DocumentError, Documents, FetchedDocument},
     egress::{EgressFault, own_proxy_fault},
     error::{FetchError, ProxyFailure, RefusedUrl},
+    exchange::{BodyBound, is_stream},
     fetcher::{FetchRules, Fetcher},
     network::{Network, NetworkStream, SystemNetwork},
+    open_client::{OpenBounds, OpenClient},
     proxied_network::ProxiedNetwork,
     request::FetchRequest,
 };

@@ -82,7 +82,8 @@ pub use rights::{Access, AllowedBackends, Rights};
 pub use scope::{InvalidScope, Scope, Scopes};
 pub use server_access::{AccessChange, AccessChanges, AccessEffect, AccessPage, ServerAccess};
 pub use server_auth::{
-    AuthorizationSettings, ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, ResourceIndicator, ServerAuth,
+    AuthorizationSettings, ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, PkceSupport, ResourceIndicator,
+    ServerAuth,
 };
 pub(crate) use server_url::ServerUrl;
 pub use task_owner::{FoundTask, OwnedTask, TaskHolder, TaskScope};

@@ -15,6 +15,7 @@ mod error;
 mod http;
 mod kept_secret;
 mod login_file;
+mod parameters;
 mod provider;
 mod refresh_attempts;
 mod refusal;
@@ -27,15 +28,16 @@ mod tokens;
 
 pub use self::{
     authorization::{Attempt, LoginTarget, OpenBrowser},
-    authorization_request::{AuthorizationParameters, CodeOutcome, ExpectedResponse, OpenAuthorization},
+    authorization_request::{AuthorizationParameters, CodeOutcome, ExpectedResponse, LoginWish, OpenAuthorization},
     callback::LoopbackUri,
     challenge::BearerChallenge,
     discovery::{AuthorizationServer, Discovered, discover, lists_issuer},
     endpoint::{at_root, is_loopback, well_known},
     error::LoginError,
-    http::OAuthHttp,
+    http::{LoginTransport, OAuthHttp},
     kept_secret::KeptSecret,
-    login_file::LoginFile,
+    login_file::{LoginFile, LoginName},
+    parameters::{OfflineAccess, ServiceNeeds, covers, service_needs, union, with_operators},
     provider::TokenProvider,
     refresh_attempts::{RefreshAttempts, RefreshOutcome, RefreshReason},
     refusal::{OAuthRefusal, RefusalMeaning},

@@ -27,7 +27,7 @@ use self::{
 use crate::support::{BackgroundWriter, log_context::WithRequestFields};
 
 /// Directives for libraries whose details nobody asks for with `debug` alone: each statement, each frame.
-const QUIET_LIBRARIES: &str = "sqlx=warn,hyper=info,hyper_util=info,h2=info,rustls=info,reqwest=info,tungstenite=info";
+const QUIET_LIBRARIES: &str = "sqlx=warn,hyper=info,hyper_util=info,h2=info,rustls=info,tungstenite=info";
 
 /// Upper bounds of the buckets of every histogram of seconds: 100 µs to a minute.
 const SECONDS: [f64; 18] =

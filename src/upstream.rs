@@ -61,16 +61,8 @@ struct UpstreamServices {
 
 impl Upstream {
     /// Creates the client for these servers; its tasks run on `tracker` until `cancel`.
-    ///
-    /// # Errors
-    ///
-    /// If there can be no HTTP client: certificates are missing.
-    pub fn new(
-        deps: UpstreamDeps,
-        specs: &[BackendSpec],
-        (tracker, cancel): (TaskTracker, CancellationToken),
-    ) -> Result<Self, UpstreamError> {
-        let context = UpstreamContext::new(deps)?;
+    pub fn new(deps: UpstreamDeps, specs: &[BackendSpec], (tracker, cancel): (TaskTracker, CancellationToken)) -> Self {
+        let context = UpstreamContext::new(deps);
         let servers = Arc::new(ProtectedServers::new(specs));
         let keepers = Arc::new(Keepers::new(context.clone(), (tracker, cancel)));
         let secrets = UserSecrets::new(context.clone(), specs);
@@ -79,7 +71,7 @@ impl Upstream {
         let access = access::server_access(&context, &sources);
         let connections = Connections::new(context.clone(), Arc::clone(&servers));
         let logins = Logins::new(context.clone(), Arc::clone(&servers), Arc::clone(&keepers));
-        Ok(Self(Arc::new(UpstreamServices { context, servers, access, connections, logins, secrets })))
+        Self(Arc::new(UpstreamServices { context, servers, access, connections, logins, secrets }))
     }
 
     /// Access to the servers, for those who connect to them.

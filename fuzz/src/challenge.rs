@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
     if let Some(header) = data.strip_prefix(b"=") {
         let header = String::from_utf8_lossy(header).into_owned();
         let challenge = BearerChallenge::of(std::slice::from_ref(&header));
-        let BearerChallenge { resource_metadata, scope, error } = &challenge;
+        let BearerChallenge { resource_metadata, scope, error, .. } = &challenge;
         for value in [resource_metadata, scope, error].into_iter().flatten() {
             assert!(value.len() <= header.len(), "{value} of {header}");
         }
@@ -33,11 +33,12 @@ pub fn run(data: &[u8]) {
     }
     let mut dice = Dice::new(data);
     let mut speller = Speller::new(u64::from(dice.byte()));
-    let (mut header, mut expected) = (String::new(), None);
+    let (mut header, mut expected, mut schemes) = (String::new(), None, Vec::new());
     for _ in 0..=dice.below(3) {
         let scheme = *dice.one(&SCHEMES);
         header.push_str(if header.is_empty() { "" } else { ", " });
         header.push_str(scheme);
+        schemes.push(scheme);
         let mut read = BearerChallenge::default();
         let mut names = Vec::new();
         for count in 0..dice.below(4) {
@@ -61,7 +62,11 @@ pub fn run(data: &[u8]) {
             expected = expected.or(Some(read));
         }
     }
-    assert_eq!(BearerChallenge::of(std::slice::from_ref(&header)), expected.unwrap_or_default(), "{header}");
+    let mut expected = expected.unwrap_or_default();
+    if !schemes.iter().any(|scheme| scheme.eq_ignore_ascii_case("bearer")) {
+        expected.other_scheme = schemes.first().map(|scheme| (*scheme).to_owned());
+    }
+    assert_eq!(BearerChallenge::of(std::slice::from_ref(&header)), expected, "{header}");
 }
 
 /// Recipes and headers like these.

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::{
-    arguments,
+    arguments, ca_file,
     failure::CommandFailure,
     page_viewer::{PageDisplay, PageToShow, PageViewer},
     pasted_address::PastedLines,
@@ -22,9 +22,16 @@ use crate::{
         expand::{ReferenceSources, expand},
         files, parse_issuer,
     },
-    model::{AuthorizationSettings, Bearer, ResourceIndicator, TransportSpec},
-    oauth_client::{ClientIdentity, LoginFile, LoginTarget, LoopbackUri, OpenBrowser, TokenProvider, is_loopback},
-    support::{OsRandom, Secret, SystemClock},
+    fetch::OpenClient,
+    model::{
+        AuthorizationSettings, Bearer, HttpSpec, NetworkSpec, PkceSupport, ResourceIndicator, TransportSpec,
+        server_auth::check_authorize_param,
+    },
+    oauth_client::{
+        ClientIdentity, LoginFile, LoginName, LoginTarget, LoginTransport, LoopbackUri, OAuthHttp, OpenBrowser,
+        TokenProvider, is_loopback,
+    },
+    support::{Digest, OsRandom, Secret, SystemClock},
 };
 
 const EXAMPLES: &str = "\
@@ -54,6 +61,7 @@ const START_TIMEOUT: Duration = Duration::from_mins(11);
 /// `connect`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct ConnectArgs {
     /// The server: a Streamable HTTP or HTTP+SSE endpoint
     #[arg(value_name = "URL", value_parser = server_url)]
@@ -76,8 +84,9 @@ pub struct ConnectArgs {
     /// Issuer of the authorization server, which alone gets the secret; default: the first that the server names
     #[arg(long, value_name = "URL", value_parser = parse_issuer)]
     issuer: Option<String>,
-    /// Redirect URI that is registered for the client id, such as `http://localhost:3118/callback`; default: any port
-    #[arg(long, value_name = "URI", requires = "client_id", value_parser = redirect_uri)]
+    /// Redirect URI on this machine, such as `http://localhost:3118/callback`: the one that is registered for the client id,
+    /// or the one to register; default: any port
+    #[arg(long, value_name = "URI", value_parser = redirect_uri)]
     redirect_uri: Option<LoopbackUri>,
     /// Resource that the tokens are for, or `false` to name none; default: that of the server's metadata
     #[arg(long, value_name = "URI", value_parser = resource)]
@@ -85,6 +94,18 @@ pub struct ConnectArgs {
     /// Scopes to ask for; default: those that the server names
     #[arg(long, value_name = "SCOPES")]
     scope: Option<String>,
+    /// The authorization server has PKCE with S256, though its metadata does not say so (Entra ID, Amazon Cognito)
+    #[arg(long)]
+    assume_pkce: bool,
+    /// Further parameter of the authorization request, such as `audience=api.example.com`
+    #[arg(long = "authorize-param", value_name = "NAME=VALUE", value_parser = authorize_param)]
+    authorize_params: Vec<(String, String)>,
+    /// Name of the account, to keep logins of several at one server
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
+    /// File with certificates of authorities that are trusted beside those of the system, in PEM
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
     /// Shows the URL of the login without opening a browser
     #[arg(long)]
     no_browser: bool,
@@ -98,17 +119,25 @@ impl ConnectArgs {
         let mut config = self.config(process)?;
         let headers = self.headers(process)?;
         let folder = files::logins(&config.data_dir);
+        let network = ca_file::network(self.ca_file.as_deref(), process)?;
         let server = server(&mut config)?;
-        let file = LoginFile::new(&folder, server.url);
+        let name = LoginName { client_id: self.client_id.as_deref(), account: self.account.as_deref() };
+        let file = LoginFile::new(&folder, server.url, name);
         if self.logout {
             return log_out(&file, server.url, process);
         }
         files::create(&folder)
             .map_err(|error| CommandFailure::failed(format!("{} cannot be used", folder.display())).why(error))?;
         let (browser, mut pages) = self.browser();
-        let target = self.target(server.url, file, process)?;
-        let mut provider = TokenProvider::new(target, browser, Arc::new(SystemClock), Arc::new(OsRandom))
-            .map_err(|error| CommandFailure::failed("no login is possible").why(error))?;
+        let target = self.target((server.url, &headers, &network), file, process)?;
+        let mut provider = TokenProvider::new(target, browser, Arc::new(SystemClock), Arc::new(OsRandom));
+        if provider.is_of_other_headers() {
+            process.output.remark(&format!(
+                "The login at {} was made with other values of --header. If they are of another account, give it a name: \
+                 --account NAME",
+                server.url
+            ));
+        }
         if self.login {
             let url = server.url.clone();
             let login = async { provider.log_in_now().await };
@@ -124,6 +153,9 @@ impl ConnectArgs {
         let has_own = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
         *server.bearer = (is_private && !has_own).then(|| bearer.clone());
         *server.headers = headers;
+        if self.ca_file.is_some() {
+            *server.network = Some(Arc::new(network));
+        }
         let telemetry = install(&config.log, process)?;
         let serving = async {
             tokio::select! {
@@ -165,7 +197,12 @@ impl ConnectArgs {
         self.headers.iter().map(header).collect()
     }
 
-    fn target(&self, server: &Url, file: LoginFile, process: &ProcessContext) -> Result<LoginTarget, CommandFailure> {
+    fn target(
+        &self,
+        (server, headers, network): (&Url, &BTreeMap<String, Secret>, &NetworkSpec),
+        file: LoginFile,
+        process: &ProcessContext,
+    ) -> Result<LoginTarget, CommandFailure> {
         let secret = match &self.client_secret_file {
             Some(path) => Some(
                 std::fs::read_to_string(process.folder.join(path))
@@ -173,8 +210,12 @@ impl ConnectArgs {
             ),
             None => None,
         };
-        let settings =
-            AuthorizationSettings { issuer: self.issuer.clone(), resource: self.resource.clone().unwrap_or_default() };
+        let settings = AuthorizationSettings {
+            issuer: self.issuer.clone(),
+            resource: self.resource.clone().unwrap_or_default(),
+            pkce: if self.assume_pkce { PkceSupport::Assumed } else { PkceSupport::Announced },
+            authorize_params: self.authorize_params.clone(),
+        };
         let identity = match &self.client_id {
             Some(id) => {
                 ClientIdentity::given(id, secret.map(|secret| Secret::new(secret.trim())), &settings).map_err(|_| {
@@ -185,13 +226,20 @@ impl ConnectArgs {
             }
             None => ClientIdentity::Registered,
         };
+        let impossible = |why: &dyn std::fmt::Display| CommandFailure::failed("no login is possible").why(why);
+        let http = OpenClient::new(&NetworkSpec::default(), &process.environment.to_strings())
+            .map_err(|error| impossible(&error))?;
+        let transport = LoginTransport { server, issuer: self.issuer.as_deref(), headers, network: Some(network) };
+        let http = OAuthHttp::open(http).of_server(transport).map_err(|error| impossible(&error))?;
         Ok(LoginTarget {
             server: server.clone(),
+            http,
             file,
             identity,
             settings,
             scope: self.scope.clone(),
             redirect_uri: self.redirect_uri.clone(),
+            headers: digest(headers),
         })
     }
 
@@ -208,6 +256,7 @@ struct RemoteServer<'a> {
     url: &'a Url,
     headers: &'a mut BTreeMap<String, Secret>,
     bearer: &'a mut Option<Bearer>,
+    network: &'a mut Option<Arc<NetworkSpec>>,
 }
 
 fn server(config: &mut Config) -> Result<RemoteServer<'_>, CommandFailure> {
@@ -216,10 +265,17 @@ fn server(config: &mut Config) -> Result<RemoteServer<'_>, CommandFailure> {
     spec.start_timeout = START_TIMEOUT;
     match &mut spec.transport {
         TransportSpec::Http(http) => {
-            Ok(RemoteServer { url: &http.url, headers: &mut http.headers, bearer: &mut http.bearer })
+            let HttpSpec { url, headers, bearer, network, .. } = http;
+            Ok(RemoteServer { url, headers, bearer, network })
         }
         _ => Err(wrong()),
     }
+}
+
+/// A digest that tells headers from others; `None` if there are none.
+fn digest(headers: &BTreeMap<String, Secret>) -> Option<String> {
+    let lines: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {}", value.expose())).collect();
+    (!lines.is_empty()).then(|| Digest::sha256(lines.join("\n")).to_base64url())
 }
 
 fn log_out(file: &LoginFile, server: &Url, process: &mut ProcessContext) -> Result<(), CommandFailure> {
@@ -236,6 +292,12 @@ fn server_url(text: &str) -> Result<String, String> {
 
 fn resource(text: &str) -> Result<ResourceIndicator, String> {
     if text == "false" { Ok(ResourceIndicator::Omitted) } else { ResourceIndicator::named(text) }
+}
+
+fn authorize_param(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| "it must be `NAME=VALUE`".to_owned())?;
+    check_authorize_param(name, value)?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn redirect_uri(text: &str) -> Result<LoopbackUri, String> {

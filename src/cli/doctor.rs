@@ -1,6 +1,6 @@
 //! `lockkeeper doctor`: examines whether the well-known clients can log in at a server. Knows none of their rules.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use clap::{Args, builder::PossibleValuesParser};
 use serde_json::json;
@@ -8,6 +8,7 @@ use url::Url;
 
 use super::{
     arguments::FormatArgs,
+    ca_file,
     failure::CommandFailure,
     output::{Emphasis, Style},
     process::ProcessContext,
@@ -15,6 +16,7 @@ use super::{
 };
 use crate::{
     doctor::{CLIENTS, ClientProfile, ClientVerdict, Doctor, Examination, Finding, RegistrationPolicy, Severity},
+    fetch::OpenClient,
     support::{OsRandom, printable},
 };
 
@@ -39,6 +41,9 @@ pub struct DoctorArgs {
     /// Registers no clients: what follows the registration is not tried
     #[arg(long)]
     no_register: bool,
+    /// File with certificates of authorities that are trusted beside those of the system, in PEM
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
     #[command(flatten)]
     form: FormatArgs,
 }
@@ -53,8 +58,10 @@ impl DoctorArgs {
             .iter()
             .filter(|one| self.clients.is_empty() || self.clients.iter().any(|id| id == one.id))
             .collect();
-        let doctor = Doctor::new(self.url.clone(), policy, Arc::new(OsRandom))
+        let network = ca_file::network(self.ca_file.as_deref(), process)?;
+        let http = OpenClient::new(&network, &process.environment.to_strings())
             .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
+        let doctor = Doctor::new(self.url.clone(), policy, (http, Arc::new(OsRandom)));
         if policy == RegistrationPolicy::Once {
             process.output.remark(&format!(
                 "examining for {} clients; each registers once, if registration is open (--no-register: none does)",

@@ -6,13 +6,23 @@ use std::{
     time::Duration,
 };
 
-use reqwest::{StatusCode, header, redirect::Policy};
+use http::{HeaderValue, StatusCode, header};
+use url::Url;
 
 use super::{arguments, failure::CommandFailure, process::ProcessContext};
-use crate::{app::ControlFile, config::PublicUrl, fetch::open_client, model::status::Status, support::Secret};
+use crate::{
+    app::ControlFile,
+    config::PublicUrl,
+    fetch::{BodyBound, FetchError, FetchRequest, OpenBounds, OpenClient},
+    model::status::Status,
+    support::Secret,
+};
 
 /// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum size of an answer, in bytes.
+const MAX_ANSWER: usize = 64 << 20;
 
 /// The gateway to ask: the one on the local data, or the one at a URL.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -95,24 +105,32 @@ impl GatewayClient {
 
     /// The body at `path`.
     pub async fn get(&self, path: &str) -> Result<String, CommandFailure> {
-        let silent = |error: reqwest::Error| {
-            let why = if error.is_timeout() { "it did not answer in time".to_owned() } else { root_cause(&error) };
+        let silent = |error: FetchError| {
+            let why = match error {
+                FetchError::TooSlow(_) => "it did not answer in time".to_owned(),
+                error => error.reason(),
+            };
             CommandFailure::failed(format!("the gateway at {} does not answer", self.url))
                 .why(why)
                 .advise("check that it is running; `lockkeeper serve` starts it")
         };
-        let client = open_client::client(|http| http.no_proxy().redirect(Policy::none()).timeout(REQUEST_TIMEOUT))
+        let client = OpenClient::direct()
             .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
-        let mut request = client.get(format!("{}{path}", self.url));
+        let address = format!("{}{path}", self.url);
+        let wrong = |why: String| CommandFailure::failed(format!("{address} cannot be requested")).why(why);
+        let url = Url::parse(&address).map_err(|error| wrong(error.to_string()))?;
+        let mut request = FetchRequest::get(url);
+        let value = |text: &str| HeaderValue::try_from(text).map_err(|error| wrong(error.to_string()));
         if let Some(host) = &self.host {
-            request = request.header(header::HOST, host);
+            request = request.header(header::HOST, value(host)?);
         }
         if let Some(token) = &self.token {
-            request = request.bearer_auth(token.expose());
+            request = request.header(header::AUTHORIZATION, value(&format!("Bearer {}", token.expose()))?);
         }
-        let answer = request.send().await.map_err(silent)?;
+        let bounds = OpenBounds { deadline: REQUEST_TIMEOUT, body: BodyBound::Whole(MAX_ANSWER) };
+        let answer = client.send(request, bounds).await.map_err(silent)?;
         match answer.status() {
-            status if status.is_success() => answer.text().await.map_err(silent),
+            status if status.is_success() => Ok(String::from_utf8_lossy(answer.body()).into_owned()),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 Err(CommandFailure::failed(format!("the gateway at {} refused the request", self.url))
                     .why("the API key is wrong, ended, or has no admin rights")
@@ -121,13 +139,4 @@ impl GatewayClient {
             status => Err(CommandFailure::failed(format!("the gateway at {} answered {status}", self.url))),
         }
     }
-}
-
-/// The innermost cause, which is the most specific.
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }

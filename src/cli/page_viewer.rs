@@ -3,6 +3,7 @@
 
 use std::thread;
 
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::sync::mpsc;
 use url::Url;
 
@@ -57,6 +58,8 @@ impl PageViewer {
     pub async fn shown_while<T>(&mut self, command: impl Future<Output = T>, output: &mut Output) -> T {
         let mut command = Box::pin(command);
         let mut shown = None;
+        // beside the command, which serves the redirect URI
+        let mut visits = FuturesUnordered::new();
         loop {
             tokio::select! {
                 outcome = &mut command => return outcome,
@@ -65,8 +68,11 @@ impl PageViewer {
                     shown = Some(page.url);
                 }
                 line = next_line(&mut self.pasted) => {
-                    let Some(page) = shown.as_ref().filter(|_| !line.trim().is_empty()) else { continue };
-                    if let Err(failure) = visit(&line, page).await {
+                    let page = shown.as_ref().filter(|_| !line.trim().is_empty() && visits.is_empty());
+                    visits.extend(page.map(|page| visit(line, page.clone())));
+                }
+                Some(visited) = visits.next() => {
+                    if let Err(failure) = visited {
                         output.failure(&failure);
                     }
                 }

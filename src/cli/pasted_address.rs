@@ -11,10 +11,13 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::failure::CommandFailure;
-use crate::fetch::open_client;
+use crate::{
+    fetch::{BodyBound, FetchRequest, OpenBounds, OpenClient},
+    oauth_client::is_loopback,
+};
 
-/// Maximum time of the request to this machine.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time of the request to this machine: its page waits for the end of the login.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Lines that a person types or pastes on the terminal.
 #[derive(Debug)]
@@ -51,29 +54,47 @@ impl PastedLines {
     }
 }
 
-/// Requests `line`, the address at which the browser ended that was shown `page`.
+/// Requests `line`, the address at which the browser ended that was shown `page`, or its query.
 ///
 /// # Errors
 ///
-/// An error if it is not the redirect URI of the page with a response, or if nothing answers there.
-pub(super) async fn visit(line: &str, page: &Url) -> Result<(), CommandFailure> {
-    let address = response_address(line.trim(), page).ok_or_else(|| {
+/// An error if it is not the redirect URI of the page with a response to it, or if nothing answers there.
+pub(super) async fn visit(line: String, page: Url) -> Result<(), CommandFailure> {
+    let address = response_address(&line, &page).ok_or_else(|| {
         CommandFailure::usage("this is not the address at which the login ends")
             .advise("paste the whole address of the browser's last page, even if it says that it cannot connect")
     })?;
+    if value(&address, "state") != value(&page, "state") {
+        return Err(CommandFailure::usage("this address belongs to another login")
+            .advise("open the page that is shown above, and paste the address at which that one ends"));
+    }
     let failed = || CommandFailure::failed("the login did not take the address");
-    let client = open_client::client(|http| http.no_proxy().timeout(REQUEST_TIMEOUT));
-    let client = client.map_err(|error| failed().why(error))?;
-    client.get(address).send().await.map_err(|error| failed().why(error))?;
+    let client = OpenClient::direct().map_err(|error| failed().why(error))?;
+    let bounds = OpenBounds { deadline: REQUEST_TIMEOUT, body: BodyBound::Beginning(0) };
+    client.send(FetchRequest::get(address), bounds).await.map_err(|error| failed().why(error.reason()))?;
     Ok(())
 }
 
-/// The address, if it is the redirect URI in the query of `page`, with a query.
+/// The redirect URI in the query of `page`, with the query of the pasted text: an address there, by any name of this machine,
+/// or the query alone. Terminals and chats add quotes.
 fn response_address(text: &str, page: &Url) -> Option<Url> {
-    let (_, redirect_uri) = page.query_pairs().find(|(name, _)| name == "redirect_uri")?;
-    let (expected, address) = (Url::parse(&redirect_uri).ok()?, Url::parse(text).ok()?);
-    let is_same = address.origin() == expected.origin() && address.path() == expected.path();
-    (is_same && address.query().is_some()).then_some(address)
+    let mut expected = Url::parse(&value(page, "redirect_uri")?).ok()?;
+    let text = text.trim_matches(|c: char| c.is_whitespace() || "\"'`<>".contains(c));
+    let query = match Url::parse(text) {
+        Ok(address) => {
+            let place = |url: &Url| (url.scheme().to_owned(), url.port_or_known_default(), url.path().to_owned());
+            let is_same = address.host() == expected.host() || is_loopback(&address) && is_loopback(&expected);
+            (is_same && place(&address) == place(&expected)).then(|| address.query().map(str::to_owned))?
+        }
+        Err(_) => Some(text.trim_start_matches('?').to_owned()),
+    };
+    expected.set_query(query.as_deref());
+    let is_response = ["code", "error"].iter().any(|name| value(&expected, name).is_some());
+    is_response.then_some(expected)
+}
+
+fn value(url: &Url, name: &str) -> Option<String> {
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
 #[cfg(test)]
@@ -81,20 +102,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_redirect_uri_of_the_page_is_taken_and_nothing_else() {
+    fn up_026_the_redirect_uri_of_the_page_is_taken_in_every_form_in_which_people_paste_it() {
         let page = "https://as.example/authorize?redirect_uri=http%3A%2F%2F127.0.0.1%3A4711%2Fcallback&state=s";
         let page = Url::parse(page).unwrap();
         let response = "http://127.0.0.1:4711/callback?code=c&state=s";
-        assert_eq!(response_address(response, &page).unwrap().as_str(), response);
+        for pasted in [
+            response,
+            "  http://127.0.0.1:4711/callback?code=c&state=s\r",
+            "\"http://127.0.0.1:4711/callback?code=c&state=s\"",
+            "<http://localhost:4711/callback?code=c&state=s>",
+            "http://[::1]:4711/callback?code=c&state=s",
+            "code=c&state=s",
+            "?code=c&state=s",
+        ] {
+            let address = response_address(pasted, &page).unwrap_or_else(|| panic!("{pasted}"));
+            assert_eq!(address.as_str(), response, "{pasted}");
+        }
         for other in [
             "http://127.0.0.1:4711/callback",
             "http://127.0.0.1:4712/callback?code=c",
             "http://127.0.0.1:4711/other?code=c",
+            "https://127.0.0.1:4711/callback?code=c",
             "https://as.example/callback?code=c",
-            "code=c&state=s",
+            "http://evil.example:4711/callback?code=c",
+            "state=s",
+            "hello",
             "",
         ] {
             assert_eq!(response_address(other, &page), None, "{other}");
+        }
+    }
+
+    #[tokio::test]
+    async fn up_026_the_address_of_another_login_is_refused_before_anything_is_sent() {
+        let page = "https://as.example/authorize?redirect_uri=http%3A%2F%2F127.0.0.1%3A1%2Fcallback&state=s";
+        for line in ["code=c&state=t", "code=c"] {
+            let refused = visit(line.to_owned(), Url::parse(page).unwrap()).await.unwrap_err();
+            assert!(format!("{refused:?}").contains("another login"), "{refused:?}");
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The tables `[login.<name>]`: OpenID providers at which people log in. Knows nothing of their documents.
 
-use serde_json::Value;
 use url::{Host, Url};
 
 use super::{
@@ -9,7 +8,7 @@ use super::{
 };
 use crate::model::{
     Access, AllowedBackends, BackendId, LoginProvider, LoginRule, LoginSession, People, Rights, config_key::key_rows,
-    login::nonempty,
+    login::nonempty, server_auth::check_authorize_param,
 };
 
 key_rows! {
@@ -109,43 +108,22 @@ fn read(name: &str, section: &mut Section<'_>, names: &[BackendId]) -> Option<Lo
         provider.scopes.push("offline_access".to_owned());
     }
     let scopes = with_openid(provider.scopes);
-    let authorize_params = parameters(section);
+    let authorize_params = authorize_params(section);
     issuer.and(client_id).map(|_| LoginProvider { rules, authorize_params, scopes, ..provider })
 }
 
-/// Parameters that a login sets itself.
-const OWN: [&str; 13] = [
-    "client_id",
-    "redirect_uri",
-    "response_type",
-    "response_mode",
-    "scope",
-    "state",
-    "nonce",
-    "code_challenge",
-    "code_challenge_method",
-    "max_age",
-    "request",
-    "request_uri",
-    "client_secret",
-];
-
 /// The further parameters of the authorization request.
-fn parameters(section: &mut Section<'_>) -> Vec<(String, String)> {
+pub(super) fn authorize_params(section: &mut Section<'_>) -> Vec<(String, String)> {
     let mut parameters = Vec::new();
     for (name, value) in section.values("authorize_params") {
-        let fault = match (&value, &*name) {
-            (_, own) if OWN.contains(&own) => format!("the login itself sets `{name}`"),
-            (Value::String(text), "prompt") if text.split_ascii_whitespace().any(|word| word == "none") => {
-                "`prompt=none` lets nobody log in".to_owned()
-            }
-            (Value::String(text), _) if !name.is_empty() => {
-                parameters.push((name, text.clone()));
-                continue;
-            }
-            _ => format!("`{name}` must be a text"),
-        };
-        section.fault_of("authorize_params", fault);
+        let text = value.as_str();
+        // a name that is wrong with any value is told first
+        let checked = check_authorize_param(&name, text.unwrap_or_default());
+        match (checked, text) {
+            (Ok(()), Some(text)) => parameters.push((name, text.to_owned())),
+            (Ok(()), None) => section.fault_of("authorize_params", format!("`{name}` must be a text")),
+            (Err(fault), _) => section.fault_of("authorize_params", fault),
+        }
     }
     parameters
 }

@@ -1,10 +1,14 @@
 //! Authorization of the gateway at a server, as configured. Knows nothing of the protocol.
 
-use super::{keys, login::parse_issuer, section::Section};
+use super::{
+    keys,
+    login::{authorize_params, parse_issuer},
+    section::Section,
+};
 use crate::{
     model::{
-        AuthorizationSettings, ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, ResourceIndicator, ServerAuth,
-        Share, TransportSpec, config_key::key_rows,
+        AuthorizationSettings, ConfiguredClient, DiscoveredNetwork, OAuthClientSpec, PkceSupport, ResourceIndicator,
+        ServerAuth, Share, TransportSpec, config_key::key_rows,
     },
     support::Secret,
 };
@@ -20,6 +24,9 @@ enum Mode {
 /// The values of `auth`.
 const MODES: [(&str, Mode); 3] =
     [("none", Mode::None), ("oauth", Mode::OAuth), ("client-credentials", Mode::ClientCredentials)];
+
+/// The values of `pkce`.
+const PKCE: [(&str, PkceSupport); 2] = [("announced", PkceSupport::Announced), ("assume", PkceSupport::Assumed)];
 
 key_rows! {
     /// The key that the others need.
@@ -61,6 +68,16 @@ key_rows! {
         ///
         /// With `auth` alone.
         resource: TextOrFalse, None("\"https://mcp.example.com\"");
+        /// `"assume"`: its authorization server has PKCE with S256, though its metadata does not say so, as with Entra ID and
+        /// Amazon Cognito. By default the metadata has to say so.
+        ///
+        /// With `auth` alone.
+        pkce: Choice(&keys::words(&PKCE)), Example("\"announced\"", "\"assume\"");
+        /// Further parameters of the authorization request, such as `{ audience = "api.example.com" }`. None that the login
+        /// itself sets; words of `prompt` are added to its own.
+        ///
+        /// With `auth = "oauth"` alone.
+        authorize_params: TableOfTexts, None("{ prompt = \"select_account\" }");
         /// True if what the server names may be in a private network, or is reached through the proxy of the
         /// environment.
         ///
@@ -84,6 +101,8 @@ pub(super) fn read(section: &mut Section<'_>, transport: Option<&TransportSpec>,
     let scope = section.parsed_list("scopes", scope).map(|scopes| scopes.join(" ")).filter(|scope| !scope.is_empty());
     let resource = section.parsed_or_false("resource", ResourceIndicator::Omitted, ResourceIndicator::named);
     let resource = resource.unwrap_or_default();
+    let pkce = section.choice("pkce", &PKCE).unwrap_or_default();
+    let authorize_params = authorize_params(section);
     let network = match section.flag("private_authorization_server") {
         Some(true) => DiscoveredNetwork::Any,
         Some(false) | None => DiscoveredNetwork::Public,
@@ -100,7 +119,12 @@ pub(super) fn read(section: &mut Section<'_>, transport: Option<&TransportSpec>,
         section.fault("client credentials are missing", Some("set `client_id` and `client_secret`"));
     }
     let client = id.map(|id| ConfiguredClient { id, secret });
-    let client = OAuthClientSpec { client, scope, settings: AuthorizationSettings { issuer, resource }, network };
+    let client = OAuthClientSpec {
+        client,
+        scope,
+        settings: AuthorizationSettings { issuer, resource, pkce, authorize_params },
+        network,
+    };
     if mode == Mode::OAuth { ServerAuth::User(client) } else { ServerAuth::Gateway(client) }
 }
 

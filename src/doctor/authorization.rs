@@ -1,7 +1,7 @@
 //! The authorization request up to the page of the login, and the errors of the token endpoint. Knows nothing of what
 //! came before.
 
-use reqwest::Method;
+use http::Method;
 
 use super::{
     exchange::{ProbeRequest, Prober},

@@ -1,6 +1,6 @@
 //! What a client in a web page needs of cross-origin headers (Fetch, CORS protocol). Knows nothing of single clients.
 
-use reqwest::Method;
+use http::Method;
 use url::Url;
 
 use super::{

@@ -1,7 +1,7 @@
 //! Discovery as clients do it: the 401, the resource metadata, the authorization server's metadata (RFC 9728, RFC 8414,
 //! OpenID Connect Discovery 1.0). Judges what every client needs; knows nothing of single clients.
 
-use reqwest::{Method, header::WWW_AUTHENTICATE};
+use http::{Method, header::WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 use url::Url;
 

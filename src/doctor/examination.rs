@@ -16,7 +16,7 @@ use super::{
     registration::{self, Identified, RegistrationPolicy},
     requirement::Requirement,
 };
-use crate::{fetch::open_client::ClientSetupError, support::Random};
+use crate::{fetch::OpenClient, support::Random};
 
 /// Examines one deployment.
 pub struct Doctor {
@@ -63,12 +63,8 @@ enum Reached {
 
 impl Doctor {
     /// Creates the examination of the MCP server at `server`.
-    ///
-    /// # Errors
-    ///
-    /// An error if there is no HTTP client, for instance because of a malformed proxy in the environment.
-    pub fn new(server: Url, policy: RegistrationPolicy, random: Arc<dyn Random>) -> Result<Self, ClientSetupError> {
-        Ok(Self { server, policy, prober: Prober::new()?, random })
+    pub fn new(server: Url, policy: RegistrationPolicy, (http, random): (OpenClient, Arc<dyn Random>)) -> Self {
+        Self { server, policy, prober: Prober::new(http), random }
     }
 
     /// Goes the way of one client.

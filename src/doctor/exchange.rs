@@ -3,18 +3,26 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use parking_lot::Mutex;
-use reqwest::{Method, header::HeaderMap, redirect::Policy};
 use serde_json::Value;
 use url::Url;
 
 use super::finding::Finding;
-use crate::fetch::open_client::{self, ClientSetupError};
+use crate::{
+    fetch::{BodyBound, FetchRequest, OpenBounds, OpenClient, is_stream},
+    oauth_client::OAuthRefusal,
+    support::Timestamp,
+};
 
 /// Maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a response, in bytes.
 const MAX_RESPONSE: usize = 256 * 1024;
+
+/// The name of the program.
+const AGENT: &str = concat!("lockkeeper-doctor/", env!("CARGO_PKG_VERSION"));
 
 /// A request.
 #[derive(Debug)]
@@ -31,23 +39,20 @@ pub(super) struct ProbeResponse {
     pub(super) url: Url,
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
-    body: Vec<u8>,
+    body: Bytes,
 }
 
 /// HTTP client of the examination.
 pub(super) struct Prober {
-    http: reqwest::Client,
+    http: OpenClient,
     documents: Mutex<HashMap<Url, Arc<ProbeResponse>>>,
 }
 
 // === impl Prober ===
 
 impl Prober {
-    /// Creates the client; proxies come from the environment.
-    pub(super) fn new() -> Result<Self, ClientSetupError> {
-        let agent = concat!("lockkeeper-doctor/", env!("CARGO_PKG_VERSION"));
-        let http = open_client::client(|http| http.redirect(Policy::none()).timeout(TIMEOUT).user_agent(agent))?;
-        Ok(Self { http, documents: Mutex::default() })
+    pub(super) fn new(http: OpenClient) -> Self {
+        Self { http, documents: Mutex::default() }
     }
 
     /// The document at `url`, which all clients ask for in the same way.
@@ -66,29 +71,21 @@ impl Prober {
 
     /// Sends a request and reads the response.
     pub(super) async fn send(&self, asked: ProbeRequest<'_>) -> Result<ProbeResponse, Finding> {
-        let unreachable = |error: &dyn std::error::Error| {
-            let problem = format!("it cannot be reached ({})", innermost(error));
+        let unreachable = |reason: String| {
             let advice = "check the address, the certificate and that it answers within 10 s";
-            Finding::blocks(asked.url.as_str(), problem, advice)
+            Finding::blocks(asked.url.as_str(), format!("it cannot be reached ({reason})"), advice)
         };
-        let mut request = self.http.request(asked.method.clone(), asked.url.clone());
+        let mut headers = HeaderMap::from_iter([(http::header::USER_AGENT, HeaderValue::from_static(AGENT))]);
         for (name, value) in asked.headers {
-            request = request.header(*name, *value);
+            let value = HeaderValue::try_from(*value).map_err(|error| unreachable(error.to_string()))?;
+            headers.append(HeaderName::from_static(name), value);
         }
-        if !asked.body.is_empty() {
-            request = request.body(asked.body.clone());
-        }
-        let mut response = request.send().await.map_err(|error| unreachable(&error))?;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let mut body = Vec::new();
+        let request = FetchRequest::new(asked.method.clone(), asked.url.clone(), headers, asked.body.clone().into());
         // the rest of an answer that streams, or is too long, changes nothing
-        while body.len() < MAX_RESPONSE && !is_stream(&headers) {
-            match response.chunk().await.map_err(|error| unreachable(&error))? {
-                Some(chunk) => body.extend_from_slice(&chunk),
-                None => break,
-            }
-        }
-        Ok(ProbeResponse { url: asked.url.clone(), status, headers, body })
+        let bounds = OpenBounds { deadline: TIMEOUT, body: BodyBound::Beginning(MAX_RESPONSE) };
+        let response = self.http.send(request, bounds).await.map_err(|error| unreachable(error.reason()))?;
+        let (head, body) = response.into_parts();
+        Ok(ProbeResponse { url: asked.url.clone(), status: head.status.as_u16(), headers: head.headers, body })
     }
 }
 
@@ -125,15 +122,18 @@ impl ProbeResponse {
 
     /// The OAuth error code in the body; empty if there is none.
     pub(super) fn error(&self) -> String {
-        self.json()["error"].as_str().unwrap_or_default().to_owned()
+        self.refusal().code.unwrap_or_default()
     }
 
     /// Status, and what is said of the error, for people.
     pub(super) fn outline(&self) -> String {
-        let json = self.json();
-        let said = [&json["error"], &json["error_description"]].map(|part| part.as_str().unwrap_or_default());
-        let said = said.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+        let OAuthRefusal { code, description, .. } = self.refusal();
+        let said = [code, description].into_iter().flatten().collect::<Vec<_>>().join(": ");
         if said.is_empty() { self.status.to_string() } else { format!("{} ({said})", self.status) }
+    }
+
+    fn refusal(&self) -> OAuthRefusal {
+        OAuthRefusal::read((self.status, &self.headers), &self.body, Timestamp::from_seconds(0))
     }
 
     /// True if the response sends the client to another URL.
@@ -153,21 +153,8 @@ impl ProbeResponse {
     pub(super) fn of(url: &str, status: u16, headers: &[(&'static str, &'static str)], body: &str) -> Self {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
-            map.append(*name, reqwest::header::HeaderValue::from_static(value));
+            map.append(*name, HeaderValue::from_static(value));
         }
-        Self { url: Url::parse(url).unwrap(), status, headers: map, body: body.as_bytes().to_vec() }
+        Self { url: Url::parse(url).unwrap(), status, headers: map, body: body.to_owned().into() }
     }
-}
-
-fn is_stream(headers: &HeaderMap) -> bool {
-    let kind = headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    kind.starts_with("text/event-stream")
-}
-
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }

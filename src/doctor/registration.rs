@@ -1,7 +1,7 @@
 //! The identity of a client: its metadata document where the server takes it, else a registration (RFC 7591). Knows
 //! nothing of the login.
 
-use reqwest::Method;
+use http::Method;
 use serde_json::Value;
 
 use super::{

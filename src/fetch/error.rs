@@ -34,6 +34,19 @@ pub enum FetchError {
     Busy,
 }
 
+impl FetchError {
+    /// The reason alone, for those who name the host themselves.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Unresolved(reason) | Self::NoRoute(reason) | Self::Unreachable(reason) | Self::Broken(reason) => {
+                reason.clone()
+            }
+            Self::Proxy(failure) => failure.to_string(),
+            Self::Refused(_) | Self::TooLarge(_) | Self::TooSlow(_) | Self::Busy => self.to_string(),
+        }
+    }
+}
+
 /// Failure of the operator's proxy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyFailure {

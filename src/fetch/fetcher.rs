@@ -2,8 +2,7 @@
 //! caches and budgets.
 
 use std::{
-    error::Error,
-    fmt, future, io,
+    fmt, io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -11,9 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use http::{HeaderValue, Request, Response, header};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::client::conn::http1;
+use http::Response;
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
@@ -21,17 +18,19 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsConnector;
-use url::{Host, Position};
+use url::Host;
 
 use super::{
+    connector::ClientError,
     destination::{Encryption, FetchDestination, NameLookup, Reach},
     error::{FetchError, ProxyFailure},
+    exchange::{BodyBound, RequestForm, exchange, head},
     network::{Network, NetworkStream, SystemNetwork},
     proxied_network::ProxiedNetwork,
     request::FetchRequest,
     tls::{self, TlsSetupError},
 };
-use crate::model::{EgressNames, EgressPolicy, NetworkSpec};
+use crate::model::{EgressNames, EgressPolicy, EgressProxy, NetworkSpec, ProxyChoice};
 
 /// Maximum time to look up a name.
 pub(super) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
@@ -41,8 +40,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 /// Maximum number of addresses that are tried.
 const MAX_ADDRESSES: usize = 6;
-/// Maximum size of the head of a response, in bytes.
-const MAX_HEAD: usize = 32 * 1024;
 /// Maximum number of requests under way.
 const MAX_REQUESTS: usize = 64;
 
@@ -93,6 +90,25 @@ impl Fetcher {
         Self { names, ..self }
     }
 
+    /// The same with the settings of one server: its certificates, and its proxy for all addresses, which are judged all the
+    /// same.
+    ///
+    /// # Errors
+    ///
+    /// An error if these cannot be used.
+    pub fn with_network(&self, network: &NetworkSpec) -> Result<Self, ClientError> {
+        let tls = TlsConnector::from(Arc::new(tls::client_config(network)?));
+        let network: Arc<dyn Network> = match &network.proxy {
+            None => Arc::clone(&self.network),
+            Some(ProxyChoice::Direct) => Arc::new(SystemNetwork::default()),
+            Some(ProxyChoice::Through(url)) => {
+                let proxy = EgressProxy::parse(url.expose()).map_err(|_| ClientError::Proxy("proxy"))?;
+                Arc::new(ProxiedNetwork::for_all(proxy, Arc::new(SystemNetwork::default())))
+            }
+        };
+        Ok(Self { network, tls, requests: Arc::clone(&self.requests), names: self.names })
+    }
+
     /// Sends a request; returns the response of any status.
     ///
     /// # Errors
@@ -101,11 +117,15 @@ impl Fetcher {
     pub async fn send(&self, request: FetchRequest, rules: &FetchRules) -> Result<Response<Bytes>, FetchError> {
         let _permit = self.requests.try_acquire().map_err(|_| FetchError::Busy)?;
         let destination = FetchDestination::of(&request.url, &rules.reach, self.names)?;
+        let body = BodyBound::Whole(rules.max_body);
         let exchange = async {
             let stream = self.open(&destination).await?;
             match destination.encryption {
-                Encryption::None => exchange(stream, request, rules.max_body).await,
-                Encryption::Tls => exchange(self.secure(stream, &destination).await?, request, rules.max_body).await,
+                Encryption::None => exchange(TokioIo::new(stream), head(request, &RequestForm::Path)?, body).await,
+                Encryption::Tls => {
+                    let stream = self.secure(stream, &destination).await?;
+                    exchange(TokioIo::new(stream), head(request, &RequestForm::Path)?, body).await
+                }
             }
         };
         // boxed: a caller's future need not hold a whole HTTP client
@@ -189,49 +209,6 @@ impl fmt::Debug for Fetcher {
     }
 }
 
-/// Sends a request on a fresh connection, which ends with the response.
-async fn exchange(
-    stream: impl NetworkStream + 'static,
-    request: FetchRequest,
-    max_body: usize,
-) -> Result<Response<Bytes>, FetchError> {
-    let request = head(request)?;
-    let handshake = http1::Builder::new().max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
-    let answer = async {
-        let (head, body) = sender.send_request(request).await.map_err(|error| broken(&error))?.into_parts();
-        match Limited::new(body, max_body).collect().await {
-            Ok(body) => Ok(Response::from_parts(head, body.to_bytes())),
-            Err(error) if error.is::<LengthLimitError>() => Err(FetchError::TooLarge(max_body)),
-            Err(error) => Err(broken(&*error)),
-        }
-    };
-    // the connection may end before what it received is read
-    let connection = async {
-        let _ = connection.await;
-        future::pending::<()>().await;
-    };
-    tokio::select! {
-        answer = answer => answer,
-        () = connection => Err(FetchError::Broken("the connection ended".to_owned())),
-    }
-}
-
-/// The request in the form of HTTP/1.1: the path alone, and the host as the URL has it.
-fn head(request: FetchRequest) -> Result<Request<Full<Bytes>>, FetchError> {
-    let FetchRequest { method, url, headers, body } = request;
-    let unusable = |_| FetchError::Broken("the URL cannot be written in HTTP".to_owned());
-    let mut head = Request::builder().method(method).uri(&url[Position::BeforePath..Position::AfterQuery]);
-    if let Some(own) = head.headers_mut() {
-        *own = headers;
-        let host = &url[Position::BeforeHost..Position::BeforePath];
-        own.insert(header::HOST, HeaderValue::from_str(host).map_err(|error| unusable(error.into()))?);
-        let agent = HeaderValue::from_static(concat!("lockkeeper/", env!("CARGO_PKG_VERSION")));
-        own.insert(header::USER_AGENT, agent);
-    }
-    head.body(Full::new(body)).map_err(unusable)
-}
-
 fn silent() -> FetchError {
     FetchError::Unreachable(format!("no connection after {CONNECT_TIMEOUT:?}"))
 }
@@ -246,12 +223,4 @@ fn unreachable(error: &io::Error) -> FetchError {
         }
         (None, _) => FetchError::Unreachable(error.to_string()),
     }
-}
-
-fn broken(error: &(dyn Error + 'static)) -> FetchError {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    FetchError::Broken(cause.to_string())
 }

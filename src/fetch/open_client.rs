@@ -1,34 +1,103 @@
-//! HTTP client for URLs that the person who runs this program chose: without the guard. Knows nothing of the requests.
+//! HTTP client for URLs that the operator, or the person who runs this program, chose: without the guard. Knows nothing of
+//! the requests.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use super::tls::{self, TlsSetupError};
-use crate::model::NetworkSpec;
+use bytes::Bytes;
+use http::{Response, Uri};
+use tokio::time::timeout;
+use tower::Service as _;
+use url::{Position, Url};
 
-/// Maximum idle time of a connection: less than the 5 s after which common servers close it; a request sent then is lost.
-const MAX_IDLE: Duration = Duration::from_secs(3);
+use super::{
+    connector::{ClientError, ConnectRoute, ServerConnector},
+    error::FetchError,
+    exchange::{BodyBound, RequestForm, exchange, head, innermost},
+    request::FetchRequest,
+};
+use crate::model::{NetworkSpec, ProxyChoice};
 
-/// Failure to set up a client.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientSetupError {
-    /// TLS cannot be set up.
-    #[error(transparent)]
-    Tls(#[from] TlsSetupError),
-    /// The settings cannot be used, for instance a malformed proxy in the environment.
-    #[error(transparent)]
-    Http(#[from] reqwest::Error),
+/// Sends requests anywhere, each on a connection of its own; follows no redirects. Cheap to clone.
+#[derive(Clone)]
+pub struct OpenClient(ServerConnector);
+
+/// Bounds of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenBounds {
+    /// Maximum time for everything.
+    pub deadline: Duration,
+    /// The part of the response that is read.
+    pub body: BodyBound,
 }
 
-/// A client with the settings of `configure`. It trusts the authorities of the system; on a machine without any it is
-/// refused only what shows a certificate.
-///
-/// # Errors
-///
-/// If TLS or the client cannot be set up.
-pub fn client(
-    configure: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
-) -> Result<reqwest::Client, ClientSetupError> {
-    let tls = tls::client_config(&NetworkSpec::default())?;
-    let client = reqwest::Client::builder().tls_backend_preconfigured(tls).pool_idle_timeout(MAX_IDLE);
-    Ok(configure(client).build()?)
+// === impl OpenClient ===
+
+impl OpenClient {
+    /// A client with these settings, and the proxies of `environment` if they name none. It trusts the authorities of the
+    /// system too; on a machine without any it is refused only what shows a certificate.
+    ///
+    /// # Errors
+    ///
+    /// If TLS cannot be set up, or a proxy is no URL.
+    pub fn new(network: &NetworkSpec, environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
+        Ok(Self(ServerConnector::of_server(network, environment)?))
+    }
+
+    /// A client that uses no proxy.
+    ///
+    /// # Errors
+    ///
+    /// If TLS cannot be set up.
+    pub fn direct() -> Result<Self, ClientError> {
+        Self::new(&NetworkSpec { proxy: Some(ProxyChoice::Direct), ..NetworkSpec::default() }, &BTreeMap::new())
+    }
+
+    /// The same with the settings of one server; without a proxy of its own, over those of this client.
+    ///
+    /// # Errors
+    ///
+    /// If TLS cannot be set up.
+    pub fn with_network(&self, network: &NetworkSpec) -> Result<Self, ClientError> {
+        Ok(Self(self.0.with_network(network)?))
+    }
+
+    /// Sends a request; returns the response of any status.
+    ///
+    /// # Errors
+    ///
+    /// As [`FetchError`] says.
+    pub async fn send(&self, request: FetchRequest, bounds: OpenBounds) -> Result<Response<Bytes>, FetchError> {
+        // boxed: a caller's future need not hold a whole HTTP client
+        let exchange = Box::pin(self.exchange(request, bounds.body));
+        timeout(bounds.deadline, exchange).await.map_err(|_| FetchError::TooSlow(bounds.deadline))?
+    }
+
+    async fn exchange(&self, request: FetchRequest, body: BodyBound) -> Result<Response<Bytes>, FetchError> {
+        let uri = place(&request.url)?;
+        let mut connector = self.0.clone();
+        let connected = match request.url.scheme() {
+            "https" => connector.connect_for_upgrade(uri.clone()).await,
+            _ => connector.call(uri.clone()).await,
+        };
+        let stream = connected.map_err(|error| FetchError::Unreachable(innermost(&*error)))?;
+        let form = match stream.route() {
+            ConnectRoute::Server => RequestForm::Path,
+            ConnectRoute::ForwardingProxy => RequestForm::Whole(self.0.proxy_authorization(&uri)),
+        };
+        exchange(stream, head(request, &form)?, body).await
+    }
+}
+
+impl std::fmt::Debug for OpenClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OpenClient")
+    }
+}
+
+/// The place that is connected to, with its port.
+fn place(url: &Url) -> Result<Uri, FetchError> {
+    let unusable = || FetchError::Unreachable("its URL names no host".to_owned());
+    let port = url.port_or_known_default().filter(|_| matches!(url.scheme(), "http" | "https")).ok_or_else(unusable)?;
+    let host = &url[Position::BeforeHost..Position::AfterHost];
+    format!("{}://{host}:{port}/", url.scheme()).parse().map_err(|_| unusable())
 }

@@ -35,6 +35,7 @@ const MAX_HEAD: usize = 8 * 1024;
 pub struct ProxiedNetwork {
     proxy: EgressProxy,
     direct: Arc<dyn Network>,
+    carries_all: bool,
 }
 
 // === impl ProxiedNetwork ===
@@ -42,7 +43,12 @@ pub struct ProxiedNetwork {
 impl ProxiedNetwork {
     /// Reaches the proxy over `direct`.
     pub fn new(proxy: EgressProxy, direct: Arc<dyn Network>) -> Self {
-        Self { proxy, direct }
+        Self { proxy, direct, carries_all: false }
+    }
+
+    /// The same for all addresses.
+    pub fn for_all(proxy: EgressProxy, direct: Arc<dyn Network>) -> Self {
+        Self { proxy, direct, carries_all: true }
     }
 
     /// A connection to the proxy. The operator names it, so any address will do.
@@ -94,7 +100,7 @@ impl Network for ProxiedNetwork {
     }
 
     async fn connect(&self, address: SocketAddr) -> io::Result<Box<dyn NetworkStream>> {
-        if !is_public(address.ip()) {
+        if !self.carries_all && !is_public(address.ip()) {
             return self.direct.connect(address).await;
         }
         self.tunnel(&address.to_string()).await.map_err(io::Error::other)

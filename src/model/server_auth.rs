@@ -37,6 +37,53 @@ pub struct AuthorizationSettings {
     pub issuer: Option<String>,
     /// The resource that tokens are for.
     pub resource: ResourceIndicator,
+    /// PKCE of an authorization server that does not announce it.
+    pub pkce: PkceSupport,
+    /// Further parameters of the authorization request.
+    pub authorize_params: Vec<(String, String)>,
+}
+
+/// PKCE of an authorization server whose metadata says nothing of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PkceSupport {
+    /// It has none, so nobody logs in there (2026-07-28, authorization, *Authorization Code Protection*).
+    #[default]
+    Announced,
+    /// It has S256, as the operator knows.
+    Assumed,
+}
+
+/// Parameters of an authorization request that a login sets itself.
+pub const OWN_PARAMETERS: [&str; 14] = [
+    "client_id",
+    "client_secret",
+    "redirect_uri",
+    "response_type",
+    "response_mode",
+    "scope",
+    "resource",
+    "state",
+    "nonce",
+    "code_challenge",
+    "code_challenge_method",
+    "code_verifier",
+    "request",
+    "request_uri",
+];
+
+/// Checks a further parameter of authorization requests.
+///
+/// # Errors
+///
+/// The reason, for people.
+pub fn check_authorize_param(name: &str, value: &str) -> Result<(), String> {
+    if OWN_PARAMETERS.contains(&name) {
+        return Err(format!("the login itself sets `{name}`"));
+    }
+    if name == "prompt" && value.split_ascii_whitespace().any(|word| word == "none") {
+        return Err("`prompt=none` lets nobody log in".to_owned());
+    }
+    if name.is_empty() { Err("a parameter has no name".to_owned()) } else { Ok(()) }
 }
 
 /// The parameter `resource` of requests (RFC 8707).

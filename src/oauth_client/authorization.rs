@@ -6,13 +6,14 @@ use std::{fmt, sync::Arc, time::Duration};
 use url::Url;
 
 use super::{
-    authorization_request::OpenAuthorization,
+    authorization_request::{LoginWish, OpenAuthorization},
     callback::{Callback, LoopbackUri},
     challenge::BearerChallenge,
     discovery::{AuthorizationServer, Discovered, discover},
     error::LoginError,
     http::OAuthHttp,
     login_file::{Login, LoginFile, LoginLock, SavedLogin, TokenSet, WaitingLogin},
+    parameters::{OfflineAccess, covers, union},
     refusal::RefusalMeaning,
     registration::{ApplicationType, ClientIdentity, ClientRegistration, RegisteredClient, identify},
     saved_tokens::{IssuedTokens, SavedTokens},
@@ -46,6 +47,8 @@ pub enum Attempt {
 pub struct LoginTarget {
     /// URL of the server.
     pub server: Url,
+    /// Sends the requests of the login.
+    pub http: OAuthHttp,
     /// File of the login.
     pub file: LoginFile,
     /// Identity at the authorization server.
@@ -56,14 +59,15 @@ pub struct LoginTarget {
     pub scope: Option<String>,
     /// The redirect URI that is registered for a given identity; one with any port if absent.
     pub redirect_uri: Option<LoopbackUri>,
+    /// Digest of the headers of requests to the server; `None` if there are none.
+    pub headers: Option<String>,
 }
 
 /// Login of a person at one server by the browser.
 pub(super) struct BrowserLogin {
     pub(super) target: LoginTarget,
-    pub(super) http: OAuthHttp,
-    pub(super) clock: Arc<dyn Clock>,
     browser: OpenBrowser,
+    pub(super) clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
 }
 
@@ -93,8 +97,8 @@ impl fmt::Debug for OpenBrowser {
 impl LoginTarget {
     /// True if `client` has the identity and the redirect URI of this login.
     fn is_for(&self, client: &RegisteredClient) -> bool {
-        let given = self.redirect_uri.as_ref().map(LoopbackUri::as_str);
-        self.identity.is(client) && given.is_none_or(|uri| uri == client.redirect_uri)
+        let given = self.redirect_uri.as_ref();
+        self.identity.is(client) && given.is_none_or(|uri| uri.is(&client.redirect_uri))
     }
 }
 
@@ -102,18 +106,18 @@ impl LoginTarget {
 
 impl BrowserLogin {
     /// Creates the login at one server.
-    pub(super) fn new(
+    pub(super) const fn new(
         target: LoginTarget,
         browser: OpenBrowser,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
-    ) -> Result<Self, LoginError> {
-        Ok(Self { target, browser, http: OAuthHttp::open()?, clock, random })
+    ) -> Self {
+        Self { target, browser, clock, random }
     }
 
     /// Reads the login, as far as it is for the server with the settings of now.
     pub(super) fn read(&self) -> Result<Login, LoginError> {
-        let LoginTarget { server, settings, file, .. } = &self.target;
+        let LoginTarget { server, file, settings, .. } = &self.target;
         Ok(file.read()?.retain(|source| source.is_for(server, settings)))
     }
 
@@ -141,29 +145,29 @@ impl BrowserLogin {
         lock: &LoginLock,
         challenge: &BearerChallenge,
     ) -> Result<SavedTokens, LoginError> {
-        let resumed = self.resume(login).await;
+        let resumed = self.resume(login, challenge).await;
         let (request, attempt) = match resumed {
             Some(request) => (request, Attempt::Resumed),
             None => (self.begin(login, lock, challenge).await?, Attempt::New),
         };
         let ShownRequest { callback, pending: WaitingLogin { source, client, open } } = request;
         (self.browser.0)(&open.url, attempt);
-        let answered = tokio::time::timeout(LOGIN_TIMEOUT, callback.code(open.expected(&source))).await;
+        let exchange = |code: String| async {
+            let time = (&self.target.http, self.clock.now());
+            let issued = source.exchange(time, (&client).into(), (code, &open.verifier)).await;
+            issued.map(|issued: IssuedTokens| issued.asked_for(open.scope()))
+        };
+        let answered = callback.answered(open.expected(&source), LOGIN_TIMEOUT, exchange).await;
         login.pending = None;
-        let Ok(code) = answered else {
+        let Some(tokens) = answered else {
             login.forget_unanswered_client(&client);
             self.target.file.write(login, lock)?;
             return Err(LoginError::Unavailable("nobody logged in within ten minutes".to_owned()));
         };
-        let now = self.clock.now();
-        let issued = match code {
-            Ok(code) => source.exchange((&self.http, now), (&client).into(), (code, &open.verifier)).await,
-            Err(error) => Err(error),
-        };
-        let tokens = issued.map(|IssuedTokens { tokens, .. }| tokens);
         match &tokens {
             Ok(tokens) => {
                 login.state = SavedLogin::LoggedIn(Box::new(TokenSet { source, client, tokens: tokens.clone() }));
+                login.headers.clone_from(&self.target.headers);
             }
             Err(_) if login.tokens().is_none() => login.state = SavedLogin::LoggedOut(Some(client)),
             // a person who denies further scopes keeps those of before
@@ -174,8 +178,9 @@ impl BrowserLogin {
     }
 
     /// The request of a process that was ended, if its response can be taken.
-    async fn resume(&self, login: &mut Login) -> Option<ShownRequest> {
-        let pending = login.pending.take()?;
+    async fn resume(&self, login: &mut Login, challenge: &BearerChallenge) -> Option<ShownRequest> {
+        let asks = |pending: &WaitingLogin| covers(pending.open.scope().as_deref(), challenge.wanted());
+        let pending = login.pending.take().filter(|pending| !challenge.asks_for_more() || asks(pending))?;
         if self.clock.now().since(pending.open.begun) >= LOGIN_TIMEOUT {
             login.forget_unanswered_client(&pending.client);
             return None;
@@ -195,12 +200,24 @@ impl BrowserLogin {
         challenge: &BearerChallenge,
     ) -> Result<ShownRequest, LoginError> {
         let target = (&self.target.server, &self.target.settings);
-        let Discovered { resource, scope, server } = discover(&self.http, target, challenge).await?;
-        let scope = self.target.scope.clone().or(scope);
+        let Discovered { resource, scope, server } = discover(&self.target.http, target, challenge).await?;
+        let scope = match (&self.target.scope, challenge.asks_for_more()) {
+            (Some(own), true) => Some(union(Some(own), scope.as_deref())),
+            (Some(own), false) => Some(own.clone()),
+            (None, _) => scope,
+        };
+        let wish = LoginWish {
+            scope: scope.as_deref(),
+            authorize_params: &self.target.settings.authorize_params,
+            offline: match login.tokens().and_then(SavedTokens::refreshable) {
+                Some(_) => OfflineAccess::Held,
+                None => OfflineAccess::Wanted,
+            },
+        };
         let source = TokenSource::new(&server, resource);
         let known = login.client_of(&server.issuer).filter(|client| self.target.is_for(client)).cloned();
         let kept = match known {
-            Some(client) if self.is_lost(login, (&source, &server), &client, scope.as_deref()).await => {
+            Some(client) if self.is_lost(login, (&source, &server), &client, wish).await => {
                 if !login.register_again(self.clock.now()) {
                     let issuer = &server.issuer;
                     let text = format!("{issuer} has forgotten the client three times within an hour: try again later");
@@ -225,9 +242,12 @@ impl BrowserLogin {
             let redirect_uri = callback.redirect_uri().as_str().to_owned();
             let description =
                 ClientRegistration { redirect_uri, scope: scope.as_deref(), application: ApplicationType::Native };
-            (callback, identify((&self.http, self.clock.now()), &self.target.identity, &server, description).await?)
+            (
+                callback,
+                identify((&self.target.http, self.clock.now()), &self.target.identity, &server, description).await?,
+            )
         };
-        let open = self.request((&source, &server), &client, scope.as_deref())?;
+        let open = self.request((&source, &server), &client, wish)?;
         let pending = WaitingLogin { source, client, open };
         login.server = self.target.server.to_string();
         login.pending = Some(pending.clone());
@@ -242,7 +262,7 @@ impl BrowserLogin {
         login: &Login,
         server: (&TokenSource, &AuthorizationServer),
         client: &RegisteredClient,
-        scope: Option<&str>,
+        wish: LoginWish<'_>,
     ) -> bool {
         let now = self.clock.now();
         if self.target.identity.is_given() {
@@ -251,8 +271,8 @@ impl BrowserLogin {
         if login.has_lost_client() || client.is_over(now) {
             return true;
         }
-        let Ok(request) = self.request(server, client, scope) else { return false };
-        let refusal = self.http.refusal(&request.url, now).await;
+        let Ok(request) = self.request(server, client, wish) else { return false };
+        let refusal = self.target.http.refusal(&request.url, now).await;
         refusal.is_some_and(|refusal| refusal.meaning() == RefusalMeaning::ClientIsUnknown)
     }
 
@@ -260,9 +280,9 @@ impl BrowserLogin {
         &self,
         server: (&TokenSource, &AuthorizationServer),
         client: &RegisteredClient,
-        scope: Option<&str>,
+        wish: LoginWish<'_>,
     ) -> Result<OpenAuthorization, LoginError> {
-        OpenAuthorization::new(server, client, scope, (&*self.random, self.clock.now()))
+        OpenAuthorization::new(server, client, wish, (&*self.random, self.clock.now()))
     }
 }
 

@@ -6,8 +6,13 @@ use serde::{Deserialize, Serialize};
 use url::{Url, form_urlencoded};
 
 use super::{
-    discovery::AuthorizationServer, error::LoginError, kept_secret::KeptSecret, refusal::OAuthRefusal,
-    registration::RegisteredClient, tokens::TokenSource,
+    discovery::AuthorizationServer,
+    error::LoginError,
+    kept_secret::KeptSecret,
+    parameters::{OfflineAccess, service_needs, with_operators},
+    refusal::OAuthRefusal,
+    registration::RegisteredClient,
+    tokens::TokenSource,
 };
 use crate::support::{Random, Timestamp};
 
@@ -48,7 +53,18 @@ pub struct AuthorizationParameters<'a> {
     /// Scopes, separated by spaces.
     pub scope: Option<&'a str>,
     /// Further parameters.
-    pub further: &'a [(&'a str, &'a str)],
+    pub further: &'a [(String, String)],
+}
+
+/// A login as it is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct LoginWish<'a> {
+    /// Scopes, separated by spaces.
+    pub scope: Option<&'a str>,
+    /// Further parameters of the operator.
+    pub authorize_params: &'a [(String, String)],
+    /// Access for a person who is away.
+    pub offline: OfflineAccess,
 }
 
 /// The authorization code, or the reason for its absence.
@@ -76,7 +92,7 @@ impl TokenSource {
             .set_pkce_challenge(challenge)
             .add_scopes(scopes.map(|scope| Scope::new(scope.to_owned())));
         for (name, value) in further {
-            request = request.add_extra_param(*name, *value);
+            request = request.add_extra_param(name.as_str(), value.as_str());
         }
         Ok(request.url().0)
     }
@@ -85,7 +101,7 @@ impl TokenSource {
 // === impl OpenAuthorization ===
 
 impl OpenAuthorization {
-    /// A new request for these scopes, separated by spaces.
+    /// A new request.
     ///
     /// # Errors
     ///
@@ -93,16 +109,24 @@ impl OpenAuthorization {
     pub fn new(
         (source, server): (&TokenSource, &AuthorizationServer),
         client: &RegisteredClient,
-        scope: Option<&str>,
+        wish: LoginWish<'_>,
         (random, now): (&dyn Random, Timestamp),
     ) -> Result<Self, LoginError> {
         let (state, verifier) = (random.token(), random.token());
-        let further: Vec<(&str, &str)> =
-            source.resource.iter().map(|resource| ("resource", resource.as_str())).collect();
+        let needs = service_needs(&source.issuer, wish.offline);
+        let mut own = needs.parameters.to_vec();
+        own.extend(source.resource.iter().map(|resource| ("resource", resource.as_str())));
+        let further = with_operators(&own, needs.prompts, wish.authorize_params);
+        let scope = wish.scope;
         let parameters = AuthorizationParameters { state: &state, verifier: &verifier, scope, further: &further };
         let url = source.authorization_url(client, parameters)?;
         let verifier = KeptSecret::new(&verifier);
         Ok(Self { url, state, verifier, returns_issuer: server.returns_issuer, begun: now })
+    }
+
+    /// The scopes that it asks for, separated by spaces.
+    pub fn scope(&self) -> Option<String> {
+        self.url.query_pairs().find(|(name, _)| name == "scope").map(|(_, scope)| scope.into_owned())
     }
 
     /// The response that belongs to it.

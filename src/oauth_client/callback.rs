@@ -1,6 +1,14 @@
 //! Redirect URI on this machine (RFC 8252 7.3): takes the response to one authorization request. Knows nothing of tokens.
 
-use std::{collections::VecDeque, convert::Infallible, io, net::Ipv4Addr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    io,
+    net::{IpAddr, Ipv4Addr},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
@@ -10,12 +18,12 @@ use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use url::Url;
+use url::{Host, Url};
 
 use super::{
     authorization_request::{CodeOutcome, ExpectedResponse},
@@ -29,8 +37,8 @@ const REDIRECT_URI: &str = "http://127.0.0.1/callback";
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Maximum number of open connections: every program and web page on this machine can open some. One more ends the oldest.
 const MAX_CONNECTIONS: usize = 16;
-/// Maximum time of one connection.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time of one connection: longer than the request for tokens takes, whose end its page tells.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause after an accept error: it lasts until a descriptor is closed, or concerns one connection.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
@@ -62,6 +70,15 @@ impl LoopbackUri {
         (url.scheme() == "http" && is_loopback(&url) && is_plain).then_some(Self(url))
     }
 
+    /// True if this is the URI that a client is registered with; one without a port stands for any.
+    pub(super) fn is(&self, registered: &str) -> bool {
+        let Ok(mut registered) = Url::parse(registered) else { return false };
+        if self.0.port().is_none() {
+            let _ = registered.set_port(None);
+        }
+        registered == self.0
+    }
+
     /// The text.
     pub(super) fn as_str(&self) -> &str {
         self.0.as_str()
@@ -80,7 +97,12 @@ impl Default for LoopbackUri {
 impl Callback {
     /// Listens on the port of `uri`, or on any free one if it has none.
     pub(super) async fn bind(uri: &LoopbackUri) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, uri.0.port().unwrap_or(0))).await?;
+        let address = match uri.0.host() {
+            Some(Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(address),
+            Some(Host::Domain(_)) | None => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        };
+        let listener = TcpListener::bind((address, uri.0.port().unwrap_or(0))).await?;
         let mut uri = uri.clone();
         let _ = uri.0.set_port(Some(listener.local_addr()?.port()));
         Ok(Self { listener, uri })
@@ -91,19 +113,35 @@ impl Callback {
         &self.uri
     }
 
-    /// Waits for the response to the request, shows its outcome in the browser, and returns the authorization code.
-    pub(super) async fn code(self, expected: ExpectedResponse) -> CodeOutcome {
+    /// Waits for the response to the request, ends the login with its code by `finish`, and shows in the browser what came of
+    /// it. `None` if no response came within `patience`.
+    pub(super) async fn answered<T, F: Future<Output = Result<T, LoginError>>>(
+        self,
+        expected: ExpectedResponse,
+        patience: Duration,
+        finish: impl FnOnce(String) -> F,
+    ) -> Option<Result<T, LoginError>> {
         let (sender, mut outcomes) = mpsc::channel(1);
-        let page = Arc::new(RedirectPage { path: self.uri.0.path().to_owned(), expected, outcomes: sender });
+        let end = watch::Sender::new(None);
+        let path = self.uri.0.path().to_owned();
+        let page = Arc::new(RedirectPage { path, expected, outcomes: sender, end: end.subscribe() });
         let mut connections = BrowserConnections::new(page);
+        let login = async {
+            let outcome = match timeout(patience, outcomes.recv()).await.ok()? {
+                Some(Ok(code)) => finish(code).await,
+                Some(Err(error)) => Err(error),
+                None => Err(LoginError::Unavailable("the redirect URI of the login cannot be served".to_owned())),
+            };
+            let shown = outcome.as_ref().map(drop).map_err(ToString::to_string);
+            let _ = end.send(Some(shown));
+            Some(outcome)
+        };
         let outcome = tokio::select! {
-            outcome = outcomes.recv() => outcome,
+            outcome = login => outcome,
             never = connections.accept(arrivals(&self.listener)) => match never {},
         };
         connections.end().await;
-        outcome.unwrap_or_else(|| {
-            Err(LoginError::Unavailable("the redirect URI of the login cannot be served".to_owned()))
-        })
+        outcome
     }
 }
 
@@ -164,11 +202,13 @@ struct RedirectPage {
     path: String,
     expected: ExpectedResponse,
     outcomes: mpsc::Sender<CodeOutcome>,
+    /// The end of the login, or the reason why it failed.
+    end: watch::Receiver<Option<Result<(), String>>>,
 }
 
 /// Serves one connection of a browser until it ends, or until `stop` and the end of its response.
 async fn serve(stream: TcpStream, page: Arc<RedirectPage>, stop: CancellationToken) {
-    let service = service_fn(async |request: Request<Incoming>| Ok::<_, Infallible>(page.receive(request.uri())));
+    let service = service_fn(async |request: Request<Incoming>| Ok::<_, Infallible>(page.receive(request.uri()).await));
     let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         _ = connection.as_mut() => return,
@@ -180,7 +220,9 @@ async fn serve(stream: TcpStream, page: Arc<RedirectPage>, stop: CancellationTok
 // === impl RedirectPage ===
 
 impl RedirectPage {
-    fn receive(&self, uri: &Uri) -> Response {
+    /// The page of a request. One with the response of this login waits for its end: the browser says that somebody is
+    /// logged in only once there is a token.
+    async fn receive(&self, uri: &Uri) -> Response {
         if uri.path() != self.path {
             return page(StatusCode::NOT_FOUND, "No such page", "This address takes the end of a login alone.");
         }
@@ -189,18 +231,19 @@ impl RedirectPage {
                 "This page belongs to another login. Go back to the application that needs you, and log in there.";
             return page(StatusCode::BAD_REQUEST, "Not this login", text);
         };
-        let answer = match &outcome {
-            Ok(_) => {
-                page(StatusCode::OK, "You are logged in", "You can close this page and go back to your application.")
-            }
-            Err(error) => {
-                let text = format!("Your application got no access: {error}. You can close this page.");
-                page(StatusCode::BAD_REQUEST, "You are not logged in", &text)
-            }
-        };
         // a second response changes nothing
         let _ = self.outcomes.try_send(outcome);
-        answer
+        let mut end = self.end.clone();
+        let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
+        match ended.unwrap_or_else(|| Err("the application has ended".to_owned())) {
+            Ok(()) => {
+                page(StatusCode::OK, "You are logged in", "You can close this page and go back to your application.")
+            }
+            Err(reason) => {
+                let text = format!("Your application got no access: {reason}. You can close this page.");
+                page(StatusCode::BAD_REQUEST, "You are not logged in", &text)
+            }
+        }
     }
 }
 
@@ -217,12 +260,20 @@ mod tests {
     use super::*;
 
     /// A redirect URI that waits for the response with the state `s`.
-    async fn waiting() -> (std::net::SocketAddr, JoinSet<CodeOutcome>) {
+    async fn waiting() -> (std::net::SocketAddr, JoinSet<Option<CodeOutcome>>) {
+        login(Ok).await
+    }
+
+    /// A login that ends in this way with its code.
+    async fn login(
+        finish: impl Fn(String) -> CodeOutcome + Send + 'static,
+    ) -> (std::net::SocketAddr, JoinSet<Option<CodeOutcome>>) {
         let callback = Callback::bind(&LoopbackUri::default()).await.unwrap();
         let address = callback.listener.local_addr().unwrap();
         let (state, issuer) = ("s".to_owned(), "https://as.example".to_owned());
         let mut outcome = JoinSet::new();
-        outcome.spawn(callback.code(ExpectedResponse { state, issuer, returns_issuer: false }));
+        let expected = ExpectedResponse { state, issuer, returns_issuer: false };
+        outcome.spawn(callback.answered(expected, Duration::from_mins(10), async move |code| finish(code)));
         (address, outcome)
     }
 
@@ -239,12 +290,40 @@ mod tests {
             silent.push_back(TcpStream::connect(address).await.unwrap());
         }
         end(silent.pop_front().unwrap()).await;
+        let page = visit(address, "code=c&state=s").await;
+        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+        assert_eq!(outcome.join_next().await.unwrap().unwrap(), Some(Ok("c".to_owned())));
+    }
+
+    async fn visit(address: std::net::SocketAddr, query: &str) -> String {
         let mut browser = TcpStream::connect(address).await.unwrap();
-        browser.write_all(b"GET /callback?code=c&state=s HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        let request = format!("GET /callback?{query} HTTP/1.1\r\nhost: a\r\n\r\n");
+        browser.write_all(request.as_bytes()).await.unwrap();
         let mut page = String::new();
         browser.read_to_string(&mut page).await.unwrap();
-        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
-        assert_eq!(outcome.join_next().await.unwrap().unwrap(), Ok("c".to_owned()));
+        page
+    }
+
+    #[tokio::test]
+    async fn up_027_a_page_says_logged_in_only_once_there_is_a_token() {
+        let failed = || LoginError::Unavailable("no token came".to_owned());
+        let (address, mut outcome) = login(move |_| Err(failed())).await;
+        // the same response in two tabs: both wait for the one login
+        let (first, second) = tokio::join!(visit(address, "code=c&state=s"), visit(address, "code=c&state=s"));
+        for page in [first, second] {
+            assert!(page.contains("You are not logged in") && page.contains("no token came"), "{page}");
+        }
+        assert_eq!(outcome.join_next().await.unwrap().unwrap(), Some(Err(failed())));
+    }
+
+    #[tokio::test]
+    async fn up_027_the_text_of_a_server_is_shown_only_with_its_state_and_issuer() {
+        let (address, mut outcome) = waiting().await;
+        let page = visit(address, "error=access_denied&error_description=forged&state=other").await;
+        assert!(page.contains("Not this login") && !page.contains("forged"), "{page}");
+        let page = visit(address, "error=access_denied&error_description=forged&state=s&iss=https%3A%2F%2Fevil").await;
+        assert!(page.contains("another authorization server") && !page.contains("forged"), "{page}");
+        assert!(matches!(outcome.join_next().await.unwrap().unwrap(), Some(Err(LoginError::Untrusted(_)))));
     }
 
     #[tokio::test(start_paused = true)]
@@ -253,7 +332,8 @@ mod tests {
         let (outcomes, mut outcome) = mpsc::channel(1);
         let expected =
             ExpectedResponse { state: "s".to_owned(), issuer: "https://as.example".to_owned(), returns_issuer: false };
-        let page = Arc::new(RedirectPage { path: "/callback".to_owned(), expected, outcomes });
+        let end = watch::Sender::new(None);
+        let page = Arc::new(RedirectPage { path: "/callback".to_owned(), expected, outcomes, end: end.subscribe() });
         let mut connections = BrowserConnections::new(page);
         let mut browser = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         browser.write_all(b"GET /callback?code=c&state=s HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
@@ -278,6 +358,10 @@ mod tests {
         for text in ["http://localhost:3118/oauth/callback", "http://127.0.0.1/", "http://[::1]:1/x"] {
             assert_eq!(LoopbackUri::parse(text).unwrap().as_str(), text);
         }
+        let any_port = LoopbackUri::parse("http://localhost/cb").unwrap();
+        assert!(any_port.is("http://localhost:3118/cb") && !any_port.is("http://127.0.0.1:3118/cb"));
+        let one_port = LoopbackUri::parse("http://localhost:1/cb").unwrap();
+        assert!(one_port.is("http://localhost:1/cb") && !one_port.is("http://localhost:2/cb"));
         for text in ["https://localhost/", "http://a.example/", "http://localhost/#x", "http://u@localhost/", "x"] {
             assert_eq!(LoopbackUri::parse(text), None, "{text}");
         }

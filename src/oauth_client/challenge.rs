@@ -9,15 +9,24 @@ pub struct BearerChallenge {
     pub scope: Option<String>,
     /// `error`
     pub error: Option<String>,
+    /// The scheme of the first challenge, if there is none of `Bearer`.
+    pub other_scheme: Option<String>,
 }
 
 // === impl BearerChallenge ===
 
 impl BearerChallenge {
+    /// The code with which a server asks for further scopes.
+    pub(super) const MORE: &str = "insufficient_scope";
+
     /// The parameters of the first `Bearer` challenge in these headers.
     pub fn of(headers: &[String]) -> Self {
         let bearer = headers.iter().find_map(|header| after_bearer(header));
         let mut challenge = Self::default();
+        if bearer.is_none() {
+            let scheme = |header: &String| header.split([' ', ',']).find(|word| !word.is_empty()).map(str::to_owned);
+            challenge.other_scheme = headers.iter().find_map(scheme);
+        }
         for (name, value) in bearer.map(parameters).unwrap_or_default() {
             match name.to_ascii_lowercase().as_str() {
                 "resource_metadata" => challenge.resource_metadata = Some(value),
@@ -29,16 +38,23 @@ impl BearerChallenge {
         challenge
     }
 
+    /// The scopes that the request needs, separated by spaces; empty if the server does not say.
+    pub fn wanted(&self) -> &str {
+        self.scope.as_deref().unwrap_or_default()
+    }
+
     /// True if the token is valid and lacks scopes (RFC 6750 3.1).
     pub fn asks_for_more(&self) -> bool {
-        self.error.as_deref() == Some("insufficient_scope")
+        self.error.as_deref() == Some(Self::MORE)
     }
 }
 
-/// The text after the scheme `Bearer`, which may follow other challenges. One in a quoted string is none.
+/// The text after the scheme `Bearer`, which may follow other challenges, also those of `Bearer` that say nothing. One in a
+/// quoted string is none.
 fn after_bearer(header: &str) -> Option<&str> {
     const SCHEME: &str = "bearer";
     let (mut is_quoted, mut is_escaped, mut may_begin) = (false, false, true);
+    let mut bare = None;
     for (at, byte) in header.bytes().enumerate() {
         match byte {
             _ if is_escaped => is_escaped = false,
@@ -49,15 +65,21 @@ fn after_bearer(header: &str) -> Option<&str> {
             b' ' | b'\t' => {}
             _ if may_begin => {
                 may_begin = false;
-                let (name, after) = header[at..].split_at_checked(SCHEME.len())?;
-                if name.eq_ignore_ascii_case(SCHEME) && (after.is_empty() || after.starts_with([' ', '\t'])) {
+                let Some((name, after)) = header[at..].split_at_checked(SCHEME.len()) else { break };
+                if !name.eq_ignore_ascii_case(SCHEME) {
+                    continue;
+                }
+                if after.starts_with([' ', '\t']) {
                     return Some(after);
+                }
+                if after.is_empty() || after.starts_with(',') {
+                    bare = Some("");
                 }
             }
             _ => {}
         }
     }
-    None
+    bare
 }
 
 /// The parameters `name=value` or `name="value"` up to the next challenge.
@@ -124,5 +146,8 @@ mod tests {
             assert_eq!(challenge(header), (None, None), "{header}");
         }
         assert_eq!(challenge("Bearer scope=\"open").1.as_deref(), Some("open"));
+        let scheme = |header: &str| BearerChallenge::of(&[header.to_owned()]).other_scheme;
+        assert_eq!((scheme("Basic realm=x").as_deref(), scheme("DPoP").as_deref()), (Some("Basic"), Some("DPoP")));
+        assert_eq!((scheme("Bearer"), scheme("Basic realm=x, Bearer, DPoP"), scheme("")), (None, None, None));
     }
 }

@@ -6,12 +6,13 @@ use url::Url;
 
 use super::{
     challenge::BearerChallenge,
-    endpoint::{at_root, trusted, well_known},
+    endpoint::{appended, at_root, trusted, well_known},
     error::LoginError,
-    http::OAuthHttp,
-    server_identity::{self, check_resource, choose_issuer},
+    http::{DocumentAnswer, OAuthHttp},
+    refusal::text,
+    server_identity::{self, check_resource, choose_issuers, is_same},
 };
-use crate::model::{AuthorizationSettings, ResourceIndicator};
+use crate::model::{AuthorizationSettings, PkceSupport, ResourceIndicator};
 
 /// The discovered parameters of a login at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,23 @@ pub struct AuthorizationServer {
     scopes_supported: Vec<String>,
 }
 
+/// Metadata that cannot be used.
+#[derive(Debug)]
+struct MetadataFault {
+    error: LoginError,
+    /// True if there is none, or a member is missing: another authorization server may have it.
+    is_missing: bool,
+    /// True if there is none.
+    is_absent: bool,
+}
+
+/// Well-known kinds of metadata (RFC 8414, OpenID Connect Discovery 1.0).
+const OAUTH: &str = "oauth-authorization-server";
+const OPENID: &str = "openid-configuration";
+
+/// Maximum number of authorization servers of a list that are tried.
+const MAX_TRIED: usize = 3;
+
 /// Metadata of a protected resource (RFC 9728, section 2).
 struct ProtectedResource {
     /// The identifier; `None` if it is not taken from here.
@@ -55,8 +73,8 @@ struct ProtectedResource {
     scopes_supported: Vec<String>,
 }
 
-/// Finds the authorization server of the MCP server at `server`, which sent `challenge`. The settings go before what the
-/// server names.
+/// Finds the authorization server of the MCP server at `server`, which sent `challenge`, for a new login. The settings go
+/// before what the server names. Of several, the first that has metadata is taken.
 ///
 /// # Errors
 ///
@@ -72,19 +90,33 @@ pub async fn discover(
     };
     let found = protected_resource(http, (server, settings), challenge).await?;
     let listed = found.as_ref().map(|resource| resource.authorization_servers.clone()).unwrap_or_default();
-    let listed = if listed.is_empty() { vec![at_root(server).to_string()] } else { listed };
-    let issuer = choose_issuer(&listed, (server, settings))?;
+    let listed = if listed.is_empty() { vec![origin(server)] } else { listed };
+    let issuers = choose_issuers(&listed, (server, settings))?;
     let Some(resource) = found else {
-        let authorization_server = without_resource_metadata(http, server).await?;
+        if let Some(scheme) = &challenge.other_scheme {
+            return Err(LoginError::Untrusted(format!(
+                "{server} asks for `{scheme:.40}` credentials, and names no authorization server at which anybody could log in"
+            )));
+        }
+        let authorization_server = without_resource_metadata(http, (server, settings)).await?;
         let scope = asked_scope(challenge, &[], &authorization_server);
         return Ok(Discovered { resource: named, scope, server: authorization_server });
     };
-    let issuer = trusted(issuer, server, "the authorization server")?;
-    let Some(authorization_server) = authorization_server(http, server, &issuer).await? else {
-        return Err(LoginError::Untrusted(format!("the authorization server {issuer} of {server} has no metadata")));
-    };
-    let scope = asked_scope(challenge, &resource.scopes_supported, &authorization_server);
-    Ok(Discovered { resource: named.or(resource.resource), scope, server: authorization_server })
+    let mut unusable = None;
+    for issuer in issuers.into_iter().take(MAX_TRIED) {
+        match authorization_server(http, (server, settings), issuer).await? {
+            Ok(authorization_server) => {
+                let scope = asked_scope(challenge, &resource.scopes_supported, &authorization_server);
+                return Ok(Discovered { resource: named.or(resource.resource), scope, server: authorization_server });
+            }
+            Err(fault) if fault.is_missing => {
+                tracing::info!(%server, issuer, error = %fault.error, "an authorization server has no usable metadata");
+                unusable.get_or_insert(fault.error);
+            }
+            Err(fault) => return Err(fault.error),
+        }
+    }
+    Err(unusable.unwrap_or_else(|| LoginError::Untrusted(format!("{server} names no authorization server"))))
 }
 
 /// True if the server names this authorization server, perhaps among others; `None` if it cannot be found out, or if it
@@ -96,20 +128,14 @@ pub async fn lists_issuer(
     issuer: &str,
 ) -> Option<bool> {
     let listed = protected_resource(http, target, challenge).await.ok()??.authorization_servers;
-    (!listed.is_empty()).then(|| listed.iter().any(|one| server_identity::is_same(one, issuer)))
+    (!listed.is_empty()).then(|| listed.iter().any(|one| is_same(one, issuer)))
 }
 
 /// The scopes of the challenge, else all that the resource names; with `offline_access` where the authorization server
 /// has it, since some give a refresh token for nothing else (2026-07-28, authorization, *Scope Selection Strategy*).
 fn asked_scope(challenge: &BearerChallenge, supported: &[String], server: &AuthorizationServer) -> Option<String> {
-    const OFFLINE: &str = "offline_access";
     let named = (!supported.is_empty()).then(|| supported.join(" "));
-    let mut scope = challenge.scope.clone().or(named)?;
-    if server.scopes_supported.iter().any(|scope| scope == OFFLINE) && !scope.split(' ').any(|scope| scope == OFFLINE) {
-        scope.push(' ');
-        scope.push_str(OFFLINE);
-    }
-    Some(scope)
+    Some(server.with_offline_access(challenge.scope.clone().or(named)?))
 }
 
 async fn protected_resource(
@@ -117,52 +143,78 @@ async fn protected_resource(
     (server, settings): (&Url, &AuthorizationSettings),
     challenge: &BearerChallenge,
 ) -> Result<Option<ProtectedResource>, LoginError> {
-    let candidates = match &challenge.resource_metadata {
-        Some(text) => vec![trusted(text, server, "the resource metadata URL")?],
-        None => vec![
-            well_known(server, server_identity::WELL_KNOWN),
-            well_known(&at_root(server), server_identity::WELL_KNOWN),
-        ],
-    };
-    for url in candidates {
-        if let Some(document) = http.document(&url).await?.filter(|document| document["resource"].is_string()) {
-            return ProtectedResource::read(&document, &url, (server, settings)).map(Some);
+    let mut candidates = Vec::new();
+    if let Some(text) = &challenge.resource_metadata {
+        candidates.push(trusted(text, server, "the resource metadata URL")?);
+    }
+    for url in [server, &at_root(server)].map(|url| well_known(url, server_identity::WELL_KNOWN)) {
+        if !candidates.contains(&url) {
+            candidates.push(url);
         }
     }
-    Ok(None)
+    let mut down = None;
+    for url in candidates {
+        match http.document(&url).await? {
+            DocumentAnswer::Json(document) if document["resource"].is_string() => {
+                return ProtectedResource::read(&document, &url, (server, settings)).map(Some);
+            }
+            DocumentAnswer::Json(_) | DocumentAnswer::None => {}
+            DocumentAnswer::Down(reason) => down = Some(reason),
+        }
+    }
+    down.map_or(Ok(None), |reason| Err(LoginError::Unavailable(reason)))
 }
 
-/// Metadata of the authorization server `issuer`, at the first of its well-known URLs that has a document.
+/// Metadata of the authorization server `issuer`, at the first of its well-known URLs that has a usable document.
 async fn authorization_server(
     http: &OAuthHttp,
-    server: &Url,
-    issuer: &Url,
-) -> Result<Option<AuthorizationServer>, LoginError> {
-    let mut candidates =
-        vec![well_known(issuer, "oauth-authorization-server"), well_known(issuer, "openid-configuration")];
-    if issuer.path() != "/" {
-        let mut appended = issuer.clone();
-        appended.set_path(&format!("{}/.well-known/openid-configuration", issuer.path().trim_end_matches('/')));
-        candidates.push(appended);
+    (server, settings): (&Url, &AuthorizationSettings),
+    issuer: &str,
+) -> Result<Result<AuthorizationServer, MetadataFault>, LoginError> {
+    let url = trusted(issuer, server, "the authorization server")?;
+    let mut candidates = vec![well_known(&url, OAUTH), well_known(&url, OPENID)];
+    if url.path() != "/" {
+        candidates.extend([OPENID, OAUTH].map(|kind| appended(&url, kind)));
     }
-    for url in candidates {
-        if let Some(document) = http.document(&url).await?.filter(Value::is_object) {
-            return AuthorizationServer::read(&document, server, issuer).map(Some);
+    let (mut fault, mut down) = (None::<MetadataFault>, None);
+    for at in candidates {
+        match http.document(&at).await? {
+            DocumentAnswer::Json(document) => {
+                match AuthorizationServer::read(&document, server, (issuer, settings.pkce)) {
+                    Ok(found) => return Ok(Ok(found)),
+                    // what says nothing of an authorization server is a page that is not there
+                    Err(_) if !document["issuer"].is_string() && document["token_endpoint"].is_null() => {}
+                    Err(other) => drop(fault.get_or_insert(other)),
+                }
+            }
+            DocumentAnswer::None => {}
+            DocumentAnswer::Down(reason) => down = Some(reason),
         }
     }
-    Ok(None)
+    match (fault, down) {
+        (Some(fault), _) => Ok(Err(fault)),
+        (None, Some(reason)) => Err(LoginError::Unavailable(reason)),
+        (None, None) => {
+            let error = LoginError::Untrusted(format!("the authorization server {issuer} of {server} has no metadata"));
+            Ok(Err(MetadataFault { error, is_missing: true, is_absent: true }))
+        }
+    }
 }
 
 /// The authorization server of a server of 2025-03-26: its own origin, with default endpoints if it has no metadata
 /// (2025-03-26, authorization, *Fallbacks for Servers without Metadata Discovery*).
-async fn without_resource_metadata(http: &OAuthHttp, server: &Url) -> Result<AuthorizationServer, LoginError> {
-    let root = at_root(server);
-    if let Some(found) = authorization_server(http, server, &root).await? {
-        return Ok(found);
+async fn without_resource_metadata(
+    http: &OAuthHttp,
+    (server, settings): (&Url, &AuthorizationSettings),
+) -> Result<AuthorizationServer, LoginError> {
+    let issuer = origin(server);
+    match authorization_server(http, (server, settings), &issuer).await? {
+        Ok(found) => return Ok(found),
+        Err(fault) if !fault.is_absent => return Err(fault.error),
+        Err(_) => {}
     }
-    let endpoint = |path: &str| trusted(&format!("{}{path}", root.as_str()), server, "a default endpoint");
+    let endpoint = |path: &str| trusted(&format!("{issuer}/{path}"), server, "a default endpoint");
     Ok(AuthorizationServer {
-        issuer: root.to_string(),
         authorization_endpoint: endpoint("authorize")?,
         token_endpoint: endpoint("token")?,
         registration_endpoint: Some(endpoint("register")?),
@@ -171,7 +223,13 @@ async fn without_resource_metadata(http: &OAuthHttp, server: &Url) -> Result<Aut
         auth_methods: Vec::new(),
         takes_metadata_documents: false,
         scopes_supported: Vec::new(),
+        issuer,
     })
+}
+
+/// The origin of the server, as an issuer.
+fn origin(server: &Url) -> String {
+    at_root(server).as_str().trim_end_matches('/').to_owned()
 }
 
 fn strings(document: &Value, name: &str) -> Vec<String> {
@@ -230,28 +288,62 @@ impl AuthorizationServer {
         wanted.iter().copied().find(|method| self.auth_methods.iter().any(|taken| taken == method))
     }
 
-    /// Reads metadata, which must name `issuer` (RFC 8414 3.3) and PKCE with S256 (2026-07-28, authorization,
-    /// *Authorization Code Protection*).
-    fn read(document: &Value, server: &Url, issuer: &Url) -> Result<Self, LoginError> {
-        let named = document["issuer"].as_str().unwrap_or_default();
-        if Url::parse(named).ok().as_ref() != Some(issuer) {
-            let reason = format!("the metadata of {issuer} names another issuer, `{named}`: it is refused");
-            return Err(LoginError::Untrusted(reason));
+    /// These scopes, and `offline_access` if the server has it: some give a refresh token for nothing else.
+    pub fn with_offline_access(&self, mut scope: String) -> String {
+        const OFFLINE: &str = "offline_access";
+        let has = |scope: &str| scope.split_ascii_whitespace().any(|scope| scope == OFFLINE);
+        if self.scopes_supported.iter().any(|scope| scope == OFFLINE) && !has(&scope) {
+            scope.push(' ');
+            scope.push_str(OFFLINE);
         }
-        if !strings(document, "code_challenge_methods_supported").iter().any(|method| method == "S256") {
-            let reason = format!("the authorization server {issuer} does not offer PKCE with S256, which MCP requires");
-            return Err(LoginError::Untrusted(reason));
+        scope
+    }
+
+    /// Reads metadata, which must name `issuer` (RFC 8414 3.3), a slash at the end aside, and PKCE with S256 (2026-07-28,
+    /// authorization, *Authorization Code Protection*).
+    fn read(document: &Value, server: &Url, (issuer, pkce): (&str, PkceSupport)) -> Result<Self, MetadataFault> {
+        let missing = |name: &str| MetadataFault {
+            error: LoginError::Untrusted(format!("the metadata of {issuer:.200} has no `{name}`")),
+            is_missing: true,
+            is_absent: false,
+        };
+        let wrong = |error: LoginError| MetadataFault { error, is_missing: false, is_absent: false };
+        let named = document["issuer"].as_str().ok_or_else(|| missing("issuer"))?;
+        if !is_same(named, issuer) {
+            let reason = format!("the metadata of {issuer:.200} names another issuer, `{named:.200}`: it is refused");
+            return Err(wrong(LoginError::Untrusted(reason)));
         }
-        let endpoint = |name: &str| match document[name].as_str() {
-            Some(text) => trusted(text, server, name).map(Some),
+        if named != issuer {
+            tracing::warn!(
+                named,
+                asked = issuer,
+                "an authorization server writes its issuer with another end: its own is used"
+            );
+        }
+        let methods = &document["code_challenge_methods_supported"];
+        let announces = strings(document, "code_challenge_methods_supported").iter().any(|method| method == "S256");
+        if methods.is_null() && pkce == PkceSupport::Announced {
+            let reason = format!(
+                "the metadata of {issuer:.200} does not say that it has PKCE (`code_challenge_methods_supported`), which MCP \
+                 requires. If it has S256 all the same, as Entra ID and Amazon Cognito do, set `pkce = \"assume\"` \
+                 (`--assume-pkce`)"
+            );
+            return Err(MetadataFault { is_missing: true, ..wrong(LoginError::Untrusted(reason)) });
+        }
+        if !methods.is_null() && !announces {
+            let reason =
+                format!("the authorization server {issuer:.200} does not offer PKCE with S256, which MCP requires");
+            return Err(wrong(LoginError::Untrusted(reason)));
+        }
+        let endpoint = |name: &str| match text(&document[name]) {
+            Some(text) => trusted(text, server, name).map(Some).map_err(wrong),
             None => Ok(None),
         };
-        let missing = |name: &str| LoginError::Untrusted(format!("the metadata of {issuer} has no `{name}`"));
+        let required = |name: &str| endpoint(name)?.ok_or_else(|| missing(name));
         Ok(Self {
             issuer: named.to_owned(),
-            authorization_endpoint: endpoint("authorization_endpoint")?
-                .ok_or_else(|| missing("authorization_endpoint"))?,
-            token_endpoint: endpoint("token_endpoint")?.ok_or_else(|| missing("token_endpoint"))?,
+            authorization_endpoint: required("authorization_endpoint")?,
+            token_endpoint: required("token_endpoint")?,
             registration_endpoint: endpoint("registration_endpoint")?,
             returns_issuer: document["authorization_response_iss_parameter_supported"] == true,
             revocation_endpoint: endpoint("revocation_endpoint")?,
@@ -277,7 +369,7 @@ mod tests {
         let (server, read_from) = (url("https://a.example/mcp"), url("https://a.example/x"));
         let read = |resource: ResourceIndicator| {
             let document = json!({ "resource": "api://b" });
-            let settings = AuthorizationSettings { resource, issuer: None };
+            let settings = AuthorizationSettings { resource, ..AuthorizationSettings::default() };
             ProtectedResource::read(&document, &read_from, (&server, &settings)).map(|read| read.resource)
         };
         assert!(read(ResourceIndicator::Discovered).is_err());
@@ -285,27 +377,56 @@ mod tests {
         assert_eq!(read(ResourceIndicator::Omitted), Ok(None));
     }
 
-    fn metadata(change: impl FnOnce(&mut Value)) -> Result<AuthorizationServer, LoginError> {
+    fn metadata(change: impl FnOnce(&mut Value)) -> Result<AuthorizationServer, MetadataFault> {
+        with_pkce(PkceSupport::Announced, change)
+    }
+
+    fn with_pkce(pkce: PkceSupport, change: impl FnOnce(&mut Value)) -> Result<AuthorizationServer, MetadataFault> {
         let mut document = json!({
             "issuer": "https://as.example/t", "authorization_endpoint": "https://as.example/authorize",
             "token_endpoint": "https://as.example/token", "code_challenge_methods_supported": ["S256"],
         });
         change(&mut document);
-        AuthorizationServer::read(&document, &url("https://a.example/mcp"), &url("https://as.example/t"))
+        AuthorizationServer::read(&document, &url("https://a.example/mcp"), ("https://as.example/t", pkce))
     }
+
+    /// A change of the metadata, and whether it says that something is missing.
+    type Change = (bool, fn(&mut Value));
 
     #[test]
     fn metadata_without_issuer_pkce_or_safe_endpoints_is_refused() {
         assert!(metadata(|_| {}).is_ok());
-        let changes: [fn(&mut Value); 5] = [
-            |document| document["issuer"] = json!("https://as.example/u"),
-            |document| document["code_challenge_methods_supported"] = json!(["plain"]),
-            |document| document["token_endpoint"] = json!("http://as.example/token"),
-            |document| document["authorization_endpoint"] = json!("file:///etc/passwd"),
-            |document| drop(document.as_object_mut().unwrap().remove("token_endpoint")),
+        let changes: [Change; 8] = [
+            (false, |document| document["issuer"] = json!("https://as.example/u")),
+            (false, |document| document["issuer"] = json!("https://AS.example/t")),
+            (false, |document| document["issuer"] = json!("https://as.example/t//")),
+            (false, |document| document["code_challenge_methods_supported"] = json!(["plain"])),
+            (false, |document| document["token_endpoint"] = json!("http://as.example/token")),
+            (false, |document| document["authorization_endpoint"] = json!("file:///etc/passwd")),
+            (true, |document| drop(document.as_object_mut().unwrap().remove("token_endpoint"))),
+            (true, |document| document["issuer"] = Value::Null),
         ];
-        for (index, change) in changes.into_iter().enumerate() {
-            assert!(metadata(change).is_err(), "{index}");
+        for (index, (is_missing, change)) in changes.into_iter().enumerate() {
+            assert_eq!(metadata(change).map_err(|fault| fault.is_missing).err(), Some(is_missing), "{index}");
+        }
+    }
+
+    #[test]
+    fn up_024_the_issuer_is_spelled_as_its_document_spells_it() {
+        let found = metadata(|document| document["issuer"] = json!("https://as.example/t/")).unwrap();
+        assert_eq!(found.issuer, "https://as.example/t/");
+    }
+
+    #[test]
+    fn up_024_pkce_that_is_not_announced_is_assumed_only_where_the_operator_says_so() {
+        let absent = |document: &mut Value| document["code_challenge_methods_supported"] = Value::Null;
+        let fault = metadata(absent).unwrap_err();
+        assert!(fault.is_missing && fault.error.to_string().contains("`pkce = \"assume\"` (`--assume-pkce`)"));
+        assert!(with_pkce(PkceSupport::Assumed, absent).is_ok());
+        for listed in [json!(["plain"]), json!([]), json!("plain")] {
+            let found =
+                with_pkce(PkceSupport::Assumed, |document| document["code_challenge_methods_supported"] = listed);
+            assert!(found.is_err_and(|fault| !fault.is_missing));
         }
     }
 

@@ -36,6 +36,13 @@ pub fn well_known(url: &Url, kind: &str) -> Url {
     well_known
 }
 
+/// The well-known URL of `kind` behind the path of `url` (OpenID Connect Discovery 4).
+pub(super) fn appended(url: &Url, kind: &str) -> Url {
+    let mut appended = url.clone();
+    appended.set_path(&format!("{}/.well-known/{kind}", url.path().trim_end_matches('/')));
+    appended
+}
+
 /// The root of the URL's origin.
 pub fn at_root(url: &Url) -> Url {
     let mut root = url.clone();

@@ -1,38 +1,75 @@
-//! HTTP requests of the OAuth client, with its bounds: no redirects, 15 seconds, 256 KiB. Knows nothing of the documents.
+//! HTTP requests of the OAuth client, with its bounds: redirects of documents within their origin alone, 15
+//! seconds, 256 KiB. Knows nothing of the documents.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header::AUTHORIZATION};
 use bytes::Bytes;
-use reqwest::redirect::Policy;
 use serde_json::Value;
-use url::{Url, form_urlencoded};
+use url::{Origin, Url, form_urlencoded};
 
-use super::{endpoint::is_loopback, error::LoginError, refusal::OAuthRefusal};
+use super::{challenge::BearerChallenge, endpoint::is_loopback, error::LoginError, refusal::OAuthRefusal};
 use crate::{
-    fetch::{Exception, FetchRequest, FetchRules, Fetcher, Ports, Reach, open_client},
-    support::Timestamp,
+    fetch::{BodyBound, Exception, FetchRequest, FetchRules, Fetcher, OpenBounds, OpenClient, Ports, Reach},
+    model::NetworkSpec,
+    support::{Secret, Timestamp},
 };
 
 /// Maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum size of a response, in bytes.
 const MAX_RESPONSE: usize = 256 * 1024;
-/// The name of the program.
-const AGENT: &str = concat!("lockkeeper/", env!("CARGO_PKG_VERSION"));
+/// Maximum number of redirects to a document.
+const MAX_REDIRECTS: usize = 3;
 /// A request that every server understands and none acts on.
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 /// HTTP client for metadata, registration and tokens.
 #[derive(Clone)]
-pub struct OAuthHttp(Way);
+pub struct OAuthHttp {
+    way: Way,
+    own: Option<Arc<OwnServer>>,
+}
+
+/// Settings of the server that a login is for.
+struct OwnServer {
+    origin: Origin,
+    /// Headers for it, and for nobody else.
+    headers: HeaderMap,
+    /// The way to it, and to the authorization server that the operator names: with its certificates.
+    way: Option<(Vec<Origin>, Way)>,
+}
+
+/// Transport of the server that a login is for, as it is configured.
+#[derive(Debug, Clone, Copy)]
+pub struct LoginTransport<'a> {
+    /// The server.
+    pub server: &'a Url,
+    /// The authorization server, if it is configured.
+    pub issuer: Option<&'a str>,
+    /// The headers of requests to the server.
+    pub headers: &'a BTreeMap<String, Secret>,
+    /// Settings of its connections.
+    pub network: Option<&'a NetworkSpec>,
+}
 
 #[derive(Clone)]
 enum Way {
-    /// Anywhere, over the proxies of the environment.
-    Open(reqwest::Client),
+    /// Anywhere.
+    Open(OpenClient),
     /// To public addresses and the exceptions of the operator.
     Guarded(Fetcher, FetchRules),
+}
+
+/// Answer in place of a document.
+#[derive(Debug)]
+pub(super) enum DocumentAnswer {
+    /// It is there.
+    Json(Value),
+    /// There is none.
+    None,
+    /// The server fails.
+    Down(String),
 }
 
 /// Failure of a request.
@@ -43,16 +80,9 @@ pub(super) struct HttpError(String);
 // === impl OAuthHttp ===
 
 impl OAuthHttp {
-    /// A client for the person who runs this program, or for servers that the operator trusts with this network; proxies
-    /// come from the environment.
-    ///
-    /// # Errors
-    ///
-    /// If TLS cannot be set up.
-    pub fn open() -> Result<Self, LoginError> {
-        let client = open_client::client(|http| http.redirect(Policy::none()).timeout(TIMEOUT).user_agent(AGENT));
-        let failed = |error| LoginError::Unavailable(format!("no HTTP client: {error}"));
-        Ok(Self(Way::Open(client.map_err(failed)?)))
+    /// A client for the person who runs this program, or for servers that the operator trusts with this network.
+    pub const fn open(client: OpenClient) -> Self {
+        Self { way: Way::Open(client), own: None }
     }
 
     /// A client for what `server` names (`UP-5`): it reaches public addresses, the configured origin itself, and this
@@ -63,26 +93,70 @@ impl OAuthHttp {
             exceptions.push(Exception::Loopback);
         }
         let reach = Reach { ports: Ports::Any, exceptions };
-        Self(Way::Guarded(fetcher, FetchRules { reach, max_body: MAX_RESPONSE, deadline: TIMEOUT }))
+        Self::of_operator(fetcher, FetchRules { reach, max_body: MAX_RESPONSE, deadline: TIMEOUT })
     }
 
     /// A client for URLs of the operator, and those that these name.
     pub const fn of_operator(fetcher: Fetcher, rules: FetchRules) -> Self {
-        Self(Way::Guarded(fetcher, rules))
+        Self { way: Way::Guarded(fetcher, rules), own: None }
     }
 
-    /// The JSON document at `url`; `None` if the server answers with another status than 200, or with no JSON.
-    pub async fn document(&self, url: &Url) -> Result<Option<Value>, LoginError> {
+    /// The same for a server with this transport: its certificates count for itself and for the authorization server that the
+    /// operator names, its proxy for everything, and its headers for itself, but for `Authorization`: a login gives that.
+    ///
+    /// # Errors
+    ///
+    /// If certificates or the proxy cannot be used.
+    pub fn of_server(self, transport: LoginTransport<'_>) -> Result<Self, LoginError> {
+        let LoginTransport { server, issuer, headers, network } = transport;
+        let pair = |(name, value): (&String, &Secret)| {
+            let (name, mut value) = (HeaderName::try_from(name).ok()?, HeaderValue::try_from(value.expose()).ok()?);
+            value.set_sensitive(true);
+            (name != AUTHORIZATION).then_some((name, value))
+        };
+        let headers: HeaderMap = headers.iter().filter_map(pair).collect();
+        let issuer = issuer.and_then(|issuer| Url::parse(issuer).ok()).map(|issuer| issuer.origin());
+        let mut own = OwnServer { origin: server.origin(), headers, way: None };
+        let mut way = self.way;
+        if let Some(network) = network {
+            if network.authorities.is_some() || network.identity.is_some() {
+                let origins = std::iter::once(server.origin()).chain(issuer).collect();
+                own.way = Some((origins, way.with_network(network)?));
+            }
+            if network.proxy.is_some() {
+                way = way.with_network(&NetworkSpec { proxy: network.proxy.clone(), ..NetworkSpec::default() })?;
+            }
+        }
+        Ok(Self { way, own: Some(Arc::new(own)) })
+    }
+
+    /// The answer of `url`. Redirects are followed within its origin.
+    ///
+    /// # Errors
+    ///
+    /// If there is no answer.
+    pub(super) async fn document(&self, url: &Url) -> Result<DocumentAnswer, LoginError> {
         let headers = [("accept", "application/json"), ("mcp-protocol-version", "2025-11-25")];
-        let response =
-            self.send(Method::GET, url, &headers, Bytes::new()).await.map_err(|error| missing(url, &error))?;
-        if response.status().is_server_error() {
-            return Err(LoginError::Unavailable(format!("{url} answered {}", response.status())));
+        let mut at = url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let response =
+                self.send(Method::GET, &at, &headers, Bytes::new()).await.map_err(|error| missing(&at, &error))?;
+            let status = response.status();
+            if status.is_redirection() {
+                let location = response.headers().get("location").and_then(|location| location.to_str().ok());
+                match location.and_then(|location| at.join(location).ok()) {
+                    Some(next) if next.origin() == url.origin() => at = next,
+                    _ => return Ok(DocumentAnswer::None),
+                }
+                continue;
+            }
+            if status.is_server_error() {
+                return Ok(DocumentAnswer::Down(format!("{url} answered {status}")));
+            }
+            let json = serde_json::from_slice(response.body()).ok().filter(Value::is_object);
+            return Ok(json.filter(|_| status == StatusCode::OK).map_or(DocumentAnswer::None, DocumentAnswer::Json));
         }
-        if response.status() != StatusCode::OK {
-            return Ok(None);
-        }
-        Ok(serde_json::from_slice(response.body()).ok())
+        Ok(DocumentAnswer::None)
     }
 
     /// The refusal with which the server answers a GET of `url`, if it does.
@@ -94,16 +168,33 @@ impl OAuthHttp {
             .then(|| OAuthRefusal::read((status.as_u16(), response.headers()), response.body(), now))
     }
 
-    /// The `WWW-Authenticate` headers with which a server refuses a request without a token; none if it does not.
-    pub async fn challenges(&self, server: &Url) -> Result<Vec<String>, LoginError> {
+    /// The challenge with which a server refuses a request without a token; an empty one if it does not refuse.
+    ///
+    /// # Errors
+    ///
+    /// If there is no answer, or one for people in place of programs.
+    pub async fn challenge(&self, server: &Url) -> Result<BearerChallenge, LoginError> {
         let headers = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
         let response = self.send(Method::POST, server, &headers, Bytes::from_static(PING.as_bytes())).await;
         let response = response.map_err(|error| missing(server, &error))?;
+        if response.status().is_redirection() {
+            let location = response.headers().get("location").and_then(|location| location.to_str().ok());
+            let to =
+                location.and_then(|location| server.join(location).ok()).filter(|to| to.origin() != server.origin());
+            if let Some(to) = to {
+                return Err(LoginError::Untrusted(format!(
+                    "{server} sends programs to a page for people at {}: what stands in front of it has to let requests of \
+                     programs through, or needs credentials of its own with each request",
+                    to.host_str().unwrap_or_default()
+                )));
+            }
+        }
         if response.status() != StatusCode::UNAUTHORIZED {
-            return Ok(Vec::new());
+            return Ok(BearerChallenge::default());
         }
         let headers = response.headers().get_all("www-authenticate");
-        Ok(headers.iter().filter_map(|value| value.to_str().ok().map(str::to_owned)).collect())
+        let headers: Vec<String> = headers.iter().filter_map(|value| value.to_str().ok().map(str::to_owned)).collect();
+        Ok(BearerChallenge::of(&headers))
     }
 
     /// Posts a form, with the credentials of a client, and returns the status.
@@ -150,20 +241,46 @@ impl OAuthHttp {
         mut headers: HeaderMap,
         body: Bytes,
     ) -> Result<Response<Bytes>, HttpError> {
-        match &self.0 {
-            Way::Open(client) => {
-                let request = client.request(method, url.clone()).headers(headers).body(body);
-                read(request.send().await.map_err(|error| HttpError(innermost(&error)))?).await
+        let origin = url.origin();
+        let mut way = &self.way;
+        if let Some(own) = &self.own {
+            if let Some((_, own)) = own.way.as_ref().filter(|(origins, _)| origins.contains(&origin)) {
+                way = own;
             }
-            Way::Guarded(fetcher, rules) => {
-                headers.insert(::http::header::USER_AGENT, HeaderValue::from_static(AGENT));
-                let request = FetchRequest::new(method, url.clone(), headers, body);
-                fetcher.send(request, rules).await.map_err(|error| {
-                    // the reason tells of this network, and the server may read it
-                    tracing::info!(%url, %error, "a URL that a server named cannot be used");
-                    HttpError("the log of the gateway has the reason".to_owned())
-                })
+            if own.origin == origin {
+                for (name, value) in &own.headers {
+                    headers.entry(name).or_insert_with(|| value.clone());
+                }
             }
+        }
+        way.send(FetchRequest::new(method, url.clone(), headers, body)).await
+    }
+}
+
+// === impl Way ===
+
+impl Way {
+    fn with_network(&self, network: &NetworkSpec) -> Result<Self, LoginError> {
+        let way = match self {
+            Self::Open(client) => client.with_network(network).map(Self::Open),
+            Self::Guarded(fetcher, rules) => {
+                fetcher.with_network(network).map(|fetcher| Self::Guarded(fetcher, rules.clone()))
+            }
+        };
+        way.map_err(|error| LoginError::Unavailable(format!("the connections of the server cannot be set up: {error}")))
+    }
+
+    async fn send(&self, request: FetchRequest) -> Result<Response<Bytes>, HttpError> {
+        match self {
+            Self::Open(client) => {
+                let bounds = OpenBounds { deadline: TIMEOUT, body: BodyBound::Whole(MAX_RESPONSE) };
+                client.send(request, bounds).await.map_err(|error| HttpError(error.reason()))
+            }
+            Self::Guarded(fetcher, rules) => fetcher.send(request, rules).await.map_err(|error| {
+                // the reason tells of this network, and the server may read it
+                tracing::info!(%error, "a URL that a server named cannot be used");
+                HttpError("the log of the gateway has the reason".to_owned())
+            }),
         }
     }
 }
@@ -174,29 +291,6 @@ impl fmt::Debug for OAuthHttp {
     }
 }
 
-async fn read(mut response: reqwest::Response) -> Result<Response<Bytes>, HttpError> {
-    let mut answer = Response::builder().status(response.status());
-    if let Some(headers) = answer.headers_mut() {
-        headers.clone_from(response.headers());
-    }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| HttpError(innermost(&error)))? {
-        if body.len() + chunk.len() > MAX_RESPONSE {
-            return Err(HttpError(format!("{} answered with more than {MAX_RESPONSE} bytes", response.url())));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    answer.body(body.into()).map_err(|error| HttpError(error.to_string()))
-}
-
 fn missing(url: &Url, HttpError(reason): &HttpError) -> LoginError {
     LoginError::Unavailable(format!("{url} cannot be reached ({reason})"))
-}
-
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use url::Url;
 
 use super::{
@@ -30,6 +31,17 @@ const REGISTRATIONS: (Duration, usize) = (Duration::from_hours(1), 3);
 #[derive(Debug, Clone)]
 pub struct LoginFile {
     path: PathBuf,
+    /// The file of an earlier version, which kept logins by the server alone, and the client that it may be of.
+    earlier: Option<(PathBuf, String)>,
+}
+
+/// A login among those at one server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoginName<'a> {
+    /// The client that was registered by hand.
+    pub client_id: Option<&'a str>,
+    /// The name that the person gives the account.
+    pub account: Option<&'a str>,
 }
 
 /// Content of the file.
@@ -46,6 +58,8 @@ pub(super) struct Login {
     pub(super) lost_client: bool,
     /// The last registrations in place of lost ones.
     registered: Vec<Timestamp>,
+    /// Digest of the headers with which the person logged in.
+    pub(super) headers: Option<String>,
 }
 
 /// State of a login.
@@ -83,6 +97,8 @@ struct StoredLogin {
     pending: Option<StoredPending>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     registered: Vec<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    headers: Option<String>,
 }
 
 /// An authorization request in the file. One of an earlier version has no source and client of its own.
@@ -113,11 +129,14 @@ impl Login {
 
     /// The client of the last login, if this authorization server knows it.
     pub(super) fn client_of(&self, issuer: &str) -> Option<&RegisteredClient> {
-        let client = match &self.state {
+        self.client().filter(|client| client.issuer == issuer)
+    }
+
+    fn client(&self) -> Option<&RegisteredClient> {
+        match &self.state {
             SavedLogin::LoggedIn(set) => Some(&set.client),
             SavedLogin::LoggedOut(client) => client.as_ref(),
-        };
-        client.filter(|client| client.issuer == issuer)
+        }
     }
 
     /// True if the authorization server has said that it does not know the client of the last login.
@@ -158,7 +177,7 @@ impl Login {
 
 impl From<StoredLogin> for Login {
     fn from(stored: StoredLogin) -> Self {
-        let StoredLogin { server, source, client, tokens, pending, registered } = stored;
+        let StoredLogin { server, source, client, tokens, pending, registered, headers } = stored;
         let (state, pending) = match pending {
             None => (SavedLogin::of(source, client, tokens), None),
             Some(StoredPending { source: Some(of_pending), client: Some(with), open }) => {
@@ -173,13 +192,13 @@ impl From<StoredLogin> for Login {
                 )
             }
         };
-        Self { server, state, pending, lost_client: false, registered }
+        Self { server, state, pending, lost_client: false, registered, headers }
     }
 }
 
 impl From<Login> for StoredLogin {
     fn from(login: Login) -> Self {
-        let Login { server, state, pending, registered, .. } = login;
+        let Login { server, state, pending, registered, headers, .. } = login;
         let pending = pending.map(|WaitingLogin { source, client, open }| StoredPending {
             source: Some(source),
             client: Some(client),
@@ -192,7 +211,7 @@ impl From<Login> for StoredLogin {
                 (Some(source), Some(client), Some(tokens))
             }
         };
-        Self { server, source, client, tokens, pending, registered }
+        Self { server, source, client, tokens, pending, registered, headers }
     }
 }
 
@@ -226,10 +245,17 @@ impl WaitingLogin {
 // === impl LoginFile ===
 
 impl LoginFile {
-    /// The file of the login at `server`, in this folder.
-    pub fn new(folder: &Path, server: &Url) -> Self {
-        let name = Digest::sha256(server.as_str()).to_base64url();
-        Self { path: folder.join(format!("{}.json", &name[..22])) }
+    /// The file of a login at `server`, in this folder.
+    pub fn new(folder: &Path, server: &Url, login: LoginName<'_>) -> Self {
+        let path = |key: &str| folder.join(format!("{}.json", &Digest::sha256(key).to_base64url()[..22]));
+        let plain = path(server.as_str());
+        let LoginName { client_id, account } = login;
+        if login == LoginName::default() {
+            return Self { path: plain, earlier: None };
+        }
+        let key = json!([server.as_str(), client_id, account]).to_string();
+        let earlier = client_id.filter(|_| account.is_none()).map(|id| (plain, id.to_owned()));
+        Self { path: path(&key), earlier }
     }
 
     /// Its path.
@@ -264,6 +290,11 @@ impl LoginFile {
 
     /// Reads the login; an empty one if there is no file, or an unreadable one.
     pub(super) fn read(&self) -> Result<Login, LoginError> {
+        if let Some((path, id)) = self.earlier.as_ref().filter(|_| !self.path.exists()) {
+            let login = Self { path: path.clone(), earlier: None }.read()?;
+            let is_of_client = login.client().is_some_and(|client| client.id == *id);
+            return Ok(if is_of_client { login } else { Login::default() });
+        }
         match fs::read(&self.path) {
             Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_else(|error| {
                 tracing::warn!(file = %self.path.display(), %error, "the saved login cannot be read: a new one begins");
@@ -303,7 +334,7 @@ fn private() -> fs::OpenOptions {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 
@@ -352,6 +383,25 @@ mod tests {
         assert_eq!(serde_json::to_value(&login).unwrap(), file);
         assert_eq!(login.client_of("https://a").map(|client| &*client.id), Some("a"));
         assert!(login.client_of("https://b").is_none());
+    }
+
+    #[test]
+    fn up_030_logins_of_other_clients_and_accounts_have_files_of_their_own() {
+        let (folder, server) = (tempfile::tempdir().unwrap(), Url::parse("https://a.example/mcp").unwrap());
+        let file = |client_id, account| LoginFile::new(folder.path(), &server, LoginName { client_id, account });
+        let names = [(None, None), (Some("a"), None), (Some("b"), None), (None, Some("a")), (Some("a"), Some("a"))];
+        let paths: Vec<PathBuf> = names.iter().map(|(client, account)| file(*client, *account).path).collect();
+        for (index, path) in paths.iter().enumerate() {
+            assert!(!paths[..index].contains(path), "{:?}", names[index]);
+        }
+        // an earlier version kept all logins at a server in one file
+        let login = json!({
+            "server": "x", "source": source("a"), "client": client("a"), "tokens": tokens(), "pending": null,
+        });
+        fs::write(&paths[0], login.to_string()).unwrap();
+        let is_in = |client, account| file(client, account).read().unwrap().tokens().is_some();
+        assert!(is_in(None, None) && is_in(Some("a"), None));
+        assert!(!is_in(Some("b"), None) && !is_in(None, Some("a")) && !is_in(Some("a"), Some("a")));
     }
 
     #[test]

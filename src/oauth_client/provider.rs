@@ -2,24 +2,27 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     authorization::{BrowserLogin, LoginTarget, OpenBrowser},
     challenge::BearerChallenge,
     error::LoginError,
     login_file::{Login, LoginLock, SavedLogin, TokenSet},
+    parameters::{covers, union},
     refresh_attempts::{RefreshAttempts, RefreshOutcome, RefreshReason},
     saved_tokens::{SavedTokens, TokenGrant},
     tokens::AuthenticatedClient,
 };
 use crate::{
     model::{RenewalError, TokenRequest, TokenRequests},
-    support::{Clock, Random},
+    support::{Clock, Random, Timestamp},
 };
 
 /// Age up to which a rejected token counts as just issued: another of the same kind would be rejected too.
 const JUST_ISSUED: Duration = Duration::from_secs(30);
+/// Time before a token that was just issued, and is rejected, is sent once more.
+const REPEAT_AFTER: Duration = Duration::from_secs(1);
 /// Time before a refresh is tried again.
 const RETRY: Duration = Duration::from_mins(1);
 
@@ -28,24 +31,17 @@ const RETRY: Duration = Duration::from_mins(1);
 pub struct TokenProvider {
     login: BrowserLogin,
     attempts: RefreshAttempts,
+    /// The last time at which a token was sent once more because it had just been issued.
+    repeated: Option<Timestamp>,
 }
 
 // === impl TokenProvider ===
 
 impl TokenProvider {
     /// Creates the provider for one server.
-    ///
-    /// # Errors
-    ///
-    /// An error if there can be no HTTP client: certificates are missing.
-    pub fn new(
-        target: LoginTarget,
-        browser: OpenBrowser,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-    ) -> Result<Self, LoginError> {
-        let login = BrowserLogin::new(target, browser, clock, random)?;
-        Ok(Self { login, attempts: RefreshAttempts::default() })
+    pub fn new(target: LoginTarget, browser: OpenBrowser, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        let login = BrowserLogin::new(target, browser, clock, random);
+        Self { login, attempts: RefreshAttempts::default(), repeated: None }
     }
 
     /// Answers requests for tokens, and refreshes tokens before they end, until the last [`crate::model::Bearer`] is dropped.
@@ -96,14 +92,37 @@ impl TokenProvider {
         let mut login = self.login.read()?;
         let now = self.login.clock.now();
         if let Some(tokens) = login.tokens().filter(|tokens| !tokens.is_over(now)) {
-            return Ok(tokens.scope.clone());
+            let scopes = tokens.scope.clone();
+            // the person asks again for what was not granted, or for something else
+            let wanted = union(tokens.stepped_up.as_deref(), self.login.target.scope.as_deref());
+            if covers(scopes.as_deref(), &wanted) {
+                return Ok(scopes);
+            }
+            let scope = Some(union(scopes.as_deref(), Some(&wanted)));
+            let error = Some(BearerChallenge::MORE.to_owned());
+            let challenge = BearerChallenge { scope, error, ..self.challenge().await? };
+            return Ok(self.login.log_in(&mut login, &lock, &challenge).await?.scope);
         }
         let tokens = match self.refresh(&mut login, &lock, RefreshReason::Ends).await? {
             Some(RefreshOutcome::Tokens(tokens)) => tokens,
             Some(RefreshOutcome::Kept(error, tokens)) if !error.offers_login(&tokens, now) => return Err(error),
-            _ => self.login.log_in(&mut login, &lock, &BearerChallenge::default()).await?,
+            _ => {
+                let challenge = self.challenge().await?;
+                self.login.log_in(&mut login, &lock, &challenge).await?
+            }
         };
         Ok(tokens.scope)
+    }
+
+    /// What the server asks for, which names its metadata and scopes.
+    async fn challenge(&self) -> Result<BearerChallenge, LoginError> {
+        self.login.target.http.challenge(&self.login.target.server).await
+    }
+
+    /// True if the saved login is from requests with other headers: it may be of another account.
+    pub fn is_of_other_headers(&self) -> bool {
+        let login = self.login.read().ok().filter(|login| login.tokens().is_some());
+        login.is_some_and(|login| login.headers.is_some() && login.headers != self.login.target.headers)
     }
 
     fn refresh_at(&self, current: Option<&SavedTokens>) -> Option<Instant> {
@@ -137,14 +156,25 @@ impl TokenProvider {
         {
             return Ok(tokens.clone());
         }
+        if challenge.asks_for_more() {
+            return self.step_up(&mut login, &lock, &challenge).await;
+        }
         let just_issued = saved.filter(|tokens| now.since(tokens.issued) < JUST_ISSUED && !tokens.is_over(now));
+        if let Some(tokens) = &just_issued
+            && self.repeated.is_none_or(|at| now.since(at) >= JUST_ISSUED)
+        {
+            // the server may not know of it yet
+            drop(lock);
+            self.repeated = Some(now);
+            sleep(REPEAT_AFTER).await;
+            return Ok(tokens.clone());
+        }
         match just_issued.map(|tokens| tokens.by) {
-            Some(TokenGrant::AuthorizationCode) if !challenge.asks_for_more() => Err(LoginError::Untrusted(format!(
+            Some(TokenGrant::AuthorizationCode) => Err(LoginError::Untrusted(format!(
                 "{} rejects the token that its authorization server has just issued",
                 self.login.target.server
             ))),
             Some(_) => self.login.log_in(&mut login, &lock, &challenge).await,
-            None if challenge.asks_for_more() => self.login.log_in(&mut login, &lock, &challenge).await,
             None => match self.refresh(&mut login, &lock, RefreshReason::Rejected).await? {
                 Some(RefreshOutcome::Tokens(tokens)) => Ok(tokens),
                 Some(RefreshOutcome::Kept(error, tokens)) if error.offers_login(&tokens, now) => {
@@ -159,6 +189,37 @@ impl TokenProvider {
         }
     }
 
+    /// A login that asks for the scopes of now and those that the server wants beyond them. The person is asked once for
+    /// each: a server that is not content with what was granted would ask for ever. Whatever comes of it, tokens that
+    /// work stay.
+    async fn step_up(
+        &mut self,
+        login: &mut Login,
+        lock: &LoginLock,
+        challenge: &BearerChallenge,
+    ) -> Result<SavedTokens, LoginError> {
+        let Some(tokens) = login.tokens().cloned() else { return self.login.log_in(login, lock, challenge).await };
+        let wanted = challenge.wanted();
+        if tokens.stepped_up.is_some() && covers(tokens.stepped_up.as_deref(), wanted) {
+            let server = &self.login.target.server;
+            let named =
+                if wanted.is_empty() { "further scopes".to_owned() } else { format!("the scope `{wanted:.200}`") };
+            return Err(LoginError::Untrusted(format!(
+                "{server} asks for {named}, which was not granted when you were asked for it; `lockkeeper connect {server} \
+                 --login` asks again"
+            )));
+        }
+        let scope = union(tokens.scope.as_deref(), Some(wanted));
+        let asked = BearerChallenge { scope: Some(scope).filter(|scope| !scope.is_empty()), ..challenge.clone() };
+        let outcome = self.login.log_in(login, lock, &asked).await;
+        let stepped_up = Some(union(tokens.stepped_up.as_deref(), Some(wanted)));
+        if let SavedLogin::LoggedIn(set) = &mut login.state {
+            set.tokens.stepped_up.clone_from(&stepped_up);
+            self.login.target.file.write(login, lock)?;
+        }
+        outcome.map(|tokens| SavedTokens { stepped_up, ..tokens })
+    }
+
     /// Refreshes the tokens and saves what came of it.
     async fn refresh(
         &mut self,
@@ -171,7 +232,7 @@ impl TokenProvider {
         let now = self.login.clock.now();
         let current = self.login.target.identity.current(client);
         let proven = AuthenticatedClient { is_given: self.login.target.identity.is_given(), ..(&current).into() };
-        let outcome = self.attempts.refresh(source, (&self.login.http, now), proven, (tokens, reason)).await;
+        let outcome = self.attempts.refresh(source, (&self.login.target.http, now), proven, (tokens, reason)).await;
         let (RefreshOutcome::Tokens(changed) | RefreshOutcome::Over(changed) | RefreshOutcome::Kept(_, changed)) =
             &outcome;
         *tokens = changed.clone();

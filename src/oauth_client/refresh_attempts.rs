@@ -173,6 +173,7 @@ mod tests {
             issued: at(0),
             by: TokenGrant::RefreshToken,
             end: None,
+            stepped_up: None,
         };
         let down = LoginError::Unavailable("down".to_owned());
         assert!(!down.offers_login(&tokens, at(3599)) && down.offers_login(&tokens, at(3600)));

@@ -123,7 +123,7 @@ impl OAuthRefusal {
         }
     }
 
-    /// What it means. Codes go before the status: services answer with any.
+    /// Its meaning. Codes go before the status: services answer with any.
     pub fn meaning(&self) -> RefusalMeaning {
         let status = self.status.unwrap_or(400);
         let is_busy = status >= 500 || matches!(status, 408 | 425 | 429);

@@ -29,6 +29,9 @@ pub struct SavedTokens {
     /// The reason why they are not refreshed any more; `None` while they can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<RefreshEnd>,
+    /// Scopes beyond those of a token that the server asked for, and a person was asked for in turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stepped_up: Option<String>,
 }
 
 /// Reason why tokens are not refreshed any more. They stay until others take their place.
@@ -105,6 +108,12 @@ impl SavedTokens {
 // === impl IssuedTokens ===
 
 impl IssuedTokens {
+    /// The tokens of a login that asked for these scopes: a response that names none grants all (RFC 6749 5.1).
+    pub fn asked_for(self, scope: Option<String>) -> SavedTokens {
+        let granted = self.tokens.scope.clone().or(scope);
+        SavedTokens { scope: granted, ..self.tokens }
+    }
+
     pub(super) fn read(response: &TokenAnswer, by: TokenGrant, now: Timestamp) -> Self {
         let scopes = response.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect::<Vec<_>>());
         let tokens = SavedTokens {
@@ -115,6 +124,7 @@ impl IssuedTokens {
             issued: now,
             by,
             end: None,
+            stepped_up: None,
         };
         Self { tokens, id_token: response.extra_fields().id_token().map(Secret::new) }
     }
@@ -134,6 +144,7 @@ mod tests {
             issued,
             by: TokenGrant::AuthorizationCode,
             end: None,
+            stepped_up: None,
         }
     }
 

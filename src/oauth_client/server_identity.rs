@@ -15,24 +15,26 @@ const MAX_SHOWN: usize = 3;
 /// Maximum length of an identifier that an error suggests to configure, in bytes.
 const MAX_SUGGESTED: usize = 512;
 
-/// The authorization server to ask, of those that the server lists: the one of the settings, else the first.
-pub(super) fn choose_issuer<'l>(
+/// The authorization servers to ask, of those that the server lists: the one of the settings, else all in their order.
+pub(super) fn choose_issuers<'l>(
     listed: &'l [String],
     (server, settings): (&Url, &AuthorizationSettings),
-) -> Result<&'l str, LoginError> {
-    let found = match &settings.issuer {
-        Some(wanted) => listed.iter().find(|issuer| is_same(issuer, wanted)),
-        None => listed.first(),
-    };
-    found.map(String::as_str).ok_or_else(|| {
+) -> Result<Vec<&'l str>, LoginError> {
+    let found: Vec<&str> = listed
+        .iter()
+        .filter(|issuer| settings.issuer.as_ref().is_none_or(|wanted| is_same(issuer, wanted)))
+        .map(String::as_str)
+        .collect();
+    if found.is_empty() {
         let shown: Vec<String> = listed.iter().take(MAX_SHOWN).map(|issuer| format!("`{issuer:.200}`")).collect();
         let wanted = settings.issuer.as_deref().unwrap_or_default();
-        LoginError::Untrusted(format!(
+        return Err(LoginError::Untrusted(format!(
             "{server} names the authorization server {}, and `issuer` is `{wanted}`: nothing was sent there. If the client \
              is registered at the one that the server names, correct `issuer` (`--issuer`)",
             shown.join(", ")
-        ))
-    })
+        )));
+    }
+    Ok(found)
 }
 
 /// Checks the resource of a document that was read at `read_from`: it must be the server, or the URL whose well-known form
@@ -127,8 +129,8 @@ mod tests {
         let (server, wanted) = (url("https://a.example/mcp"), "https://as.example/t");
         let choose = |listed: &[&str]| {
             let listed: Vec<String> = listed.iter().map(|&issuer| issuer.to_owned()).collect();
-            choose_issuer(&listed, (&server, &with_issuer(wanted)))
-                .map(str::to_owned)
+            choose_issuers(&listed, (&server, &with_issuer(wanted)))
+                .map(|issuers| issuers.join(" "))
                 .map_err(|error| error.to_string())
         };
         for listed in [wanted, "https://as.example/t/"] {
@@ -152,7 +154,7 @@ mod tests {
         }
         assert!(choose(&vec!["https://evil.example"; 1000]).unwrap_err().len() < 500);
         let listed = ["https://one.example".to_owned(), wanted.to_owned()];
-        assert_eq!(choose_issuer(&listed, (&server, &AuthorizationSettings::default())), Ok("https://one.example"));
+        assert_eq!(choose_issuers(&listed, (&server, &AuthorizationSettings::default())).unwrap(), listed);
     }
 
     #[test]
@@ -229,7 +231,8 @@ mod tests {
             (None, true, false, true),
         ] {
             let fits = |resource_setting: &ResourceIndicator| {
-                let settings = AuthorizationSettings { resource: resource_setting.clone(), issuer: None };
+                let settings =
+                    AuthorizationSettings { resource: resource_setting.clone(), ..AuthorizationSettings::default() };
                 fits((&server, &settings), "https://as.example", resource)
             };
             let found = [&ResourceIndicator::Discovered, &named, &ResourceIndicator::Omitted].map(fits);

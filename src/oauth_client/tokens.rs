@@ -134,6 +134,7 @@ impl TokenSource {
         Ok(SavedTokens {
             refresh: new.refresh.or_else(|| old.refresh.clone()),
             scope: new.scope.or_else(|| old.scope.clone()),
+            stepped_up: old.stepped_up.clone(),
             ..new
         })
     }

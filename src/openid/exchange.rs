@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{
     fetch::{FetchRequest, FetchRules, Fetcher},
-    model::LoginProvider,
+    model::{LoginProvider, LoginSession},
     oauth_client::{
-        AuthorizationParameters, IssuedTokens, KeptSecret, OAuthHttp, RegisteredAuth, RegisteredClient, SavedTokens,
-        TokenGrant, TokenSource,
+        AuthorizationParameters, IssuedTokens, KeptSecret, OAuthHttp, OfflineAccess, RegisteredAuth, RegisteredClient,
+        SavedTokens, TokenGrant, TokenSource, service_needs, with_operators,
     },
     support::{Secret, Timestamp},
 };
@@ -42,32 +42,23 @@ pub(super) struct ProviderClient<'a> {
 impl ProviderClient<'_> {
     /// The URL at which a person logs in.
     pub(super) fn authorization_url(&self, login: &PendingLogin) -> Result<Url, OpenIdError> {
-        // not `consent` for `offline_access` (Core 11): tenants in which administrators consent would let nobody in
-        let mut prompts = login.prompt.words().to_vec();
-        let mut further = vec![("nonce", login.nonce.as_str())];
-        for (name, value) in &self.spec.authorize_params {
-            if name == "prompt" {
-                prompts.extend(value.split_ascii_whitespace());
-            } else {
-                further.push((name, value));
-            }
-        }
-        let mut seen = Vec::new();
-        prompts.retain(|word| {
-            !seen.contains(word) && {
-                seen.push(*word);
-                true
-            }
-        });
-        let prompts = prompts.join(" ");
-        if !prompts.is_empty() {
-            further.push(("prompt", &prompts));
-        }
+        let offline = match self.spec.session {
+            LoginSession::Bound => OfflineAccess::Wanted,
+            LoginSession::Independent => OfflineAccess::Unwanted,
+        };
+        let needs = service_needs(&self.spec.issuer, offline);
+        let mut own = vec![("nonce", login.nonce.as_str())];
+        own.extend(needs.parameters);
         if login.prompt.is_fresh() {
             // beside `prompt`: it has the provider say when the person logged in (Core 2, `auth_time`)
-            further.push(("max_age", "0"));
+            own.push(("max_age", "0"));
         }
-        let scopes = self.spec.scopes.join(" ");
+        // not `consent` for `offline_access` (Core 11): tenants in which administrators consent would let nobody in
+        let prompts = [login.prompt.words(), needs.prompts].concat();
+        let further = with_operators(&own, &prompts, &self.spec.authorize_params);
+        let takes = |scope: &&String| *scope != "offline_access" || !needs.refuses_offline_access;
+        let scopes: Vec<&str> = self.spec.scopes.iter().filter(takes).map(String::as_str).collect();
+        let scopes = scopes.join(" ");
         let parameters = AuthorizationParameters {
             state: &login.state,
             verifier: &login.verifier,
@@ -96,6 +87,7 @@ impl ProviderClient<'_> {
             issued: self.now,
             by: TokenGrant::RefreshToken,
             end: None,
+            stepped_up: None,
         };
         let tokens = self.source().refresh((&http, self.now), (&client).into(), (&old, &token)).await?;
         Ok(IssuedTokens { tokens, id_token: None }.into())

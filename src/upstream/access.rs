@@ -61,7 +61,12 @@ impl AccessSources {
         let scope = self.keepers.wanted(user, backend);
         let names = self.secrets.needed_by(backend);
         let message = match (&scope, self.servers.find(backend)) {
-            (Some(_), _) => format!("{backend} asks for further permissions: connect your account there again."),
+            (Some(scope), _) if scope.is_empty() => {
+                format!("{backend} asks for further permissions: connect your account there again.")
+            }
+            (Some(scope), _) => format!(
+                "{backend} asks for further permissions: connect your account there again, with the scopes `{scope:.300}`."
+            ),
             (None, Some(_)) if names.is_empty() => {
                 format!("{backend} asks for a login of its own: connect your account there.")
             }

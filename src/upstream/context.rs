@@ -4,10 +4,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use url::Url;
 
-use super::{error::UpstreamError, recent_discoveries::RecentDiscoveries, sign_assertion::SignAssertion};
+use super::{recent_discoveries::RecentDiscoveries, sign_assertion::SignAssertion};
 use crate::{
     audit::Audit,
-    fetch::Fetcher,
+    fetch::{Fetcher, OpenClient},
     model::{AccessChange, AccessChanges, AccessEffect, BackendId, DiscoveredNetwork, ServerAccess, UserId},
     oauth_client::OAuthHttp,
     storage::Storage,
@@ -36,6 +36,8 @@ pub struct UpstreamDeps {
     pub sign: SignAssertion,
     /// Reaches what servers name.
     pub fetcher: Fetcher,
+    /// The same where the operator trusts them with this network.
+    pub open: OpenClient,
     /// The audit trail.
     pub audit: Audit,
 }
@@ -62,10 +64,10 @@ pub(super) struct UpstreamContext {
 // === impl UpstreamContext ===
 
 impl UpstreamContext {
-    pub(super) fn new(deps: UpstreamDeps) -> Result<Self, UpstreamError> {
-        let UpstreamDeps { storage, vault, ticket_key, clock, random, issuer, sign, fetcher, audit } = deps;
-        let (issuer, open_http, changes) = (issuer.into(), OAuthHttp::open()?, ServerAccess::announcer());
-        Ok(Self {
+    pub(super) fn new(deps: UpstreamDeps) -> Self {
+        let UpstreamDeps { storage, vault, ticket_key, clock, random, issuer, sign, fetcher, open, audit } = deps;
+        let (issuer, open_http, changes) = (issuer.into(), OAuthHttp::open(open), ServerAccess::announcer());
+        Self {
             storage,
             vault,
             ticket_key,
@@ -79,7 +81,7 @@ impl UpstreamContext {
             fetcher,
             open_http,
             changes,
-        })
+        }
     }
 
     /// The client for requests to a server and what it names.

@@ -33,7 +33,7 @@ pub(super) async fn client(
     authorization_server: &AuthorizationServer,
     scope: Option<&str>,
 ) -> Result<(RegisteredClient, ClientSource), UpstreamError> {
-    let http = server.http(context);
+    let http = server.http(context)?;
     if let Some(known) = unregistered(context, (backend, &server.client), authorization_server, &http).await? {
         return Ok((known, ClientSource::Given));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Mutex as AsyncMutex, watch},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 use super::{
@@ -22,13 +22,15 @@ use crate::{
     model::{AccessEffect, BackendId, RenewalError, TokenRequest, TokenRequests, UserId},
     oauth_client::{
         AuthenticatedClient, BearerChallenge, RefreshAttempts, RefreshEnd, RefreshOutcome, RefreshReason, TokenGrant,
-        lists_issuer,
+        covers, lists_issuer, union,
     },
     support::Timestamp,
 };
 
 /// Age up to which a rejected token counts as just issued: another of the same kind would be rejected too.
 const JUST_ISSUED: Duration = Duration::from_secs(30);
+/// Time before a token that was just issued, and is rejected, is sent once more.
+const REPEAT_AFTER: Duration = Duration::from_secs(1);
 /// Time before a refresh is tried again.
 const RETRY: Duration = Duration::from_mins(1);
 
@@ -48,6 +50,8 @@ pub(super) struct KeeperState {
     /// Counts the logins.
     logins: watch::Sender<u64>,
     wanted: Mutex<Option<String>>,
+    /// The last time at which a token was sent once more because it had just been issued.
+    repeated: Mutex<Option<Timestamp>>,
 }
 
 // === impl KeeperState ===
@@ -55,7 +59,7 @@ pub(super) struct KeeperState {
 impl KeeperState {
     pub(super) fn new(user: UserId, backend: BackendId) -> Self {
         let (refreshing, logins) = (AsyncMutex::default(), watch::Sender::new(0));
-        Self { user, backend, refreshing, logins, wanted: Mutex::default() }
+        Self { user, backend, refreshing, logins, wanted: Mutex::default(), repeated: Mutex::default() }
     }
 
     /// The scopes that the server has asked for beyond those of the token, with those of the token.
@@ -67,6 +71,16 @@ impl KeeperState {
     pub(super) fn logged_in(&self) {
         *self.wanted.lock() = None;
         self.logins.send_modify(|logins| *logins += 1);
+    }
+
+    /// True if a token that has just been issued is sent once more: the first in a while.
+    fn repeats(&self, now: Timestamp) -> bool {
+        let mut repeated = self.repeated.lock();
+        let is_first = repeated.is_none_or(|at| now.since(at) >= JUST_ISSUED);
+        if is_first {
+            *repeated = Some(now);
+        }
+        is_first
     }
 
     fn place(&self) -> (&UserId, &BackendId) {
@@ -121,18 +135,39 @@ impl Keeper {
             return Ok(());
         }
         if challenge.asks_for_more() {
-            let scope = union(tokens.scope.as_deref(), challenge.scope.as_deref());
-            *self.state.wanted.lock() = Some(scope);
-            let backend = &self.state.backend;
-            return Err(RenewalError::LoginRequired(format!("{backend} asks for further permissions of the user")));
+            return Err(self.step_up(stored, challenge.wanted()));
         }
-        if tokens.by == TokenGrant::RefreshToken && now.since(tokens.issued) < JUST_ISSUED && !tokens.is_over(now) {
+        let is_just_issued = now.since(tokens.issued) < JUST_ISSUED && !tokens.is_over(now);
+        if is_just_issued && self.state.repeats(now) {
+            // the server may not know of it yet
+            sleep(REPEAT_AFTER).await;
+            return Ok(());
+        }
+        if tokens.by == TokenGrant::RefreshToken && is_just_issued {
             return Err(self.rejects_new_tokens(stored, now));
         }
         if self.has_left(stored, &challenge).await {
             return Err(self.login_required());
         }
         self.refresh(stored, &mut attempts, RefreshReason::Rejected).await
+    }
+
+    /// The server asks for scopes beyond those of the token. One that was asked for and not granted leads to words: the page
+    /// by itself would lead here again.
+    fn step_up(&self, stored: &StoredAccount, wanted: &str) -> RenewalError {
+        let (tokens, (user, backend)) = (&stored.account.tokens, self.state.place());
+        let scope = union(tokens.scope.as_deref(), Some(wanted));
+        let named = if wanted.is_empty() { "further scopes".to_owned() } else { format!("the scope `{wanted:.200}`") };
+        if tokens.stepped_up.is_some() && covers(tokens.stepped_up.as_deref(), wanted) {
+            let page = ticket::address(&self.context, user, backend, Some(scope));
+            return RenewalError::Failed(format!(
+                "{backend} asks for {named}, which {} did not grant when your account was connected again for it. To ask \
+                 again, open {page}",
+                stored.account.source.issuer
+            ));
+        }
+        *self.state.wanted.lock() = Some(scope);
+        RenewalError::LoginRequired(format!("{backend} asks for {named} of the user"))
     }
 
     /// True if the server names the authorization server of the login no more, unless the operator names it. What cannot be
@@ -142,7 +177,7 @@ impl Keeper {
         if settings.issuer.is_some() {
             return false;
         }
-        let http = self.server.http(&self.context);
+        let Ok(http) = self.server.http(&self.context) else { return false };
         let is_listed = lists_issuer(&http, self.server.target(), challenge, issuer).await;
         if is_listed != Some(false) {
             return false;
@@ -189,7 +224,8 @@ impl Keeper {
         let client = identity.map_or_else(|| client.clone(), |identity| identity.current(&client));
         let proven = assertion::authenticated(&self.context, &client, &source).map_err(|error| failed(&error))?;
         let proven = AuthenticatedClient { is_given, ..proven };
-        let (http, now) = (self.server.http(&self.context), self.context.now());
+        let http = self.server.http(&self.context).map_err(|error| failed(&error.into()))?;
+        let now = self.context.now();
         match attempts.refresh(&source, (&http, now), proven, (&tokens, reason)).await {
             RefreshOutcome::Tokens(refreshed) => {
                 let is_kept = stored.replace(&self.context, refreshed).await.map_err(|error| failed(&error))?;
@@ -233,17 +269,6 @@ impl Keeper {
     }
 }
 
-/// The scopes of both, each once.
-fn union(granted: Option<&str>, asked: Option<&str>) -> String {
-    let mut scopes: Vec<&str> = Vec::new();
-    for scope in [granted, asked].into_iter().flatten().flat_map(str::split_ascii_whitespace) {
-        if !scopes.contains(&scope) {
-            scopes.push(scope);
-        }
-    }
-    scopes.join(" ")
-}
-
 fn failed(error: &UpstreamError) -> RenewalError {
     RenewalError::Failed(error.to_string())
 }
@@ -252,16 +277,5 @@ async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn up_003_a_step_up_asks_for_the_scopes_of_the_token_too() {
-        assert_eq!(union(Some("a b"), Some("b c")), "a b c");
-        assert_eq!(union(None, Some("c")), "c");
     }
 }

@@ -8,7 +8,7 @@ use url::{Url, form_urlencoded};
 use zeroize::Zeroizing;
 
 use super::{
-    account_tokens::AccountTokens,
+    account_tokens::{AccountTokens, StoredAccount},
     assertion,
     context::UpstreamContext,
     error::UpstreamError,
@@ -21,8 +21,8 @@ use crate::{
     audit::ServerEvent,
     model::{BackendId, UserId},
     oauth_client::{
-        BearerChallenge, ClientIdentity, Discovered, LoginError, OpenAuthorization, RefusalMeaning, RegisteredClient,
-        TokenSource, discover, is_server,
+        ClientIdentity, Discovered, LoginError, LoginWish, OfflineAccess, OpenAuthorization, RefusalMeaning,
+        RegisteredClient, SavedTokens, TokenSource, discover, is_server, union,
     },
     storage::{UpstreamForm, UpstreamRequestRow},
     support::{Digest, SealingKey, Secret},
@@ -134,6 +134,9 @@ struct StoredRequest {
     client: RegisteredClient,
     open: OpenAuthorization,
     next: Option<String>,
+    /// The scopes that the server has asked for since the last login.
+    #[serde(default)]
+    stepped_up: Option<String>,
 }
 
 // === impl Logins ===
@@ -175,18 +178,21 @@ impl Logins {
         let server = self.server(request.backend)?;
         let asked = self.ticket(request)?;
         let found = self.discover(request.backend, &server).await?;
-        let scope = scope(&server, &found, asked);
+        let scope = scope(&server, &found, asked.clone());
+        let offline = self.offline(request, &server).await?;
+        let authorize_params = &server.client.settings.authorize_params;
+        let wish = LoginWish { scope: scope.as_deref(), authorize_params, offline };
         let source = TokenSource::new(&found.server, found.resource.clone());
         let (mut client, origin) = self.client((request.backend, &server), &found, scope.as_deref()).await?;
-        let mut open = self.open((&source, &found), &client, scope.as_deref())?;
+        let mut open = self.open((&source, &found), &client, wish)?;
         // otherwise the user would see an error there, and no response would ever come
         if origin == ClientSource::Kept && self.is_forgotten(&server, &open).await {
             identity::forget(&self.context, request.backend, &source.issuer).await?;
             (client, _) = self.client((request.backend, &server), &found, scope.as_deref()).await?;
-            open = self.open((&source, &found), &client, scope.as_deref())?;
+            open = self.open((&source, &found), &client, wish)?;
         }
         let (url, state) = (open.url.clone(), Digest::sha256(&open.state));
-        let stored = StoredRequest { source, client, open, next: request.next.map(str::to_owned) };
+        let stored = StoredRequest { source, client, open, next: request.next.map(str::to_owned), stepped_up: asked };
         if self.store(request, (state, form), &stored).await? {
             return Ok(LoginBeginning::Away(url));
         }
@@ -267,7 +273,7 @@ impl Logins {
         query: &str,
     ) -> Result<LoginOutcome, LoginProblem> {
         let ServerLogin { user, backend, .. } = request;
-        let StoredRequest { source, client, open, next } = stored;
+        let StoredRequest { source, client, open, next, stepped_up } = stored;
         // the configuration may have changed since
         if !source.is_for(&server.url, &server.client.settings) {
             return Err(LoginProblem::NoRequest);
@@ -280,7 +286,7 @@ impl Logins {
             Err(error) => return Err(UpstreamError::from(error).into()),
         };
         let proven = assertion::authenticated(&self.context, &client, &source)?;
-        let http = server.http(&self.context);
+        let http = server.http(&self.context).map_err(UpstreamError::from)?;
         let time = (&http, self.context.now());
         let identity = identity::configured(&server.client)?.unwrap_or(ClientIdentity::Registered);
         let exchanged = source.exchange(time, proven, (code, &open.verifier)).await;
@@ -291,7 +297,8 @@ impl Logins {
             identity::forget(&self.context, backend, &source.issuer).await?;
         }
         let reach = (server.url.clone(), server.client.network);
-        let connection = AccountTokens { tokens: exchanged?.tokens, source, client, server: reach };
+        let tokens = SavedTokens { stepped_up, ..exchanged?.asked_for(open.scope()) };
+        let connection = AccountTokens { tokens, source, client, server: reach };
         connection.add(&self.context, (user, backend, server.digest)).await?;
         self.context.audit.record(ServerEvent::Connected(user.clone(), backend.clone()));
         self.keepers.logged_in(user, backend);
@@ -306,6 +313,13 @@ impl Logins {
         }
     }
 
+    /// The access that the user has while away.
+    async fn offline(&self, login: ServerLogin<'_>, server: &ProtectedServer) -> Result<OfflineAccess, UpstreamError> {
+        let stored = StoredAccount::load(&self.context, (login.user, login.backend, server)).await?;
+        let is_held = stored.is_some_and(|stored| stored.account.tokens.refreshable().is_some());
+        Ok(if is_held { OfflineAccess::Held } else { OfflineAccess::Wanted })
+    }
+
     /// The scopes that the page was opened for.
     fn ticket(&self, request: ServerLogin<'_>) -> Result<Option<String>, LoginProblem> {
         let Some(text) = request.ticket else { return Ok(self.keepers.wanted(request.user, request.backend)) };
@@ -317,9 +331,9 @@ impl Logins {
         if let Some(found) = self.context.discoveries.find(place, now) {
             return Ok(found);
         }
-        let http = server.http(&self.context);
-        let challenges = http.challenges(&server.url).await?;
-        let found = discover(&http, server.target(), &BearerChallenge::of(&challenges)).await?;
+        let http = server.http(&self.context)?;
+        let challenge = http.challenge(&server.url).await?;
+        let found = discover(&http, server.target(), &challenge).await?;
         self.context.discoveries.remember(place, found.clone(), now);
         Ok(found)
     }
@@ -335,7 +349,8 @@ impl Logins {
 
     /// True if the authorization server says that it does not know a client that it registered earlier.
     async fn is_forgotten(&self, server: &ProtectedServer, open: &OpenAuthorization) -> bool {
-        let refusal = server.http(&self.context).refusal(&open.url, self.context.now()).await;
+        let Ok(http) = server.http(&self.context) else { return false };
+        let refusal = http.refusal(&open.url, self.context.now()).await;
         refusal.is_some_and(|refusal| refusal.meaning() == RefusalMeaning::ClientIsUnknown)
     }
 
@@ -343,10 +358,10 @@ impl Logins {
         &self,
         (source, found): (&TokenSource, &Discovered),
         client: &RegisteredClient,
-        scope: Option<&str>,
+        wish: LoginWish<'_>,
     ) -> Result<OpenAuthorization, UpstreamError> {
         let given = (&*self.context.random, self.context.now());
-        Ok(OpenAuthorization::new((source, &found.server), client, scope, given)?)
+        Ok(OpenAuthorization::new((source, &found.server), client, wish, given)?)
     }
 
     /// Stores the request of a form. Returns false if the form has one.
@@ -383,9 +398,7 @@ impl Logins {
 /// The scopes to ask for: those of the operator, else those that the server names, with those that it has asked for since.
 fn scope(server: &ProtectedServer, found: &Discovered, asked: Option<String>) -> Option<String> {
     let Some(asked) = asked else { return server.client.scope.clone().or_else(|| found.scope.clone()) };
-    let base = server.client.scope.as_deref().unwrap_or_default();
-    let further = asked.split_ascii_whitespace().filter(|scope| base.split_ascii_whitespace().all(|had| had != *scope));
-    Some(base.split_ascii_whitespace().chain(further).collect::<Vec<_>>().join(" "))
+    Some(found.server.with_offline_access(union(server.client.scope.as_deref(), Some(&asked))))
 }
 
 fn place<'a>(user: &'a UserId, backend: &'a BackendId, issuer: &'a str) -> VaultPlace<'a> {

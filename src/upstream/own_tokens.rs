@@ -3,11 +3,9 @@
 
 use std::{future::Future, time::Duration};
 
-use url::Url;
-
-use super::{assertion, context::UpstreamContext, error::UpstreamError, identity};
+use super::{assertion, context::UpstreamContext, error::UpstreamError, identity, servers::ProtectedServer};
 use crate::{
-    model::{BackendId, BackendSpec, OAuthClientSpec, RenewalError, ServerAuth, TokenRequest, TokenRequests},
+    model::{BackendId, BackendSpec, RenewalError, ServerAuth, TokenRequest, TokenRequests},
     oauth_client::{BearerChallenge, ClientIdentity, Discovered, LoginError, SavedTokens, TokenSource, discover},
 };
 
@@ -17,8 +15,7 @@ const JUST_ISSUED: Duration = Duration::from_secs(5);
 struct OwnTokens {
     context: UpstreamContext,
     backend: BackendId,
-    url: Url,
-    client: OAuthClientSpec,
+    server: ProtectedServer,
 }
 
 /// Answers requests for the gateway's token at a server, until nobody needs one; `None` if it has no client credentials
@@ -28,8 +25,8 @@ pub(super) fn keep(
     spec: &BackendSpec,
     mut requests: TokenRequests,
 ) -> Option<impl Future<Output = ()> + Send + use<>> {
-    let (ServerAuth::Gateway(client), Some(http)) = (&spec.auth, spec.transport.http()) else { return None };
-    let own = OwnTokens { context, backend: spec.id.clone(), url: http.url.clone(), client: client.clone() };
+    let ServerAuth::Gateway(client) = &spec.auth else { return None };
+    let own = OwnTokens { context, backend: spec.id.clone(), server: ProtectedServer::with(spec, client)? };
     Some(async move {
         let mut current: Option<SavedTokens> = None;
         while let Some(request) = requests.recv().await {
@@ -61,18 +58,17 @@ impl OwnTokens {
     }
 
     async fn request(&self, challenge: &BearerChallenge) -> Result<SavedTokens, UpstreamError> {
-        let http = self.context.http(&self.url, self.client.network);
-        let Discovered { resource, scope, server } =
-            discover(&http, (&self.url, &self.client.settings), challenge).await?;
-        let known = identity::unregistered(&self.context, (&self.backend, &self.client), &server, &http).await?;
+        let (http, spec) = (self.server.http(&self.context)?, &self.server.client);
+        let Discovered { resource, scope, server } = discover(&http, self.server.target(), challenge).await?;
+        let known = identity::unregistered(&self.context, (&self.backend, spec), &server, &http).await?;
         let missing = || LoginError::Untrusted("client credentials need `client_id` and `client_secret`".to_owned());
         let client = known.ok_or_else(missing)?;
         let source = TokenSource::new(&server, resource);
-        let scope = self.client.scope.clone().or(scope);
+        let scope = spec.scope.clone().or(scope);
         let proven = assertion::authenticated(&self.context, &client, &source)?;
         let time = (&http, self.context.now());
         let tokens = source.client_credentials(time, proven, scope.as_deref()).await;
-        let identity = identity::configured(&self.client)?.unwrap_or(ClientIdentity::Registered);
+        let identity = identity::configured(spec)?.unwrap_or(ClientIdentity::Registered);
         Ok(tokens.map_err(|error| identity.explain(error))?)
     }
 }

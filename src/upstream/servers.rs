@@ -8,8 +8,8 @@ use url::Url;
 
 use super::context::UpstreamContext;
 use crate::{
-    model::{AuthorizationSettings, BackendId, BackendSpec, OAuthClientSpec, ServerAuth},
-    oauth_client::{OAuthHttp, fits},
+    model::{AuthorizationSettings, BackendId, BackendSpec, HttpSpec, OAuthClientSpec, ServerAuth},
+    oauth_client::{LoginError, LoginTransport, OAuthHttp, fits},
     storage::UpstreamTokenRow,
     support::Digest,
 };
@@ -28,6 +28,8 @@ pub(super) struct ProtectedServer {
     pub(super) url: Url,
     /// Digest of its address.
     pub(super) digest: Digest,
+    /// Its transport.
+    transport: HttpSpec,
     /// The gateway as its client.
     pub(super) client: OAuthClientSpec,
     /// The reason why nobody can log in there, as it is configured.
@@ -68,8 +70,11 @@ impl ProtectedServers {
 
 impl ProtectedServer {
     /// The client for requests to it and what it names.
-    pub(super) fn http(&self, context: &UpstreamContext) -> OAuthHttp {
-        context.http(&self.url, self.client.network)
+    pub(super) fn http(&self, context: &UpstreamContext) -> Result<OAuthHttp, LoginError> {
+        let HttpSpec { url, headers, network, .. } = &self.transport;
+        let issuer = self.client.settings.issuer.as_deref();
+        let transport = LoginTransport { server: url, issuer, headers, network: network.as_deref() };
+        context.http(url, self.client.network).of_server(transport)
     }
 
     /// True if stored tokens are for it, as it is configured now.
@@ -84,9 +89,18 @@ impl ProtectedServer {
 
     /// The server of this configuration; `None` if its users log in nowhere.
     pub(super) fn of(spec: &BackendSpec) -> Option<Self> {
-        let (ServerAuth::User(client), Some(http)) = (&spec.auth, spec.transport.http()) else { return None };
+        match &spec.auth {
+            ServerAuth::User(client) => Self::with(spec, client),
+            ServerAuth::None | ServerAuth::Gateway(_) => None,
+        }
+    }
+
+    /// The server of this configuration, of which the gateway is this client.
+    pub(super) fn with(spec: &BackendSpec, client: &OAuthClientSpec) -> Option<Self> {
+        let http = spec.transport.http()?;
         let digest = spec.transport.server()?;
-        Some(Self { url: http.url.clone(), digest, client: client.clone(), fault: spec.auth.fault() })
+        let (transport, client) = (http.clone(), client.clone());
+        Some(Self { url: http.url.clone(), digest, transport, client, fault: spec.auth.fault() })
     }
 }
 

@@ -127,6 +127,12 @@ impl Withdrawal {
         let AccountTokens { source, client, tokens, server: (server, network) } =
             AccountTokens::withdrawn(&self.context, row).await?;
         let proven = assertion::authenticated(&self.context, &client, &source)?;
-        Ok(source.revoke(&self.context.http(&server, network), proven, &tokens).await?)
+        // with the transport of the server, if that is still there
+        let present = self.servers.find(&row.backend).filter(|present| present.url == server);
+        let http = match present {
+            Some(present) => present.http(&self.context)?,
+            None => self.context.http(&server, network),
+        };
+        Ok(source.revoke(&http, proven, &tokens).await?)
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use http::StatusCode;
 use lockkeeper::{
     doctor::{CLIENTS, ClientVerdict, Doctor, Examination, RegistrationPolicy, Severity},
-    support::SeededRandom,
+    fetch::OpenClient,
+    support::{Random, SeededRandom},
 };
 use serde_json::{Value, json};
 use url::Url;
@@ -104,7 +105,8 @@ async fn deployment(fault: Fault) -> ProtectedServer {
 /// The examinations of a deployment with this fault.
 async fn examined(fault: Fault, policy: RegistrationPolicy) -> Vec<Examination> {
     let deployed = deployment(fault).await;
-    let doctor = Doctor::new(Url::parse(&deployed.url).unwrap(), policy, Arc::new(SeededRandom::new(1))).unwrap();
+    let with = (OpenClient::direct().unwrap(), Arc::new(SeededRandom::new(1)) as Arc<dyn Random>);
+    let doctor = Doctor::new(Url::parse(&deployed.url).unwrap(), policy, with);
     let mut results = Vec::new();
     // hosted clients refuse the address of every test
     for client in CLIENTS.iter().filter(|client| !["claude", "chatgpt"].contains(&client.id)) {

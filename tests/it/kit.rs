@@ -19,4 +19,5 @@ pub(crate) mod provider;
 pub(crate) mod record;
 mod relay;
 pub(crate) mod scripted;
+pub(crate) mod services;
 pub(crate) mod tap;

@@ -1,16 +1,21 @@
 //! Logins at a protected server: the gateway's own authorization server, over real sockets, and a person who approves.
 
+mod discovery;
 mod issuers;
 mod moved;
+mod services;
+mod steps_up;
+mod transport;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, extract::Request as AxumRequest, response::IntoResponse as _, routing::any};
 use http::{StatusCode, header};
 use lockkeeper::{
+    fetch::OpenClient,
     model::{AuthorizationSettings, Bearer, RenewalError},
     oauth::OAuthSettings,
-    oauth_client::{Attempt, ClientIdentity, LoginFile, LoginTarget, OpenBrowser, TokenProvider},
+    oauth_client::{Attempt, ClientIdentity, LoginFile, LoginName, LoginTarget, OAuthHttp, OpenBrowser, TokenProvider},
     support::{Clock, ManualClock, OsRandom},
 };
 use tempfile::TempDir;
@@ -57,7 +62,7 @@ impl World {
     }
 
     fn file(&self) -> LoginFile {
-        LoginFile::new(self.folder.path(), &self.server)
+        LoginFile::new(self.folder.path(), &self.server, LoginName::default())
     }
 
     fn path(&self) -> PathBuf {
@@ -69,8 +74,18 @@ impl World {
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&self.authority.clock);
         let (server, identity) = (self.server.clone(), ClientIdentity::Registered);
         let settings = AuthorizationSettings::default();
-        let target = LoginTarget { server, file: self.file(), identity, settings, scope: None, redirect_uri: None };
-        Process::start(TokenProvider::new(target, self.browser.clone(), clock, Arc::new(OsRandom)).unwrap())
+        let http = http();
+        let target = LoginTarget {
+            server,
+            http,
+            file: self.file(),
+            identity,
+            settings,
+            scope: None,
+            redirect_uri: None,
+            headers: None,
+        };
+        Process::start(TokenProvider::new(target, self.browser.clone(), clock, Arc::new(OsRandom)))
     }
 
     /// Logs in as a person does who sees `url`; returns the text of the last page.
@@ -111,6 +126,10 @@ fn protected(authority: &Arc<Authority>, origin: &str) -> Router {
             challenge(&metadata).map(Body::from)
         }),
     )
+}
+
+fn http() -> OAuthHttp {
+    OAuthHttp::open(OpenClient::direct().unwrap())
 }
 
 async fn visit(url: &str) -> String {
@@ -261,6 +280,9 @@ async fn an_authorization_server_that_cannot_be_reached_ends_no_login() {
 async fn a_token_that_is_rejected_as_soon_as_it_is_issued_leads_to_no_second_login() {
     let mut world = World::new().await;
     let process = world.logged_in().await;
+    let token = process.token();
+    process.renew().await.unwrap();
+    assert_eq!(process.token(), token, "the same once more: the server may not know of it yet");
     let reason = process.renew().await.unwrap_err();
     assert!(reason.to_string().contains("has just issued"), "{reason}");
     assert!(world.shown.is_empty());

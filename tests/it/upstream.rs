@@ -7,4 +7,5 @@ mod issuers;
 mod logins;
 mod resources;
 mod secrets;
+mod services;
 mod world;

@@ -209,7 +209,7 @@ functions! {
     "responses over HTTP/1", output (1, 0), memory (3, 4 << 20), up to MESSAGE, of wire_shapes::RESPONSES.to_vec(),
         |input| super::super::http_response::length_of(input, 16 << 20);
     "challenges", output (1, 64), memory (12, SMALL), up to HEAD, of wire_shapes::CHALLENGES.to_vec(),
-        |input| { let BearerChallenge { resource_metadata, scope, error } = BearerChallenge::of(&[text(input).to_owned()]); Some([resource_metadata, scope, error].into_iter().flatten().map(|value| value.len()).sum()) };
+        |input| { let BearerChallenge { resource_metadata, scope, error, .. } = BearerChallenge::of(&[text(input).to_owned()]); Some([resource_metadata, scope, error].into_iter().flatten().map(|value| value.len()).sum()) };
     "addresses behind proxies", output (0, 64), memory (1, SMALL), up to HEAD, of wire_shapes::HOPS.to_vec(),
         |input| { let trusted = ["10.0.0.0/8".parse().expect("a network")]; let headers = headers(input, "x-forwarded-for")?; Some(fuzzing::client_address([10, 0, 0, 9].into(), &headers, &trusted).to_string().len()) };
     "cookies of a login", output (1, 64), memory (6, SMALL), up to HEAD, of wire_shapes::COOKIES.to_vec(),

@@ -3,7 +3,6 @@
 mod answer;
 mod authorized;
 mod client;
-mod connector;
 mod endpoint;
 mod mirrored_headers;
 mod refusal;
@@ -12,8 +11,8 @@ mod standalone;
 mod target;
 mod unsolicited;
 
+pub use crate::fetch::connector::ClientError;
 pub(crate) use client::Client;
-pub use connector::ClientError;
 pub(super) use refusal::{Refused, read as read_refusal};
 pub(super) use response::{Response, is_events, read_small};
 pub(crate) use standalone::LateStreams;

@@ -90,7 +90,7 @@ async fn run(mut outgoing: Outgoing, mut write: impl AsyncWrite + Unpin) {
 
 async fn unix(path: &Path) -> Result<UnixStream, String> {
     let refused = |error: io::Error| {
-        format!("{} cannot be connected to ({error}): is the server running, is `url` right?", path.display())
+        format!("{} cannot be connected to ({error}): is the server running, is its URL right?", path.display())
     };
     let connecting = timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
     connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(refused)
@@ -99,7 +99,7 @@ async fn unix(path: &Path) -> Result<UnixStream, String> {
 /// The connection, and the address at its other end.
 async fn tcp(client: &Client, host: &str, port: u16) -> Result<(TcpStream, SocketAddr), String> {
     let refused = |reason: String| {
-        format!("{host}:{port} cannot be connected to ({reason}): is the server running, is `url` right?")
+        format!("{host}:{port} cannot be connected to ({reason}): is the server running, is its URL right?")
     };
     let stream = client.connect_tcp(host, port).await.map_err(refused)?;
     let peer = stream.peer_addr().map_err(|error| refused(error.to_string()))?;

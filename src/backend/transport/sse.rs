@@ -98,7 +98,7 @@ fn incoming(target: HttpTarget, named: watch::Sender<Option<Arc<HttpTarget>>>, a
 }
 
 const NO_ENDPOINT: &str =
-    "the server opened an event stream without an `endpoint` event: is `url` its HTTP+SSE endpoint?";
+    "the server opened an event stream without an `endpoint` event: is its URL the HTTP+SSE endpoint?";
 
 /// Opens the stream.
 ///
@@ -116,7 +116,7 @@ async fn open(target: &HttpTarget) -> Result<Response, String> {
         });
     }
     if !is_events(&response) {
-        return Err("the server answered without an event stream: is `url` its HTTP+SSE endpoint?".to_owned());
+        return Err("the server answered without an event stream: is its URL the HTTP+SSE endpoint?".to_owned());
     }
     Ok(response)
 }
@@ -145,8 +145,8 @@ fn endpoint(base: &str, reference: &[u8]) -> Result<Uri, String> {
     if url.origin() != base.origin() {
         let (other, own) = (url.origin().ascii_serialization(), base.origin().ascii_serialization());
         return Err(format!(
-            "the server wants messages at {other}, but only {own} is used, the origin of `url`: \
-             let the server name a relative endpoint, or correct `url`"
+            "the server wants messages at {other}, but only {own} is used, the origin of its URL: \
+             let the server name a relative endpoint, or correct its URL"
         ));
     }
     url.set_fragment(None);

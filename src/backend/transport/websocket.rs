@@ -97,7 +97,7 @@ pub(super) fn connect(with: &Connector<'_>, spec: &HttpSpec) -> Result<(Arc<dyn 
 
 /// The request that asks for the connection.
 fn request(spec: &HttpSpec) -> Result<Request, StartError> {
-    let url = |error: Error| StartError::Refused(format!("`url` is no WebSocket address: {error}"));
+    let url = |error: Error| StartError::Refused(format!("its URL is no WebSocket address: {error}"));
     let mut request = spec.url.as_str().into_client_request().map_err(url)?;
     let headers = request.headers_mut();
     headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
@@ -120,7 +120,7 @@ async fn open(
     account: Account,
 ) -> Result<WebSocketStream<impl AsyncRead + AsyncWrite + Send + Unpin + use<>>, String> {
     let unreachable =
-        |reason: String| format!("the server cannot be reached ({reason}): is it running, is `url` right?");
+        |reason: String| format!("the server cannot be reached ({reason}): is it running, is its URL right?");
     let stream = client.connect_for_upgrade(request.uri()).await.map_err(unreachable)?;
     let stream = LimitedStream::upgrading(stream, MESSAGE_TIMEOUT, account);
     let limits = websocket::config(MAX_EVENT);

@@ -356,9 +356,9 @@ async fn a_dropped_reply_is_cancelled_at_the_server() {
 #[tokio::test]
 async fn a_rejected_start_reports_the_remedy() {
     let cases = [
-        (401, "the server turned the gateway away (401 Unauthorized): give it valid credentials in `headers`"),
-        (404, "the server answered 404 Not Found: is `url` the MCP endpoint?"),
-        (307, "the server redirects (307 Temporary Redirect) to nowhere: put the right address into `url`"),
+        (401, "the server turned the gateway away (401 Unauthorized): give it valid credentials in a header"),
+        (404, "the server answered 404 Not Found: is its URL the MCP endpoint?"),
+        (307, "the server redirects (307 Temporary Redirect) to nowhere: give the right address"),
         (500, "the server failed (500 Internal Server Error): see its own log"),
         (503, "the server failed (503 Service Unavailable): see its own log"),
     ];

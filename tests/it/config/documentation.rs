@@ -152,7 +152,7 @@ fn loaded(table: &str, name: &str, value: Option<&str>) -> Result<String, String
         ("auth", "\"client-credentials\"") => {
             "url = \"https://server.test/mcp\"\nclient_id = \"a\"\nclient_secret = \"b\""
         }
-        ("private_authorization_server" | "resource" | "issuer", _) => {
+        ("private_authorization_server" | "resource" | "issuer" | "pkce", _) => {
             "url = \"https://server.test/mcp\"\nauth = \"oauth\""
         }
         ("type" | "transport" | "headers" | "identity" | "auth", _) => "url = \"https://server.test/mcp\"",

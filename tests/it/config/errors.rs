@@ -461,6 +461,10 @@ fn parameters_that_a_login_sets_itself_are_refused() {
         let report = load("lockkeeper.toml", &text(parameters), &[]).unwrap_err().to_string();
         assert!(report.contains(told), "{report}");
     }
+    let server =
+        "[servers.x]\nurl = \"https://a.example/mcp\"\nauth = \"oauth\"\nauthorize_params = { resource = \"x\" }\n";
+    let report = load("lockkeeper.toml", server, &[]).unwrap_err().to_string();
+    assert!(report.contains("servers.x.authorize_params: the login itself sets `resource`"), "{report}");
     let good = load("lockkeeper.toml", &text("access_type = \"offline\", prompt = \"consent\""), &[]).unwrap();
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(good.login[0].authorize_params, [pair("access_type", "offline"), pair("prompt", "consent")]);

@@ -131,7 +131,7 @@ const FAULTS: &[HttpFault] = &[
         mode: "404 of a modern server",
         of: &[Modern],
         answer: |_, _| status("404 Not Found", ""),
-        call: Failed("the server answered 404 Not Found: is `url` the MCP endpoint?"),
+        call: Failed("the server answered 404 Not Found: is its URL the MCP endpoint?"),
         counted: "error",
     },
     HttpFault {
@@ -145,7 +145,7 @@ const FAULTS: &[HttpFault] = &[
         mode: "redirect",
         of: BOTH,
         answer: |_, _| status("307 Temporary Redirect", "Location: https://elsewhere.example/mcp\r\n"),
-        call: Failed("to https://elsewhere.example/mcp: put the right address into `url`"),
+        call: Failed("to https://elsewhere.example/mcp: give the right address"),
         counted: "error",
     },
     HttpFault {

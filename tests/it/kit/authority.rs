@@ -59,6 +59,8 @@ pub(crate) enum Endpoint {
 
 /// Declared behaviour of the whole server.
 pub(crate) struct Script {
+    /// The last part of the URL of the metadata.
+    pub(crate) well_known: &'static str,
     /// The account that logs in next.
     pub(crate) account: String,
     /// True if a grant of an account comes with a refresh token.
@@ -84,6 +86,8 @@ struct Declared {
     /// Members of good answers that differ; null removes one.
     members: Map<String, Value>,
     instead: Option<Instead>,
+    /// Makes the good answers of a service of those of the specification.
+    shape: Option<fn(Answer) -> Answer>,
 }
 
 /// Everything that the server has issued and that is still good.
@@ -137,7 +141,12 @@ impl ScriptedAuthority {
     }
 
     fn new(issuer: &str, kind: Kind) -> Self {
+        let well_known = match kind {
+            Kind::OAuth => "oauth-authorization-server",
+            Kind::OpenId(_) => "openid-configuration",
+        };
         let script = Script {
+            well_known,
             account: String::new(),
             issues_refresh_tokens: true,
             is_open_to_pages: true,
@@ -177,9 +186,10 @@ impl ScriptedAuthority {
     }
 
     fn endpoint(&self, path: &str) -> Option<Endpoint> {
+        if path.strip_prefix("/.well-known/") == Some(self.script().well_known) {
+            return Some(Endpoint::Metadata);
+        }
         Some(match (path, &self.0.kind) {
-            ("/.well-known/oauth-authorization-server", Kind::OAuth)
-            | ("/.well-known/openid-configuration", Kind::OpenId(_)) => Endpoint::Metadata,
             ("/register", _) => Endpoint::Register,
             ("/authorize", _) => Endpoint::Authorize,
             ("/token", _) => Endpoint::Token,
@@ -217,6 +227,17 @@ impl ScriptedAuthority {
         instead: impl Fn(&Asked) -> Option<Answer> + Send + Sync + 'static,
     ) {
         self.0.declared.lock().entry(endpoint).or_default().instead = Some(Arc::new(instead));
+    }
+
+    /// Has good answers of an endpoint take another shape.
+    pub(crate) fn shapes(&self, endpoint: Endpoint, shape: fn(Answer) -> Answer) {
+        self.0.declared.lock().entry(endpoint).or_default().shape = Some(shape);
+    }
+
+    /// A good answer in the shape that was declared.
+    pub(crate) fn shaped(&self, endpoint: Endpoint, answer: Answer) -> Answer {
+        let shape = self.0.declared.lock().get(&endpoint).and_then(|declared| declared.shape);
+        shape.map_or(answer.clone(), |shape| shape(answer))
     }
 
     /// Has an endpoint answer for itself again.

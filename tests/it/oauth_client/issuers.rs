@@ -2,14 +2,14 @@
 
 use lockkeeper::{
     model::AuthorizationSettings,
-    oauth_client::{ClientIdentity, LoginError, LoginFile, LoginTarget, OpenBrowser, TokenProvider},
+    oauth_client::{ClientIdentity, LoginError, LoginFile, LoginName, LoginTarget, OpenBrowser, TokenProvider},
     support::{OsRandom, Secret, SystemClock},
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::visit;
+use super::{http, visit};
 use crate::kit::{authority::Heard, protected::ProtectedServer};
 
 /// Logs in at the first server, as a client with a secret for `issuer`. The person approves every page.
@@ -20,15 +20,17 @@ async fn log_in(server: &ProtectedServer, issuer: &str) -> Result<(), LoginError
     let settings = AuthorizationSettings { issuer: Some(issuer.to_owned()), ..AuthorizationSettings::default() };
     let server = Url::parse(&server.url).unwrap();
     let target = LoginTarget {
-        file: LoginFile::new(folder.path(), &server),
+        http: http(),
+        file: LoginFile::new(folder.path(), &server, LoginName::default()),
         server,
         identity: ClientIdentity::given("mine", Some(Secret::new("s3cret")), &settings).unwrap(),
         settings,
         scope: None,
         redirect_uri: None,
+        headers: None,
     };
     let mut provider =
-        TokenProvider::new(target, browser, std::sync::Arc::new(SystemClock), std::sync::Arc::new(OsRandom)).unwrap();
+        TokenProvider::new(target, browser, std::sync::Arc::new(SystemClock), std::sync::Arc::new(OsRandom));
     let person = async {
         let url = shown.recv().await.unwrap();
         visit(url.as_str()).await;

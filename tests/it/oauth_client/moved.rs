@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use lockkeeper::{
     model::AuthorizationSettings,
-    oauth_client::{Attempt, ClientIdentity, LoginFile, LoginTarget, OpenBrowser, TokenProvider},
+    oauth_client::{Attempt, ClientIdentity, LoginFile, LoginName, LoginTarget, OpenBrowser, TokenProvider},
     support::{ManualClock, OsRandom},
 };
 use tokio::{sync::mpsc, task::JoinSet};
 use url::Url;
 
-use super::{Process, visit};
+use super::{Process, http, visit};
 use crate::kit::protected::ProtectedServer;
 
 #[tokio::test]
@@ -21,11 +21,13 @@ async fn up_017_a_refresh_token_goes_to_no_other_authorization_server_than_its_o
     let browser = OpenBrowser::new(move |url, attempt| drop(open.send((url.clone(), attempt))));
     let process = || {
         let server = Url::parse(&first.url).unwrap();
-        let file = LoginFile::new(folder.path(), &server);
+        let file = LoginFile::new(folder.path(), &server, LoginName::default());
         let (identity, settings) = (ClientIdentity::Registered, AuthorizationSettings::default());
-        let target = LoginTarget { server, file, identity, settings, scope: None, redirect_uri: None };
+        let http = http();
+        let target =
+            LoginTarget { server, http, file, identity, settings, scope: None, redirect_uri: None, headers: None };
         let given = Arc::<ManualClock>::clone(&clock);
-        Process::start(TokenProvider::new(target, browser.clone(), given, Arc::new(OsRandom)).unwrap())
+        Process::start(TokenProvider::new(target, browser.clone(), given, Arc::new(OsRandom)))
     };
     let running = process();
     let (renewed, _) = tokio::join!(running.renew(), async { visit(shown.recv().await.unwrap().0.as_str()).await });
@@ -34,6 +36,8 @@ async fn up_017_a_refresh_token_goes_to_no_other_authorization_server_than_its_o
     // the server moves: it rejects the token, and the one that its old authorization server gives for it
     first.names_issuers(&[second.authority.issuer()]);
     clock.advance(std::time::Duration::from_secs(31));
+    running.renew().await.unwrap();
+    // a token that was just issued is sent once more
     running.renew().await.unwrap();
     let mut waiting = JoinSet::new();
     waiting.spawn(running.renew());
@@ -46,6 +50,7 @@ async fn up_017_a_refresh_token_goes_to_no_other_authorization_server_than_its_o
     clock.advance(std::time::Duration::from_secs(31));
     let next = process();
     next.bearer.renew(None, Vec::new()).await.unwrap();
+    next.renew().await.unwrap();
     next.renew().await.unwrap();
     let own = first.authority.take_heard();
     let token = format!("refresh_token=refresh-2-of-{}", first.authority.label());

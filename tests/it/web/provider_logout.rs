@@ -10,6 +10,7 @@ use super::site::{Browser, CALLBACK, Seen, Site};
 use crate::kit::{
     authority::signing::{SigningKey, unsigned},
     provider::{ISSUER, OpenIdProvider},
+    services::SERVICES,
 };
 
 /// Logs in at the provider and connects an app.
@@ -127,6 +128,27 @@ async fn up_014_a_bound_login_ends_when_the_provider_refuses_to_renew_it_and_not
     assert_eq!(grants(&site).await, 0);
     site.clock.advance(Duration::from_mins(5));
     assert_eq!(site.web.renew_logins().await.unwrap(), 0, "it is forgotten");
+}
+
+#[tokio::test]
+async fn up_021_up_022_people_log_in_at_every_provider_and_stay_until_it_says_in_its_words_that_it_is_over() {
+    for service in SERVICES.iter().filter(|service| service.is_provider) {
+        let spec = LoginProvider { session: LoginSession::Bound, ..OpenIdProvider::spec() };
+        let (site, provider) = Site::with_provider(spec).await;
+        provider.script().issues_refresh_tokens = true;
+        service.answer_tokens(&provider.authority);
+        let mut browser = connect(&site, &provider).await;
+        for _ in 0..2 {
+            site.clock.advance(Duration::from_mins(5));
+            assert_eq!(site.web.renew_logins().await.unwrap(), 0, "{}", service.name);
+            service.fail(&provider.authority);
+        }
+        assert_eq!(browser.get("/account").await.status, StatusCode::OK, "{}", service.name);
+        service.end(&provider.authority);
+        site.clock.advance(Duration::from_mins(5));
+        assert_eq!(site.web.renew_logins().await.unwrap(), 1, "{}", service.name);
+        assert_eq!(browser.get("/account").await.location(), "/login", "{}", service.name);
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
     audit::Audit,
-    fetch::Fetcher,
+    fetch::{Fetcher, OpenClient},
     http::{Bound, GuardSettings},
     model::{
         AllowedNetworks, BackendId, Direct, EgressPolicy, GroupSpec, KeyId, LoginProvider, NewKey, Rights, UserId,
@@ -73,9 +73,10 @@ fn upstream(storage: &Storage, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>)
         issuer: ROOT.to_owned(),
         sign: SignAssertion::new(|_| None),
         fetcher: Fetcher::system(&EgressPolicy::default()).unwrap(),
+        open: OpenClient::direct().unwrap(),
         audit: Audit::new(storage.clone(), Arc::clone(clock)),
     };
-    Upstream::new(deps, &[], (TaskTracker::new(), CancellationToken::new())).unwrap()
+    Upstream::new(deps, &[], (TaskTracker::new(), CancellationToken::new()))
 }
 
 impl Site {

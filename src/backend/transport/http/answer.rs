@@ -136,7 +136,7 @@ async fn whole(response: Response, account: &Account) -> Result<Vec<Message>, Tr
         return Err(TransportError::Lost("the server accepted the request and answered nothing".to_owned()));
     }
     if !is_json(&response) {
-        let text = "the answer is neither JSON nor a stream of events: is `url` the MCP endpoint?";
+        let text = "the answer is neither JSON nor a stream of events: is its URL the MCP endpoint?";
         return Err(TransportError::Refused(text.to_owned()));
     }
     let (text, _claim) = read(response, MAX_EVENT, account).await?;

@@ -13,8 +13,9 @@ use crate::{
     model::{Bearer, RenewalError},
 };
 
-/// Maximum number of new tokens for one request: a refreshed one, and that of a login.
-const RENEWALS: usize = 2;
+/// Maximum number of answers to one request that ask for a token: the same once more if it was just issued, a refreshed one,
+/// and that of a login.
+const RENEWALS: usize = 3;
 
 // === impl HttpTarget ===
 

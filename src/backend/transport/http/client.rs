@@ -31,8 +31,12 @@ use self::{
     plain::{IdleConnections, PlainConnection, Sent},
     secure::SecureConnections,
 };
-use super::connector::{ClientError, ServerConnector};
-use crate::{backend::transport::interface::TransportError, mcp::large_messages::on_worker, model::NetworkSpec};
+use crate::{
+    backend::transport::interface::TransportError,
+    fetch::connector::{ClientError, ServerConnector},
+    mcp::large_messages::on_worker,
+    model::NetworkSpec,
+};
 pub(super) use failure::cause;
 pub(super) use incoming_body::IncomingBody;
 

@@ -52,17 +52,17 @@ pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
             unavailable(format!("the server limits the gateway ({status})"), retry_after)
         }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => TransportError::Denied(format!(
-            "the server turned the gateway away ({status}): give it valid credentials in `headers`"
+            "the server turned the gateway away ({status}): give it valid credentials in a header"
         )),
         StatusCode::SERVICE_UNAVAILABLE => unavailable(server_failed(status), retry_after),
         // the server, or a proxy in front of it, gave up on a request that it had taken
         StatusCode::REQUEST_TIMEOUT => TransportError::Failed(format!("the server gave up on the request ({status})")),
         status if status.is_server_error() => TransportError::Failed(server_failed(status)),
         status if status.is_redirection() => TransportError::Refused(format!(
-            "the server redirects ({status}) to {}: put the right address into `url`",
+            "the server redirects ({status}) to {}: give the right address",
             location.unwrap_or_else(|| "nowhere".to_owned())
         )),
-        status => TransportError::Refused(format!("the server answered {status}: is `url` the MCP endpoint?")),
+        status => TransportError::Refused(format!("the server answered {status}: is its URL the MCP endpoint?")),
     };
     let speaks = json && matches!(error, TransportError::Refused(_)) && status.is_client_error();
     let message = || messages(&text).into_iter().flatten().find(|message| matches!(message, Message::Response { .. }));

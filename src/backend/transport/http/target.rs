@@ -33,7 +33,7 @@ impl HttpTarget {
     ///
     /// An error if the URL or a header cannot be sent.
     pub(crate) fn new(client: &Client, spec: &HttpSpec) -> Result<Self, StartError> {
-        let wrong = || StartError::Refused("`url` cannot be requested: correct it".to_owned());
+        let wrong = || StartError::Refused("its URL cannot be requested: correct it".to_owned());
         let mut url = spec.url.clone();
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("lockkeeper/", env!("CARGO_PKG_VERSION"))));
@@ -101,8 +101,7 @@ impl HttpTarget {
 /// The configured headers, marked as secrets.
 pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, StartError> {
     let header = |(name, value): (&String, &Secret)| {
-        let wrong =
-            || StartError::Refused(format!("the configured header `{name}` is no HTTP header: correct `headers`"));
+        let wrong = || StartError::Refused(format!("the configured header `{name}` is no HTTP header: correct it"));
         let value = HeaderValue::from_str(value.expose()).map_err(|_| wrong())?;
         Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, secret(value)))
     };

@@ -20,6 +20,22 @@ pub(crate) fn error(code: &str) -> Answer {
     json(StatusCode::BAD_REQUEST, &json!({ "error": code }))
 }
 
+/// A good answer of JSON as a form.
+pub(crate) fn as_form(answer: Answer) -> Answer {
+    let (head, body) = answer.into_parts();
+    let body: Map<String, Value> = serde_json::from_slice(&body).unwrap();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let pairs = body.iter().map(|(name, value)| (name, text(value)));
+    let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    of(head.status, Some((header::CONTENT_TYPE, "application/x-www-form-urlencoded")), form.into())
+}
+
+/// A good answer with 201.
+pub(crate) fn as_created(mut answer: Answer) -> Answer {
+    *answer.status_mut() = StatusCode::CREATED;
+    answer
+}
+
 pub(crate) fn page(text: &'static str) -> Answer {
     of(StatusCode::OK, Some((header::CONTENT_TYPE, "text/html; charset=utf-8")), text.into())
 }

@@ -50,7 +50,10 @@ impl ScriptedAuthority {
             Endpoint::Resource | Endpoint::Server => panic!("not of the authorization server"),
         };
         let status = if endpoint == Endpoint::Register { StatusCode::CREATED } else { StatusCode::OK };
-        outcome.map_or_else(error, |document| answers::json(status, &self.declared(endpoint, document)))
+        match outcome {
+            Ok(document) => self.shaped(endpoint, answers::json(status, &self.declared(endpoint, document))),
+            Err(code) => error(code),
+        }
     }
 
     /// The record of a request, if the endpoint acts on it.

@@ -7,7 +7,7 @@ use crate::backend::transport::interface::TransportError;
 /// The error of a request of which nothing was sent.
 pub(super) fn unreachable(error: &(dyn Error + 'static)) -> TransportError {
     let reason = cause(error);
-    TransportError::Unreachable(format!("the server cannot be reached ({reason}): is it running, is `url` right?"))
+    TransportError::Unreachable(format!("the server cannot be reached ({reason}): is it running, is its URL right?"))
 }
 
 /// The error of a request that the server may have processed.

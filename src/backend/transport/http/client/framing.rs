@@ -15,7 +15,7 @@ pub(super) fn check<B>(response: &Response<B>) -> Result<(), TransportError> {
         return Ok(());
     }
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        let reason = "the server answered 101 (Switching Protocols), which the gateway did not ask for: is `url` the MCP \
+        let reason = "the server answered 101 (Switching Protocols), which the gateway did not ask for: is its URL the MCP \
                       endpoint?";
         return Err(TransportError::Refused(reason.to_owned()));
     }

@@ -20,11 +20,11 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{
-    super::connector::{ConnectRoute, Stream},
-    keep_alive::max_idle,
+use super::keep_alive::max_idle;
+use crate::{
+    fetch::connector::{ConnectRoute, ServerStream},
+    support::{FastMap, own_waker::OwnWaker, piece::CONNECTION_BUFFER},
 };
-use crate::support::{FastMap, own_waker::OwnWaker, piece::CONNECTION_BUFFER};
 
 /// Interval at which idle connections that have ended or are too old are dropped.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ struct IdleConnection {
 pub(super) struct PlainConnection {
     sender: http1::SendRequest<Full<Bytes>>,
     /// `None` once the connection has ended.
-    driver: Option<http1::Connection<Stream, Full<Bytes>>>,
+    driver: Option<http1::Connection<ServerStream, Full<Bytes>>>,
     waker: Arc<OwnWaker>,
     server: Authority,
     route: ConnectRoute,
@@ -125,7 +125,7 @@ async fn sweep(connections: Weak<IdleConnections>) {
 impl PlainConnection {
     /// A connection on a new stream to `server`, which is kept in `home` between requests.
     pub(super) async fn new(
-        stream: Stream,
+        stream: ServerStream,
         server: Authority,
         home: &Arc<IdleConnections>,
     ) -> Result<Box<Self>, hyper::Error> {
@@ -188,7 +188,7 @@ impl PlainConnection {
 }
 
 /// Polls a connection; one that ends tells by its requests.
-fn drive(driver: &mut Option<http1::Connection<Stream, Full<Bytes>>>, cx: &mut Context<'_>) {
+fn drive(driver: &mut Option<http1::Connection<ServerStream, Full<Bytes>>>, cx: &mut Context<'_>) {
     if let Some(open) = driver
         && Pin::new(open).poll(cx).is_ready()
     {

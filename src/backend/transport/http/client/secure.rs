@@ -16,11 +16,12 @@ use hyper_util::{
 use parking_lot::Mutex;
 
 use super::{
-    super::connector::ServerConnector,
     failure::{innermost, lost, unreachable},
     keep_alive,
 };
-use crate::{backend::transport::interface::TransportError, support::piece::CONNECTION_BUFFER};
+use crate::{
+    backend::transport::interface::TransportError, fetch::connector::ServerConnector, support::piece::CONNECTION_BUFFER,
+};
 
 /// Maximum number of retries of a request that the server certainly did not process.
 const RETRIES: u32 = 2;

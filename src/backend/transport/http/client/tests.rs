@@ -26,11 +26,9 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use self::frames::{CANCEL, REFUSED_STREAM, Refusal, Refusals};
-use super::{
-    super::{connector::proxies, target::HttpTarget},
-    *,
-};
+use super::{super::target::HttpTarget, *};
 use crate::{
+    fetch::connector::proxies,
     model::{HttpSpec, ProxyChoice, TlsIdentity},
     support::Secret,
 };

@@ -1,4 +1,5 @@
-//! Connector to servers over HTTP: directly or by a proxy, with TLS for `https`. Knows nothing of requests.
+//! Connector to servers over HTTP that somebody configured: directly or by a proxy, with TLS for `https`. Knows nothing of
+//! requests, and judges no addresses.
 
 use std::{
     collections::BTreeMap,
@@ -24,10 +25,8 @@ use rustls::ClientConfig;
 use tokio::{net::TcpStream, time::timeout};
 use tower::Service;
 
-use crate::{
-    fetch::tls::{self, TlsSetupError},
-    model::{NetworkSpec, ProxyChoice},
-};
+use super::tls::{self, TlsSetupError};
+use crate::model::{NetworkSpec, ProxyChoice};
 
 /// Maximum time to connect: all addresses of the name, the proxy and TLS together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,7 +43,7 @@ type Tcp = MaybeHttpsStream<TokioIo<TcpStream>>;
 
 /// Connector to servers. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct ServerConnector {
+pub struct ServerConnector {
     direct: HttpsConnector<HttpConnector>,
     /// HTTP/1.1 only: for proxies, and for upgrades to another protocol.
     http1: HttpsConnector<HttpConnector>,
@@ -54,14 +53,14 @@ pub(super) struct ServerConnector {
 }
 
 /// An open connection.
-pub(super) struct Stream {
+pub struct ServerStream {
     io: MaybeHttpsStream<Tcp>,
     route: ConnectRoute,
 }
 
 /// Peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ConnectRoute {
+pub enum ConnectRoute {
     /// The server, directly or by a tunnel.
     Server,
     /// A proxy that forwards requests, which carry the whole URL.
@@ -74,8 +73,8 @@ pub enum ClientError {
     /// Certificates cannot be used.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] TlsSetupError),
-    /// A variable of the environment with a proxy is invalid.
-    #[error("`{0}` in the environment is no URL of an HTTP proxy")]
+    /// A variable of the environment, or a setting, with a proxy is invalid.
+    #[error("`{0}` is no URL of an HTTP proxy")]
     Proxy(&'static str),
 }
 
@@ -88,25 +87,30 @@ struct ConnectTimeout;
 
 impl ServerConnector {
     /// Creates a connector with the proxies of `environment`.
-    pub(super) fn new(environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
+    pub fn new(environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
         Self::of_server(&NetworkSpec::default(), environment)
     }
 
     /// Creates a connector with the settings of one server.
-    pub(super) fn of_server(
-        network: &NetworkSpec,
-        environment: &BTreeMap<String, String>,
-    ) -> Result<Self, ClientError> {
+    pub fn of_server(network: &NetworkSpec, environment: &BTreeMap<String, String>) -> Result<Self, ClientError> {
         let proxies = match &network.proxy {
             None => proxies(environment)?,
-            Some(ProxyChoice::Direct) => Matcher::builder().build(),
-            Some(ProxyChoice::Through(url)) => Matcher::builder().all(url.expose().to_owned()).build(),
+            Some(choice) => chosen(choice),
         };
         Ok(Self::with_tls(tls::client_config(network)?, proxies))
     }
 
+    /// The same with the settings of one server.
+    pub fn with_network(&self, network: &NetworkSpec) -> Result<Self, ClientError> {
+        let tls = tls::client_config(network)?;
+        Ok(match &network.proxy {
+            Some(choice) => Self::with_tls(tls, chosen(choice)),
+            None => Self { proxies: Arc::clone(&self.proxies), ..Self::with_tls(tls, Matcher::builder().build()) },
+        })
+    }
+
     /// Creates a connector with the certificate checks of `tls`, which names no protocols.
-    pub(super) fn with_tls(tls: ClientConfig, proxies: Matcher) -> Self {
+    pub fn with_tls(tls: ClientConfig, proxies: Matcher) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -130,44 +134,52 @@ impl ServerConnector {
     }
 
     /// The proxy credentials of a request for `uri`, if a proxy forwards it.
-    pub(super) fn proxy_authorization(&self, uri: &Uri) -> Option<HeaderValue> {
+    pub fn proxy_authorization(&self, uri: &Uri) -> Option<HeaderValue> {
         if uri.scheme() != Some(&Scheme::HTTP) {
             return None;
         }
         self.proxies.intercept(uri)?.basic_auth().cloned()
     }
 
-    async fn connect(mut self, uri: Uri) -> Result<Stream, BoxError> {
+    async fn connect(mut self, uri: Uri) -> Result<ServerStream, BoxError> {
         let Some(proxy) = self.proxies.intercept(&uri) else {
             let io = MaybeHttpsStream::Http(self.direct.call(uri).await?);
-            return Ok(Stream { io, route: ConnectRoute::Server });
+            return Ok(ServerStream { io, route: ConnectRoute::Server });
         };
         if uri.scheme() != Some(&Scheme::HTTPS) {
             let io = MaybeHttpsStream::Http(self.http1.call(proxy.uri().clone()).await?);
-            return Ok(Stream { io, route: ConnectRoute::ForwardingProxy });
+            return Ok(ServerStream { io, route: ConnectRoute::ForwardingProxy });
         }
         let io = HttpsConnector::from((tunnel(&proxy, self.http1), self.tls)).call(uri).await?;
-        Ok(Stream { io, route: ConnectRoute::Server })
+        Ok(ServerStream { io, route: ConnectRoute::Server })
     }
 
     /// Connects for an upgrade to another protocol, in a tunnel if there is a proxy. `uri` names its port.
-    pub(super) async fn connect_for_upgrade(mut self, uri: Uri) -> Result<Stream, BoxError> {
+    pub async fn connect_for_upgrade(mut self, uri: Uri) -> Result<ServerStream, BoxError> {
         let connecting = async {
             let io = match self.proxies.intercept(&uri) {
                 None => MaybeHttpsStream::Http(self.http1.call(uri).await?),
                 Some(proxy) => HttpsConnector::from((tunnel(&proxy, self.http1), self.tls_http1)).call(uri).await?,
             };
-            Ok(Stream { io, route: ConnectRoute::Server })
+            Ok(ServerStream { io, route: ConnectRoute::Server })
         };
         timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| ConnectTimeout)?
     }
 
     /// Connects to a port directly.
-    pub(super) async fn connect_tcp(mut self, uri: Uri) -> Result<TcpStream, BoxError> {
+    pub async fn connect_tcp(mut self, uri: Uri) -> Result<TcpStream, BoxError> {
         match timeout(CONNECT_TIMEOUT, self.http1.call(uri)).await.map_err(|_| ConnectTimeout)?? {
             MaybeHttpsStream::Http(io) => Ok(io.into_inner()),
             MaybeHttpsStream::Https(_) => Err("the port is not one of TLS".into()),
         }
+    }
+}
+
+/// The proxy of one server, which carries everything.
+fn chosen(choice: &ProxyChoice) -> Matcher {
+    match choice {
+        ProxyChoice::Direct => Matcher::builder().build(),
+        ProxyChoice::Through(url) => Matcher::builder().all(url.expose().to_owned()).build(),
     }
 }
 
@@ -181,7 +193,7 @@ fn tunnel(proxy: &Intercept, connector: HttpsConnector<HttpConnector>) -> Tunnel
 }
 
 /// The proxies of `environment`; loopback addresses are always reached directly.
-pub(super) fn proxies(environment: &BTreeMap<String, String>) -> Result<Matcher, ClientError> {
+pub fn proxies(environment: &BTreeMap<String, String>) -> Result<Matcher, ClientError> {
     let variable = |name: &str| environment.get(name).map(String::as_str).filter(|value| !value.is_empty());
     // `HTTP_PROXY` in capitals can be set by a client of a CGI program, so programs ignore it
     let http = variable("http_proxy").map(|url| ("http_proxy", url));
@@ -200,9 +212,9 @@ pub(super) fn proxies(environment: &BTreeMap<String, String>) -> Result<Matcher,
 }
 
 impl Service<Uri> for ServerConnector {
-    type Response = Stream;
+    type Response = ServerStream;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Stream, BoxError>>;
+    type Future = BoxFuture<'static, Result<ServerStream, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -214,16 +226,16 @@ impl Service<Uri> for ServerConnector {
     }
 }
 
-// === impl Stream ===
+// === impl ServerStream ===
 
-impl Stream {
+impl ServerStream {
     /// The peer.
-    pub(super) const fn route(&self) -> ConnectRoute {
+    pub const fn route(&self) -> ConnectRoute {
         self.route
     }
 }
 
-impl Connection for Stream {
+impl Connection for ServerStream {
     fn connected(&self) -> Connected {
         let connected = match &self.io {
             MaybeHttpsStream::Http(io) => io.connected(),
@@ -235,13 +247,13 @@ impl Connection for Stream {
     }
 }
 
-impl Read for Stream {
+impl Read for ServerStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 
-impl Write for Stream {
+impl Write for ServerStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, buf)
     }

@@ -1,0 +1,21 @@
+//! `--ca-file`: authorities that a command trusts beside those of the system. Knows nothing of connections.
+
+use std::{fs, path::Path};
+
+use super::{failure::CommandFailure, process::ProcessContext};
+use crate::{fetch::tls, model::NetworkSpec};
+
+/// The settings of connections with the authorities in this file.
+pub(super) fn network(file: Option<&Path>, process: &ProcessContext) -> Result<NetworkSpec, CommandFailure> {
+    let Some(file) = file else { return Ok(NetworkSpec::default()) };
+    let wrong = |why: &dyn std::fmt::Display| {
+        CommandFailure::usage(format!("{} cannot be used as `--ca-file`", file.display())).why(why)
+    };
+    let pem = fs::read_to_string(process.folder.join(file)).map_err(|error| wrong(&error))?;
+    if !pem.contains("-----BEGIN CERTIFICATE-----") {
+        return Err(wrong(&"it has no certificate in PEM"));
+    }
+    let network = NetworkSpec { authorities: Some(pem), ..NetworkSpec::default() };
+    tls::client_config(&network).map_err(|error| wrong(&error))?;
+    Ok(network)
+}
