@@ -22,7 +22,7 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::session_subscriptions::SessionSubscriptions;
@@ -75,6 +75,8 @@ pub(crate) struct Session {
     presumed: OnceLock<(Arc<ClientInfo>, Profile)>,
     initialized: AtomicBool,
     level: watch::Sender<Option<Level>>,
+    /// Woken when the session's listen has brought a new level to its servers.
+    level_noticed: Notify,
     subscriptions: Mutex<SessionSubscriptions>,
     /// Set if it was found in the store, and its servers have yet to get its settings.
     restored: AtomicBool,
@@ -171,6 +173,7 @@ impl Session {
             presumed: OnceLock::new(),
             initialized: AtomicBool::new(false),
             level: watch::Sender::new(None),
+            level_noticed: Notify::new(),
             subscriptions: Mutex::default(),
             restored: AtomicBool::new(false),
             stored: AtomicBool::new(false),

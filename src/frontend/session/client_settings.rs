@@ -1,9 +1,14 @@
 //! Settings of a client for its whole session: the log level and its subscriptions. They are kept in the session and its
 //! row, and set again if a session is found in the store (design rule 9).
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use super::{
     Session,
@@ -15,6 +20,9 @@ use crate::mcp::{
     Call, ClientInfo, ErrorObject, Event, Level, LogLevel, Method, Outcome, Payload, Reply, RequestId, Revision,
     json::{self, Object},
 };
+
+/// Maximum wait for the session's listen to notice a level.
+const LEVEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A change of a client's subscriptions.
 enum Setting {
@@ -37,10 +45,17 @@ impl Session {
         LogLevel::Session(self.level.subscribe())
     }
 
-    /// Sets the lowest level of log messages that the client wants.
-    fn set_level(&self, level: Level) {
+    /// Sets the lowest level of log messages that the client wants, and waits a moment until the session's listen, if it is
+    /// open, has brought it to its servers: from then on, calls of others at a shared server are at this level too.
+    async fn set_level(&self, level: Level) {
+        let mut noticed = pin!(self.level_noticed.notified());
+        noticed.as_mut().enable();
         self.level.send_replace(Some(level));
         self.changed.store(true, Ordering::Release);
+        let listens = self.listen.lock().as_ref().is_some_and(|(_, cancelled)| !cancelled.is_cancelled());
+        if listens {
+            let _ = timeout(LEVEL_TIMEOUT, noticed).await;
+        }
     }
 
     /// The client's subscriptions.
@@ -130,7 +145,7 @@ impl Inbound<'_> {
         let context = self.exchange_context(self.on_disconnect(), &call);
         let (state, session) = (Arc::clone(self.state), Arc::clone(self.session));
         let set = Reply::later(async move {
-            session.set_level(level);
+            session.set_level(level).await;
             state.sessions.save(&session).await;
             Reply::complete(Payload::empty(Revision::NEWEST_LEGACY))
         });

@@ -38,8 +38,20 @@ impl Inbound<'_> {
             context,
         );
         self.state.tracker.spawn(async move {
-            while let Some(message) = messages.next().await {
-                session.queue.push_by(message, messages.writer().as_ref().unwrap_or(&session.user.account));
+            let mut level = session.level.subscribe();
+            loop {
+                tokio::select! {
+                    // the listen below has noticed a level once it has nothing more to say
+                    biased;
+                    message = messages.next() => match message {
+                        Some(message) => {
+                            let writer = messages.writer();
+                            session.queue.push_by(message, writer.as_ref().unwrap_or(&session.user.account));
+                        }
+                        None => break,
+                    },
+                    Ok(()) = level.changed() => session.level_noticed.notify_waiters(),
+                }
             }
             // so that the next stream opens another
             cancelled.cancel();
