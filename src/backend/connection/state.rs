@@ -18,6 +18,7 @@ use super::{
     background::BackgroundSender,
     calls::{AsksOnStream, CallKind, Calls, Sharing},
     known_interests::KnownInterests,
+    oddities::SeenOddities,
     server_info::{ServerInfo, ServerSummary},
     server_requests::{RequestContext, ServerRequests},
 };
@@ -90,6 +91,8 @@ pub(crate) struct ConnectionContext {
     pub(crate) interests: Arc<Interests>,
     /// Noted for all connections to the server.
     pub(crate) asks_on_stream: AsksOnStream,
+    /// Seen of all connections to the server.
+    pub(crate) oddities: SeenOddities,
     /// Maximum silence of the server in a call.
     pub(crate) call_timeout: Duration,
     /// Its task group.

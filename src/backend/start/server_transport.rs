@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     backend::{
-        connection::{calls::AsksOnStream, receive::OpenTransport},
+        connection::{calls::AsksOnStream, oddities::SeenOddities, receive::OpenTransport},
         context::BackendContext,
         error::StartError,
         sharing::connection_key::ConnectionKey,
@@ -36,6 +36,7 @@ pub(crate) struct ServerTransport {
     late_streams: LateStreams,
     /// Set once the server asks outside of the exchanges of its calls, though it has them.
     pub(super) asks_on_stream: AsksOnStream,
+    pub(super) oddities: SeenOddities,
     /// Demand for the base connection.
     pub(crate) demand: Demand,
     /// The last lines of the base connection's process.
@@ -74,6 +75,7 @@ impl ServerTransport {
             found: RwLock::default(),
             late_streams: LateStreams::default(),
             asks_on_stream: AsksOnStream::default(),
+            oddities: SeenOddities::default(),
             demand: Demand::default(),
             output: OutputTail::hiding(spec.disclosure.as_ref().map_or(&[], |disclosure| &disclosure.hidden)),
             spares: Spares::new(wanted_spares(spec)),

@@ -27,12 +27,15 @@ use http::Method as Verb;
 use tokio::time::timeout;
 
 use self::endpoint::HttpEndpoint;
-use super::interface::{Exchange, Incoming, RequestTerms, Transport, TransportError};
+use super::{
+    connector::Connector,
+    interface::{Exchange, Incoming, RequestTerms, Transport, TransportError},
+};
 use crate::{
     backend::error::StartError,
     mcp::{Message, Revision},
     model::HttpSpec,
-    support::{Account, pin_in_box},
+    support::pin_in_box,
 };
 
 /// Maximum time of the last request of a session, its DELETE.
@@ -42,14 +45,10 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct HttpTransport(Arc<HttpEndpoint>);
 
-/// Creates a connection; nothing is sent before the first request. `late` is shared by all connections to this server.
-pub(crate) fn connect(
-    client: &Client,
-    spec: &HttpSpec,
-    late: &LateStreams,
-    account: &Account,
-) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-    let endpoint = HttpEndpoint::new(HttpTarget::new(client, spec)?, late);
+/// Creates a connection; nothing is sent before the first request.
+pub(crate) fn connect(with: &Connector<'_>, spec: &HttpSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
+    let Connector { backend, client, late, account, .. } = with;
+    let endpoint = HttpEndpoint::new(HttpTarget::new(backend, client, spec)?, late);
     let transport = HttpTransport(Arc::new(endpoint));
     let incoming = unsolicited::incoming(Arc::clone(&transport.0), account.clone());
     Ok((Arc::new(transport), incoming))

@@ -21,7 +21,7 @@ use self::process::{ChildStreams, Process};
 use super::{
     connector::Connector,
     interface::{Exchange, Incoming, RequestTerms, ServerLocation, Transport, TransportError, UnansweredCalls},
-    line_input::server_input,
+    line_input::{LineWriter, server_input},
     outgoing::{self, OutgoingReceiver, OutgoingSender, SentMessage},
     output_tail::OutputTail,
 };
@@ -72,6 +72,8 @@ enum SentLine {
     Written,
     /// It waits.
     Queued(SentMessage),
+    /// The child reads no more. Its end is told where it is read, and with it why what was sent has no answer.
+    Unread,
 }
 
 /// Writes what is queued. Dropping it closes standard input.
@@ -87,11 +89,12 @@ pub(crate) fn connect(with: &Connector<'_>, spec: &StdioSpec) -> Result<(Arc<dyn
     let environment = environment::of_child(environment, &spec.env);
     let (process, streams) = Process::start((backend, output), spec, &environment)?;
     let ChildStreams { input: stdin, output: stdout } = streams;
-    let (input, writer) = Input::new(stdin, account.clone());
+    let (input, pending) = Input::new(stdin, account.clone());
     let (exited, exit) = watch::channel(None);
     let (stop, unanswered) = (tasks.end().child_token(), UnansweredCalls::default());
-    tasks.spawn(process.run(writer.run(), (stop.clone(), unanswered.clone()), exited));
-    let incoming = server_input(stdout, (backend.clone(), output.clone()), account.clone(), ended(exit.clone()));
+    tasks.spawn(process.run(pending.run(), (stop.clone(), unanswered.clone()), exited));
+    let writer = (LineWriter::Process, backend.clone(), output.clone());
+    let incoming = server_input(stdout, writer, account.clone(), ended(exit.clone()));
     Ok((Arc::new(StdioTransport { input, output: output.clone(), unanswered, stop, exit }), incoming))
 }
 
@@ -107,7 +110,7 @@ async fn ended(mut exit: watch::Receiver<Option<String>>) -> String {
 impl Transport for StdioTransport {
     fn request(&self, request: Message, terms: RequestTerms) -> Exchange {
         match self.input.send(line(request.encode()), &terms.account) {
-            Ok(SentLine::Written) => Exchange::Channel,
+            Ok(SentLine::Written | SentLine::Unread) => Exchange::Channel,
             Ok(SentLine::Queued(message)) => outgoing::exchange(Ok(message)),
             Err(error) => outgoing::exchange(Err(error)),
         }
@@ -119,6 +122,7 @@ impl Transport for StdioTransport {
             match input.send(line, &input.account)? {
                 SentLine::Written => {}
                 SentLine::Queued(message) => message.detach(),
+                SentLine::Unread => return Err(gone()),
             }
             Ok(())
         }
@@ -179,10 +183,9 @@ impl Input {
                     line.advance(length);
                 }
                 Err(error) if is_passing(&error) => {}
-                // its end is told where it is read, and with it why what was sent has no answer
                 Err(_) => {
                     stream.sender = None;
-                    return Ok(SentLine::Written);
+                    return Ok(SentLine::Unread);
                 }
             }
         }
@@ -298,7 +301,7 @@ mod tests {
         let (input, _writer) = Input::new(sender, Account::unbounded());
         drop(receiver);
         let send = || input.send(Bytes::from_static(b"a"), &input.account);
-        assert!(matches!(send(), Ok(SentLine::Written)), "the end of the child is told where it is read");
+        assert!(matches!(send(), Ok(SentLine::Unread)), "the end of the child is told where it is read");
         assert!(matches!(send(), Err(TransportError::Gone(_))));
     }
 }

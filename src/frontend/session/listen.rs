@@ -39,6 +39,9 @@ impl Inbound<'_> {
         );
         self.state.tracker.spawn(async move {
             while let Some(message) = messages.next().await {
+                if session.heard_change_in_call(&message) {
+                    continue;
+                }
                 session.queue.push_by(message, messages.writer().as_ref().unwrap_or(&session.user.account));
             }
             // so that the next stream opens another

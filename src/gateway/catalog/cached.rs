@@ -21,6 +21,10 @@ use crate::{
 
 /// The pause after which a failed fetch is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// The pause after a fetch that was for a reported change and found none: it doubles with each further one, from the second on.
+const CALM: Duration = Duration::from_millis(200);
+/// The longest of these pauses. A report that comes later than that counts like the first.
+const LONGEST_CALM: Duration = Duration::from_mins(1);
 
 /// A value that is fetched, cached and refreshed.
 pub(crate) struct Cached<T> {
@@ -44,6 +48,14 @@ struct CachedState<T> {
     changed: Option<Instant>,
     /// True if the backend reported a change since the running or last fetch started.
     stale: bool,
+    /// True if the running or last fetch is for such a report.
+    is_for_report: bool,
+    /// Number of such fetches in a row that found no change.
+    fruitless: u32,
+    /// True if a fetch is planned for the end of a pause.
+    is_planned: bool,
+    /// True if a client knows of a change that the value does not have.
+    outdated: bool,
     /// The substitute that was handed out for a missing value: nothing, or another value.
     to_notify: Option<Substitute<T>>,
 }
@@ -64,6 +76,8 @@ pub(crate) struct Freshness<T> {
     pub(crate) began: Option<Instant>,
     /// True if it is to be fetched.
     pub(crate) due: bool,
+    /// True if a client knows of a change that the value does not have.
+    pub(crate) outdated: bool,
 }
 
 /// Something that was looked up.
@@ -100,22 +114,50 @@ impl<T: PartialEq> Cached<T> {
             ended: None,
             changed: None,
             stale: true,
+            is_for_report: false,
+            fruitless: 0,
+            is_planned: false,
+            outdated: false,
             to_notify: None,
         };
         Self { state: Mutex::new(state), rounds: watch::Sender::new(0), listed: OnceLock::new() }
     }
 
-    /// The present state. A value is due if it is stale or older than `refresh`; a failure after a second.
+    /// The present state. A value is due if it is stale and no pause keeps it, or older than `refresh`; a failure after a
+    /// second.
     pub(crate) fn look(&self, refresh: Duration) -> Freshness<T> {
         let state = self.state.lock();
         let rested = |pause| state.ended.is_none_or(|ended| ended.elapsed() >= pause);
         let due = state.began.is_none()
             && match (&state.failure, &state.value) {
                 (Some(_), _) => rested(RETRY),
-                (None, Some(_)) => state.stale || rested(refresh),
+                (None, Some(_)) => state.stale && state.calm().is_none() || rested(refresh),
                 (None, None) => true,
             };
-        Freshness { value: state.value.clone(), failure: state.failure.clone(), began: state.began, due }
+        let CachedState { value, failure, began, outdated, .. } = &*state;
+        Freshness { value: value.clone(), failure: failure.clone(), began: *began, due, outdated: *outdated }
+    }
+
+    /// The time after which a reported change is fetched, since the reports before it were of no change; `None` if nothing
+    /// keeps it, or a fetch is planned already. Plans one.
+    pub(crate) fn plan(&self) -> Option<Duration> {
+        let mut state = self.state.lock();
+        if !state.stale || state.is_planned || state.began.is_some() {
+            return None;
+        }
+        let calm = state.calm()?;
+        state.is_planned = true;
+        Some(calm)
+    }
+
+    /// True if a reported change is not fetched yet, since the reports before it were of no change.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.state.lock().calm().is_some()
+    }
+
+    /// Begins what was planned: it may be fetched now.
+    pub(crate) fn planned(&self) {
+        self.state.lock().is_planned = false;
     }
 
     /// Marks a fetch as running; false if one is running already.
@@ -126,6 +168,7 @@ impl<T: PartialEq> Cached<T> {
         }
         state.began = Some(Instant::now());
         state.round += 1;
+        state.is_for_report = state.stale && state.value.is_some();
         state.stale = false;
         true
     }
@@ -146,6 +189,7 @@ impl<T: PartialEq> Cached<T> {
         let mut state = self.state.lock();
         state.began = None;
         state.ended = Some(Instant::now());
+        state.outdated &= state.stale;
         let again = state.stale;
         match outcome {
             Err(failure) => {
@@ -163,6 +207,8 @@ impl<T: PartialEq> Cached<T> {
                     (None, None) => false,
                 };
                 state.to_notify = None;
+                let is_same = state.value.as_ref().is_some_and(|old| Arc::ptr_eq(old, &value) || **old == *value);
+                state.fruitless = if is_same && state.is_for_report { state.fruitless.saturating_add(1) } else { 0 };
                 if changed {
                     state.changed = state.ended;
                 }
@@ -183,13 +229,30 @@ impl<T: PartialEq> Cached<T> {
 
     /// Notes that the value changed at the backend.
     pub(crate) fn invalidate(&self) {
-        self.state.lock().stale = true;
+        let mut state = self.state.lock();
+        state.stale = true;
+        if state.ended.is_some_and(|ended| ended.elapsed() > LONGEST_CALM) {
+            state.fruitless = 0;
+        }
+    }
+
+    /// Notes that a client knows of a change at the backend: it waits a moment for the new value.
+    pub(crate) fn outdate(&self) {
+        self.state.lock().outdated = true;
+    }
+
+    /// Makes a value due at once, whatever was fetched before.
+    pub(crate) fn demand(&self) {
+        let mut state = self.state.lock();
+        (state.stale, state.fruitless) = (true, 0);
     }
 
     /// Makes a value due whose fetch ended this long ago.
     pub(crate) fn expire(&self, age: Duration) {
         let mut state = self.state.lock();
-        state.stale |= state.ended.is_some_and(|ended| ended.elapsed() >= age);
+        if state.ended.is_some_and(|ended| ended.elapsed() >= age) {
+            (state.stale, state.fruitless) = (true, 0);
+        }
     }
 
     /// Forgets a failed fetch, since its cause is over. One that runs and fails is repeated at once.
@@ -225,6 +288,15 @@ impl<T: PartialEq> Cached<T> {
                 return;
             }
         }
+    }
+}
+
+impl<T> CachedState<T> {
+    /// The rest of the pause after fetches that found no change; `None` if there is none.
+    fn calm(&self) -> Option<Duration> {
+        let doublings = self.fruitless.checked_sub(2)?;
+        let calm = CALM.saturating_mul(1 << doublings.min(16)).min(LONGEST_CALM);
+        calm.checked_sub(self.ended?.elapsed()).filter(|rest| !rest.is_zero())
     }
 }
 
@@ -349,6 +421,55 @@ mod tests {
         assert!(cached.finish(Ok(2)).again && cached.begin());
         assert!(told.as_mut().now_or_never().is_some());
         assert_eq!(cached.value().as_deref(), Some(&2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_of_no_change_are_followed_with_growing_pauses() {
+        let cached = Cached::new();
+        let fetch = |value| {
+            assert!(cached.begin());
+            cached.finish(Ok(value))
+        };
+        fetch(1);
+        let mut pauses = Vec::new();
+        for _ in 0..14 {
+            cached.invalidate();
+            let pause = cached.plan();
+            assert_eq!(cached.look(LONGEST_CALM * 9).due, pause.is_none());
+            assert_eq!(cached.plan(), None, "it is planned once");
+            tokio::time::advance(pause.unwrap_or_default()).await;
+            cached.planned();
+            assert!(cached.look(LONGEST_CALM * 9).due);
+            fetch(1);
+            pauses.push(pause.map_or(0, |pause| pause.as_millis()));
+        }
+        assert_eq!(pauses[..6], [0, 0, 200, 400, 800, 1600]);
+        assert_eq!(pauses[10..], [51_200, 60_000, 60_000, 60_000]);
+        cached.invalidate();
+        assert!(!cached.look(LONGEST_CALM * 9).due);
+        cached.demand();
+        assert!(cached.look(LONGEST_CALM * 9).due, "somebody needs it now");
+        assert!(fetch(2).changed);
+        cached.invalidate();
+        assert!(cached.look(LONGEST_CALM * 9).due, "a change ends the pauses");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_after_a_quiet_minute_counts_like_the_first() {
+        let cached = Cached::new();
+        for _ in 0..5 {
+            cached.invalidate();
+            cached.begin();
+            cached.finish(Ok(1));
+        }
+        cached.invalidate();
+        assert!(!cached.look(LONGEST_CALM * 9).due);
+        tokio::time::advance(LONGEST_CALM * 2).await;
+        cached.invalidate();
+        assert!(cached.look(LONGEST_CALM * 9).due && cached.begin());
+        cached.finish(Ok(1));
+        cached.invalidate();
+        assert!(cached.look(LONGEST_CALM * 9).due);
     }
 
     #[tokio::test]

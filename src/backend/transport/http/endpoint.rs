@@ -19,6 +19,7 @@ use super::{
 use crate::{
     backend::transport::interface::TransportError,
     mcp::{Feature, Message, Method, Revision, mirrored_params::Mirror},
+    model::BackendId,
     wire::headers::{JSON_AND_EVENTS, LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
 };
 
@@ -92,7 +93,12 @@ impl HttpEndpoint {
         if is_handshake {
             self.may_be_http_sse.store(is_of_http_sse(response.status()), Ordering::Release);
         }
-        Err(refusal::read(response, self.session.get().is_some()).await)
+        Err(refusal::read(response, self.server(), self.session.get().is_some()).await)
+    }
+
+    /// The server, for logs.
+    pub(super) const fn server(&self) -> &BackendId {
+        self.target.server()
     }
 
     /// True if `initialize` was refused with a status that a server over HTTP+SSE answers.
@@ -115,7 +121,7 @@ impl HttpEndpoint {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(refusal::read(response, self.session.get().is_some()).await)
+        Err(refusal::read(response, self.server(), self.session.get().is_some()).await)
     }
 
     /// Stores the session id of a 2xx response to `initialize`; it must be visible ASCII (2025-03-26 and later,

@@ -9,13 +9,15 @@ use percent_encoding::percent_decode_str;
 use super::{client::Client, response::Response};
 use crate::{
     backend::{error::StartError, transport::interface::TransportError},
-    model::{Bearer, HttpSpec, IdentityToken},
+    model::{BackendId, Bearer, HttpSpec, IdentityToken},
     support::Secret,
 };
 
 /// Target of requests. Cheap to clone, but for its headers.
 #[derive(Clone)]
 pub(crate) struct HttpTarget {
+    /// The server, for logs.
+    server: BackendId,
     client: Client,
     uri: Uri,
     headers: HeaderMap,
@@ -32,7 +34,7 @@ impl HttpTarget {
     /// # Errors
     ///
     /// An error if the URL or a header cannot be sent.
-    pub(crate) fn new(client: &Client, spec: &HttpSpec) -> Result<Self, StartError> {
+    pub(crate) fn new(server: &BackendId, client: &Client, spec: &HttpSpec) -> Result<Self, StartError> {
         let wrong = || StartError::Refused("`url` cannot be requested: correct it".to_owned());
         let mut url = spec.url.clone();
         let mut headers = HeaderMap::new();
@@ -53,7 +55,14 @@ impl HttpTarget {
             headers.insert(header::PROXY_AUTHORIZATION, secret(authorization));
         }
         headers.extend(configured_headers(spec)?);
-        Ok(Self { client: client.clone(), uri, headers, bearer: spec.bearer.clone(), identity: spec.identity.clone() })
+        let (server, client, bearer, identity) =
+            (server.clone(), client.clone(), spec.bearer.clone(), spec.identity.clone());
+        Ok(Self { server, client, uri, headers, bearer, identity })
+    }
+
+    /// The server, for logs.
+    pub(crate) const fn server(&self) -> &BackendId {
+        &self.server
     }
 
     /// The URI.

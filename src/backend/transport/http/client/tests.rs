@@ -31,7 +31,7 @@ use super::{
     *,
 };
 use crate::{
-    model::{HttpSpec, ProxyChoice, TlsIdentity},
+    model::{BackendId, HttpSpec, ProxyChoice, TlsIdentity},
     support::Secret,
 };
 
@@ -206,7 +206,7 @@ fn pem(text: &[u8]) -> String {
 }
 
 fn target(client: &Client, url: &str) -> HttpTarget {
-    HttpTarget::new(client, &HttpSpec::new(url.parse().unwrap())).unwrap()
+    HttpTarget::new(&BackendId::parse("s").unwrap(), client, &HttpSpec::new(url.parse().unwrap())).unwrap()
 }
 
 /// Posts to `url`.

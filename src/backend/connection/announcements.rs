@@ -1,0 +1,58 @@
+//! Notifications that concern more clients than the one in whose call they come: lists that changed, resources that were
+//! updated. Servers write them to the stream of a call, where only its client would hear them, so they go by their kind
+//! (`translation` 3.4, SUB).
+
+use super::state::ServerConnection;
+use crate::{
+    backend::{interests::Topic, sharing::connection_key::ConnectionKey},
+    mcp::{Event, ListKind, Method, Notification},
+    model::{Delivery, Requester},
+};
+
+/// True for notifications of these kinds.
+pub(super) fn is_announcement(method: &Method) -> bool {
+    *method == Method::ResourceUpdated || !ListKind::changed_by(method).is_empty()
+}
+
+/// Tells all whom the notification concerns, each client once. One with a session that made the call `on` hears of it there,
+/// in the returned event: it may have no other stream.
+pub(super) fn announce(
+    connection: &ServerConnection,
+    notification: Notification,
+    on: Option<u64>,
+) -> Option<(u64, Event)> {
+    let caller = on.and_then(|call| connection.calls.read(call, |open| open.holder.clone()));
+    let caller = caller.filter(|holder| matches!(holder, Requester::Session(_)));
+    let is_for_caller = if notification.method == Method::ResourceUpdated {
+        announce_update(connection, &notification, caller.as_ref())
+    } else {
+        announce_change(connection, &notification);
+        true
+    };
+    let call = on.filter(|_| caller.is_some() && is_for_caller)?;
+    Some((call, Event::Notified(notification)))
+}
+
+/// Tells of a changed list. The session that made the call hears of it on its own listen too, which knows its list, and shows its client
+/// one of both.
+fn announce_change(connection: &ServerConnection, notification: &Notification) {
+    let context = &connection.context;
+    context.listens.notify(&context.key, notification, |_| true);
+    // behind an address one server serves all: the gateway's own list may have changed with that of this client
+    if context.abilities.delivery == Delivery::Exchange && !context.key.is_base() {
+        context.listens.notify(&ConnectionKey::base(), notification, Requester::is_gateway);
+    }
+}
+
+/// Tells of an updated resource those who subscribed to it, or the only session of the connection. Returns true if the session that made the
+/// call is among them, which is not told here.
+fn announce_update(connection: &ServerConnection, notification: &Notification, caller: Option<&Requester>) -> bool {
+    let context = &connection.context;
+    let topic = notification.params.string("uri").map(Topic::Resource);
+    let is_meant = |holder: &Requester| {
+        context.is_of_one_client
+            || topic.as_ref().is_some_and(|topic| context.interests.is_wanted_by(&context.key, holder, topic))
+    };
+    context.listens.notify(&context.key, notification, |holder| is_meant(holder) && Some(holder) != caller);
+    caller.is_some_and(is_meant)
+}
