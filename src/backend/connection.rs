@@ -28,6 +28,7 @@ mod server_requests;
 mod session_interests;
 pub(crate) mod session_protocol;
 pub(crate) mod state;
+mod wedged;
 
 pub(crate) use call::OutboundCall;
 pub(crate) use connection_server::call_through;

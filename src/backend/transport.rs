@@ -25,6 +25,7 @@ pub(crate) use interface::{
 };
 
 use self::connector::Connector;
+pub(crate) use self::stdio::spawner::Spawner;
 use super::error::StartError;
 use crate::model::{BackendSpec, TransportSpec};
 

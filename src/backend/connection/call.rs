@@ -180,7 +180,10 @@ impl ServerConnection {
                             silent_until = until;
                             continue;
                         }
-                        None => Some(Ok(timed_out(&ticket.connection.context.backend, timeout))),
+                        None => {
+                            ticket.connection.given_up_for_silence(timeout);
+                            Some(Ok(timed_out(&ticket.connection.context.backend, timeout)))
+                        }
                     },
                 };
                 if matches!(step, None | Some(Ok(Event::Notified(_) | Event::Asked(_)))) {

@@ -112,6 +112,7 @@ impl ServerConnection {
 impl ServerConnection {
     /// Handles a message outside of any exchange.
     fn take(&self, text: &Bytes) {
+        self.silence.ends();
         let take = |message| {
             if let Some((call, event)) = self.receive(message, None) {
                 self.deliver(call, event);

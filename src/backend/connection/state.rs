@@ -16,11 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     background::BackgroundSender,
-    calls::{AsksOnStream, CallKind, Calls, Sharing},
+    calls::{AsksOnStream, CallKind, Calls, ClientUse, Sharing},
     known_interests::KnownInterests,
     oddities::SeenOddities,
     server_info::{ServerInfo, ServerSummary},
     server_requests::{RequestContext, ServerRequests},
+    wedged::Silence,
 };
 use crate::{
     backend::{
@@ -63,6 +64,8 @@ pub(crate) struct ServerConnection {
     pub(super) incoming: Mutex<Option<oneshot::Receiver<Incoming>>>,
     /// True if another connection continues with the transport.
     pub(super) is_handed_over: AtomicBool,
+    /// Since the last message of the server.
+    pub(super) silence: Silence,
     pub(super) end: End,
 }
 
@@ -218,6 +221,7 @@ impl ServerConnection {
             has_spoken: AtomicBool::new(false),
             incoming: Mutex::new(Some(incoming)),
             is_handed_over: AtomicBool::new(false),
+            silence: Silence::default(),
             end,
         })
     }
@@ -337,6 +341,11 @@ impl ServerConnection {
         self.end.set(reason);
         self.calls.fail_all(&self.lost_error());
         self.requests.clear();
+    }
+
+    /// The use that clients made of it, once it has ended.
+    pub(crate) fn client_use(&self) -> ClientUse {
+        self.calls.client_use()
     }
 
     /// The error of a call that the end of this connection left unanswered.

@@ -4,6 +4,7 @@ mod answer;
 mod authorized;
 mod client;
 mod connector;
+mod cookies;
 mod endpoint;
 mod mirrored_headers;
 mod refusal;

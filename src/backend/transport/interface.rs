@@ -82,6 +82,11 @@ pub(crate) trait Transport: Send + Sync {
     fn output(&self) -> Vec<OutputLine> {
         Vec::new()
     }
+
+    /// The number of these lines so far.
+    fn printed(&self) -> u64 {
+        0
+    }
 }
 
 /// The surroundings of a request.

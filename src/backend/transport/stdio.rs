@@ -3,6 +3,8 @@
 
 pub(crate) mod environment;
 mod process;
+mod program_file;
+pub(crate) mod spawner;
 
 use std::{
     io::{self, Write as _},
@@ -72,7 +74,7 @@ enum SentLine {
     Written,
     /// It waits.
     Queued(SentMessage),
-    /// The child reads no more. Its end is told where it is read, and with it why what was sent has no answer.
+    /// The child reads no more: it has nothing of the line.
     Unread,
 }
 
@@ -85,14 +87,15 @@ struct Writer {
 
 /// Starts the child process.
 pub(crate) fn connect(with: &Connector<'_>, spec: &StdioSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-    let Connector { backend, output, environment, tasks, ref account, .. } = *with;
+    let Connector { backend, output, environment, spawner, tasks, ref account, .. } = *with;
     let environment = environment::of_child(environment, &spec.env);
-    let (process, streams) = Process::start((backend, output), spec, &environment)?;
+    let (process, streams) = Process::start((backend, output), (spawner, spec), &environment)?;
     let ChildStreams { input: stdin, output: stdout } = streams;
     let (input, pending) = Input::new(stdin, account.clone());
     let (exited, exit) = watch::channel(None);
     let (stop, unanswered) = (tasks.end().child_token(), UnansweredCalls::default());
-    tasks.spawn(process.run(pending.run(), (stop.clone(), unanswered.clone()), exited));
+    let (stdout, shutter) = stdout.into_split();
+    tasks.spawn(process.run((pending.run(), shutter), (stop.clone(), unanswered.clone()), exited));
     let writer = (LineWriter::Process, backend.clone(), output.clone());
     let incoming = server_input(stdout, writer, account.clone(), ended(exit.clone()));
     Ok((Arc::new(StdioTransport { input, output: output.clone(), unanswered, stop, exit }), incoming))
@@ -105,13 +108,21 @@ async fn ended(mut exit: watch::Receiver<Option<String>>) -> String {
     status.unwrap_or_else(|| "the process closed its standard output".to_owned())
 }
 
+/// The reason for which a child did not get a line: its end, if that is so.
+async fn unread(mut exit: watch::Receiver<Option<String>>) -> Result<(), TransportError> {
+    let told = timeout(EXIT_TIMEOUT, exit.wait_for(Option::is_some)).await;
+    let status = told.ok().and_then(|status| status.ok().and_then(|status| status.clone()));
+    Err(status.map_or_else(gone, TransportError::Gone))
+}
+
 // === impl StdioTransport ===
 
 impl Transport for StdioTransport {
     fn request(&self, request: Message, terms: RequestTerms) -> Exchange {
         match self.input.send(line(request.encode()), &terms.account) {
-            Ok(SentLine::Written | SentLine::Unread) => Exchange::Channel,
+            Ok(SentLine::Written) => Exchange::Channel,
             Ok(SentLine::Queued(message)) => outgoing::exchange(Ok(message)),
+            Ok(SentLine::Unread) => Exchange::after(unread(self.exit.clone())),
             Err(error) => outgoing::exchange(Err(error)),
         }
     }
@@ -152,6 +163,10 @@ impl Transport for StdioTransport {
 
     fn output(&self) -> Vec<OutputLine> {
         self.output.lines()
+    }
+
+    fn printed(&self) -> u64 {
+        self.output.count()
     }
 }
 

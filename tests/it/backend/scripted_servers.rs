@@ -206,6 +206,7 @@ pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDep
         fence: Fence::always_open(),
         sole_client: None,
         home: Latch::opened(),
+        launcher: Some(env!("CARGO_BIN_EXE_lockkeeper").into()),
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         shutdown: CancellationToken::new(),
     };

@@ -253,7 +253,9 @@ impl Patient {
         let mut well = json!({ "id": id, "result": text("well") });
         let unwell = json!({ "code": 1, "message": "unwell" });
         match self.mode.as_str() {
-            "exits in a call" | "closes its output" | "leaves grandchildren" => return self.end.cancel(),
+            "exits in a call" | "closes its output" | "leaves grandchildren" | "leaves a daemon" => {
+                return self.end.cancel();
+            }
             "stops reading" | "never answers" => return std::future::pending().await,
             "floods" => return flood(outlet).await,
             "answers twice" => {
