@@ -27,6 +27,7 @@ pub(crate) mod server_info;
 mod server_requests;
 mod session_interests;
 pub(crate) mod session_protocol;
+mod silence;
 pub(crate) mod state;
 mod wedged;
 

@@ -7,10 +7,10 @@ use std::sync::{
 
 /// Oddities that were seen of one server; shared by all its connections.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SeenOddities(Arc<Seen>);
+pub(crate) struct SeenOddities(Arc<OddityRecord>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct OddityRecord {
     /// Those that were logged.
     logged: AtomicU8,
     /// The times that it was replaced because it was silent.

@@ -207,7 +207,7 @@ impl ServerConnection {
     }
 
     /// The call that an id of the gateway's names. One that comes back in another form names a call that is open here alone, over
-    /// HTTP the one on whose exchange it comes (`translation` 2.9, ID).
+    /// HTTP the one on whose exchange it comes (`translation` 2.9).
     fn call_of(&self, id: &RequestId, on: Option<u64>) -> Option<u64> {
         id.as_number().or_else(|| self.returned(id.as_returned_number()?, on))
     }

@@ -21,7 +21,7 @@ use super::{
     oddities::SeenOddities,
     server_info::{ServerInfo, ServerSummary},
     server_requests::{RequestContext, ServerRequests},
-    wedged::Silence,
+    silence::Silence,
 };
 use crate::{
     backend::{

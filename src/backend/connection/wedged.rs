@@ -4,10 +4,7 @@
 //! A server that is busy with one call answers no other and no ping, so an unanswered ping alone proves nothing.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -16,7 +13,7 @@ use tokio::time::timeout;
 
 use super::{call::OutboundCall, state::ServerConnection};
 use crate::{
-    mcp::{Era, Method, Payload, Revision},
+    mcp::{Feature, Method, Payload, Revision},
     model::Delivery,
 };
 
@@ -24,26 +21,6 @@ use crate::{
 const SILENT_CALLS: u32 = 2;
 /// Maximum wait for its answer to the ping, or anything else of it.
 const PING_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The silence of one connection.
-#[derive(Debug, Default)]
-pub(super) struct Silence {
-    /// Calls that were given up since the last message.
-    calls: AtomicU32,
-    /// Lines beside messages at that time.
-    printed: AtomicU64,
-}
-
-// === impl Silence ===
-
-impl Silence {
-    /// Notes a message of the server.
-    pub(super) fn ends(&self) {
-        if self.calls.load(Ordering::Relaxed) > 0 {
-            self.calls.store(0, Ordering::Relaxed);
-        }
-    }
-}
 
 impl ServerConnection {
     /// Notes that a call was given up for silence, after this time. A server that was silent in several is pinged, and its connection
@@ -65,10 +42,8 @@ impl ServerConnection {
     }
 
     async fn ping_or_end(self: Arc<Self>, printed: u64) {
-        let method = match self.era() {
-            Era::Legacy => Method::Ping,
-            Era::Modern => Method::Discover,
-        };
+        let has_pings = self.revision().has(Feature::Sessions);
+        let method = if has_pings { Method::Ping } else { Method::Discover };
         let ping = OutboundCall::of_gateway(method, Payload::absent(Revision::NEWEST_LEGACY));
         let mut answer = Box::pin(self.exchange(ping, PING_TIMEOUT * 2));
         let _ = timeout(PING_TIMEOUT, answer.next()).await;

@@ -28,15 +28,12 @@ use http::Method as Verb;
 use tokio::time::timeout;
 
 use self::endpoint::HttpEndpoint;
-use super::{
-    connector::Connector,
-    interface::{Exchange, Incoming, RequestTerms, Transport, TransportError},
-};
+use super::interface::{Exchange, Incoming, RequestTerms, Transport, TransportError};
 use crate::{
     backend::error::StartError,
     mcp::{Message, Revision},
-    model::HttpSpec,
-    support::pin_in_box,
+    model::{BackendId, HttpSpec},
+    support::{Account, pin_in_box},
 };
 
 /// Maximum time of the last request of a session, its DELETE.
@@ -46,9 +43,13 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct HttpTransport(Arc<HttpEndpoint>);
 
-/// Creates a connection; nothing is sent before the first request.
-pub(crate) fn connect(with: &Connector<'_>, spec: &HttpSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-    let Connector { backend, client, late, account, .. } = with;
+/// Creates a connection; nothing is sent before the first request. `late` is shared by all connections to this server.
+pub(crate) fn connect(
+    (backend, client): (&BackendId, &Client),
+    spec: &HttpSpec,
+    late: &LateStreams,
+    account: &Account,
+) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let endpoint = HttpEndpoint::new(HttpTarget::new(backend, client, spec)?, late);
     let transport = HttpTransport(Arc::new(endpoint));
     let incoming = unsolicited::incoming(Arc::clone(&transport.0), account.clone());

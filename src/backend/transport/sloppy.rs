@@ -33,7 +33,7 @@ pub(super) enum SloppyReading {
 
 /// The members of a text that may be the answer to a request, as far as it can be read.
 #[derive(Default)]
-struct Members {
+struct AnswerMembers {
     has_version: bool,
     has_outcome: bool,
     ids: Vec<RequestId>,
@@ -79,7 +79,7 @@ pub(super) fn read(text: &Bytes, malformed: &Malformed) -> Option<SloppyReading>
     match Frame::parse(&text) {
         Ok(frame) => Some(SloppyReading::Frame(frame)),
         Err(Malformed::BrokenAnswer { id, .. }) => Some(SloppyReading::Broken(id)),
-        Err(Malformed::NotJson) => Members::of(&text).answered().map(SloppyReading::Broken),
+        Err(Malformed::NotJson) => AnswerMembers::of(&text).answered().map(SloppyReading::Broken),
         Err(_) => None,
     }
 }
@@ -123,9 +123,9 @@ fn without_suffix(text: &[u8]) -> &[u8] {
     }
 }
 
-// === impl Members ===
+// === impl AnswerMembers ===
 
-impl Members {
+impl AnswerMembers {
     /// The members at the top level of the first object of `text`, which is no JSON. Its strings may hold any bytes.
     fn of(text: &Bytes) -> Self {
         let (mut members, mut depth, mut at) = (Self::default(), 0_usize, 0);

@@ -6,7 +6,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::Session;
 use crate::mcp::{ListKind, Message, Method};
 
 /// Time within which the listen tells of the same change.
@@ -16,27 +15,29 @@ const SAME: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct ChangesInCalls(Mutex<Vec<(Method, Instant)>>);
 
-impl Session {
+// === impl ChangesInCalls ===
+
+impl ChangesInCalls {
     /// True if the client is told of a changed list in a call: it has no stream for what belongs to no call.
-    pub(super) fn takes_change_in_call(&self, method: &Method) -> bool {
-        if self.queue.open_streams() > 0 {
+    pub(super) fn takes(&self, method: &Method, open_streams: usize) -> bool {
+        if open_streams > 0 {
             return false;
         }
-        let mut heard = self.changes_in_calls.0.lock();
+        let mut heard = self.0.lock();
         heard.retain(|(other, _)| other != method);
         heard.push((method.clone(), Instant::now()));
         true
     }
 
     /// True if the client has just heard of this changed list in a call, and reads nothing else. Counts once.
-    pub(super) fn heard_change_in_call(&self, message: &Message) -> bool {
+    pub(super) fn heard(&self, message: &Message, open_streams: usize) -> bool {
         let Message::Notification { method, .. } = message else { return false };
         if ListKind::changed_by(method).is_empty() {
             return false;
         }
-        let mut heard = self.changes_in_calls.0.lock();
+        let mut heard = self.0.lock();
         let Some(at) = heard.iter().position(|(other, _)| other == method) else { return false };
         let (_, at) = heard.swap_remove(at);
-        at.elapsed() < SAME && self.queue.open_streams() == 0
+        at.elapsed() < SAME && open_streams == 0
     }
 }

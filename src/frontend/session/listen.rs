@@ -39,7 +39,7 @@ impl Inbound<'_> {
         );
         self.state.tracker.spawn(async move {
             while let Some(message) = messages.next().await {
-                if session.heard_change_in_call(&message) {
+                if session.changes_in_calls.heard(&message, session.queue.open_streams()) {
                     continue;
                 }
                 session.queue.push_by(message, messages.writer().as_ref().unwrap_or(&session.user.account));

@@ -98,7 +98,7 @@ async fn parameters_that_are_null_or_an_empty_list_are_absent_in_every_request()
         let client = world.ready("ann", version).await;
         for params in [Value::Null, json!([])] {
             for (id, method) in
-                [(json!(1), "ping"), (json!("1"), "tools/list"), (Value::Null, "notifications/roots/list_changed")]
+                [(json!(1), "ping"), (json!("1"), "ping"), (Value::Null, "notifications/roots/list_changed")]
             {
                 let mut message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
                 if !id.is_null() {

@@ -87,21 +87,6 @@ async fn a_client_with_a_stream_hears_there_of_a_list_that_changed_in_its_call()
 }
 
 #[tokio::test]
-async fn an_update_in_a_call_that_nobody_reads_waits_for_a_stream() {
-    let world = World::new().await;
-    let client = world.ready("ann", "2025-06-18").await;
-    let talk = client.send(call(1, "talk", json!({ "name": "t" }))).await;
-    world.server.wait_for(Method::ToolsCall, 1).await;
-    drop(talk);
-    for method in [Method::LoggingMessage, Method::ToolsListChanged] {
-        world.server.say("t", event(method, &json!({ "level": "info", "data": 1 })));
-    }
-    world.server.say("t", event(Method::ResourceUpdated, &json!({ "uri": "a:b" })));
-    let mut events = Events::of(client.get().await);
-    assert_eq!(events.message().await.unwrap()["method"], "notifications/resources/updated");
-}
-
-#[tokio::test]
 async fn log_messages_below_the_level_are_left_out() {
     let world = World::new().await;
     let client = world.ready("ann", "2025-06-18").await;

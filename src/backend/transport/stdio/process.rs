@@ -43,7 +43,7 @@ const IDLE_GRACE: Duration = Duration::from_millis(300);
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Time for which the output of a child is read after its end, if something else holds it open.
-const LEFT_OPEN: Duration = Duration::from_secs(2);
+const LEFT_OPEN: Duration = Duration::from_millis(1500);
 
 /// The path on which a program is looked for if its environment has none.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";

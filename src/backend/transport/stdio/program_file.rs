@@ -24,12 +24,12 @@ const ELF_MACHINE: usize = 18;
 pub(super) fn check(spec: &StdioSpec, path: &str) -> Result<(), String> {
     let command = spec.command.as_str();
     let file = match found(spec, path) {
-        Found::Program(file) => file,
-        Found::Folder(file) => {
+        CommandFile::Program(file) => file,
+        CommandFile::Folder(file) => {
             return Err(format!("the command `{command}` is a folder ({}): name the program in it", file.display()));
         }
-        Found::NotExecutable(file) => return Err(not_executable(command, &file)),
-        Found::Nothing => return Err(not_found(spec)),
+        CommandFile::NotExecutable(file) => return Err(not_executable(command, &file)),
+        CommandFile::Nothing => return Err(not_found(spec)),
     };
     let head = head_of(&file);
     match interpreter(&head) {
@@ -42,37 +42,37 @@ pub(super) fn check(spec: &StdioSpec, path: &str) -> Result<(), String> {
 }
 
 /// What a command names.
-enum Found {
+enum CommandFile {
     Program(PathBuf),
     Folder(PathBuf),
     NotExecutable(PathBuf),
     Nothing,
 }
 
-fn found(spec: &StdioSpec, path: &str) -> Found {
+fn found(spec: &StdioSpec, path: &str) -> CommandFile {
     let command = Path::new(&spec.command);
     if spec.command.contains('/') {
         let cwd = spec.cwd.as_deref().unwrap_or(Path::new(""));
         return kind_of(cwd.join(command));
     }
-    let mut best = Found::Nothing;
+    let mut best = CommandFile::Nothing;
     for folder in path.split(':') {
         match kind_of(Path::new(folder).join(command)) {
-            program @ Found::Program(_) => return program,
-            Found::NotExecutable(file) => best = Found::NotExecutable(file),
-            Found::Folder(_) | Found::Nothing => {}
+            program @ CommandFile::Program(_) => return program,
+            CommandFile::NotExecutable(file) => best = CommandFile::NotExecutable(file),
+            CommandFile::Folder(_) | CommandFile::Nothing => {}
         }
     }
     best
 }
 
-fn kind_of(file: PathBuf) -> Found {
+fn kind_of(file: PathBuf) -> CommandFile {
     match fs::metadata(&file) {
-        Ok(about) if about.is_dir() => Found::Folder(file),
-        Ok(about) if !about.is_file() => Found::Nothing,
-        Ok(_) if access(&file, AccessFlags::X_OK).is_ok() => Found::Program(file),
-        Ok(_) => Found::NotExecutable(file),
-        Err(_) => Found::Nothing,
+        Ok(about) if about.is_dir() => CommandFile::Folder(file),
+        Ok(about) if !about.is_file() => CommandFile::Nothing,
+        Ok(_) if access(&file, AccessFlags::X_OK).is_ok() => CommandFile::Program(file),
+        Ok(_) => CommandFile::NotExecutable(file),
+        Err(_) => CommandFile::Nothing,
     }
 }
 

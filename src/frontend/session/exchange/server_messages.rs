@@ -17,7 +17,10 @@ impl CallInProgress {
         }
         let is_of_call = matches!(self.subject, ExchangeSubject::Request(_));
         let is_change = !ListKind::changed_by(&notification.method).is_empty();
-        if is_of_call && is_change && !self.session.takes_change_in_call(&notification.method) {
+        if is_of_call
+            && is_change
+            && !self.session.changes_in_calls.takes(&notification.method, self.session.queue.open_streams())
+        {
             return None;
         }
         let Notification { method, params } = self.translator.notification(notification)?;
