@@ -2,12 +2,15 @@
 
 use std::process::ExitCode;
 
-use lockkeeper::cli;
+use lockkeeper::{cli, support::launcher};
 
 /// A call allocates a hundred times, and more cheaply here than in the C library.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some(code) = launcher::run(std::env::args_os()) {
+        return code;
+    }
     cli::run(std::env::args_os(), cli::ProcessContext::system()).into()
 }

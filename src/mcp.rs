@@ -19,6 +19,7 @@ pub mod jsonrpc;
 pub(crate) mod large_messages;
 pub mod level;
 pub mod lifecycle;
+mod line_separators;
 pub mod listen;
 pub mod meta;
 pub mod methods;

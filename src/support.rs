@@ -1,6 +1,6 @@
 //! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, fair turns, work off the workers, the memory budget,
-//! the silence of peers, maps, printable text, streams of bytes, pieces of buffers, a writer that never waits, and the context of
-//! log events. Knows nothing of MCP, OAuth or HTTP.
+//! the silence of peers, maps, printable text, streams of bytes, pieces of buffers, a writer that never waits, the launcher of
+//! programs, and the context of log events. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod background_writer;
 pub mod boxed;
@@ -12,11 +12,14 @@ pub mod fast_map;
 pub mod fence;
 pub mod gather;
 pub mod latch;
+pub mod launcher;
 pub mod limits;
 pub mod live;
 pub mod log_context;
 pub mod memory;
 pub mod off_worker;
+#[cfg(target_os = "linux")]
+pub mod orphans;
 pub mod own_waker;
 pub mod pace;
 pub mod panics;

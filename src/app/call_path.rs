@@ -1,7 +1,7 @@
 //! The way of a call, built in order: backends, gateway, crossing, client side. Knows nothing of listeners, users and
 //! pages.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -137,6 +137,7 @@ impl CallPathDeps<'_> {
             signer: self.signer.clone(),
             eras: self.known.eras.clone(),
             environment: self.config.environment.to_strings(),
+            launcher: self.config.environment.launcher().map(Path::to_owned),
             budget: self.live.budget.clone(),
             limits: self.live.limits.clone(),
             access: self.access.clone(),

@@ -6,6 +6,7 @@
 //! them to a client, and [`server_requests`] keeps the server's requests until they are answered. [`session_interests`] and
 //! [`listen`] bring a server of either era to what its clients want to be told.
 
+mod announcements;
 pub(crate) mod background;
 pub(crate) mod call;
 mod call_events;
@@ -18,6 +19,7 @@ mod fan_in;
 pub(crate) mod handshake;
 pub(crate) mod known_interests;
 mod listen;
+pub(crate) mod oddities;
 mod ownership;
 pub(crate) mod receive;
 pub(crate) mod request_protocol;
@@ -25,7 +27,9 @@ pub(crate) mod server_info;
 mod server_requests;
 mod session_interests;
 pub(crate) mod session_protocol;
+mod silence;
 pub(crate) mod state;
+mod wedged;
 
 pub(crate) use call::OutboundCall;
 pub(crate) use connection_server::call_through;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     start::{era::KnownEras, start_turns::StartTurns},
     task_group::TaskGroup,
-    transport::http::Client,
+    transport::{Spawner, http::Client},
 };
 use crate::{
     mcp::{SoleClient, hearers::Hearers, observer::Observer},
@@ -24,6 +24,8 @@ pub(crate) struct BackendContext {
     pub(super) starts: Arc<StartTurns>,
     /// The gateway's environment; child processes get an allow list of it.
     pub(super) environment: Arc<BTreeMap<String, String>>,
+    /// Starts their processes.
+    pub(super) spawner: Spawner,
     /// The client for HTTP of servers without settings of their own.
     pub(super) client: Client,
     /// The group of the backend's own tasks.

@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, interval};
 
 use super::{
+    connection::calls::ClientUse,
     context::BackendContext,
     error::StartError,
     server::external_backend::ExternalBackend,
@@ -31,7 +32,7 @@ use crate::{
 const LASTING_DELAY: Duration = Duration::from_mins(5);
 /// Maximum delay before any other start.
 const MAX_DELAY: Duration = Duration::from_mins(1);
-/// A connection that ends sooner counts as another failure in a row.
+/// A connection that ends sooner counts as another failure in a row, unless it answered a client's call.
 const SHORT_LIFE: Duration = Duration::from_secs(10);
 /// Minimum interval between two searches for idle connections.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -121,6 +122,11 @@ impl Supervision {
                     turned = Some(Instant::now());
                     0
                 }
+                SessionEnded::InCall(failure) => {
+                    self.failed(failure, delay_after(0));
+                    self.0.health.pause(delay_after(0)).await;
+                    failures
+                }
                 SessionEnded::Failed(failure) => {
                     let wait = if failure.error.is_lasting() { LASTING_DELAY } else { delay_after(failures) };
                     self.failed(failure, wait);
@@ -181,14 +187,17 @@ impl Supervision {
             tracing::info!(server = %self.0.spec.id, reason, "the server's protocol era is detected again");
             return SessionEnded::EraChanged(Failure { error: StartError::Unreachable(reason), output });
         }
-        if began.elapsed() < SHORT_LIFE && (failures > 0 || !connection.context.is_of_one_client) {
-            let error = StartError::Unreachable(reason);
-            return SessionEnded::Failed(Failure { error, output });
+        let (is_brief, used) = (began.elapsed() < SHORT_LIFE, connection.client_use());
+        if is_brief && used != ClientUse::Answered && (failures > 0 || !connection.context.is_of_one_client) {
+            let failure = Failure { error: StartError::Unreachable(reason), output };
+            // a client's call may have been the cause, and others are not to wait longer and longer for that
+            let is_in_call = used == ClientUse::CutOff;
+            return if is_in_call { SessionEnded::InCall(failure) } else { SessionEnded::Failed(failure) };
         }
         let lines: Vec<String> = output.iter().map(ToString::to_string).collect();
         tracing::warn!(server = %self.0.spec.id, reason, output = ?lines, "the connection to the server was lost");
         self.0.health.lost(reason, output);
-        if began.elapsed() < SHORT_LIFE { SessionEnded::Brief } else { SessionEnded::Lived }
+        if is_brief && used != ClientUse::Answered { SessionEnded::Brief } else { SessionEnded::Lived }
     }
 }
 
@@ -205,6 +214,8 @@ enum SessionEnded {
     Brief,
     /// The server's era has changed: it is restarted at once, unless that has just been done.
     EraChanged(Failure),
+    /// It ended soon, in a client's call: it is restarted after a second, however often that happens.
+    InCall(Failure),
     /// It did not start, or ended soon.
     Failed(Failure),
 }

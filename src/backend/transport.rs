@@ -11,6 +11,7 @@ mod line_input;
 mod outgoing;
 pub(crate) mod output_tail;
 mod queued;
+mod sloppy;
 mod socket;
 mod sse;
 mod stdio;
@@ -24,6 +25,7 @@ pub(crate) use interface::{
 };
 
 use self::connector::Connector;
+pub(crate) use self::stdio::spawner::Spawner;
 use super::error::StartError;
 use crate::model::{BackendSpec, TransportSpec};
 
@@ -31,7 +33,7 @@ use crate::model::{BackendSpec, TransportSpec};
 pub(crate) fn connect(to: &TransportSpec, with: &Connector<'_>) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let (transport, incoming) = match to {
         TransportSpec::Stdio(stdio) => stdio::connect(with, stdio),
-        TransportSpec::Http(http) => http::connect(with.client, http, with.late, &with.account),
+        TransportSpec::Http(http) => http::connect((with.backend, with.client), http, with.late, &with.account),
         TransportSpec::Sse(http) => sse::connect(with, http),
         TransportSpec::WebSocket(http) => websocket::connect(with, http),
         TransportSpec::Socket(address) => Ok(socket::connect(with, address)),

@@ -1,6 +1,6 @@
 //! The configured servers, started once in this process without serving a client: for `check`, `add` and `tools`.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -54,6 +54,7 @@ impl Probe {
             // no cached eras: the check probes every server
             eras: Vec::new(),
             environment: config.environment.to_strings(),
+            launcher: config.environment.launcher().map(Path::to_owned),
             budget: MemoryBudget::unbounded(),
             // nobody waits for its calls
             limits: Live::new(LimitsConfig { shutdown: Duration::ZERO, ..config.limits.clone() }),

@@ -25,10 +25,16 @@ pub struct ProcessContext {
 impl ProcessContext {
     /// This process.
     pub fn system() -> Self {
-        let environment = Environment::system();
+        let environment = Environment::system().with_launcher(launcher());
         let output = Output::system(&environment);
         let folder = std::env::current_dir().unwrap_or_default();
         let program = std::env::current_exe().unwrap_or_else(|_| "lockkeeper".into());
         Self { environment, folder, program, options: GlobalArgs::default(), output }
     }
+}
+
+/// This program as the launcher of programs, also after its file was replaced; `None` where the kernel cannot end them with it.
+fn launcher() -> Option<PathBuf> {
+    let itself = PathBuf::from("/proc/self/exe");
+    (cfg!(target_os = "linux") && itself.exists()).then_some(itself)
 }

@@ -4,7 +4,7 @@ mod config_watch;
 mod inherited_socket;
 mod reload;
 
-use std::io;
+use std::{convert::Infallible, io};
 
 use tokio::net::TcpListener;
 
@@ -181,7 +181,16 @@ async fn run_app(
     tokio::select! {
         served = app.serve(shutdown) => served.map_err(cannot),
         never = reload::follow((&source, &given), process, reloader) => match never {},
+        never = reap_orphans() => match never {},
     }
+}
+
+/// Ends the entries of processes that have no other parent, if this is the first process of a container.
+pub(super) async fn reap_orphans() -> Infallible {
+    #[cfg(target_os = "linux")]
+    return crate::support::orphans::reap().await;
+    #[cfg(not(target_os = "linux"))]
+    std::future::pending().await
 }
 
 fn is_address_in_use(cause: &(dyn std::error::Error + 'static)) -> bool {

@@ -12,7 +12,7 @@ use super::{
     arguments,
     failure::CommandFailure,
     process::ProcessContext,
-    serve::{install, shutdown_signal},
+    serve::{install, reap_orphans, shutdown_signal},
 };
 use crate::{
     app::StdioApp,
@@ -102,7 +102,10 @@ pub(super) async fn serve(
             _ = &mut ended => {}
         }
     };
-    app.serve(input, pipe, stop).await;
+    tokio::select! {
+        () = app.serve(input, pipe, stop) => {}
+        never = reap_orphans() => match never {},
+    }
     if !ended.is_terminated() {
         let _ = timeout(OUTPUT_TIMEOUT, ended).await;
     }

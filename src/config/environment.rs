@@ -1,26 +1,45 @@
 //! The environment of this process at start. The only module that reads it. Knows no option.
 
-use std::{collections::BTreeMap, ffi::OsString, fmt};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 /// Environment variables of this process, or of a test. `Debug` hides the values.
 #[derive(Clone, Default)]
-pub struct Environment(BTreeMap<OsString, OsString>);
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+    launcher: Option<PathBuf>,
+}
 
 impl Environment {
     /// The variables of this process.
     pub fn system() -> Self {
-        Self(std::env::vars_os().collect())
+        std::env::vars_os().collect()
+    }
+
+    /// The same with the launcher of programs ([`crate::support::launcher`]).
+    #[must_use]
+    pub fn with_launcher(self, launcher: Option<PathBuf>) -> Self {
+        Self { launcher, ..self }
+    }
+
+    /// The launcher of programs, if there is one.
+    pub fn launcher(&self) -> Option<&Path> {
+        self.launcher.as_deref()
     }
 
     /// The value of `name`; `None` if it is not set or not UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(std::ffi::OsStr::new(name))?.to_str()
+        self.variables.get(std::ffi::OsStr::new(name))?.to_str()
     }
 
     /// The environment without this variable.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
-        self.0.remove(std::ffi::OsStr::new(name));
+        self.variables.remove(std::ffi::OsStr::new(name));
         self
     }
 
@@ -28,18 +47,19 @@ impl Environment {
     pub fn to_strings(&self) -> BTreeMap<String, String> {
         let text =
             |(name, value): (&OsString, &OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));
-        self.0.iter().filter_map(text).collect()
+        self.variables.iter().filter_map(text).collect()
     }
 }
 
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
-        Self(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { variables, launcher: None }
     }
 }
 
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Environment({} variables)", self.0.len())
+        write!(f, "Environment({} variables)", self.variables.len())
     }
 }

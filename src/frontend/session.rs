@@ -5,6 +5,7 @@
 //! up by id; ids serve to cancel alone.
 
 mod call_requests;
+mod changes_in_calls;
 mod client_settings;
 pub(crate) mod exchange;
 pub(crate) mod inbound;
@@ -25,7 +26,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::session_subscriptions::SessionSubscriptions;
+use self::{changes_in_calls::ChangesInCalls, session_subscriptions::SessionSubscriptions};
 use super::{
     frontend_settings::FrontendSettings,
     replay::{ReplayBuffer, streams::AnswerStreams},
@@ -84,6 +85,7 @@ pub(crate) struct Session {
     stored: AtomicBool,
     last_seen: AtomicI64,
     changed: AtomicBool,
+    changes_in_calls: ChangesInCalls,
 }
 
 /// The origin of a session.
@@ -179,6 +181,7 @@ impl Session {
             stored: AtomicBool::new(false),
             last_seen: AtomicI64::new(origin.created.as_millis()),
             changed: AtomicBool::new(false),
+            changes_in_calls: ChangesInCalls::default(),
         }
     }
 

@@ -146,7 +146,7 @@ impl Catalog {
     pub(crate) async fn renewed(&self, context: &Context, kind: ListKind) -> Option<Arc<List>> {
         let cache = self.cache(context);
         let cached = cache.list(kind);
-        cached.invalidate();
+        cached.demand();
         self.source.list(&cache, kind);
         cached.settled().await;
         cached.value()
@@ -239,6 +239,8 @@ impl Catalog {
         for kind in kinds {
             // without an earlier list to compare, the server's notification counts
             cache.list(*kind).notify_later(None);
+            // it may have heard of the change in a call
+            cache.list(*kind).outdate();
             self.source.list(&cache, *kind);
         }
         false

@@ -7,10 +7,13 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, future::join_all, stream::FuturesUnordered};
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout_at};
 
 use super::catalog::Lookup;
 use crate::mcp::ErrorObject;
+
+/// The wait for a value that a client knows to have changed, from the start of its fetch.
+const RENEWAL: Duration = Duration::from_millis(250);
 
 /// A value that was gathered.
 pub(crate) type Gathered<T> = Result<Arc<T>, ErrorObject>;
@@ -30,6 +33,7 @@ pub(crate) async fn gather<T: PartialEq>(
     budget: Duration,
     policy: WaitPolicy,
 ) -> Vec<Gathered<T>> {
+    renewed(&asked).await;
     if let [one] = asked.as_slice()
         && (one.fallback.is_none() || one.is_told)
     {
@@ -37,6 +41,13 @@ pub(crate) async fn gather<T: PartialEq>(
     }
     wait(&asked, budget, policy).await;
     asked.into_iter().map(Lookup::take).collect()
+}
+
+/// Waits a moment for values that a client knows to have changed.
+async fn renewed<T: PartialEq>(asked: &[Lookup<T>]) {
+    let known = asked.iter().filter(|one| one.freshness.outdated && one.freshness.value.is_some());
+    let settling = known.filter_map(|one| Some((one.freshness.began? + RENEWAL, one.cached.settled())));
+    join_all(settling.map(|(deadline, settled)| timeout_at(deadline, settled))).await;
 }
 
 async fn wait<T: PartialEq>(asked: &[Lookup<T>], budget: Duration, policy: WaitPolicy) {

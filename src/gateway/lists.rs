@@ -130,10 +130,10 @@ fn none_of(seen: &[VisibleBackend], given: &[Gathered<List>]) -> Option<ErrorObj
     }
 }
 
-/// The cursor of a request; an error if it is no string.
+/// The cursor of a request; an error if it is no string. Some clients write an empty one, or null, where they have none.
 fn cursor(params: &Payload) -> Option<Result<String, ErrorObject>> {
     let object = params.object()?;
-    let text = object.get("cursor").filter(|text| *text != "null")?;
+    let text = object.get("cursor").filter(|text| !matches!(*text, "null" | "\"\""))?;
     Some(json::unquote(text).ok_or_else(invalid_cursor))
 }
 

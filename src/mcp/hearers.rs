@@ -70,6 +70,8 @@ pub(crate) enum HearersOf<'a> {
 pub(crate) enum Addressees {
     /// All.
     All,
+    /// All but those of this session or request.
+    But(Requester),
     /// Those of these sessions and requests.
     Only(HashSet<Requester>),
 }
@@ -142,22 +144,22 @@ impl Hearers {
         at: impl Fn(&Context) -> bool,
     ) -> Vec<Arc<Hearer>> {
         let all = self.0.read();
-        let is_meant =
-            |hearer: &&Arc<Hearer>| scope.has(&hearer.context) && at(&hearer.context) && (hearer.sees)(backend);
+        let is_meant = |hearer: &&Arc<Hearer>| {
+            let context = &hearer.context;
+            addressees.has(&context.requester) && scope.has(context) && at(context) && (hearer.sees)(backend)
+        };
         let of_requester = |requester: &Requester| all.requesters.get(requester).into_iter().flatten();
         match (addressees, scope) {
             (Addressees::Only(named), _) => {
                 named.iter().flat_map(of_requester).filter(is_meant).take(most).cloned().collect()
             }
-            (Addressees::All, HearersOf::Session(session)) => {
+            (_, HearersOf::Session(session)) => {
                 of_requester(&Requester::Session((*session).clone())).filter(is_meant).take(most).cloned().collect()
             }
-            (Addressees::All, HearersOf::User(user)) => {
+            (_, HearersOf::User(user)) => {
                 all.users.get(*user).into_iter().flatten().filter(is_meant).take(most).cloned().collect()
             }
-            (Addressees::All, HearersOf::All) => {
-                all.users.values().flatten().filter(is_meant).take(most).cloned().collect()
-            }
+            (_, HearersOf::All) => all.users.values().flatten().filter(is_meant).take(most).cloned().collect(),
         }
     }
 
@@ -203,6 +205,7 @@ impl Addressees {
     pub(crate) fn has(&self, requester: &Requester) -> bool {
         match self {
             Self::All => true,
+            Self::But(other) => requester != other,
             Self::Only(named) => named.contains(requester),
         }
     }

@@ -10,7 +10,7 @@ use bytestring::ByteString;
 use super::{
     ErrorObject, IndexedJson, Method, control,
     json::{self, check::check, scan::Elements},
-    spelling,
+    line_separators, spelling,
 };
 use crate::support::piece::{is_small_part, piece};
 
@@ -83,10 +83,10 @@ pub enum Malformed {
         /// The request.
         id: RequestId,
     },
-    /// A member of its parameters that the gateway decides on can be read in two ways: `-32602`.
+    /// Its parameters are a list, or a member that the gateway decides on can be read in two ways: `-32602`.
     #[error("Invalid params: {reason}")]
-    Ambiguous {
-        /// The member, and the reason.
+    InvalidParams {
+        /// The reason, with the member.
         reason: String,
         /// The id; `None` for a notification.
         id: Option<RequestId>,
@@ -124,6 +124,29 @@ impl RequestId {
     pub fn as_number(&self) -> Option<u64> {
         std::str::from_utf8(&self.0).ok()?.parse().ok()
     }
+
+    /// The number of the gateway's own that a peer gives back in another form: as text (`"2"`), or with a fraction of zero
+    /// (`2.0`).
+    pub fn as_returned_number(&self) -> Option<u64> {
+        returned_number(std::str::from_utf8(&self.0).ok()?)
+    }
+}
+
+/// The number of the gateway's own in this JSON text, which a peer may give back as text, or with a fraction of zero: its
+/// canonical decimal in either case.
+pub fn returned_number(text: &str) -> Option<u64> {
+    let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let digits = match (quoted, text.split_once('.')) {
+        (Some(quoted), _) => quoted,
+        (None, Some((whole, fraction))) => {
+            let is_zero = !fraction.is_empty() && fraction.bytes().all(|digit| digit == b'0');
+            whole.get(..if is_zero { whole.len() } else { 0 })?
+        }
+        (None, None) => text,
+    };
+    let is_canonical =
+        digits.bytes().all(|digit| digit.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
+    if is_canonical { digits.parse().ok() } else { None }
 }
 
 // === impl Message ===
@@ -156,20 +179,21 @@ impl Message {
         envelope.into_message(&text)
     }
 
-    /// Writes the message.
+    /// Writes the message, with Unicode's line separators as escapes.
     pub fn encode(&self) -> Bytes {
         let mut text = BytesMut::with_capacity(64 + self.payload().len());
         self.put_head(&mut text);
         text.put_slice(self.payload());
         text.put_u8(b'}');
-        text.freeze()
+        line_separators::escaped(text.freeze())
     }
 
-    /// Writes the message in parts that belong together, so that the payload is not copied.
+    /// Writes the same in parts that belong together, so that the payload is not copied.
     pub fn encode_in_parts(&self) -> [Bytes; 3] {
         let mut head = BytesMut::with_capacity(64);
         self.put_head(&mut head);
-        [head.freeze(), self.payload().clone(), Bytes::from_static(b"}")]
+        let [head, payload] = [head.freeze(), self.payload().clone()].map(line_separators::escaped);
+        [head, payload, Bytes::from_static(b"}")]
     }
 
     /// Writes what stands before the payload, which is the last member.
@@ -213,7 +237,7 @@ impl Message {
             Self::Response { .. } => return Ok(self),
         };
         match control::ambiguity(method, params) {
-            Some(ambiguity) => Err(Malformed::Ambiguous { reason: ambiguity.to_string(), id: id.cloned() }),
+            Some(ambiguity) => Err(Malformed::InvalidParams { reason: ambiguity.to_string(), id: id.cloned() }),
             None => Ok(self),
         }
     }
@@ -251,6 +275,14 @@ impl<'a> Envelope<'a> {
     fn into_message(self, text: &ByteString) -> Result<Message, Malformed> {
         let slice = |value: &str| piece(text.as_bytes().slice_ref(value.as_bytes()), text.len());
         let [jsonrpc, given_id, method, params, result, error] = self.members;
+        // some peers write every member, and null for those that mean nothing
+        let is_there = |value: &&str| *value != "null";
+        let method = method.filter(is_there);
+        let params = params.filter(|params| is_there(params) && !is_empty_list(params));
+        let (result, error) = match method {
+            Some(_) => (result.filter(is_there), error.filter(is_there)),
+            None => (result, error),
+        };
         let id = given_id.filter(|_| self.repeated != Some("id")).and_then(|text| RequestId::read(&slice(text)));
         // text that a program prints beside its messages may have an id; an answer has these as well
         let is_answer = jsonrpc.is_some() && method.is_none() && (result.is_some() || error.is_some());
@@ -279,37 +311,50 @@ impl<'a> Envelope<'a> {
         };
         let params = params.map(part).unwrap_or_default();
         match (method, result, error) {
-            (Some(method), None, None) => {
-                let Some(method) = json::unquoted(method) else { return refuse("`method` is no string") };
-                if !params.is_empty() && !params.starts_with('{') {
-                    return refuse("`params` is no object");
-                }
-                if method.len() > MAX_NAME {
-                    return refuse(&format!("`method` is longer than {MAX_NAME} bytes"));
-                }
-                if given_id.is_some_and(|id| id.len() > MAX_NAME) {
-                    return refuse(&format!("`id` is longer than {MAX_NAME} bytes"));
-                }
-                let (method, params) = (Method::parse(&method), params.into());
-                match (given_id, id) {
-                    (None, _) => Ok(Message::Notification { method, params }),
-                    (Some(_), Some(id)) => Ok(Message::Request { id, method, params }),
-                    (Some(_), None) => Err(malformed("`id` is neither a string nor a number")),
-                }
-            }
+            (Some(method), None, None) => read_begun(method, params, given_id, id),
             // some servers write both members, and null for the one that does not count
             (None, Some("null"), Some("null")) => refuse("`result` and `error` are both null"),
             (None, Some(result), None | Some("null")) => match id {
                 Some(id) => Ok(Message::result(id, slice(result))),
                 None => Err(malformed("a result has no `id`")),
             },
-            (None, None | Some("null"), Some(error)) => match ErrorObject::read(slice(error)) {
+            (None, None | Some("null"), Some(error)) => match read_error(error, slice) {
                 Some(error) => Ok(Message::Response { id, outcome: Err(error) }),
                 None => refuse("`error` is no error object"),
             },
             (None, Some(_), Some(_)) => refuse("it has both `result` and `error`"),
             _ => refuse("it is neither a request, a notification nor a response"),
         }
+    }
+}
+
+/// A request or notification, by the text of its method, its parameters, and its id as written and as read.
+fn read_begun(
+    method: &str,
+    params: ByteString,
+    given_id: Option<&str>,
+    id: Option<RequestId>,
+) -> Result<Message, Malformed> {
+    let refuse = |reason: String| Err(Malformed::NotAMessage { reason: Cow::Owned(reason), id: id.clone() });
+    let Some(method) = json::unquoted(method) else { return refuse("`method` is no string".to_owned()) };
+    if params.starts_with('[') {
+        let reason = "`params` is a list, and has to be an object".to_owned();
+        return Err(Malformed::InvalidParams { reason, id });
+    }
+    if !params.is_empty() && !params.starts_with('{') {
+        return refuse("`params` is no object".to_owned());
+    }
+    if method.len() > MAX_NAME {
+        return refuse(format!("`method` is longer than {MAX_NAME} bytes"));
+    }
+    if given_id.is_some_and(|id| id.len() > MAX_NAME) {
+        return refuse(format!("`id` is longer than {MAX_NAME} bytes"));
+    }
+    let (method, params) = (Method::parse(&method), params.into());
+    match (given_id, id) {
+        (None, _) => Ok(Message::Notification { method, params }),
+        (Some(_), Some(id)) => Ok(Message::Request { id, method, params }),
+        (Some(_), None) => Err(malformed("`id` is neither a string nor a number")),
     }
 }
 
@@ -355,7 +400,7 @@ impl Malformed {
         let code = match self {
             Self::NotJson => ErrorObject::PARSE_ERROR,
             Self::NotAMessage { .. } | Self::BrokenAnswer { .. } => ErrorObject::INVALID_REQUEST,
-            Self::Ambiguous { .. } => ErrorObject::INVALID_PARAMS,
+            Self::InvalidParams { .. } => ErrorObject::INVALID_PARAMS,
         };
         ErrorObject::new(code, &self.to_string())
     }
@@ -364,10 +409,23 @@ impl Malformed {
     pub fn id(&self) -> Option<&RequestId> {
         match self {
             Self::NotJson => None,
-            Self::NotAMessage { id, .. } | Self::Ambiguous { id, .. } => id.as_ref(),
+            Self::NotAMessage { id, .. } | Self::InvalidParams { id, .. } => id.as_ref(),
             Self::BrokenAnswer { id, .. } => Some(id),
         }
     }
+}
+
+/// The error of an answer, which some servers write as its text alone.
+fn read_error<'a>(error: &'a str, slice: impl Fn(&'a str) -> Bytes) -> Option<ErrorObject> {
+    match json::unquote(error) {
+        Some(text) => Some(ErrorObject::internal(&text)),
+        None => ErrorObject::read(slice(error)),
+    }
+}
+
+/// True for `[]`.
+fn is_empty_list(text: &str) -> bool {
+    text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).is_some_and(|inner| inner.trim_ascii().is_empty())
 }
 
 fn malformed(reason: &'static str) -> Malformed {
@@ -423,11 +481,67 @@ mod tests {
         assert_eq!(code("3"), -32600);
         assert_eq!(code(r#"{"id":1,"method":"ping"}"#), -32600);
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#), -32600);
-        assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#), -32600);
+        assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":"x"}"#), -32600);
+        assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#), -32602);
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}"#), -32600);
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#), -32600);
         let malformed = parse(r#"{"jsonrpc":"2.0","id":7,"method":7}"#).unwrap_err();
         assert_eq!(malformed.id(), Some(&RequestId::number(7)));
+    }
+
+    #[test]
+    fn parameters_that_are_null_or_an_empty_list_are_absent() {
+        for params in ["null", "[]", "[ \n ]"] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":"1","method":"ping","params":{params}}}"#);
+            let expected =
+                Message::Request { id: RequestId::string("1"), method: Method::Ping, params: IndexedJson::default() };
+            assert_eq!(Message::parse(&text.into()), Ok(expected), "{params}");
+        }
+    }
+
+    #[test]
+    fn members_that_are_null_beside_those_that_count_are_absent() {
+        let answer = parse(r#"{"jsonrpc":"2.0","id":2,"method":null,"params":null,"result":{},"error":null}"#);
+        assert_eq!(answer, Ok(Message::result(RequestId::number(2), Bytes::from_static(b"{}"))));
+        let asked = parse(r#"{"jsonrpc":"2.0","id":2,"method":"ping","params":null,"result":null,"error":null}"#);
+        assert!(matches!(asked, Ok(Message::Request { method: Method::Ping, .. })));
+        let failed = parse(r#"{"jsonrpc":"2.0","id":2,"result":null,"error":"boom"}"#).unwrap();
+        let Message::Response { outcome: Err(error), .. } = failed else { panic!("an error") };
+        assert_eq!((error.code(), &*error.message()), (ErrorObject::INTERNAL_ERROR, "boom"));
+    }
+
+    #[test]
+    fn a_number_is_known_again_as_text_and_with_a_fraction_of_zero_alone() {
+        for (text, number) in [
+            ("2", Some(2)),
+            ("\"2\"", Some(2)),
+            ("2.0", Some(2)),
+            ("10.00", Some(10)),
+            ("0.0", Some(0)),
+            ("\"0\"", Some(0)),
+            ("2.5", None),
+            ("2.", None),
+            ("\"02\"", None),
+            ("\" 2\"", None),
+            ("\"2.0\"", None),
+            ("\"+2\"", None),
+            ("-2.0", None),
+            ("2e0", None),
+            ("\"\"", None),
+            (".0", None),
+            ("null", None),
+        ] {
+            assert_eq!(returned_number(text), number, "{text}");
+        }
+    }
+
+    #[test]
+    fn line_separators_are_written_as_escapes_in_the_payload_and_in_an_id() {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":"a{0}","method":"ping","params":{{"b":"{0}"}}}}"#, "\u{2028}");
+        let message = Message::parse(&text.into()).unwrap();
+        let written = r#"{"jsonrpc":"2.0","id":"a\u2028","method":"ping","params":{"b":"\u2028"}}"#;
+        assert_eq!(message.encode(), written);
+        assert_eq!(message.encode_in_parts().concat(), written.as_bytes());
     }
 
     #[test]

@@ -57,8 +57,10 @@ where
     let unread = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&unread);
     let mut claim = Claim::nothing(account);
+    let mut cut = Vec::new();
     let bounded = bytes.map(move |chunk| {
         let chunk = chunk.map_err(|error| EventsError::Broken(error.to_string()))?;
+        let chunk = decoded(chunk, &mut cut);
         let size = match last_blank_line(&chunk) {
             // comments alone end with one too: a stream may bring no more than those for months
             Some(at) => {
@@ -80,6 +82,26 @@ where
         unread.store(0, Ordering::Relaxed);
         event.map(SseEvent::from).map_err(EventsError::from)
     })
+}
+
+/// The chunk as UTF-8, with U+FFFD for what is none (HTML, server-sent events). A character that is `cut` off at its end is kept for
+/// the next chunk.
+fn decoded(chunk: Bytes, cut: &mut Vec<u8>) -> Bytes {
+    if cut.is_empty() && std::str::from_utf8(&chunk).is_ok() {
+        return chunk;
+    }
+    let whole = [std::mem::take(cut).as_slice(), &chunk].concat();
+    let mut text = String::with_capacity(whole.len());
+    for part in whole.utf8_chunks() {
+        text.push_str(part.valid());
+        let is_cut = std::str::from_utf8(part.invalid()).is_err_and(|error| error.error_len().is_none());
+        if is_cut && whole.ends_with(part.invalid()) {
+            *cut = part.invalid().to_vec();
+        } else if !part.invalid().is_empty() {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+    text.into()
 }
 
 /// The place of the last blank line that lies in this chunk as a whole.
@@ -142,6 +164,16 @@ mod tests {
         assert_eq!((read[0].id.as_deref(), read[0].retry), (Some("1"), Some(Duration::from_millis(20))));
         assert_eq!(read.iter().map(SseEvent::is_message).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(read[1].data, "{\"a\":\n1}");
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_no_text_become_replacement_characters_however_they_are_split() {
+        let text = b"data: \xe2\x82\xac caf\xe9 \xf0\x9f\x98\ndata: \xff\n\n";
+        for size in [1, 2, 3, text.len()] {
+            let read = read(text.chunks(size).map(Bytes::copy_from_slice).collect()).await;
+            let expected = "\u{20ac} caf\u{fffd} \u{fffd}\n\u{fffd}";
+            assert!(matches!(read.as_slice(), [Ok(event)] if event.data == expected), "{size}: {read:?}");
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! The `backend` module, tested through its public interface.
 #![expect(clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
+mod balancers;
 mod calls;
 mod channel_script;
 mod client_settings;

@@ -7,6 +7,7 @@ mod end;
 mod half_open;
 mod http;
 mod lists;
+mod processes;
 mod sick;
 
 use std::{fs, path::Path};

@@ -175,13 +175,13 @@ impl ServerConnection {
                     biased;
                     event = ticket.events.next() => Some(Ok(event.unwrap_or_else(|| ticket.lost()))),
                     arrived = arrived(&mut exchange) => ticket.arrived(arrived),
-                    () = overdue(silent_until) => match ticket.waits_until(timeout) {
-                        Some(until) => {
+                    () = overdue(silent_until) => {
+                        if let Some(until) = ticket.waits_until(timeout) {
                             silent_until = until;
                             continue;
                         }
-                        None => Some(Ok(timed_out(&ticket.connection.context.backend, timeout))),
-                    },
+                        Some(Ok(ticket.given_up(timeout)))
+                    }
                 };
                 if matches!(step, None | Some(Ok(Event::Notified(_) | Event::Asked(_)))) {
                     silent_until = Instant::now() + timeout;
@@ -301,6 +301,12 @@ impl CallTicket {
         let answered = self.connection.calls.read(self.id, |call| call.answered).flatten();
         let after_answer = answered.map(|at| at + timeout).filter(|until| *until > now);
         after_answer.or_else(|| self.connection.requests.is_open_in(self.id).then_some(now + timeout))
+    }
+
+    /// The end of a call whose server was silent for this time.
+    fn given_up(&self, timeout: Duration) -> Event {
+        self.connection.given_up_for_silence(timeout);
+        timed_out(&self.connection.context.backend, timeout)
     }
 
     /// The next notification that came at the same moment as the end. A server request goes to the listen; without one

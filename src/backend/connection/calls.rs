@@ -41,6 +41,21 @@ pub(crate) struct Calls {
     owners: Mutex<CallOwners>,
     sharing: Sharing,
     unanswered: UnansweredCalls,
+    /// True once a client's call was answered.
+    has_answered: AtomicBool,
+    /// True if the end of the connection cut off a client's call.
+    has_cut_off: AtomicBool,
+}
+
+/// Use of a connection by clients, in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientUse {
+    /// No call of a client reached it.
+    Unused,
+    /// It ended in a client's call, the first one.
+    CutOff,
+    /// It answered a client's call.
+    Answered,
 }
 
 /// Ambiguity of messages that name no call.
@@ -171,7 +186,8 @@ impl Calls {
     pub(super) fn new(sharing: Sharing, first_id: u64, unanswered: UnansweredCalls) -> Self {
         let open = Mutex::new(SentRequests::starting_at(first_id));
         let (lingering, ownership, owners) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { open, lingering, ownership, owners, sharing, unanswered }
+        let (has_answered, has_cut_off) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { open, lingering, ownership, owners, sharing, unanswered, has_answered, has_cut_off }
     }
 
     /// The id of the next call.
@@ -241,6 +257,7 @@ impl Calls {
             let slot = self.take(&mut open, id);
             drop(open);
             let Some(slot) = slot else { return Some(event) };
+            self.note_answer(&slot.call);
             slot.events.finish(event);
             return None;
         }
@@ -257,16 +274,36 @@ impl Calls {
             others(to, event);
             return None;
         }
-        if matches!(event, Event::Done(_)) {
-            self.close(id);
+        if matches!(event, Event::Done(_))
+            && let Some(call) = self.close(id)
+        {
+            self.note_answer(&call);
         }
         Some(event)
+    }
+
+    fn note_answer(&self, call: &OpenCall) {
+        if call.caller.is_some() {
+            self.has_answered.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The use that clients made of a connection that has ended.
+    pub(crate) fn client_use(&self) -> ClientUse {
+        match (self.has_answered.load(Ordering::Relaxed), self.has_cut_off.load(Ordering::Relaxed)) {
+            (true, _) => ClientUse::Answered,
+            (false, true) => ClientUse::CutOff,
+            (false, false) => ClientUse::Unused,
+        }
     }
 
     /// Ends all calls with this error.
     pub(super) fn fail_all(&self, error: &ErrorObject) {
         let open = self.open.lock().close_all();
         for slot in open {
+            if slot.call.caller.is_some() {
+                self.has_cut_off.store(true, Ordering::Relaxed);
+            }
             slot.events.finish(Event::Done(Outcome::Failed(error.clone())));
         }
     }
@@ -367,15 +404,21 @@ impl Calls {
         self.lock().iter().any(|slot| slot.call.kind == CallKind::Asking)
     }
 
-    /// The call that a log message of this level belongs to: the only one that asked for the level (`translation` 3.4,
-    /// LOG), counting recently cancelled calls.
+    /// The call that a log message of this level belongs to (`translation` 3.4, LOG): the latest of the only client that asked
+    /// for the level, counting recently cancelled calls.
     pub(super) fn logger(&self, level: Option<Level>) -> Option<u64> {
         let takes = |lowest: Option<Level>| lowest.is_some_and(|lowest| level.is_none_or(|level| level >= lowest));
         let now = Instant::now();
-        let may_linger = self.lingering.lock().values().any(|one| one.until > now && takes(one.level));
+        let cancelled: Vec<Requester> = {
+            let lingering = self.lingering.lock();
+            let takes = lingering.values().filter(|one| one.until > now && takes(one.level));
+            takes.map(|one| one.holder.clone()).collect()
+        };
         let calls = self.lock();
-        let mut able = calls.ids().filter(|id| calls.get(*id).is_some_and(|slot| takes(slot.call.level)));
-        able.next().filter(|_| able.next().is_none() && !may_linger)
+        let able = || calls.ids().filter_map(|id| Some((id, calls.get(id).filter(|slot| takes(slot.call.level))?)));
+        let (latest, slot) = able().max_by_key(|(id, _)| *id)?;
+        let mut holders = able().map(|(_, slot)| &slot.call.holder).chain(&cancelled);
+        holders.all(|holder| *holder == slot.call.holder).then_some(latest)
     }
 
     /// The latest call of this client session.

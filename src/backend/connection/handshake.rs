@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{
     call::OutboundCall,
@@ -25,9 +25,11 @@ use crate::{
 };
 
 /// Delays between attempts of `notifications/initialized` (`translation` 6.6).
-const RETRIES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(5)];
-/// Maximum time of one attempt of `notifications/initialized`.
-const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(10);
+const RETRIES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
+/// Time within which the server has to accept `notifications/initialized`. Then it is used without that.
+const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum wait for the end of a connection on which nothing can be sent any more: it has the better reason.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A completion of a name that no server has.
 const COMPLETION_PROBE: &[u8] =
@@ -61,7 +63,7 @@ struct Handshake<'a> {
 }
 
 /// Makes the handshake on a connection that has just begun. Nothing else is sent before the server has accepted
-/// `notifications/initialized` (design rule 2).
+/// `notifications/initialized`, or let its time pass (design rule 2).
 pub(crate) async fn open(connection: &Arc<ServerConnection>, offer: &Offer) -> Result<(), HandshakeError> {
     let handshake = Handshake { connection };
     let info = handshake.initialize(offer).await?;
@@ -102,33 +104,49 @@ impl Handshake<'_> {
         Err(StartError::Unreachable(connection.reason()).into())
     }
 
-    /// Sends `notifications/initialized`, and repeats it after failures: repetition is allowed.
+    /// Sends `notifications/initialized`, and repeats it after failures: repetition is allowed. A server that turns it down or is
+    /// silent all the time is used as if it had accepted it.
     async fn initialized(&self) -> Result<(), StartError> {
+        let deadline = Instant::now() + INITIALIZED_TIMEOUT;
         let mut waits = RETRIES.into_iter();
         loop {
             let message = Message::Notification { method: Method::Initialized, params: IndexedJson::default() };
-            let reason = match timeout(INITIALIZED_TIMEOUT, self.connection.transport.send(message)).await {
+            let (reason, is_reached) = match timeout_at(deadline, self.connection.transport.send(message)).await {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(
-                    TransportError::Refused(reason) | TransportError::Denied(reason) | TransportError::Gone(reason),
-                )) => {
-                    return Err(StartError::Refused(format!("`notifications/initialized` was turned down: {reason}")));
-                }
+                Ok(Err(TransportError::Denied(reason))) => return Err(turned_down(&reason)),
+                Ok(Err(TransportError::Gone(reason))) => return Err(self.gone(&reason).await),
                 Ok(Err(TransportError::LoginRequired(reason))) => return Err(StartError::LoginRequired(reason)),
+                Ok(Err(TransportError::Unreachable(reason))) => (reason, false),
                 Ok(Err(
-                    TransportError::Lost(reason)
+                    TransportError::Refused(reason)
+                    | TransportError::Lost(reason)
                     | TransportError::Failed(reason)
-                    | TransportError::Unavailable { reason, .. }
-                    | TransportError::Unreachable(reason),
-                )) => reason,
-                Err(_) => "no answer in time".to_owned(),
+                    | TransportError::Unavailable { reason, .. },
+                )) => (reason, true),
+                Err(_) => ("no answer in time".to_owned(), true),
             };
-            let Some(wait) = waits.next() else {
+            sleep_until(waits.next().map_or(deadline, |wait| deadline.min(Instant::now() + wait))).await;
+            if Instant::now() < deadline {
+                continue;
+            }
+            if !is_reached {
                 return Err(StartError::Unreachable(format!(
                     "`notifications/initialized` did not get through: {reason}"
                 )));
-            };
-            sleep(wait).await;
+            }
+            tracing::warn!(
+                server = %self.connection.context.backend, reason,
+                "the server does not accept `notifications/initialized`; it is used without that"
+            );
+            return Ok(());
+        }
+    }
+
+    /// The error if nothing can be sent any more: the end of the connection, if it comes, tells why.
+    async fn gone(&self, reason: &str) -> StartError {
+        match timeout(END_TIMEOUT, self.connection.over()).await {
+            Ok(ended) => StartError::Unreachable(ended),
+            Err(_) => turned_down(reason),
         }
     }
 
@@ -173,6 +191,10 @@ impl Offer {
         text.push(b'}');
         text.into()
     }
+}
+
+fn turned_down(reason: &str) -> StartError {
+    StartError::Refused(format!("`notifications/initialized` was turned down: {reason}"))
 }
 
 /// Reads an `InitializeResult`. An unknown version leads to a lower offer, never to a guess.

@@ -2,6 +2,7 @@
 //! rest.
 
 use std::{
+    borrow::Cow,
     pin::pin,
     sync::{Arc, atomic::Ordering},
 };
@@ -11,6 +12,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
 
 use super::{
+    oddities::Oddity,
     ownership::{CallOwner, OwnedId},
     state::{ConnectionContext, ServerConnection},
 };
@@ -20,9 +22,10 @@ use crate::{
         ErrorObject, Event, Message, Method, Notification, Outcome, Payload, RequestId,
         hearers::Addressees,
         json::{self, At},
-        jsonrpc::Frame,
+        jsonrpc::{Frame, returned_number},
         large_messages::{MessageOwner, OffWorker, off_worker},
     },
+    model::Delivery,
 };
 
 /// A transport without a connection.
@@ -110,6 +113,7 @@ impl ServerConnection {
 impl ServerConnection {
     /// Handles a message outside of any exchange.
     fn take(&self, text: &Bytes) {
+        self.silence.ends();
         let take = |message| {
             if let Some((call, event)) = self.receive(message, None) {
                 self.deliver(call, event);
@@ -118,10 +122,11 @@ impl ServerConnection {
         match Frame::parse(text) {
             Ok(Frame::Single(message)) => take(message),
             several => {
-                if several.is_err() {
+                let (is_unread, read) = (several.is_err(), well_formed(several, text, &self.context.backend));
+                if is_unread && read.is_empty() {
                     self.transport.passed_over(text);
                 }
-                for read in well_formed(several, text) {
+                for read in read {
                     match read {
                         Ok(message) => take(message),
                         Err(broken) => self.answered_brokenly(broken),
@@ -133,7 +138,7 @@ impl ServerConnection {
 
     /// Ends the call whose answer cannot be read, if it is open here.
     fn answered_brokenly(&self, broken: BrokenAnswer) {
-        let call = broken.id.as_number().filter(|call| self.calls.read(*call, |_| ()).is_some());
+        let call = self.call_of(&broken.id, None).filter(|call| self.calls.is_open(*call));
         if let Some(call) = call
             && let Ok(error) = broken.error().of_call(&self.context.backend)
         {
@@ -153,7 +158,7 @@ impl ServerConnection {
                 let notification =
                     Notification { method, params: self.context.protocol.received(self, params.into_text()) };
                 match notification.method {
-                    Method::Progress => self.progressed(&notification.params),
+                    Method::Progress => self.progressed(&notification.params, on),
                     _ => self.context.protocol.notified(self, notification, on),
                 }
             }
@@ -179,7 +184,7 @@ impl ServerConnection {
     ) -> Option<(u64, Event)> {
         // an error for an unreadable request has no id; the exchange identifies the call
         let call = match id {
-            Some(id) => id.as_number(),
+            Some(id) => self.call_of(id, on),
             None => on,
         };
         let method = call.and_then(|call| self.calls.read(call, |call| call.method.clone()));
@@ -187,7 +192,7 @@ impl ServerConnection {
             if let Some(call) = call {
                 self.calls.answered_late(call);
             }
-            tracing::debug!(server = %self.context.backend, "an answer without an open request is ignored");
+            self.note_stray_answer(id);
             metrics::counter!("lockkeeper_server_stray_answers_total").increment(1);
             return None;
         };
@@ -202,9 +207,45 @@ impl ServerConnection {
         Some((call, Event::Done(outcome)))
     }
 
+    /// The call that an id of the gateway's names. One that comes back in another form names a call that is open here alone, over
+    /// HTTP the one on whose exchange it comes (`translation` 2.9).
+    fn call_of(&self, id: &RequestId, on: Option<u64>) -> Option<u64> {
+        id.as_number().or_else(|| self.returned(id.as_returned_number()?, on))
+    }
+
+    /// A call of this number, which came in another form than the gateway's.
+    fn returned(&self, number: u64, on: Option<u64>) -> Option<u64> {
+        let is_here = match self.context.abilities.delivery {
+            Delivery::Channel => self.calls.is_open(number),
+            Delivery::Exchange => on == Some(number),
+        };
+        if is_here && self.context.oddities.is_first(Oddity::IdInOtherForm) {
+            tracing::warn!(
+                server = %self.context.backend,
+                "the server returns ids in another form than they were sent in, as text or with a fraction; they are understood"
+            );
+        }
+        is_here.then_some(number)
+    }
+
+    /// Logs an answer that belongs to no call; after the first one of a server, for who looks for them.
+    fn note_stray_answer(&self, id: Option<&RequestId>) {
+        let (server, id) = (&self.context.backend, id.map(|id| String::from_utf8_lossy(id.json())).unwrap_or_default());
+        if self.context.oddities.is_first(Oddity::StrayAnswer) {
+            tracing::warn!(%server, %id, "the server answers a request that is not open; such answers are ignored");
+        } else {
+            tracing::debug!(%server, %id, "an answer without an open request is ignored");
+        }
+    }
+
     /// The progress event of the call with the token, under the client's own token (design rule 1).
-    fn progressed(&self, params: &Payload) -> Option<(u64, Event)> {
-        let id = number(params.member("progressToken")?)?;
+    fn progressed(&self, params: &Payload, on: Option<u64>) -> Option<(u64, Event)> {
+        let token = params.member("progressToken")?;
+        let id = match token.parse() {
+            Ok(id) => id,
+            Err(_) => self.returned(returned_number(token)?, on)?,
+        };
+        let params = &readable_progress(params)?;
         let Some(token) = self.calls.read(id, |call| call.token.clone()) else {
             self.progressed_later(id, params);
             return None;
@@ -236,7 +277,46 @@ fn under_token(params: &Payload, token: &Bytes) -> Notification {
     Notification { method: Method::Progress, params }
 }
 
-/// An id of the gateway; some servers return it as a string.
-pub(super) fn number(text: &str) -> Option<u64> {
-    json::unquote(text).unwrap_or_else(|| text.to_owned()).parse().ok()
+/// Progress that every client can read: clients mark a server as failed over members of another type. `None` if it has no value.
+fn readable_progress(params: &Payload) -> Option<Payload> {
+    let is_number = |text: &str| text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    let as_number = |text: &str| json::unquote(text).filter(|text| text.parse().is_ok_and(f64::is_finite));
+    let mut read = Cow::Borrowed(params);
+    let progress = params.member("progress")?;
+    if !is_number(progress) {
+        read = Cow::Owned(params.with("progress", &as_number(progress)?));
+    }
+    if let Some(total) = params.member("total").filter(|total| !is_number(total)) {
+        read = Cow::Owned(match as_number(total) {
+            Some(total) => read.with("total", &total),
+            None => read.without("total"),
+        });
+    }
+    if params.member("message").is_some_and(|message| !message.starts_with('"')) {
+        read = Cow::Owned(read.without("message"));
+    }
+    Some(read.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::Revision;
+
+    #[test]
+    fn progress_is_repaired_or_dropped() {
+        for (written, read) in [
+            (r#""progress":1,"total":2,"message":"m""#, Some(r#""progress":1,"total":2,"message":"m""#)),
+            (r#""progress":1,"total":null"#, Some(r#""progress":1"#)),
+            (r#""progress":"0.5","total":"2""#, Some(r#""progress":0.5,"total":2"#)),
+            (r#""progress":1,"total":"many","message":null"#, Some(r#""progress":1"#)),
+            (r#""progress":null"#, None),
+            (r#""progress":"half""#, None),
+            (r#""progress":"NaN""#, None),
+            (r#""total":1"#, None),
+        ] {
+            let payload = |text: &str| Payload::new(Revision::V2025_11_25, format!("{{{text}}}").into());
+            assert_eq!(readable_progress(&payload(written)), read.map(payload), "{written}");
+        }
+    }
 }

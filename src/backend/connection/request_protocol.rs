@@ -7,9 +7,10 @@ use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
 
 use super::{
+    announcements::{announce, is_announcement},
     calls::{CallKind, Sharing},
     listen,
-    receive::{number, unreadable},
+    receive::unreadable,
     state::{ConnectionContext, Protocol, ServerConnection},
 };
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId, Revision,
         json::Object,
+        jsonrpc::returned_number,
         meta,
         translate::{with_envelope, without_invalid_header_params},
     },
@@ -127,12 +129,16 @@ impl Protocol for RequestProtocol {
             }
             // ends a listen on a channel (2026-07-28, cancellation)
             Method::Cancelled => {
-                let call = number(params.object()?.get("requestId")?)?;
+                let call = returned_number(params.object()?.get("requestId")?)?;
                 let error = ErrorObject::retryable("the server ended the subscription");
                 return Some((call, Event::Done(Outcome::Failed(error))));
             }
             _ => on.or_else(|| subscription(params)),
         };
+        let is_of_listen = |call| connection.calls.read(call, |call| call.method == Method::Listen) == Some(true);
+        if is_announcement(&notification.method) && !call.is_some_and(is_of_listen) {
+            return announce(connection, notification, on);
+        }
         if call.is_none() {
             metrics::counter!("lockkeeper_server_unattributed_total").increment(1);
         }
@@ -170,5 +176,5 @@ impl Protocol for RequestProtocol {
 fn subscription(params: &Payload) -> Option<u64> {
     let object = params.object()?;
     let meta = Object::parse(object.get(meta::META)?.as_bytes())?;
-    number(meta.get(meta::SUBSCRIPTION_ID)?)
+    returned_number(meta.get(meta::SUBSCRIPTION_ID)?)
 }

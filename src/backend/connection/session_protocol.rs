@@ -1,12 +1,17 @@
 //! Protocol of servers with sessions (2024-11-05 to 2025-11-25), which send requests during calls and notifications
 //! that name no call: attributes each to a client session, and checks what a client session may request.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, LazyLock},
+};
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
+use memchr::memmem::Finder;
 
 use super::{
+    announcements::{announce, is_announcement},
     calls::{CallKind, Callers, Sharing},
     ownership::{CallOwner, OwnedId},
     receive::unreadable,
@@ -17,7 +22,7 @@ use crate::{
     backend::{interests::Topic, sharing::connection_key::SharingScope},
     mcp::{
         Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
-        Untranslatable, hearers::Addressees, task, translate::Cause,
+        Untranslatable, hearers::Addressees, json, methods::ResultShape, task, translate::Cause,
     },
     model::{Delivery, Requester},
 };
@@ -82,7 +87,8 @@ impl Protocol for SessionProtocol {
         }
     }
 
-    fn outcome(&self, connection: &ServerConnection, (call, _): (u64, &Method), result: Payload) -> Outcome {
+    fn outcome(&self, connection: &ServerConnection, (call, method): (u64, &Method), result: Payload) -> Outcome {
+        let result = if method.result() == ResultShape::Tool { without_null_structure(result) } else { result };
         let outcome = Outcome::of_result(&connection.context.backend, result);
         if let Outcome::Complete(result) = &outcome {
             note_task(connection, call, result);
@@ -112,6 +118,9 @@ impl Protocol for SessionProtocol {
             return None;
         }
         if let Some(call) = on {
+            if is_announcement(&notification.method) {
+                return announce(connection, notification, on);
+            }
             return Some((call, Event::Notified(notification)));
         }
         let (key, interests) = (&connection.context.key, &connection.context.interests);
@@ -183,6 +192,14 @@ impl Protocol for SessionProtocol {
         }
         Ok(())
     }
+}
+
+/// The result of a tool without structured content that is null: writers of every member mean that there is none
+/// (`translation` 3.1).
+fn without_null_structure(result: Payload) -> Payload {
+    static NAME: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
+    let is_null = json::may_hold(result.json(), &NAME) && result.member("structuredContent") == Some("null");
+    if is_null { result.without("structuredContent") } else { result }
 }
 
 /// Stores the client of a task that a call created, and of its progress.

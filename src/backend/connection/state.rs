@@ -16,10 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     background::BackgroundSender,
-    calls::{AsksOnStream, CallKind, Calls, Sharing},
+    calls::{AsksOnStream, CallKind, Calls, ClientUse, Sharing},
     known_interests::KnownInterests,
+    oddities::SeenOddities,
     server_info::{ServerInfo, ServerSummary},
     server_requests::{RequestContext, ServerRequests},
+    silence::Silence,
 };
 use crate::{
     backend::{
@@ -62,6 +64,8 @@ pub(crate) struct ServerConnection {
     pub(super) incoming: Mutex<Option<oneshot::Receiver<Incoming>>>,
     /// True if another connection continues with the transport.
     pub(super) is_handed_over: AtomicBool,
+    /// Since the last message of the server.
+    pub(super) silence: Silence,
     pub(super) end: End,
 }
 
@@ -90,6 +94,8 @@ pub(crate) struct ConnectionContext {
     pub(crate) interests: Arc<Interests>,
     /// Noted for all connections to the server.
     pub(crate) asks_on_stream: AsksOnStream,
+    /// Seen of all connections to the server.
+    pub(crate) oddities: SeenOddities,
     /// Maximum silence of the server in a call.
     pub(crate) call_timeout: Duration,
     /// Its task group.
@@ -215,6 +221,7 @@ impl ServerConnection {
             has_spoken: AtomicBool::new(false),
             incoming: Mutex::new(Some(incoming)),
             is_handed_over: AtomicBool::new(false),
+            silence: Silence::default(),
             end,
         })
     }
@@ -334,6 +341,11 @@ impl ServerConnection {
         self.end.set(reason);
         self.calls.fail_all(&self.lost_error());
         self.requests.clear();
+    }
+
+    /// The use that clients made of it, once it has ended.
+    pub(crate) fn client_use(&self) -> ClientUse {
+        self.calls.client_use()
     }
 
     /// The error of a call that the end of this connection left unanswered.

@@ -91,6 +91,7 @@ impl ExternalBackend {
         let mut status =
             self.health.report(server, self.era.status(), (self.pool.count(), &self.opener.transport.output));
         status.warnings.extend(self.pool.warning());
+        status.warnings.extend(self.opener.transport.oddities.warning());
         status
     }
 

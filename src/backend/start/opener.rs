@@ -290,6 +290,7 @@ impl Opener {
             listens: Arc::clone(&self.listens),
             interests: Arc::clone(&self.interests),
             asks_on_stream: self.transport.asks_on_stream.clone(),
+            oddities: self.transport.oddities.clone(),
             call_timeout: self.spec.call_timeout,
             tasks: self.context.tasks.clone(),
         }

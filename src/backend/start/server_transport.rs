@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     backend::{
-        connection::{calls::AsksOnStream, receive::OpenTransport},
+        connection::{calls::AsksOnStream, oddities::SeenOddities, receive::OpenTransport},
         context::BackendContext,
         error::StartError,
         sharing::connection_key::ConnectionKey,
@@ -36,6 +36,8 @@ pub(crate) struct ServerTransport {
     late_streams: LateStreams,
     /// Set once the server asks outside of the exchanges of its calls, though it has them.
     pub(super) asks_on_stream: AsksOnStream,
+    /// Seen of all connections to the server.
+    pub(crate) oddities: SeenOddities,
     /// Demand for the base connection.
     pub(crate) demand: Demand,
     /// The last lines of the base connection's process.
@@ -74,6 +76,7 @@ impl ServerTransport {
             found: RwLock::default(),
             late_streams: LateStreams::default(),
             asks_on_stream: AsksOnStream::default(),
+            oddities: SeenOddities::default(),
             demand: Demand::default(),
             output: OutputTail::hiding(spec.disclosure.as_ref().map_or(&[], |disclosure| &disclosure.hidden)),
             spares: Spares::new(wanted_spares(spec)),
@@ -174,11 +177,11 @@ impl ServerTransport {
     }
 
     fn connector<'a>(&'a self, output: &'a OutputTail) -> Result<Connector<'a>, StartError> {
-        let BackendContext { environment, tasks, fence, budget, .. } = &self.context;
+        let BackendContext { environment, spawner, tasks, fence, budget, .. } = &self.context;
         let client = self.client.as_ref().map_err(Clone::clone)?;
         let account = budget.server(self.spec.id.as_str());
         let (backend, late) = (&self.spec.id, &self.late_streams);
-        Ok(Connector { backend, environment, client, tasks, late, output, fence, account })
+        Ok(Connector { backend, environment, spawner, client, tasks, late, output, fence, account })
     }
 
     /// The transport `to` for a connection of this caller; `None` is the gateway itself.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -21,7 +22,7 @@ use crate::{
         context::BackendContext,
         start::{era::KnownEras, start_turns::StartTurns},
         task_group::TaskGroup,
-        transport::{self, http::ClientError},
+        transport::{self, Spawner, http::ClientError},
     },
     mcp::{Server, SoleClient, hearers::Announcer, observer::Observer},
     model::{
@@ -40,6 +41,8 @@ pub struct BackendDeps {
     pub eras: Vec<KnownEra>,
     /// The gateway's environment; child processes get an allow list of it.
     pub environment: BTreeMap<String, String>,
+    /// The launcher of programs, which end with this process then ([`crate::support::launcher`]).
+    pub launcher: Option<PathBuf>,
     /// The memory budget of the process.
     pub budget: MemoryBudget,
     /// The configured limits.
@@ -117,6 +120,7 @@ impl Supervisor {
             limits: deps.limits,
             client: transport::http::Client::new(&deps.environment)?,
             environment: Arc::new(deps.environment),
+            spawner: Spawner::new(deps.launcher.as_deref()),
             tasks: TaskGroup::new(end.clone()),
             clock: deps.clock,
             signer: deps.signer,

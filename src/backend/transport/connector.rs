@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{http, output_tail::OutputTail};
+use super::{http, output_tail::OutputTail, stdio::spawner::Spawner};
 use crate::{
     backend::task_group::TaskGroup,
     model::BackendId,
@@ -15,6 +15,8 @@ pub(crate) struct Connector<'a> {
     pub(crate) backend: &'a BackendId,
     /// The gateway's environment, of which children see a part.
     pub(crate) environment: &'a BTreeMap<String, String>,
+    /// Starts processes.
+    pub(crate) spawner: &'a Spawner,
     /// The client for HTTP.
     pub(crate) client: &'a http::Client,
     /// Owns the background tasks.

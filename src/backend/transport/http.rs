@@ -3,6 +3,7 @@
 mod answer;
 mod authorized;
 mod client;
+mod cookies;
 mod endpoint;
 mod mirrored_headers;
 mod refusal;
@@ -30,7 +31,7 @@ use super::interface::{Exchange, Incoming, RequestTerms, Transport, TransportErr
 use crate::{
     backend::error::StartError,
     mcp::{Message, Revision},
-    model::HttpSpec,
+    model::{BackendId, HttpSpec},
     support::{Account, pin_in_box},
 };
 
@@ -43,12 +44,12 @@ pub(crate) struct HttpTransport(Arc<HttpEndpoint>);
 
 /// Creates a connection; nothing is sent before the first request. `late` is shared by all connections to this server.
 pub(crate) fn connect(
-    client: &Client,
+    (backend, client): (&BackendId, &Client),
     spec: &HttpSpec,
     late: &LateStreams,
     account: &Account,
 ) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-    let endpoint = HttpEndpoint::new(HttpTarget::new(client, spec)?, late);
+    let endpoint = HttpEndpoint::new(HttpTarget::new(backend, client, spec)?, late);
     let transport = HttpTransport(Arc::new(endpoint));
     let incoming = unsolicited::incoming(Arc::clone(&transport.0), account.clone());
     Ok((Arc::new(transport), incoming))

@@ -17,6 +17,7 @@ use futures_util::{
     stream::{self, BoxStream},
 };
 
+use super::sloppy::{self, SloppyReading};
 use crate::{
     mcp::{
         ErrorObject, Message, RequestId, Revision,
@@ -80,6 +81,11 @@ pub(crate) trait Transport: Send + Sync {
     /// The last lines that the server printed beside its messages, oldest first.
     fn output(&self) -> Vec<OutputLine> {
         Vec::new()
+    }
+
+    /// The number of these lines so far.
+    fn printed(&self) -> u64 {
+        0
     }
 }
 
@@ -242,26 +248,45 @@ pub(crate) struct BrokenAnswer {
 // === impl BrokenAnswer ===
 
 impl BrokenAnswer {
+    /// The request as the number of one of the gateway's.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.id.as_number().or_else(|| self.id.as_returned_number())
+    }
+
     /// The end of the request.
     pub(crate) fn error(self) -> TransportError {
         TransportError::Refused(format!("the server broke the protocol, its answer cannot be read: {}", self.reason))
     }
 }
 
-/// Parses one text, as [`well_formed`].
-pub(crate) fn messages(text: &Bytes) -> Vec<Result<Message, BrokenAnswer>> {
-    well_formed(Frame::parse(text), text)
+/// Parses one text of this server, as [`well_formed`].
+pub(crate) fn messages(text: &Bytes, server: &BackendId) -> Vec<Result<Message, BrokenAnswer>> {
+    well_formed(Frame::parse(text), text, server)
 }
 
 /// The messages of `text`. Invalid ones are logged and left out, so that they end neither the session nor other calls.
 /// Only an answer that stands by itself can end its own call: programs print their callers' texts among their messages.
-pub(crate) fn well_formed(read: Result<Frame, Malformed>, text: &Bytes) -> Vec<Result<Message, BrokenAnswer>> {
+pub(crate) fn well_formed(
+    read: Result<Frame, Malformed>,
+    text: &Bytes,
+    server: &BackendId,
+) -> Vec<Result<Message, BrokenAnswer>> {
+    let read = match read {
+        Err(malformed) => match sloppy::read(text, &malformed) {
+            Some(SloppyReading::Frame(frame)) => Ok(frame),
+            Some(SloppyReading::Broken(id)) => {
+                Err(Malformed::BrokenAnswer { id, reason: "it is no valid JSON".to_owned() })
+            }
+            None => Err(malformed),
+        },
+        read => read,
+    };
     let frames = match read {
         Ok(Frame::Single(message)) => return vec![Ok(message)],
         Ok(Frame::Batch(messages)) => messages,
-        Err(Malformed::BrokenAnswer { id, reason }) if text.starts_with(b"{") => {
+        Err(Malformed::BrokenAnswer { id, reason }) if !text.starts_with(b"[") => {
             let id_text = String::from_utf8_lossy(id.json());
-            tracing::warn!(id = %id_text, reason, "a server wrote an answer that cannot be read");
+            tracing::warn!(%server, id = %id_text, reason, "a server wrote an answer that cannot be read");
             return vec![Err(BrokenAnswer { id, reason })];
         }
         Err(malformed) => vec![Err(malformed)],
@@ -274,8 +299,8 @@ pub(crate) fn well_formed(read: Result<Frame, Malformed>, text: &Bytes) -> Vec<R
         })
         .collect();
     if let Some(malformed) = first {
-        let start = String::from_utf8_lossy(&text[..text.len().min(200)]);
-        tracing::warn!(%malformed, count, %start, "a server wrote something that is no message; it is passed over");
+        let start = sloppy::start(text);
+        tracing::warn!(%server, %malformed, count, start, "a server wrote something that is no message; it is passed over");
     }
     messages
 }

@@ -8,27 +8,48 @@ use tokio_util::codec::FramedRead;
 use super::{
     interface::{Incoming, ServerInput},
     output_tail::OutputTail,
+    sloppy,
 };
 use crate::{
+    mcp::Message,
     model::{BackendId, status::OutputStream},
     support::Account,
     wire::lines::Lines,
 };
 
+/// The writer of lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LineWriter {
+    /// A process of the gateway's own, which may print a banner without a line end before its first message.
+    Process,
+    /// A server that is connected to.
+    Peer,
+}
+
 /// The messages in `input`, then the reason of its end. Other lines are logged, kept in `output`, and passed over.
 pub(super) fn server_input(
     input: impl AsyncRead + Send + Unpin + 'static,
-    (backend, output): (BackendId, OutputTail),
+    (writer, backend, output): (LineWriter, BackendId, OutputTail),
     account: Account,
     ended: impl Future<Output = String> + Send + 'static,
 ) -> Incoming {
     let mut lines = FramedRead::new(input, Lines::charged_to(account));
     let arrivals = async_stream::stream! {
         let mut is_first = true;
+        let mut has_spoken = writer == LineWriter::Peer;
         while let Some(line) = lines.next().await {
             match line {
-                Ok(line) if matches!(line.first(), Some(b'{' | b'[')) => yield ServerInput::Text(line),
+                Ok(line) if matches!(line.first(), Some(b'{' | b'[')) => {
+                    has_spoken = has_spoken || Message::parse(&line).is_ok();
+                    yield ServerInput::Text(line);
+                }
                 Ok(line) => {
+                    let banner = |line| if has_spoken { None } else { sloppy::after_banner(line) };
+                    if let Some(message) = sloppy::without_prefix(&line).or_else(|| banner(&line)) {
+                        has_spoken = has_spoken || Message::parse(&message).is_ok();
+                        yield ServerInput::Text(message);
+                        continue;
+                    }
                     if std::mem::take(&mut is_first) {
                         tracing::warn!(server = %backend, "the server writes something else than messages among them");
                     }

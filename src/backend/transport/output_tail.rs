@@ -33,6 +33,8 @@ struct RecentLines {
     lines: VecDeque<OutputLine>,
     /// True if any was on standard output.
     has_stray: bool,
+    /// Number of lines so far.
+    count: u64,
 }
 
 // === impl OutputTail ===
@@ -58,6 +60,11 @@ impl OutputTail {
         self.recent.lock().has_stray
     }
 
+    /// The number of lines so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.recent.lock().count
+    }
+
     /// Forgets the lines of an earlier process.
     pub(crate) fn clear(&self) {
         *self.recent.lock() = RecentLines::default();
@@ -75,6 +82,7 @@ impl OutputTail {
         let text = printable(&text);
         if !text.is_empty() {
             let mut recent = self.recent.lock();
+            recent.count += 1;
             if recent.lines.len() == MAX_LINES {
                 recent.lines.pop_front();
             }

@@ -14,7 +14,7 @@ use super::{
     connector::Connector,
     http::Client,
     interface::{Incoming, ServerInput, ServerLocation, Transport},
-    line_input::server_input,
+    line_input::{LineWriter, server_input},
     output_tail::OutputTail,
     queued::{CLOSE_TIMEOUT, Outgoing, QueuedTransport},
 };
@@ -65,7 +65,7 @@ fn begin(
     (backend, account): (BackendId, Account),
 ) -> Incoming {
     tasks.spawn(run(outgoing, write));
-    server_input(read, (backend, OutputTail::default()), account, async {
+    server_input(read, (LineWriter::Peer, backend, OutputTail::default()), account, async {
         "the server closed the connection".to_owned()
     })
 }

@@ -55,7 +55,7 @@ pub(crate) struct SseTransport {
 /// Prepares a connection; the stream is opened when what comes on it is received.
 pub(super) fn connect(with: &Connector<'_>, spec: &HttpSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
     let (named, endpoint) = watch::channel(None);
-    let incoming = incoming(HttpTarget::new(with.client, spec)?, named, with.account.clone());
+    let incoming = incoming(HttpTarget::new(with.backend, with.client, spec)?, named, with.account.clone());
     let stop = with.tasks.end().child_token();
     let transport = SseTransport { endpoint, revision: OnceLock::new(), tasks: with.tasks.clone(), stop };
     Ok((Arc::new(transport), incoming))
@@ -110,7 +110,7 @@ async fn open(target: &HttpTarget) -> Result<Response, String> {
     headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     let response = target.send(Verb::GET, headers, Bytes::new()).await.map_err(|error| error.to_string())?;
     if !response.status().is_success() {
-        return Err(match read_refusal(response, false).await {
+        return Err(match read_refusal(response, target.server(), false).await {
             Refused::Error(error) => error.to_string(),
             Refused::Message(_) => "the server refused an event stream with a JSON-RPC error".to_owned(),
         });
@@ -206,7 +206,7 @@ async fn post(
             let _ = timeout(FAREWELL, read_small(response, MAX_ACCEPTED)).await;
             return;
         }
-        Ok(response) => match read_refusal(response, true).await {
+        Ok(response) => match read_refusal(response, target.server(), true).await {
             Refused::Error(error) => error,
             Refused::Message(Message::Response { outcome: Err(error), .. }) => {
                 TransportError::Refused(error.to_string())

@@ -3,6 +3,8 @@
 
 pub(crate) mod environment;
 mod process;
+mod program_file;
+pub(crate) mod spawner;
 
 use std::{
     io::{self, Write as _},
@@ -21,7 +23,7 @@ use self::process::{ChildStreams, Process};
 use super::{
     connector::Connector,
     interface::{Exchange, Incoming, RequestTerms, ServerLocation, Transport, TransportError, UnansweredCalls},
-    line_input::server_input,
+    line_input::{LineWriter, server_input},
     outgoing::{self, NotQueued, OutgoingReceiver, OutgoingSender, SentMessage},
     output_tail::OutputTail,
 };
@@ -72,6 +74,8 @@ enum SentLine {
     Written,
     /// It waits.
     Queued(SentMessage),
+    /// The child reads no more: it has nothing of the line.
+    Unread,
 }
 
 /// Writes what is queued. Dropping it closes standard input.
@@ -83,15 +87,17 @@ struct Writer {
 
 /// Starts the child process.
 pub(crate) fn connect(with: &Connector<'_>, spec: &StdioSpec) -> Result<(Arc<dyn Transport>, Incoming), StartError> {
-    let Connector { backend, output, environment, tasks, ref account, .. } = *with;
+    let Connector { backend, output, environment, spawner, tasks, ref account, .. } = *with;
     let environment = environment::of_child(environment, &spec.env);
-    let (process, streams) = Process::start((backend, output), spec, &environment)?;
+    let (process, streams) = Process::start((backend, output), (spawner, spec), &environment)?;
     let ChildStreams { input: stdin, output: stdout } = streams;
-    let (input, writer) = Input::new(stdin, account.clone());
+    let (input, pending) = Input::new(stdin, account.clone());
     let (exited, exit) = watch::channel(None);
     let (stop, unanswered) = (tasks.end().child_token(), UnansweredCalls::default());
-    tasks.spawn(process.run(writer.run(), (stop.clone(), unanswered.clone()), exited));
-    let incoming = server_input(stdout, (backend.clone(), output.clone()), account.clone(), ended(exit.clone()));
+    let (stdout, shutter) = stdout.into_split();
+    tasks.spawn(process.run((pending.run(), shutter), (stop.clone(), unanswered.clone()), exited));
+    let writer = (LineWriter::Process, backend.clone(), output.clone());
+    let incoming = server_input(stdout, writer, account.clone(), ended(exit.clone()));
     Ok((Arc::new(StdioTransport { input, output: output.clone(), unanswered, stop, exit }), incoming))
 }
 
@@ -102,12 +108,20 @@ async fn ended(mut exit: watch::Receiver<Option<String>>) -> String {
     status.unwrap_or_else(|| "the process closed its standard output".to_owned())
 }
 
+/// The reason for which a child did not get a line: its end, if that is so.
+async fn unread(mut exit: watch::Receiver<Option<String>>) -> Result<(), TransportError> {
+    let told = timeout(EXIT_TIMEOUT, exit.wait_for(Option::is_some)).await;
+    let status = told.ok().and_then(|status| status.ok().and_then(|status| status.clone()));
+    Err(status.map_or_else(gone, TransportError::Gone))
+}
+
 // === impl StdioTransport ===
 
 impl Transport for StdioTransport {
     fn request(&self, request: Message, terms: RequestTerms) -> Exchange {
         let queued = match self.input.send(line(request.encode()), &terms.account) {
             Ok(SentLine::Written) => return Exchange::Channel,
+            Ok(SentLine::Unread) => return Exchange::after(unread(self.exit.clone())),
             Ok(SentLine::Queued(message)) => Ok(message),
             Err(not_queued) => Err(not_queued),
         };
@@ -115,6 +129,7 @@ impl Transport for StdioTransport {
         outgoing::exchange(queued, &terms.account, move |line, charge| match input.send_charged(line, charge)? {
             SentLine::Written => Ok(None),
             SentLine::Queued(message) => Ok(Some(message)),
+            SentLine::Unread => Err(gone()),
         })
     }
 
@@ -128,8 +143,10 @@ impl Transport for StdioTransport {
                     input.send_charged(line, charge)?
                 }
             };
-            if let SentLine::Queued(message) = sent {
-                message.detach();
+            match sent {
+                SentLine::Written => {}
+                SentLine::Queued(message) => message.detach(),
+                SentLine::Unread => return Err(gone()),
             }
             Ok(())
         }
@@ -159,6 +176,10 @@ impl Transport for StdioTransport {
 
     fn output(&self) -> Vec<OutputLine> {
         self.output.lines()
+    }
+
+    fn printed(&self) -> u64 {
+        self.output.count()
     }
 }
 
@@ -210,10 +231,9 @@ impl Input {
                     line.advance(length);
                 }
                 Err(error) if is_passing(&error) => {}
-                // its end is told where it is read, and with it why what was sent has no answer
                 Err(_) => {
                     stream.sender = None;
-                    return Ok(SentLine::Written);
+                    return Ok(SentLine::Unread);
                 }
             }
         }
@@ -329,7 +349,7 @@ mod tests {
         let (input, _writer) = Input::new(sender, Account::unbounded());
         drop(receiver);
         let send = || input.send(Bytes::from_static(b"a"), &input.account);
-        assert!(matches!(send(), Ok(SentLine::Written)), "the end of the child is told where it is read");
+        assert!(matches!(send(), Ok(SentLine::Unread)), "the end of the child is told where it is read");
         assert!(matches!(send(), Err(NotQueued::Failed(TransportError::Gone(_)))));
     }
 }

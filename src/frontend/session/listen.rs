@@ -44,6 +44,7 @@ impl Inbound<'_> {
                     // the listen below has noticed a level once it has nothing more to say
                     biased;
                     message = messages.next() => match message {
+                        Some(message) if session.changes_in_calls.heard(&message, session.queue.open_streams()) => {}
                         Some(message) => {
                             let writer = messages.writer();
                             session.queue.push_by(message, writer.as_ref().unwrap_or(&session.user.account));

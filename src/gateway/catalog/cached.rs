@@ -21,6 +21,10 @@ use crate::{
 
 /// The pause after which a failed fetch is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// The pause after a fetch that was for a reported change and found none: it doubles with each further one, from the second on.
+const CALM: Duration = Duration::from_millis(200);
+/// The longest of these pauses. A report that comes later than that counts like the first.
+const LONGEST_CALM: Duration = Duration::from_mins(1);
 
 /// A value that is fetched, cached and refreshed.
 pub(crate) struct Cached<T> {
@@ -44,8 +48,23 @@ struct CachedState<T> {
     changed: Option<Instant>,
     /// True if the backend reported a change since the running or last fetch started.
     stale: bool,
+    /// What became of such reports.
+    reports: ChangeReports,
+    /// True if a client knows of a change that the value does not have.
+    outdated: bool,
     /// The substitute that was handed out for a missing value: nothing, or another value.
     to_notify: Option<Substitute<T>>,
+}
+
+/// The fetches for reported changes.
+#[derive(Default)]
+struct ChangeReports {
+    /// True if the running or last fetch is one of them.
+    is_fetched: bool,
+    /// The number of them in a row that found no change.
+    fruitless: u32,
+    /// True if one is planned for the end of a pause.
+    is_planned: bool,
 }
 
 /// Substitute for a missing value.
@@ -66,6 +85,8 @@ pub(crate) struct Freshness<T> {
     pub(crate) due: bool,
     /// The time of the next look that may find it due.
     pub(crate) due_at: Instant,
+    /// True if a client knows of a change that the value does not have.
+    pub(crate) outdated: bool,
 }
 
 /// Something that was looked up.
@@ -102,19 +123,22 @@ impl<T: PartialEq> Cached<T> {
             ended: None,
             changed: None,
             stale: true,
+            reports: ChangeReports::default(),
+            outdated: false,
             to_notify: None,
         };
         Self { state: Mutex::new(state), rounds: watch::Sender::new(0), listed: OnceLock::new() }
     }
 
-    /// The present state. A value is due if it is stale or older than `refresh`; a failure after a second.
+    /// The present state. A value is due if it is stale and no pause keeps it, or older than `refresh`; a failure after a
+    /// second.
     pub(crate) fn look(&self, refresh: Duration) -> Freshness<T> {
         let state = self.state.lock();
         let rested = |pause| state.ended.is_none_or(|ended| ended.elapsed() >= pause);
         let due = state.began.is_none()
             && match (&state.failure, &state.value) {
                 (Some(_), _) => rested(RETRY),
-                (None, Some(_)) => state.stale || rested(refresh),
+                (None, Some(_)) => state.stale && state.calm().is_none() || rested(refresh),
                 (None, None) => true,
             };
         let now = Instant::now();
@@ -125,7 +149,30 @@ impl<T: PartialEq> Cached<T> {
             // one that runs may fail, and is looked at again then
             _ => now + RETRY,
         };
-        Freshness { value: state.value.clone(), failure: state.failure.clone(), began: state.began, due, due_at }
+        let CachedState { value, failure, began, outdated, .. } = &*state;
+        Freshness { value: value.clone(), failure: failure.clone(), began: *began, due, due_at, outdated: *outdated }
+    }
+
+    /// The time after which a reported change is fetched, since the reports before it were of no change; `None` if nothing
+    /// keeps it, or a fetch is planned already. Plans one.
+    pub(crate) fn plan(&self) -> Option<Duration> {
+        let mut state = self.state.lock();
+        if !state.stale || state.reports.is_planned || state.began.is_some() {
+            return None;
+        }
+        let calm = state.calm()?;
+        state.reports.is_planned = true;
+        Some(calm)
+    }
+
+    /// True if a reported change is not fetched yet, since the reports before it were of no change.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.state.lock().calm().is_some()
+    }
+
+    /// Begins what was planned: it may be fetched now.
+    pub(crate) fn planned(&self) {
+        self.state.lock().reports.is_planned = false;
     }
 
     /// Marks a fetch as running; false if one is running already.
@@ -136,6 +183,7 @@ impl<T: PartialEq> Cached<T> {
         }
         state.began = Some(Instant::now());
         state.round += 1;
+        state.reports.is_fetched = state.stale && state.value.is_some();
         state.stale = false;
         true
     }
@@ -151,6 +199,7 @@ impl<T: PartialEq> Cached<T> {
         let mut state = self.state.lock();
         state.began = None;
         state.ended = Some(Instant::now());
+        state.outdated &= state.stale;
         let again = state.stale;
         match outcome {
             Err(failure) => {
@@ -168,6 +217,9 @@ impl<T: PartialEq> Cached<T> {
                     (None, None) => false,
                 };
                 state.to_notify = None;
+                let is_same = state.value.as_ref().is_some_and(|old| Arc::ptr_eq(old, &value) || **old == *value);
+                state.reports.fruitless =
+                    if is_same && state.reports.is_fetched { state.reports.fruitless.saturating_add(1) } else { 0 };
                 if changed {
                     state.changed = state.ended;
                 }
@@ -188,13 +240,31 @@ impl<T: PartialEq> Cached<T> {
 
     /// Notes that the value changed at the backend. Returns false if that was known.
     pub(crate) fn invalidate(&self) -> bool {
-        !std::mem::replace(&mut self.state.lock().stale, true)
+        let mut state = self.state.lock();
+        let is_news = !std::mem::replace(&mut state.stale, true);
+        if state.ended.is_some_and(|ended| ended.elapsed() > LONGEST_CALM) {
+            state.reports.fruitless = 0;
+        }
+        is_news
+    }
+
+    /// Notes that a client knows of a change at the backend: it waits a moment for the new value.
+    pub(crate) fn outdate(&self) {
+        self.state.lock().outdated = true;
+    }
+
+    /// Makes a value due at once, whatever was fetched before.
+    pub(crate) fn demand(&self) {
+        let mut state = self.state.lock();
+        (state.stale, state.reports.fruitless) = (true, 0);
     }
 
     /// Makes a value due whose fetch ended this long ago.
     pub(crate) fn expire(&self, age: Duration) {
         let mut state = self.state.lock();
-        state.stale |= state.ended.is_some_and(|ended| ended.elapsed() >= age);
+        if state.ended.is_some_and(|ended| ended.elapsed() >= age) {
+            (state.stale, state.reports.fruitless) = (true, 0);
+        }
     }
 
     /// Forgets a failed fetch, since its cause is over. One that runs and fails is repeated at once.
@@ -230,6 +300,15 @@ impl<T: PartialEq> Cached<T> {
                 return;
             }
         }
+    }
+}
+
+impl<T> CachedState<T> {
+    /// The rest of the pause after fetches that found no change; `None` if there is none.
+    fn calm(&self) -> Option<Duration> {
+        let doublings = self.reports.fruitless.checked_sub(2)?;
+        let calm = CALM.saturating_mul(1 << doublings.min(16)).min(LONGEST_CALM);
+        calm.checked_sub(self.ended?.elapsed()).filter(|rest| !rest.is_zero())
     }
 }
 
@@ -354,6 +433,55 @@ mod tests {
         assert!(cached.finish(Ok(2)).again && cached.begin());
         assert!(told.as_mut().now_or_never().is_some());
         assert_eq!(cached.value().as_deref(), Some(&2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_of_no_change_are_followed_with_growing_pauses() {
+        let cached = Cached::new();
+        let fetch = |value| {
+            assert!(cached.begin());
+            cached.finish(Ok(value))
+        };
+        fetch(1);
+        let mut pauses = Vec::new();
+        for _ in 0..14 {
+            cached.invalidate();
+            let pause = cached.plan();
+            assert_eq!(cached.look(LONGEST_CALM * 9).due, pause.is_none());
+            assert_eq!(cached.plan(), None, "it is planned once");
+            tokio::time::advance(pause.unwrap_or_default()).await;
+            cached.planned();
+            assert!(cached.look(LONGEST_CALM * 9).due);
+            fetch(1);
+            pauses.push(pause.map_or(0, |pause| pause.as_millis()));
+        }
+        assert_eq!(pauses[..6], [0, 0, 200, 400, 800, 1600]);
+        assert_eq!(pauses[10..], [51_200, 60_000, 60_000, 60_000]);
+        cached.invalidate();
+        assert!(!cached.look(LONGEST_CALM * 9).due);
+        cached.demand();
+        assert!(cached.look(LONGEST_CALM * 9).due, "somebody needs it now");
+        assert!(fetch(2).changed);
+        cached.invalidate();
+        assert!(cached.look(LONGEST_CALM * 9).due, "a change ends the pauses");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_after_a_quiet_minute_counts_like_the_first() {
+        let cached = Cached::new();
+        for _ in 0..5 {
+            cached.invalidate();
+            cached.begin();
+            cached.finish(Ok(1));
+        }
+        cached.invalidate();
+        assert!(!cached.look(LONGEST_CALM * 9).due);
+        tokio::time::advance(LONGEST_CALM * 2).await;
+        cached.invalidate();
+        assert!(cached.look(LONGEST_CALM * 9).due && cached.begin());
+        cached.finish(Ok(1));
+        cached.invalidate();
+        assert!(cached.look(LONGEST_CALM * 9).due);
     }
 
     #[tokio::test]

@@ -133,7 +133,15 @@ impl List {
         if is_further && self.keys.is_empty() {
             self.keys = self.entries.iter().map(|entry| entry.key.clone()).collect();
         }
+        let mut on_page = HashSet::with_capacity(entries.len());
         for entry in entries {
+            // clients, and the providers of models, refuse a list that has a name twice
+            if !on_page.insert(entry.key.clone()) {
+                let reason = "its server lists this name twice on one page: the first one is shown".to_owned();
+                self.left_out.push(LeftOut::new(&entry.key, reason));
+                self.whole = None;
+                continue;
+            }
             // a server may repeat a page, or move an entry to a later one while the list is read
             if is_further && !self.keys.insert(entry.key.clone()) {
                 continue;
@@ -342,13 +350,34 @@ mod tests {
             let tools: Vec<_> = names.iter().map(|name| serde_json::json!({ "name": name })).collect();
             let mut list = List::empty();
             list.add(ListKind::Tools, (&b1, 64), &Payload::of(Revision::V2025_11_25, &serde_json::json!({ "tools": tools })));
+            let mut listed = HashSet::new();
+            let names: Vec<_> = names.iter().filter(|name| listed.insert(*name)).collect();
             prop_assert_eq!(list.len(), names.len());
-            for (entry, name) in list.entries.iter().zip(&names) {
+            for (entry, name) in list.entries.iter().zip(names) {
                 let shown = Object::parse(&entry.merged).unwrap().string("name").unwrap();
                 let rest = names::split_name(&shown).unwrap().1;
                 let original = if names::may_be_short(rest) { list.unshorten(&shown).unwrap_or(rest) } else { rest };
                 prop_assert_eq!((&entry.key, original), (name, name.as_str()));
             }
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_twice_on_a_page_is_listed_once_and_the_other_one_is_reported() {
+        for (kind, member, key) in [
+            (ListKind::Tools, "tools", "name"),
+            (ListKind::Prompts, "prompts", "name"),
+            (ListKind::Resources, "resources", "uri"),
+        ] {
+            let entry = |key_of: &str, about: &str| serde_json::json!({ key: key_of, "name": key_of, "description": about, "inputSchema": { "type": "object" } });
+            let page = serde_json::json!({ member: [entry("a:x", "one"), entry("a:y", "other"), entry("a:x", "two")] });
+            let mut list = List::empty();
+            list.add(kind, (&BackendId::parse("b1").unwrap(), 64), &Payload::of(Revision::V2025_11_25, &page));
+            let shown: Vec<_> =
+                list.entries.iter().map(|entry| String::from_utf8_lossy(&entry.raw).contains("one")).collect();
+            assert_eq!(shown, [true, false], "{member}");
+            assert!(list.whole.is_none());
+            assert_eq!(list.left_out().first().iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a:x"]);
         }
     }
 

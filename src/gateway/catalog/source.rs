@@ -142,10 +142,24 @@ impl ListSource {
         let refresh = if tells { self.settings.refresh * TRUST } else { self.settings.refresh };
         let freshness = cached.look(refresh);
         if !(freshness.due && cached.begin()) {
+            self.fetch_later(cache, kind);
             return freshness;
         }
         self.spawn(fetch_list(Arc::clone(self), Arc::clone(cache), kind));
         cached.look(refresh)
+    }
+
+    /// Plans the fetch of a list whose reported changes were none.
+    fn fetch_later(self: &Arc<Self>, cache: &Arc<ListCache>, kind: ListKind) {
+        let Some(pause) = cache.list(kind).plan() else { return };
+        let (source, cache) = (Arc::clone(self), Arc::clone(cache));
+        self.settings.tracker.spawn(async move {
+            let pause = sleep(pause);
+            if source.settings.cancel.run_until_cancelled(pause).await.is_some() {
+                cache.list(kind).planned();
+                source.list(&cache, kind);
+            }
+        });
     }
 
     fn spawn(&self, fetch: impl Future<Output = ()> + Send + 'static) {
@@ -250,7 +264,11 @@ async fn fetch_list(source: Arc<ListSource>, cache: Arc<ListCache>, kind: ListKi
             let change = Change { backend: source.backend.clone(), cache: cache.key.clone(), kind };
             source.settings.changes.tell(change);
         }
-        if !settled.again || !cache.list(kind).begin() {
+        if !settled.again {
+            return;
+        }
+        source.fetch_later(&cache, kind);
+        if cache.list(kind).is_kept() || !cache.list(kind).begin() {
             return;
         }
         sleep(REST).await;
@@ -295,8 +313,9 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
     let (mut pages, mut bytes, mut cursors) = (0, 0, FetchedCursors::default());
     let mut cursor: Option<String> = None;
     loop {
+        // some servers refuse a list without parameters
         let params = match &cursor {
-            None => Payload::absent(Revision::NEWEST_LEGACY),
+            None => Payload::empty(Revision::NEWEST_LEGACY),
             Some(cursor) => Payload::of(Revision::NEWEST_LEGACY, &serde_json::json!({ "cursor": cursor })),
         };
         let page = match ask(source, cache, kind.method(), params).await {

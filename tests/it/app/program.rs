@@ -2,15 +2,18 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _},
-    process::Stdio,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    path::Path,
+    process::{Command, Stdio},
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use reqwest::StatusCode;
-use tokio::task::spawn_blocking;
-
-use nix::sys::signal::Signal;
 use serde_json::json;
+use tokio::task::{spawn_blocking, yield_now};
 
 use super::{client, direct_key};
 use crate::{
@@ -55,7 +58,7 @@ async fn the_log_changes_its_filter_and_its_format_while_the_gateway_runs() {
         })
     };
     while !fs::read_to_string(&log).unwrap().lines().any(read_again) {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        yield_now().await;
     }
 }
 
@@ -84,5 +87,69 @@ async fn a_client_forges_no_line_of_the_log() {
         assert!(text.contains("forged"), "{form}: the client's text is there");
         assert!(!text.contains(['\r', '\u{1b}', '\u{9b}', '\u{2028}']), "{form}: {text:?}");
         assert!(!text.lines().any(|line| line.starts_with("2026-01-01T00:00:00Z")), "{form}: {text}");
+    }
+}
+
+/// Writes its process id, and lives on whatever becomes of its standard input.
+const STUBBORN: &str = "trap '' TERM HUP; echo $$ >pid; while :; do sleep 0.1; done";
+
+fn is_gone(pid: i32) -> bool {
+    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state.is_empty() || state.contains(") Z ")
+}
+
+/// The process that the server of this folder became.
+async fn started(folder: &Path) -> i32 {
+    loop {
+        if let Ok(pid) = fs::read_to_string(folder.join("pid")).unwrap_or_default().trim().parse() {
+            return pid;
+        }
+        yield_now().await;
+    }
+}
+
+async fn ends(pid: i32, by: Signal) {
+    let end = async {
+        while !is_gone(pid) {
+            yield_now().await;
+        }
+    };
+    in_time(&format!("the end of the server after {by}"), end).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_end_with_a_gateway_that_is_killed() {
+    for signal in [Signal::SIGKILL, Signal::SIGQUIT, Signal::SIGABRT] {
+        let folder = DataFolder::new();
+        let section = format!("[servers.stubborn]\ncommand = \"sh\"\nargs = [\"-c\", {STUBBORN:?}]\ncwd = \".\"\n");
+        fs::write(folder.path().join("lockkeeper.toml"), section).unwrap();
+        let program = Program::start(folder.path());
+        let pid = in_time("the server", started(folder.path())).await;
+        assert!(!is_gone(pid));
+        program.send(signal);
+        ends(pid, signal).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_end_with_a_gateway_on_standard_input_that_is_killed() {
+    for signal in [Signal::SIGKILL, Signal::SIGHUP] {
+        let folder = DataFolder::new();
+        let section = format!("[servers.stubborn]\ncommand = \"sh\"\nargs = [\"-c\", {STUBBORN:?}]\ncwd = \".\"\n");
+        fs::write(folder.path().join("lockkeeper.toml"), section).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+            .args(["stdio", "--data-dir", "data"])
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+        writeln!(child.stdin.as_mut().unwrap(), "{hello}").unwrap();
+        let pid = in_time("the server", started(folder.path())).await;
+        kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+        ends(pid, signal).await;
+        child.wait().unwrap();
     }
 }

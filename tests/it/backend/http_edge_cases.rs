@@ -1,8 +1,12 @@
 //! The edge cases of `translation` section 6 over Streamable HTTP; those of stdio are in `starts`.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use http::Method as Verb;
@@ -13,7 +17,8 @@ use lockkeeper::{
 use serde_json::{Value, json};
 
 use super::scripted_servers::{
-    Scripts, call, client, everyday, failure, gateway, greeting_in, result, speaking, started, text, tool, until,
+    Scripts, call, client, everyday, failure, gateway, greeting_in, hold_time, pass, result, speaking, started, text,
+    tool, until,
 };
 use crate::kit::peer::{Body, Peer, Response, Seen, greeting, named, reply, status};
 use crate::kit::scripted::Script;
@@ -152,8 +157,33 @@ async fn initialized_is_repeated_until_it_is_accepted_and_nothing_is_sent_before
 }
 
 #[tokio::test]
+async fn a_server_that_never_accepts_initialized_is_used_after_five_seconds() {
+    for code in [400, 500, 503] {
+        let peer = Peer::start(move |seen| (seen.method() == "notifications/initialized").then(|| status(code))).await;
+        let supervisor = super::scripted_servers::start(vec![peer.spec()]);
+        let server = supervisor.servers().remove(0).server;
+        peer.saw("notifications/initialized").await;
+        let held = hold_time();
+        let mut called = pin!(text(tool(&server, gateway(), &named("x"))));
+        let mut waited = 0;
+        let answer = loop {
+            tokio::select! {
+                biased;
+                answer = &mut called => break answer,
+                () = pass(Duration::from_millis(100)) => waited += 1,
+            }
+            assert!(waited < 100, "{code}: it is not used");
+            assert!(waited >= 45 || peer.seen_of("tools/call").is_empty(), "{code}: it is used after {waited}");
+        };
+        drop(held);
+        assert_eq!(answer, "s1", "{code}");
+        assert!(peer.seen_of("notifications/initialized").len() < 5);
+    }
+}
+
+#[tokio::test]
 async fn a_rejected_initialized_fails_the_handshake() {
-    for (code, told) in [(400, "turned down"), (404, "turned down")] {
+    for (code, told) in [(401, "turned down"), (403, "turned down"), (404, "turned down")] {
         let peer = Peer::start(move |seen| (seen.method() == "notifications/initialized").then(|| status(code))).await;
         let (supervisor, _) = started(peer.spec()).await;
         let state = supervisor.status().remove(0).state;

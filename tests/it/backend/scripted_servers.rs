@@ -39,8 +39,8 @@ use crate::{
 pub(crate) const SOON: Duration = Duration::from_mins(1);
 
 /// The advice below the last output of a failed program: [`start`] sets a proxy that programs do not get.
-pub(crate) const PROXY_ADVICE: &str = "http_proxy of the gateway's environment is not passed on: if the program needs the \
-    network to start, add http_proxy = \"${http_proxy}\" to its `env`";
+pub(crate) const PROXY_ADVICE: &str = "http_proxy of the gateway's environment is not passed on: if the program needs that \
+    to start, add http_proxy = \"${http_proxy}\" to its `env`";
 
 /// Scripted servers on stdio, with a journal for each name.
 #[derive(Default)]
@@ -206,6 +206,7 @@ pub(crate) fn start_with(specs: Vec<BackendSpec>, change: impl FnOnce(BackendDep
         fence: Fence::always_open(),
         sole_client: None,
         home: Latch::opened(),
+        launcher: Some(env!("CARGO_BIN_EXE_lockkeeper").into()),
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         shutdown: CancellationToken::new(),
     };

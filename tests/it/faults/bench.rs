@@ -9,10 +9,10 @@ use lockkeeper::{
     gateway::Gateway,
     layers::TaskOwnerDeps,
     mcp::{Method, Outcome},
-    model::{BackendId, BackendSpec, EraChoice, Requester, SessionId, TransportSpec, status::BackendStatus},
+    model::{BackendId, BackendSpec, EraChoice, Requester, SessionId, Share, TransportSpec, status::BackendStatus},
     support::SystemClock,
 };
-use metrics_exporter_prometheus::PrometheusHandle;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -84,8 +84,11 @@ impl Way {
     /// A server with this mode that is reached this way.
     fn to_script(self, mode: &str, (folder, late): (&TempDir, &CancellationToken)) -> Hosted {
         let file = folder.path().join("grandchild").display().to_string();
-        let at_end =
-            if mode == "leaves grandchildren" { format!("sleep 1000 & echo $! >{file}") } else { String::new() };
+        let at_end = match mode {
+            "leaves grandchildren" => format!("sleep 1000 & echo $! >{file}"),
+            "leaves a daemon" => "setsid sleep 20 &".to_owned(),
+            _ => String::new(),
+        };
         let sick = Sick::new(mode, self.era() == EraChoice::Modern, (at_end, late.clone()));
         Hosted::start(self.carrier(), Arc::new(sick))
     }
@@ -103,6 +106,24 @@ impl Bench {
         let start_timeout = if mode == "never answers the handshake" { Duration::from_secs(1) } else { SOON };
         let sick =
             BackendSpec { start_timeout, call_timeout: SILENCE, era: way.era(), ..legacy("sick", server.transport()) };
+        let mut bench = Self { late, ..Self::beside(sick, (folder, metrics)) };
+        bench.servers.push(server);
+        bench.settle().await;
+        bench
+    }
+
+    /// Starts both servers, of which the sick one is shared so.
+    pub(super) async fn start_shared(way: Way, mode: &str, share: Share) -> Self {
+        let (folder, late) = (TempDir::new().unwrap(), CancellationToken::new());
+        let server = way.to_script(mode, (&folder, &late));
+        let sick = BackendSpec {
+            start_timeout: SOON,
+            call_timeout: SILENCE,
+            era: way.era(),
+            share,
+            ..legacy("sick", server.transport())
+        };
+        let metrics = PrometheusBuilder::new().build_recorder().handle();
         let mut bench = Self { late, ..Self::beside(sick, (folder, metrics)) };
         bench.servers.push(server);
         bench.settle().await;

@@ -30,6 +30,8 @@ pub(super) struct Sick {
     program: Program,
     /// Lets it answer a call that is late.
     late: CancellationToken,
+    /// The changes of its tools in all its sessions.
+    changes_in_calls: Arc<AtomicU64>,
 }
 
 /// One of its sessions, or connections.
@@ -39,6 +41,7 @@ struct Patient {
     aside: Outlet,
     late: CancellationToken,
     changes: AtomicU64,
+    changes_in_calls: Arc<AtomicU64>,
     is_deaf: AtomicBool,
     end: CancellationToken,
 }
@@ -55,7 +58,7 @@ impl Sick {
             stubborn: mode == "ignores TERM",
             ..Program::default()
         };
-        Self { mode: mode.to_owned(), is_modern, program, late }
+        Self { mode: mode.to_owned(), is_modern, program, late, changes_in_calls: Arc::default() }
     }
 }
 
@@ -71,6 +74,7 @@ impl Actor for Sick {
             aside,
             late: self.late.clone(),
             changes: AtomicU64::new(0),
+            changes_in_calls: Arc::clone(&self.changes_in_calls),
             is_deaf: AtomicBool::new(false),
             end,
         })
@@ -150,6 +154,7 @@ impl Patient {
         match self.mode.as_str() {
             "exits in the handshake" => return self.end.cancel(),
             "never answers the handshake" => return std::future::pending().await,
+            "prints a banner" => drop(outlet.write(Piece::Part(Bytes::from_static(b"Ready {v1}: "))).await),
             "prints text" => print("Welcome to the server!\n{not json\n", outlet).await,
             "writes null" => print("null\n[]\n7\n\"text\"", outlet).await,
             _ => {}
@@ -218,6 +223,11 @@ impl Patient {
                 outlet.answer(json!({ "id": id, "error": error }), StatusCode::OK).await;
                 return;
             }
+            "repeats a tool" => tools.push(tool("look")),
+            "changes in a call" => {
+                let changes = self.changes_in_calls.load(Ordering::Relaxed);
+                tools.extend((0..changes).map(|number| tool(&format!("new{number}"))));
+            }
             "changes its tools" => tools.push(tool(&format!("version{}", self.changes.load(Ordering::Relaxed)))),
             "breaks its output schema" => {
                 tools[1]["outputSchema"] =
@@ -233,14 +243,43 @@ impl Patient {
             page["ttlMs"] = 0.into();
             page["cacheScope"] = "private".into();
         }
+        if self.is("changes with each list") {
+            outlet.message(json!({ "method": "notifications/tools/list_changed" })).await;
+        }
         self.result(id, page, outlet).await;
     }
 
-    async fn trouble(&self, id: &Value, outlet: &Outlet) {
+    /// The answer of a tool that has trouble, as far as that is in its form.
+    fn well(&self, id: &Value) -> Value {
         let mut well = json!({ "id": id, "result": text("well") });
         let unwell = json!({ "code": 1, "message": "unwell" });
         match self.mode.as_str() {
-            "exits in a call" | "closes its output" | "leaves grandchildren" => return self.end.cancel(),
+            "answers with both" => well["error"] = unwell,
+            "answers with a list for the error" => well = json!({ "id": id, "error": [-32000, "unwell"] }),
+            "adds a null error" => well["error"] = Value::Null,
+            "writes the code as text" => {
+                well = json!({ "id": id, "error": { "code": "-32603", "message": "unwell" } });
+            }
+            "answers under a text" => well["id"] = id.to_string().into(),
+            "answers under a fraction" => well["id"] = id.as_f64().into(),
+            "writes null members" => {
+                for name in ["method", "params", "error"] {
+                    well[name] = Value::Null;
+                }
+            }
+            "writes the error as text" => well = json!({ "id": id, "error": "unwell" }),
+            "writes null for the structure" => well["result"]["structuredContent"] = Value::Null,
+            "answers with neither" => well = json!({ "id": id }),
+            _ => {}
+        }
+        well
+    }
+
+    async fn trouble(&self, id: &Value, outlet: &Outlet) {
+        match self.mode.as_str() {
+            "exits in a call" | "closes its output" | "leaves grandchildren" | "leaves a daemon" => {
+                return self.end.cancel();
+            }
             "stops reading" | "never answers" => return std::future::pending().await,
             "floods" => return flood(outlet).await,
             "answers twice" => {
@@ -257,17 +296,24 @@ impl Patient {
                 return self.result(id, text("first"), outlet).await;
             }
             "answers with a text" => return self.result(id, json!("text"), outlet).await,
-            "answers with both" => well["error"] = unwell,
-            "answers with a list for the error" => well = json!({ "id": id, "error": [-32000, "unwell"] }),
-            "adds a null error" => well["error"] = Value::Null,
-            "writes the code as text" => {
-                well = json!({ "id": id, "error": { "code": "-32603", "message": "unwell" } });
-            }
             "logs what looks like an answer" => {
-                let log = json!({ "id": id, "result": text("first"), "error": unwell });
+                let log = json!({ "id": id, "result": text("first"), "error": { "code": 1, "message": "unwell" } });
                 print(&log.to_string(), outlet).await;
             }
-            "answers with neither" => well = json!({ "id": id }),
+            "writes Latin-1" => return self.write_raw((id, b"caf\xe9"), (b"", b""), outlet).await,
+            "writes a tab in a text" => return self.write_raw((id, b"a\tb"), (b"", b""), outlet).await,
+            "begins with a byte order mark" => {
+                return self.write_raw((id, b"well"), (b"\xef\xbb\xbf", b""), outlet).await;
+            }
+            "colours its answer" => return self.write_raw((id, b"well"), (b"\x1b[32m", b"\x1b[0m"), outlet).await,
+            "logs an answer in a line" => {
+                let said = json!({ "jsonrpc": "2.0", "id": id, "result": text("somebody's words") });
+                print(&format!("INFO said {said}\n>>>>>{said}\n{{\"said\": {said},}}"), outlet).await;
+            }
+            "changes in a call" => {
+                self.changes_in_calls.fetch_add(1, Ordering::Relaxed);
+                outlet.message(json!({ "method": "notifications/tools/list_changed" })).await;
+            }
             "answers late" => {
                 self.late.cancelled().await;
                 return self.result(id, text("late"), outlet).await;
@@ -279,10 +325,21 @@ impl Patient {
             }
             _ => {}
         }
+        let mut well = self.well(id);
         if self.is_modern && well["result"].is_object() {
             well["result"]["resultType"] = "complete".into();
         }
         outlet.answer(well, StatusCode::OK).await;
+    }
+}
+
+impl Patient {
+    /// Writes the answer with bytes as they are: those of its text, and those around it.
+    async fn write_raw(&self, (id, text): (&Value, &[u8]), around: (&[u8], &[u8]), outlet: &Outlet) {
+        let kind = if self.is_modern { r#""resultType":"complete","# } else { "" };
+        let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{kind}"content":[{{"type":"text","text":""#);
+        let answer = [around.0, head.as_bytes(), text, br#""}]}}"#, around.1].concat();
+        outlet.write(Piece::Answer(answer.into(), StatusCode::OK)).await;
     }
 }
 

@@ -91,6 +91,31 @@ async fn pings_are_answered_by_the_gateway_and_levels_by_the_server() {
     assert_eq!(answer(ask("x/unknown", json!({}))).await["error"]["code"], -32601);
 }
 
+#[tokio::test]
+async fn parameters_that_are_null_or_an_empty_list_are_absent_in_every_request() {
+    for version in LEGACY {
+        let world = World::new().await;
+        let client = world.ready("ann", version).await;
+        for params in [Value::Null, json!([])] {
+            for (id, method) in
+                [(json!(1), "ping"), (json!("1"), "ping"), (Value::Null, "notifications/roots/list_changed")]
+            {
+                let mut message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+                if !id.is_null() {
+                    message["id"] = id.clone();
+                }
+                let response = client.send(message).await;
+                let expected = if id.is_null() { StatusCode::ACCEPTED } else { StatusCode::OK };
+                assert_eq!(response.status(), expected, "{method} {params} in {version}");
+                if !id.is_null() {
+                    let answer = body(response).await;
+                    assert!(answer["id"] == id && answer.get("error").is_none(), "{answer}");
+                }
+            }
+        }
+    }
+}
+
 /// A change that makes a request invalid, the request, and the answer.
 type Fault = (fn(&mut HeaderMap), &'static str, StatusCode, i64);
 
@@ -113,7 +138,7 @@ async fn every_invalid_post_has_its_status() {
         (|h| set(h, "mcp-protocol-version", "2099-01-01"), PING, StatusCode::BAD_REQUEST, -32600),
         // of a version without sessions, without its envelope
         (|h| set(h, "mcp-protocol-version", "2026-07-28"), PING, StatusCode::BAD_REQUEST, -32602),
-        (|_| (), r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, StatusCode::BAD_REQUEST, -32600),
+        (|_| (), r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, StatusCode::BAD_REQUEST, -32602),
     ];
     for version in &LEGACY[1..] {
         let world = World::new().await;

@@ -2,8 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper::{mcp::Method, resource::StreamLease, support::Clock as _};
-use serde_json::json;
+use lockkeeper::{
+    mcp::{Event, Method, Notification, Outcome, Payload, Revision},
+    resource::StreamLease,
+    support::Clock as _,
+};
+use serde_json::{Value, json};
 
 use super::{Events, World, call};
 
@@ -35,6 +39,51 @@ async fn notifications_without_an_open_stream_wait_for_one() {
     let mut events = Events::of(client.get().await);
     assert_eq!(events.message().await.unwrap()["method"], "notifications/tools/list_changed");
     assert_eq!(events.message().await.unwrap()["method"], "notifications/message");
+}
+
+fn event(method: Method, params: &Value) -> Event {
+    Event::Notified(Notification { method, params: Payload::of(Revision::V2025_06_18, params) })
+}
+
+fn done() -> Event {
+    Event::Done(Outcome::Complete(Payload::of(Revision::V2025_06_18, &json!({ "content": [] }))))
+}
+
+#[tokio::test]
+async fn a_client_without_a_stream_hears_once_of_a_list_that_changed_in_its_call() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    world.server.wait_for(Method::Listen, 1).await;
+    for round in 1..=2 {
+        let mut talk = Events::of(client.send(call(round, "talk", json!({ "name": "t" }))).await);
+        world.server.wait_for(Method::ToolsCall, round).await;
+        world.server.say("t", event(Method::ToolsListChanged, &json!({})));
+        assert_eq!(talk.message().await.unwrap()["method"], "notifications/tools/list_changed");
+        // its listen tells of the same
+        world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
+        world.server.say("t", done());
+        assert_eq!(talk.message().await.unwrap()["id"], round);
+    }
+    world.server.told.send((Method::PromptsListChanged, json!({}))).unwrap();
+    let mut events = Events::of(client.get().await);
+    assert_eq!(events.message().await.unwrap()["method"], "notifications/prompts/list_changed");
+}
+
+#[tokio::test]
+async fn a_client_with_a_stream_hears_there_of_a_list_that_changed_in_its_call() {
+    let world = World::new().await;
+    let client = world.ready("ann", "2025-06-18").await;
+    let mut events = Events::of(client.get().await);
+    world.server.wait_for(Method::Listen, 1).await;
+    let mut talk = Events::of(client.send(call(1, "talk", json!({ "name": "t" }))).await);
+    world.server.wait_for(Method::ToolsCall, 1).await;
+    world.server.say("t", event(Method::ToolsListChanged, &json!({})));
+    world.server.told.send((Method::ToolsListChanged, json!({}))).unwrap();
+    world.server.say("t", event(Method::ResourceUpdated, &json!({ "uri": "a:b" })));
+    world.server.say("t", done());
+    assert_eq!(talk.message().await.unwrap()["method"], "notifications/resources/updated");
+    assert_eq!(talk.message().await.unwrap()["id"], 1);
+    assert_eq!(events.message().await.unwrap()["method"], "notifications/tools/list_changed");
 }
 
 #[tokio::test]

@@ -32,6 +32,10 @@ pub(super) fn same(got: &Value, expected: &Value, at: At) -> Result<(), String> 
             leave_words(&mut message);
         }
         identify(&mut message);
+        // the gateway's requests for lists have them, for servers that want the member
+        if at == At::Server && message["params"] == json!({}) {
+            message.as_object_mut().map(|members| members.remove("params"));
+        }
         if at == At::Server { leave_minted(message) } else { message }
     });
     // a server gets its state back byte for byte

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     backend::transport::interface::{BrokenAnswer, RequestTerms, TransportError, messages},
     mcp::{Message, large_messages::off_worker, mirrored_params::Mirror},
+    model::BackendId,
     support::{Account, memory::Claim},
     wire::events::{EventsError, MAX_EVENT, SseEvent, events},
 };
@@ -54,6 +55,7 @@ pub(super) fn answer(
 ) -> impl Stream<Item = Result<Message, TransportError>> + Send {
     async_stream::stream! {
         let posted = post(&endpoint, &request, mirror.as_deref(), &account).await;
+        let own = number(&request);
         drop(request);
         let response = match posted {
             Ok(response) => response,
@@ -63,7 +65,7 @@ pub(super) fn answer(
             }
         };
         if !is_events(&response) {
-            match whole(response, &account).await {
+            match whole(response, (endpoint.server(), &account)).await {
                 Ok(messages) => {
                     for message in messages {
                         yield Ok(message);
@@ -75,8 +77,7 @@ pub(super) fn answer(
             }
             return;
         }
-        let mut cursor = Cursor::default();
-        let mut resumptions = Resumptions::default();
+        let (mut cursor, mut resumptions) = (Cursor::default(), Resumptions::default());
         let mut stream: BoxStream<'static, _> = events(response.into_body().into_data_stream(), account.clone()).boxed();
         loop {
             while let Some(event) = stream.next().await {
@@ -96,8 +97,13 @@ pub(super) fn answer(
                 if event.is_message() {
                     resumptions.fruitless = 0;
                     off_worker(event.data.len()).await;
-                    for message in messages(&event.data) {
-                        yield message.map_err(BrokenAnswer::error);
+                    for message in messages(&event.data, endpoint.server()) {
+                        match message {
+                            Ok(message) => yield Ok(message),
+                            Err(broken) if broken.number() == own => yield Err(broken.error()),
+                            // it answers no request of this exchange
+                            Err(_) => {}
+                        }
                     }
                 }
             }
@@ -110,6 +116,14 @@ pub(super) fn answer(
                 }
             };
         }
+    }
+}
+
+/// The number that is the id of a request of the gateway's.
+fn number(request: &Message) -> Option<u64> {
+    match request {
+        Message::Request { id, .. } => id.as_number(),
+        Message::Notification { .. } | Message::Response { .. } => None,
     }
 }
 
@@ -131,7 +145,7 @@ async fn post(
 }
 
 /// The messages of a response that is no stream.
-async fn whole(response: Response, account: &Account) -> Result<Vec<Message>, TransportError> {
+async fn whole(response: Response, (server, account): (&BackendId, &Account)) -> Result<Vec<Message>, TransportError> {
     if response.status() == StatusCode::ACCEPTED || response.status() == StatusCode::NO_CONTENT {
         return Err(TransportError::Lost("the server accepted the request and answered nothing".to_owned()));
     }
@@ -141,7 +155,7 @@ async fn whole(response: Response, account: &Account) -> Result<Vec<Message>, Tr
     }
     let (text, _claim) = read(response, MAX_EVENT, account).await?;
     off_worker(text.len()).await;
-    let messages = messages(&text);
+    let messages = messages(&text, server);
     if messages.is_empty() {
         return Err(TransportError::Refused("the answer is no JSON-RPC message".to_owned()));
     }

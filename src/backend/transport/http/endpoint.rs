@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode, header};
 
 use super::{
+    cookies::CookieJar,
     mirrored_headers,
     refusal::{self, Refused},
     response::Response,
@@ -19,6 +20,7 @@ use super::{
 use crate::{
     backend::transport::interface::TransportError,
     mcp::{Feature, Message, Method, Revision, mirrored_params::Mirror},
+    model::BackendId,
     wire::headers::{JSON_AND_EVENTS, LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
 };
 
@@ -35,6 +37,8 @@ pub(super) struct HttpEndpoint {
     may_be_http_sse: AtomicBool,
     /// The result of [`HttpEndpoint::headers_of_posts`], once the handshake is done.
     of_posts: OnceLock<HeaderMap>,
+    /// Of the session.
+    cookies: CookieJar,
 }
 
 // === impl HttpEndpoint ===
@@ -44,7 +48,7 @@ impl HttpEndpoint {
     pub(super) fn new(target: HttpTarget, late: &LateStreams) -> Self {
         let (session, revision, of_posts) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let (opening, may_be_http_sse) = (Opening::new(late), AtomicBool::new(false));
-        Self { target, session, revision, opening, may_be_http_sse, of_posts }
+        Self { target, session, revision, opening, may_be_http_sse, of_posts, cookies: CookieJar::default() }
     }
 
     /// The headers of every request, with this `Accept`.
@@ -68,8 +72,23 @@ impl HttpEndpoint {
     }
 
     /// Sends a request, with the token of a login if there is one.
-    pub(super) async fn send(&self, verb: Verb, headers: HeaderMap, body: Bytes) -> Result<Response, TransportError> {
-        self.target.send(verb, headers, body).await
+    pub(super) async fn send(
+        &self,
+        verb: Verb,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response, TransportError> {
+        // a configured one wins
+        if let Some(cookies) = self.cookies.header(self.target.uri())
+            && !headers.contains_key(header::COOKIE)
+        {
+            headers.insert(header::COOKIE, cookies);
+        }
+        let response = self.target.send(verb, headers, body).await?;
+        if self.session.get().is_some() {
+            self.cookies.keep(response.headers(), self.target.uri());
+        }
+        Ok(response)
     }
 
     /// Posts one message, and returns the response if the server accepts it.
@@ -92,7 +111,12 @@ impl HttpEndpoint {
         if is_handshake {
             self.may_be_http_sse.store(is_of_http_sse(response.status()), Ordering::Release);
         }
-        Err(refusal::read(response, self.session.get().is_some()).await)
+        Err(refusal::read(response, self.server(), self.session.get().is_some()).await)
+    }
+
+    /// The server, for logs.
+    pub(super) const fn server(&self) -> &BackendId {
+        self.target.server()
     }
 
     /// True if `initialize` was refused with a status that a server over HTTP+SSE answers.
@@ -115,7 +139,7 @@ impl HttpEndpoint {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(refusal::read(response, self.session.get().is_some()).await)
+        Err(refusal::read(response, self.server(), self.session.get().is_some()).await)
     }
 
     /// Stores the session id of a 2xx response to `initialize`; it must be visible ASCII (2025-03-26 and later,
@@ -124,6 +148,8 @@ impl HttpEndpoint {
         let id = response.headers().get(SESSION_ID);
         if let Some(id) = id.filter(|id| !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic)) {
             let _ = self.session.set(id.clone());
+            // a connection without a session may serve many people
+            self.cookies.keep(response.headers(), self.target.uri());
         }
     }
 }

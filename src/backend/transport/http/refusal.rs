@@ -9,6 +9,7 @@ use super::response::{Response, is_json, read_small};
 use crate::{
     backend::transport::interface::{TransportError, messages},
     mcp::Message,
+    model::BackendId,
 };
 
 /// The code that servers on the TypeScript SDK return for an unknown session, in place of the specified 404 (2025-03-26
@@ -28,7 +29,7 @@ pub(crate) enum Refused {
 }
 
 /// Reads the reason of an unsuccessful response; `in_session` is true if the request named a session.
-pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
+pub(crate) async fn read(response: Response, server: &BackendId, in_session: bool) -> Refused {
     let status = response.status();
     let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned);
     let asks_for_login = names_authorization_server(&response);
@@ -36,7 +37,7 @@ pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
     let json = is_json(&response);
     let text = read_small(response, MAX_REFUSAL).await.unwrap_or_default();
     let error = match status {
-        StatusCode::BAD_REQUEST if in_session && blames_the_session(&text) => {
+        StatusCode::BAD_REQUEST if in_session && blames_the_session(&text, server) => {
             TransportError::Gone("the server has forgotten the session (400)".to_owned())
         }
         StatusCode::NOT_FOUND if in_session => {
@@ -65,7 +66,8 @@ pub(crate) async fn read(response: Response, in_session: bool) -> Refused {
         status => TransportError::Refused(format!("the server answered {status}: is its URL the MCP endpoint?")),
     };
     let speaks = json && matches!(error, TransportError::Refused(_)) && status.is_client_error();
-    let message = || messages(&text).into_iter().flatten().find(|message| matches!(message, Message::Response { .. }));
+    let is_answer = |message: &Message| matches!(message, Message::Response { .. });
+    let message = || messages(&text, server).into_iter().flatten().find(is_answer);
     match speaks.then(message).flatten() {
         Some(message) => Refused::Message(message),
         None => Refused::Error(error),
@@ -103,8 +105,8 @@ fn names_authorization_server(response: &Response) -> bool {
 }
 
 /// True if a 400 means an unknown session: widespread servers return it instead of 404, before they read the message.
-fn blames_the_session(text: &Bytes) -> bool {
-    messages(text).into_iter().flatten().any(|message| match message {
+fn blames_the_session(text: &Bytes, server: &BackendId) -> bool {
+    messages(text, server).into_iter().flatten().any(|message| match message {
         Message::Response { outcome: Err(error), .. } => {
             let told = error.message().to_lowercase();
             error.code() == SESSION_ERROR && told.contains("session") && !told.contains("initialize")

@@ -2,20 +2,26 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, Uri, header, uri::Scheme};
+use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, StatusCode, Uri, header, uri::Scheme};
 use http_body_util::Full;
 use percent_encoding::percent_decode_str;
+use url::Url;
 
 use super::{client::Client, response::Response};
 use crate::{
     backend::{error::StartError, transport::interface::TransportError},
-    model::{Bearer, HttpSpec, IdentityToken},
+    model::{BackendId, Bearer, HttpSpec, IdentityToken},
     support::Secret,
 };
+
+/// Maximum number of redirects that are followed for one request.
+const MAX_HOPS: usize = 5;
 
 /// Target of requests. Cheap to clone, but for its headers.
 #[derive(Clone)]
 pub(crate) struct HttpTarget {
+    /// The server, for logs.
+    server: BackendId,
     client: Client,
     uri: Uri,
     headers: HeaderMap,
@@ -32,7 +38,7 @@ impl HttpTarget {
     /// # Errors
     ///
     /// An error if the URL or a header cannot be sent.
-    pub(crate) fn new(client: &Client, spec: &HttpSpec) -> Result<Self, StartError> {
+    pub(crate) fn new(server: &BackendId, client: &Client, spec: &HttpSpec) -> Result<Self, StartError> {
         let wrong = || StartError::Refused("its URL cannot be requested: correct it".to_owned());
         let mut url = spec.url.clone();
         let mut headers = HeaderMap::new();
@@ -53,7 +59,14 @@ impl HttpTarget {
             headers.insert(header::PROXY_AUTHORIZATION, secret(authorization));
         }
         headers.extend(configured_headers(spec)?);
-        Ok(Self { client: client.clone(), uri, headers, bearer: spec.bearer.clone(), identity: spec.identity.clone() })
+        let (server, client, bearer, identity) =
+            (server.clone(), client.clone(), spec.bearer.clone(), spec.identity.clone());
+        Ok(Self { server, client, uri, headers, bearer, identity })
+    }
+
+    /// The server, for logs.
+    pub(crate) const fn server(&self) -> &BackendId {
+        &self.server
     }
 
     /// The URI.
@@ -79,23 +92,66 @@ impl HttpTarget {
         }
     }
 
-    /// Sends a request with these headers alone.
+    /// Sends a request with these headers alone. A redirect that keeps the method is followed on this origin.
     pub(super) async fn request(
         &self,
         verb: Verb,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Response, TransportError> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = verb;
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = headers;
+        let response = self.request_at(self.uri.clone(), (&verb, &headers, &body)).await?;
+        if !matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+            return Ok(response);
+        }
+        Box::pin(self.follow(response, (&verb, &headers, &body))).await
+    }
+
+    async fn request_at(
+        &self,
+        uri: Uri,
+        (verb, headers, body): (&Verb, &HeaderMap, &Bytes),
+    ) -> Result<Response, TransportError> {
+        let mut request = Request::new(Full::new(body.clone()));
+        *request.method_mut() = verb.clone();
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers.clone();
         if let Some(identity) = &self.identity {
             let (name, value) = identity_header(identity).map_err(TransportError::Denied)?;
             request.headers_mut().insert(name, value);
         }
         self.client.send(request).await
     }
+
+    /// Follows 307 and 308 on this origin, a few times; the last answer otherwise.
+    async fn follow(
+        &self,
+        mut response: Response,
+        request: (&Verb, &HeaderMap, &Bytes),
+    ) -> Result<Response, TransportError> {
+        let mut uri = self.uri.clone();
+        for _ in 0..MAX_HOPS {
+            let is_redirect =
+                matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+            let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
+            let Some(next) = location.filter(|_| is_redirect).and_then(|to| on_same_origin(&uri, to)) else { break };
+            tracing::debug!(server = %self.server, to = %next, "a redirect on the same origin is followed");
+            response = self.request_at(next.clone(), request).await?;
+            uri = next;
+        }
+        Ok(response)
+    }
+}
+
+/// The address of a redirect, if it has scheme, host and port of `from`, and no user information.
+fn on_same_origin(from: &Uri, location: &str) -> Option<Uri> {
+    let from = Url::parse(&from.to_string()).ok()?;
+    let mut to = from.join(location).ok()?;
+    let is_same = to.scheme() == from.scheme() && to.host() == from.host() && to.port() == from.port();
+    if !is_same || !to.username().is_empty() || to.password().is_some() {
+        return None;
+    }
+    to.set_fragment(None);
+    Uri::try_from(to.as_str()).ok()
 }
 
 /// The configured headers, marked as secrets.
@@ -123,4 +179,33 @@ pub(crate) fn identity_header(identity: &IdentityToken) -> Result<(HeaderName, H
 pub(super) fn secret(mut value: HeaderValue) -> HeaderValue {
     value.set_sensitive(true);
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_are_followed_on_the_same_origin_alone() {
+        let from = Uri::from_static("https://a.example/mcp?key=1");
+        let same = [
+            ("/mcp/", "https://a.example/mcp/"),
+            ("https://a.example:443/v2/mcp#part", "https://a.example/v2/mcp"),
+            ("?key=2", "https://a.example/mcp?key=2"),
+        ];
+        for (location, expected) in same {
+            assert_eq!(on_same_origin(&from, location).unwrap(), expected, "{location}");
+        }
+        for location in [
+            "http://a.example/mcp",
+            "https://a.example:8443/mcp",
+            "https://b.example/mcp",
+            "//b.example/mcp",
+            "https://me@a.example/mcp",
+            "https://:word@a.example/mcp",
+            "mailto:a@a.example",
+        ] {
+            assert!(on_same_origin(&from, location).is_none(), "{location}");
+        }
+    }
 }

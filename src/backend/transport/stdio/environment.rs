@@ -48,8 +48,9 @@ const NAMES: &[&str] = &[
 /// Families of such variables.
 const PREFIXES: &[&str] = &["LC_", "XDG_"];
 
-/// Variables without which a program that fetches its packages may not start, and that are not passed on by themselves.
-const NETWORK: &[&str] = &[
+/// Variables without which a program that fetches its packages, or talks to another one of this machine, may not start, and that are
+/// not passed on by themselves.
+const NEEDED: &[&str] = &[
     "HTTPS_PROXY",
     "https_proxy",
     "HTTP_PROXY",
@@ -61,16 +62,21 @@ const NETWORK: &[&str] = &[
     "PIP_INDEX_URL",
     "UV_INDEX_URL",
     "UV_DEFAULT_INDEX",
+    "DISPLAY",
+    "DOCKER_HOST",
+    "JAVA_HOME",
+    "KUBECONFIG",
+    "SSH_AUTH_SOCK",
 ];
 
 /// Advice for a child that did not start: the network settings of the gateway's environment that it did not get. `None`
 /// if there are none.
 pub(crate) fn advice(gateway: &BTreeMap<String, String>, configured: &BTreeMap<String, Secret>) -> Option<String> {
     let lacks = |name: &&&str| gateway.contains_key(**name) && !configured.contains_key(**name);
-    let lacking: Vec<&str> = NETWORK.iter().filter(lacks).copied().collect();
+    let lacking: Vec<&str> = NEEDED.iter().filter(lacks).copied().collect();
     let first = lacking.first()?;
     Some(format!(
-        "{} of the gateway's environment {} not passed on: if the program needs the network to start, \
+        "{} of the gateway's environment {} not passed on: if the program needs that to start, \
          add {first} = \"${{{first}}}\" to its `env`",
         lacking.join(", "),
         if lacking.len() == 1 { "is" } else { "are" }
@@ -114,7 +120,7 @@ mod tests {
     fn proxies_and_package_indexes_reach_a_child_by_configuration_alone() {
         let value = "http://ann:secret@proxy.example";
         let gateway: BTreeMap<String, String> =
-            NETWORK.iter().map(|name| ((*name).to_owned(), value.to_owned())).collect();
+            NEEDED.iter().map(|name| ((*name).to_owned(), value.to_owned())).collect();
         assert_eq!(of_child(&gateway, &BTreeMap::new()).keys().collect::<Vec<_>>(), [NESTING, "SHLVL"]);
         let configured = [("HTTPS_PROXY".to_owned(), Secret::new(value))].into();
         let child = of_child(&gateway, &configured);

@@ -13,15 +13,17 @@ use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
 };
+use socket2::SockRef;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
-    net::UnixStream,
-    process::{Child, ChildStderr, Command},
+    net::{UnixStream, unix::OwnedWriteHalf},
+    process::{Child, ChildStderr},
     sync::watch,
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
+use super::{program_file, spawner::Spawner};
 use crate::{
     backend::{
         error::StartError,
@@ -40,6 +42,12 @@ const IDLE_GRACE: Duration = Duration::from_millis(300);
 /// The same with a call that it works on; also the time to end after `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Time for which the output of a child is read after its end, if something else holds it open.
+const LEFT_OPEN: Duration = Duration::from_millis(1500);
+
+/// The path on which a program is looked for if its environment has none.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
 /// A child process that runs.
 pub(super) struct Process {
     backend: BackendId,
@@ -47,6 +55,8 @@ pub(super) struct Process {
     stderr: ChildStderr,
     group: Group,
     output: OutputTail,
+    /// The process ends with the thread that started it.
+    _spawner: Spawner,
 }
 
 /// The gateway's ends of a child's standard input and output.
@@ -65,14 +75,17 @@ impl Process {
     /// Starts the program in a process group of its own.
     pub(super) fn start(
         (backend, output): (&BackendId, &OutputTail),
-        spec: &StdioSpec,
+        (spawner, spec): (&Spawner, &StdioSpec),
         environment: &BTreeMap<String, Secret>,
     ) -> Result<(Self, ChildStreams), StartError> {
         if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-            let text = format!("the working directory `{}` does not exist: create it or correct `cwd`", cwd.display());
+            let cause = if cwd.exists() { "is a file, and has to be a folder" } else { "does not exist" };
+            let text = format!("the working directory `{}` {cause}: create it or correct `cwd`", cwd.display());
             return Err(StartError::NoCommand(text));
         }
-        let mut command = Command::new(&spec.command);
+        let path = environment.get("PATH").map_or(DEFAULT_PATH, |path| path.expose());
+        program_file::check(spec, path).map_err(StartError::NoCommand)?;
+        let mut command = spawner.command(&spec.command);
         command.args(&spec.args).env_clear();
         command.envs(environment.iter().map(|(name, value)| (name, value.expose())));
         let (streams, [stdin, stdout]) = ChildStreams::new().map_err(|error| {
@@ -83,26 +96,31 @@ impl Process {
         if let Some(cwd) = &spec.cwd {
             command.current_dir(cwd);
         }
-        let mut child = command.spawn().map_err(|error| cannot_run(&spec.command, &error))?;
+        let started = spawner.spawn(command);
+        let mut child = started.map_err(|error| {
+            StartError::Unreachable(format!("the command `{}` cannot be started: {error}", spec.command))
+        })?;
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let group = Group(pid);
         let Some(stderr) = child.stderr.take() else {
             return Err(StartError::Unreachable("the child has no standard error".to_owned()));
         };
         tracing::info!(server = %backend, command = spec.command, pid = pid.map(Pid::as_raw), "process started");
-        let process = Self { backend: backend.clone(), child, stderr, group, output: output.clone() };
+        let process =
+            Self { backend: backend.clone(), child, stderr, group, output: output.clone(), _spawner: spawner.clone() };
         Ok((process, streams))
     }
 
     /// Runs `writer`, which holds the child's standard input, until the child exits or `stop` is cancelled; ends what is left
-    /// of its group, and tells `exited` what became of it.
+    /// of its group, and tells `exited` what became of it. A while later nothing more is read from its `output`: a daemon that it
+    /// left behind may hold that.
     pub(super) async fn run(
         self,
-        writer: impl Future<Output = ()>,
+        (writer, output): (impl Future<Output = ()>, OwnedWriteHalf),
         (stop, unanswered): (CancellationToken, UnansweredCalls),
         exited: watch::Sender<Option<String>>,
     ) {
-        let Self { backend, mut child, stderr, mut group, output } = self;
+        let Self { backend, mut child, stderr, mut group, output: printed, _spawner } = self;
         let over = CancellationToken::new();
         let live = async {
             let status = tokio::select! {
@@ -126,9 +144,16 @@ impl Process {
             text
         };
         // what it wrote last is still in the pipe when it has exited
-        let reading = until_late(&over, keep(&output, stderr, &backend));
+        let reading = until_late(&over, keep(&printed, stderr, &backend));
         let (text, _, ()) = tokio::join!(live, over.run_until_cancelled(writer), reading);
         exited.send_replace(Some(text));
+        tokio::select! {
+            // its reader has come to the end
+            () = stop.cancelled() => {}
+            () = until_late(&over, std::future::pending()) => {
+                let _ = SockRef::from(output.as_ref()).shutdown(Shutdown::Read);
+            }
+        }
     }
 }
 
@@ -172,26 +197,12 @@ async fn keep(output: &OutputTail, stderr: ChildStderr, backend: &BackendId) {
 async fn until_late(over: &CancellationToken, task: impl Future<Output = ()>) {
     let late = async {
         over.cancelled().await;
-        tokio::time::sleep(GRACE * 3).await;
+        tokio::time::sleep(LEFT_OPEN).await;
     };
     tokio::select! {
         () = task => {}
         () = late => {}
     }
-}
-
-fn cannot_run(command: &str, error: &io::Error) -> StartError {
-    let text = match error.kind() {
-        io::ErrorKind::NotFound if command.contains(char::is_whitespace) => {
-            format!("the command `{command}` was not found: put its arguments into `args`")
-        }
-        io::ErrorKind::NotFound => {
-            format!("the command `{command}` was not found: install it, or give its full path in `command`")
-        }
-        io::ErrorKind::PermissionDenied => format!("the command `{command}` may not be run: make it executable"),
-        _ => return StartError::Unreachable(format!("the command `{command}` cannot be started: {error}")),
-    };
-    StartError::NoCommand(text)
 }
 
 fn describe(status: &io::Result<ExitStatus>) -> String {

@@ -2,7 +2,7 @@
 
 use super::{CallInProgress, ExchangeSubject};
 use crate::mcp::{
-    ErrorObject, Level, Message, Method, Notification, Payload, ServerRequest, declared::can_be_asked,
+    ErrorObject, Level, ListKind, Message, Method, Notification, Payload, ServerRequest, declared::can_be_asked,
     pending_request::PendingRequest,
 };
 
@@ -11,11 +11,26 @@ use crate::mcp::{
 impl CallInProgress {
     /// A notification for the client, if it wants it.
     pub(super) fn notification(&self, notification: Notification) -> Option<Message> {
-        if self.detached || !is_wanted(&notification, self.session.level()) {
+        let is_update = notification.method == Method::ResourceUpdated;
+        if self.detached && !is_update || !is_wanted(&notification, self.session.level()) {
+            return None;
+        }
+        let is_of_call = matches!(self.subject, ExchangeSubject::Request(_));
+        let is_change = !ListKind::changed_by(&notification.method).is_empty();
+        if is_of_call
+            && is_change
+            && !self.session.changes_in_calls.takes(&notification.method, self.session.queue.open_streams())
+        {
             return None;
         }
         let Notification { method, params } = self.translator.notification(notification)?;
-        Some(Message::Notification { method, params: params.into_params() })
+        let message = Message::Notification { method, params: params.into_params() };
+        if self.detached {
+            // nobody reads the call, and no listen tells of this one
+            self.session.queue.push(message);
+            return None;
+        }
+        Some(message)
     }
 
     /// Sends a server request, if the client supports it: it declared the capability, its version has the request, and

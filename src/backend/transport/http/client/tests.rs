@@ -29,7 +29,7 @@ use self::frames::{CANCEL, REFUSED_STREAM, Refusal, Refusals};
 use super::{super::target::HttpTarget, *};
 use crate::{
     fetch::connector::proxies,
-    model::{HttpSpec, ProxyChoice, TlsIdentity},
+    model::{BackendId, HttpSpec, ProxyChoice, TlsIdentity},
     support::Secret,
 };
 
@@ -204,7 +204,7 @@ fn pem(text: &[u8]) -> String {
 }
 
 fn target(client: &Client, url: &str) -> HttpTarget {
-    HttpTarget::new(client, &HttpSpec::new(url.parse().unwrap())).unwrap()
+    HttpTarget::new(&BackendId::parse("s").unwrap(), client, &HttpSpec::new(url.parse().unwrap())).unwrap()
 }
 
 /// Posts to `url`.

@@ -1,0 +1,220 @@
+//! The file of a configured program: where it is, and why it cannot be started, as far as that can be seen before. Knows nothing of
+//! processes.
+
+use std::{
+    fs::{self, File},
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use nix::unistd::{AccessFlags, access};
+
+use crate::model::StdioSpec;
+
+/// Bytes of a file in which an interpreter is looked for.
+const HEAD: usize = 256;
+/// Offset of the machine in the head of an ELF file.
+const ELF_MACHINE: usize = 18;
+
+/// Looks for what is wrong with the command of `spec`, with this `PATH` of its environment.
+///
+/// # Errors
+///
+/// The reason for which it cannot be started, and what to do.
+pub(super) fn check(spec: &StdioSpec, path: &str) -> Result<(), String> {
+    let command = spec.command.as_str();
+    let file = match found(spec, path) {
+        CommandFile::Program(file) => file,
+        CommandFile::Folder(file) => {
+            return Err(format!("the command `{command}` is a folder ({}): name the program in it", file.display()));
+        }
+        CommandFile::NotExecutable(file) => return Err(not_executable(command, &file)),
+        CommandFile::Nothing => return Err(not_found(spec)),
+    };
+    let head = head_of(&file);
+    match interpreter(&head) {
+        Some(line) => check_interpreter(command, line, path),
+        None if is_of_another_machine(&head) => Err(format!(
+            "the command `{command}` is a program for another kind of processor (Exec format error): install the one for this machine"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What a command names.
+enum CommandFile {
+    Program(PathBuf),
+    Folder(PathBuf),
+    NotExecutable(PathBuf),
+    Nothing,
+}
+
+fn found(spec: &StdioSpec, path: &str) -> CommandFile {
+    let command = Path::new(&spec.command);
+    if spec.command.contains('/') {
+        let cwd = spec.cwd.as_deref().unwrap_or(Path::new(""));
+        return kind_of(cwd.join(command));
+    }
+    let mut best = CommandFile::Nothing;
+    for folder in path.split(':') {
+        match kind_of(Path::new(folder).join(command)) {
+            program @ CommandFile::Program(_) => return program,
+            CommandFile::NotExecutable(file) => best = CommandFile::NotExecutable(file),
+            CommandFile::Folder(_) | CommandFile::Nothing => {}
+        }
+    }
+    best
+}
+
+fn kind_of(file: PathBuf) -> CommandFile {
+    match fs::metadata(&file) {
+        Ok(about) if about.is_dir() => CommandFile::Folder(file),
+        Ok(about) if !about.is_file() => CommandFile::Nothing,
+        Ok(_) if access(&file, AccessFlags::X_OK).is_ok() => CommandFile::Program(file),
+        Ok(_) => CommandFile::NotExecutable(file),
+        Err(_) => CommandFile::Nothing,
+    }
+}
+
+fn not_executable(command: &str, file: &Path) -> String {
+    let head = head_of(file);
+    let by = match file.extension().and_then(|ending| ending.to_str()) {
+        Some("py") => Some("python3"),
+        Some("js" | "mjs" | "cjs") => Some("node"),
+        Some("sh") => Some("sh"),
+        _ => None,
+    };
+    match by.filter(|_| interpreter(&head).is_none()) {
+        Some(by) => {
+            format!("the command `{command}` may not be run: put `{by}` into `command` and the file into `args`")
+        }
+        None => format!("the command `{command}` may not be run: make it executable"),
+    }
+}
+
+fn not_found(spec: &StdioSpec) -> String {
+    let command = spec.command.as_str();
+    let is_windows_path = command.contains('\\') || command.get(1..2) == Some(":");
+    let base = command.strip_suffix(".exe").or_else(|| command.strip_suffix(".cmd")).unwrap_or(command);
+    if base.eq_ignore_ascii_case("cmd") && spec.args.first().is_some_and(|first| first.eq_ignore_ascii_case("/c")) {
+        let program = spec.args.get(1).map_or("the program", String::as_str);
+        return format!(
+            "`cmd /c` exists on Windows alone: put `{program}` into `command`, and what follows it into `args`"
+        );
+    }
+    if is_windows_path {
+        return format!(
+            "the command `{command}` is a path of Windows, which does not exist here: give the path on this machine"
+        );
+    }
+    if command.contains(char::is_whitespace) {
+        return format!("the command `{command}` was not found: put its arguments into `args`");
+    }
+    format!("the command `{command}` was not found: install it, or give its full path in `command`")
+}
+
+/// Checks the interpreter that the first line of a file names.
+fn check_interpreter(command: &str, line: &[u8], path: &str) -> Result<(), String> {
+    let line = String::from_utf8_lossy(line);
+    if line.ends_with('\r') {
+        return Err(format!(
+            "the first line of `{command}` ends as on Windows, so its interpreter is not found: give the file line ends of Unix (`dos2unix`)"
+        ));
+    }
+    let mut words = line.split_whitespace();
+    let Some(interpreter) = words.next() else { return Ok(()) };
+    let missing = |name: &str| {
+        format!(
+            "the command `{command}` needs `{name}`, which its first line names and which was not found: install it"
+        )
+    };
+    if !Path::new(interpreter).exists() {
+        return Err(missing(interpreter));
+    }
+    let by_env = interpreter
+        .ends_with("/env")
+        .then(|| words.find(|word| !word.starts_with('-') && !word.contains('=')))
+        .flatten();
+    match by_env {
+        Some(name) if !name.contains('/') && path.split(':').all(|folder| !Path::new(folder).join(name).exists()) => {
+            Err(missing(name))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first bytes of a file; none if it cannot be read.
+fn head_of(file: &Path) -> Vec<u8> {
+    let mut head = Vec::new();
+    let read = File::open(file).and_then(|file| file.take(HEAD as u64).read_to_end(&mut head));
+    if read.is_ok() { head } else { Vec::new() }
+}
+
+/// The line that names an interpreter, after its mark.
+fn interpreter(head: &[u8]) -> Option<&[u8]> {
+    let line = head.strip_prefix(b"#!")?;
+    line.split(|byte| *byte == b'\n').next()
+}
+
+/// True for a program of this kind that the processor does not have.
+fn is_of_another_machine(head: &[u8]) -> bool {
+    let own: u16 = match std::env::consts::ARCH {
+        "x86_64" => 62,
+        "aarch64" => 183,
+        _ => return false,
+    };
+    let machine = head.get(ELF_MACHINE..ELF_MACHINE + 2);
+    // a processor of 64 bits runs programs of 32 too
+    let is_of_32_bits = head.get(4) == Some(&1);
+    head.starts_with(b"\x7fELF") && !is_of_32_bits && machine.is_some_and(|machine| machine != own.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _};
+
+    use super::*;
+
+    fn spec(command: &str, args: &[&str]) -> StdioSpec {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        StdioSpec { command: command.to_owned(), args, env: BTreeMap::new(), cwd: None }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_told_before_it_is_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &[u8], mode: u32| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path.display().to_string()
+        };
+        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+        elf.resize(64, 0);
+        elf[ELF_MACHINE] = 8;
+        let cases = [
+            (folder.path().display().to_string(), "is a folder"),
+            (file("plain", b"x", 0o644), "make it executable"),
+            (file("server.py", b"print(1)", 0o644), "put `python3` into `command`"),
+            (file("crlf", b"#!/bin/sh\r\necho\r\n", 0o755), "ends as on Windows"),
+            (file("lost", b"#!/opt/none/python3\n", 0o755), "needs `/opt/none/python3`"),
+            (file("env", b"#!/usr/bin/env -S none-such --x\n", 0o755), "needs `none-such`"),
+            (file("mips", &elf, 0o755), "Exec format error"),
+            (folder.path().join("none").display().to_string(), "was not found"),
+            ("none-such".to_owned(), "install it, or give its full path"),
+            ("npx -y x".to_owned(), "put its arguments into `args`"),
+            (r"C:\tools\server.exe".to_owned(), "a path of Windows"),
+        ];
+        for (command, told) in cases {
+            let reason = check(&spec(&command, &[]), "/usr/bin:/bin").unwrap_err();
+            assert!(reason.contains(told), "{command}: {reason}");
+        }
+        let reason = check(&spec("cmd", &["/c", "npx", "-y"]), "/usr/bin:/bin").unwrap_err();
+        assert!(reason.contains("put `npx` into `command`"), "{reason}");
+        for fine in [file("fine", b"#!/bin/sh\necho\n", 0o755), file("no-mark", b"echo\n", 0o755), "sh".to_owned()] {
+            assert_eq!(check(&spec(&fine, &[]), "/usr/bin:/bin"), Ok(()), "{fine}");
+        }
+        let inside = StdioSpec { cwd: Some(folder.path().to_owned()), ..spec("./fine", &[]) };
+        assert_eq!(check(&inside, "/usr/bin:/bin"), Ok(()));
+    }
+}

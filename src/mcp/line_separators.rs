@@ -1,0 +1,52 @@
+//! Unicode's line separators in JSON texts: U+2028, U+2029 and U+0085. JSON has them in strings as they are, and some readers
+//! of lines and of event streams split there. So every text is written with escapes in their place, which mean the same.
+
+use bytes::Bytes;
+use memchr::memchr2;
+
+/// The same JSON text without such a character; not copied if it has none.
+pub(super) fn escaped(text: Bytes) -> Bytes {
+    let (mut written, mut copied, mut at) = (Vec::new(), 0, 0);
+    // the first bytes of the three in UTF-8
+    while let Some(found) = memchr2(0xc2, 0xe2, &text[at..]) {
+        at += found;
+        let (length, escape) = match &text[at..] {
+            [0xc2, 0x85, ..] => (2, br"\u0085"),
+            [0xe2, 0x80, 0xa8, ..] => (3, br"\u2028"),
+            [0xe2, 0x80, 0xa9, ..] => (3, br"\u2029"),
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        written.extend_from_slice(&text[copied..at]);
+        written.extend_from_slice(escape);
+        at += length;
+        copied = at;
+    }
+    if copied == 0 {
+        return text;
+    }
+    written.extend_from_slice(&text[copied..]);
+    written.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_separator_becomes_the_escape_that_means_the_same() {
+        let near = "\u{2027}\u{202a}\u{a0}\u{e9}\u{201c}";
+        let value = format!("a\u{2028}\u{2029}b\u{85}{near}\u{2028}");
+        let written = escaped(format!("\"{value}\"").into());
+        assert_eq!(written, format!(r#""a\u2028\u2029b\u0085{near}\u2028""#).as_bytes());
+        assert_eq!(serde_json::from_slice::<String>(&written).unwrap(), value);
+    }
+
+    #[test]
+    fn a_text_without_any_is_not_copied() {
+        let text = Bytes::from_static("{\"a\":\"\u{201c}caf\u{e9}\u{201d}\"}".as_bytes());
+        assert_eq!(escaped(text.clone()).as_ptr(), text.as_ptr());
+    }
+}
