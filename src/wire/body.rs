@@ -1,8 +1,11 @@
 //! HTTP bodies of bounded length. Knows nothing of their content.
 
+use std::io;
+
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
+use memmap2::MmapMut;
 
 use crate::support::{
     Account,
@@ -11,14 +14,37 @@ use crate::support::{
 };
 
 /// The part of a large body that is touched before its bytes come, in bytes.
-const TOUCHED_AHEAD: usize = 512 * 1024;
+const TOUCHED_AHEAD: usize = 256 * 1024;
+/// The length from which the rest of a body is believed to come, in bytes. Addresses are reserved for it, at most sixteen times
+/// what is paid for by the maximum of a body, and no memory until it is touched.
+const BELIEVED: usize = 1024 * 1024;
 
 /// A body of several chunks.
 #[derive(Debug, Default)]
 struct Joined {
-    text: BytesMut,
-    /// The part of the buffer that has been written to once: the system gives memory page by page at the first write, which
-    /// takes longer than writing.
+    buffer: BodyBuffer,
+    /// The part of the buffer that has been written to once, which is paid for: the system gives memory page by page at the
+    /// first write, which takes longer than writing.
+    touched: usize,
+}
+
+/// The buffer of such a body.
+#[derive(Debug)]
+enum BodyBuffer {
+    Small(BytesMut),
+    /// Memory of its own, which the system has back as soon as it is dropped: an allocator keeps large pieces for a while.
+    Large {
+        map: MmapMut,
+        length: usize,
+    },
+}
+
+/// The room of a buffer, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct BufferRoom {
+    /// What is reserved.
+    capacity: usize,
+    /// What has been written to.
     touched: usize,
 }
 
@@ -59,18 +85,17 @@ where
         };
         let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else { continue };
-        let arrived = text.len() + joined.text.len();
+        let arrived = text.len() + joined.buffer.as_slice().len();
         if arrived + data.len() > max {
             return Err(BodyError::TooLarge);
         }
-        // what the body says of its length is believed as far as it has come: a reader that stops has paid for what it holds
-        let rest = usize::try_from(body.size_hint().lower()).unwrap_or(max).min(arrived);
-        let held = match (arrived, joined.text.capacity()) {
-            // most bodies are a single chunk, which is not copied
-            (0, _) => data.len(),
-            (_, capacity) if arrived + data.len() <= capacity => capacity,
-            _ => arrived + data.len() + rest,
+        let rest = match body.size_hint() {
+            hint if hint.upper().is_none() => arrived,
+            hint => usize::try_from(hint.lower()).unwrap_or(max),
         };
+        let room = joined.room_for(arrived, data.len(), rest.min(max - arrived - data.len()));
+        // most bodies are a single chunk, which is not copied
+        let held = if arrived == 0 { data.len() } else { room.touched };
         if held >= STEP {
             if let Some(claim) = claim.take() {
                 claimed = Some(claim());
@@ -82,37 +107,115 @@ where
         if arrived == 0 {
             text = data;
         } else {
-            joined.make_room(text.len() + data.len(), held).await;
-            joined.text.extend_from_slice(&std::mem::take(&mut text));
-            joined.text.extend_from_slice(&data);
+            joined.make(room).await.map_err(|_| BodyError::Exhausted)?;
+            joined.buffer.push(&std::mem::take(&mut text));
+            joined.buffer.push(&data);
         }
         if body.is_end_stream() {
             break;
         }
     }
-    Ok((if joined.text.is_empty() { text } else { joined.text.freeze() }, claimed))
+    Ok((if joined.buffer.as_slice().is_empty() { text } else { joined.buffer.freeze() }, claimed))
 }
 
 // === impl Joined ===
 
 impl Joined {
-    /// Makes room for `more` bytes: grows to exactly `held`, which is paid for, if they are too many, and touches what they
-    /// are written to. Off the worker if that is much.
-    async fn make_room(&mut self, more: usize, held: usize) {
-        let needed = self.text.len() + more;
-        if needed <= self.touched {
-            return;
+    /// The room for `more` bytes after the `arrived` ones, of which `rest` are to follow. What a body says of its length is
+    /// believed as far as it has come, and as a whole once it has paid for much: then it is never copied.
+    fn room_for(&self, arrived: usize, more: usize, rest: usize) -> BufferRoom {
+        let needed = arrived + more;
+        let capacity = match self.buffer.capacity() {
+            enough if needed <= enough => enough,
+            _ if needed >= BELIEVED => needed + rest,
+            _ => needed + rest.min(arrived),
+        };
+        let touched = if needed <= self.touched { self.touched } else { (needed + TOUCHED_AHEAD).min(capacity) };
+        BufferRoom { capacity, touched }
+    }
+
+    /// Makes this room, off the worker if that is much.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no addresses.
+    async fn make(&mut self, room: BufferRoom) -> io::Result<()> {
+        if room.touched <= self.touched {
+            return Ok(());
         }
-        off_worker(held).await;
-        if held > self.text.capacity() {
-            let mut larger = BytesMut::with_capacity(held);
-            larger.extend_from_slice(&self.text);
-            self.text = larger;
+        off_worker(room.touched).await;
+        if room.capacity > self.buffer.capacity() {
+            self.buffer = self.buffer.grown(room.capacity)?;
         }
-        let length = self.text.len();
-        self.touched = (needed + TOUCHED_AHEAD).min(self.text.capacity());
-        self.text.resize(self.touched, 0);
-        self.text.truncate(length);
+        self.buffer.touch(room.touched);
+        self.touched = room.touched;
+        Ok(())
+    }
+}
+
+// === impl BodyBuffer ===
+
+impl BodyBuffer {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Small(text) => text,
+            Self::Large { map, length } => map.get(..*length).unwrap_or_default(),
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        match self {
+            Self::Small(text) => text.capacity(),
+            Self::Large { map, .. } => map.len(),
+        }
+    }
+
+    /// The same with this capacity.
+    fn grown(&self, capacity: usize) -> io::Result<Self> {
+        let mut larger = if capacity < BELIEVED {
+            Self::Small(BytesMut::with_capacity(capacity))
+        } else {
+            Self::Large { map: MmapMut::map_anon(capacity)?, length: 0 }
+        };
+        larger.push(self.as_slice());
+        Ok(larger)
+    }
+
+    /// Writes to all that is free, up to this length.
+    fn touch(&mut self, until: usize) {
+        match self {
+            Self::Small(text) => {
+                let length = text.len();
+                text.resize(until, 0);
+                text.truncate(length);
+            }
+            Self::Large { map, length } => map.get_mut(*length..until).unwrap_or_default().fill(0),
+        }
+    }
+
+    /// Adds bytes for which there is room.
+    fn push(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Small(text) => text.extend_from_slice(bytes),
+            Self::Large { map, length } => {
+                let end = *length + bytes.len();
+                map.get_mut(*length..end).expect("room was made").copy_from_slice(bytes);
+                *length = end;
+            }
+        }
+    }
+
+    fn freeze(self) -> Bytes {
+        match self {
+            Self::Small(text) => text.freeze(),
+            Self::Large { map, length } => Bytes::from_owner(map).slice(..length),
+        }
+    }
+}
+
+impl Default for BodyBuffer {
+    fn default() -> Self {
+        Self::Small(BytesMut::new())
     }
 }
 
@@ -132,7 +235,6 @@ where
 mod tests {
     use std::{
         convert::Infallible,
-        io,
         pin::Pin,
         task::{Context, Poll, Waker},
     };
@@ -214,5 +316,27 @@ mod tests {
         assert!(polled.is_pending() && leaves);
         let (polled, _) = poll_as(CurrentPoll::Away, || reading.as_mut().poll(&mut cx));
         assert!(matches!(polled, Poll::Ready(Ok(text)) if text.len() == 144 * 1024));
+    }
+
+    #[tokio::test]
+    async fn a_large_body_is_copied_while_it_is_small_and_charged_for_what_has_come() {
+        let budget = MemoryBudget::new(64 << 20);
+        let claim = || Claim::nothing(budget.user("ann"));
+        let chunk = || Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; 128 * 1024])));
+        let mut joined = Joined::default();
+        let mut buffers = std::collections::HashSet::new();
+        for number in 0..64 {
+            let room = joined.room_for(number << 17, 1 << 17, (64 - number - 1) << 17);
+            joined.make(room).await.unwrap();
+            joined.buffer.push(&vec![b'x'; 1 << 17]);
+            assert!(joined.touched <= joined.buffer.as_slice().len() + TOUCHED_AHEAD);
+            buffers.insert(joined.buffer.as_slice().as_ptr());
+        }
+        assert!(buffers.len() <= 5, "{}", buffers.len());
+        // without a length it grows by doubling
+        let body = StreamBody::new(stream::iter((0..64).map(|_| chunk()).collect::<Vec<_>>()));
+        let (text, claimed) = read(body, 16 << 20, claim).await.unwrap();
+        assert_eq!(text.len(), 8 << 20);
+        assert!(claimed.is_some_and(|claim| claim.bytes() <= (8 << 20) + TOUCHED_AHEAD));
     }
 }
