@@ -102,8 +102,8 @@ impl Transport for HttpTransport {
         async move {
             if endpoint.session.get().is_some() {
                 // 405 and any other status will do: the server then expires the session itself
-                let end = endpoint.send(Verb::DELETE, endpoint.headers("*/*"), Bytes::new());
-                let _ = timeout(DELETE_TIMEOUT, end).await;
+                let content = || (endpoint.headers("*/*"), Bytes::new());
+                let _ = timeout(DELETE_TIMEOUT, endpoint.send(Verb::DELETE, &content)).await;
             }
         }
         .boxed()

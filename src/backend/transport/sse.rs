@@ -106,9 +106,12 @@ const NO_ENDPOINT: &str =
 ///
 /// The reason, for people, if the server gives none.
 async fn open(target: &HttpTarget) -> Result<Response, String> {
-    let mut headers = target.headers().clone();
-    headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let response = target.send(Verb::GET, headers, Bytes::new()).await.map_err(|error| error.to_string())?;
+    let content = || {
+        let mut headers = target.headers().clone();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        (headers, Bytes::new())
+    };
+    let response = target.send(Verb::GET, &content).await.map_err(|error| error.to_string())?;
     if !response.status().is_success() {
         return Err(match read_refusal(response, target.server(), false).await {
             Refused::Error(error) => error.to_string(),
@@ -193,8 +196,9 @@ async fn post(
     message: Message,
     mut posted: oneshot::Sender<Result<(), TransportError>>,
 ) {
+    let content = || (headers(target, revision), message.encode());
     let sent = tokio::select! {
-        sent = target.send(Verb::POST, headers(target, revision), message.encode()) => sent,
+        sent = target.send(Verb::POST, &content) => sent,
         () = async {
             posted.closed().await;
             sleep(FAREWELL).await;

@@ -1,12 +1,11 @@
 //! Requests with the token of a login: a token that the server rejects is replaced, and the request sent again. Knows
 //! nothing of where tokens come from.
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode, header};
+use http::{HeaderValue, Method as Verb, StatusCode, header};
 
 use super::{
     response::Response,
-    target::{HttpTarget, secret},
+    target::{HttpTarget, RequestContent, secret},
 };
 use crate::{
     backend::transport::interface::TransportError,
@@ -26,18 +25,21 @@ impl HttpTarget {
         &self,
         bearer: &Bearer,
         verb: Verb,
-        mut headers: HeaderMap,
-        body: Bytes,
+        content: &RequestContent<'_>,
     ) -> Result<Response, TransportError> {
         let mut renewals = 0;
         loop {
             let token = bearer.current();
-            let value =
-                token.as_ref().and_then(|token| HeaderValue::try_from(format!("Bearer {}", token.expose())).ok());
-            if let Some(value) = value {
-                headers.insert(header::AUTHORIZATION, secret(value));
-            }
-            let response = self.request(verb.clone(), headers.clone(), body.clone()).await?;
+            let value = token.as_ref().map(|token| HeaderValue::try_from(format!("Bearer {}", token.expose())));
+            let value = value.and_then(Result::ok).map(secret);
+            let authorized = || {
+                let (mut headers, body) = content();
+                if let Some(value) = &value {
+                    headers.insert(header::AUTHORIZATION, value.clone());
+                }
+                (headers, body)
+            };
+            let response = self.request(verb.clone(), &authorized).await?;
             let challenges = challenges(&response);
             if renewals == RENEWALS || !rejects_token(&response, &challenges) {
                 return Ok(response);

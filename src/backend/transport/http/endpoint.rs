@@ -15,7 +15,7 @@ use super::{
     refusal::{self, Refused},
     response::Response,
     standalone::{LateStreams, Opening},
-    target::HttpTarget,
+    target::{HttpTarget, RequestContent},
 };
 use crate::{
     backend::transport::interface::TransportError,
@@ -72,19 +72,18 @@ impl HttpEndpoint {
     }
 
     /// Sends a request, with the token of a login if there is one.
-    pub(super) async fn send(
-        &self,
-        verb: Verb,
-        mut headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<Response, TransportError> {
-        // a configured one wins
-        if let Some(cookies) = self.cookies.header(self.target.uri())
-            && !headers.contains_key(header::COOKIE)
-        {
-            headers.insert(header::COOKIE, cookies);
-        }
-        let response = self.target.send(verb, headers, body).await?;
+    pub(super) async fn send(&self, verb: Verb, content: &RequestContent<'_>) -> Result<Response, TransportError> {
+        let with_cookies = || {
+            let (mut headers, body) = content();
+            // a configured one wins
+            if let Some(cookies) = self.cookies.header(self.target.uri())
+                && !headers.contains_key(header::COOKIE)
+            {
+                headers.insert(header::COOKIE, cookies);
+            }
+            (headers, body)
+        };
+        let response = self.target.send(verb, &with_cookies).await?;
         if self.session.get().is_some() {
             self.cookies.keep(response.headers(), self.target.uri());
         }
@@ -93,14 +92,17 @@ impl HttpEndpoint {
 
     /// Posts one message, and returns the response if the server accepts it.
     pub(super) async fn post(&self, message: &Message, mirror: Option<&Mirror>) -> Result<Response, Refused> {
-        let mut headers = match self.revision.get() {
-            Some(_) => self.of_posts.get_or_init(|| self.headers_of_posts()).clone(),
-            None => self.headers_of_posts(),
+        let content = || {
+            let mut headers = match self.revision.get() {
+                Some(_) => self.of_posts.get_or_init(|| self.headers_of_posts()).clone(),
+                None => self.headers_of_posts(),
+            };
+            if self.is_sessionless() {
+                mirrored_headers::insert(&mut headers, message, mirror);
+            }
+            (headers, message.encode())
         };
-        if self.is_sessionless() {
-            mirrored_headers::insert(&mut headers, message, mirror);
-        }
-        let response = self.send(Verb::POST, headers, message.encode()).await.map_err(Refused::Error)?;
+        let response = self.send(Verb::POST, &content).await.map_err(Refused::Error)?;
         let is_handshake = matches!(message, Message::Request { method: Method::Initialize, .. });
         if response.status().is_success() {
             if is_handshake {
@@ -131,11 +133,14 @@ impl HttpEndpoint {
 
     /// Opens a stream of events: the standalone stream, or the rest of a broken one.
     pub(super) async fn stream(&self, after: Option<&str>) -> Result<Response, Refused> {
-        let mut headers = self.headers("text/event-stream");
-        if let Some(id) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
-            headers.insert(LAST_EVENT_ID, id);
-        }
-        let response = self.send(Verb::GET, headers, Bytes::new()).await.map_err(Refused::Error)?;
+        let content = || {
+            let mut headers = self.headers("text/event-stream");
+            if let Some(id) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
+                headers.insert(LAST_EVENT_ID, id);
+            }
+            (headers, Bytes::new())
+        };
+        let response = self.send(Verb::GET, &content).await.map_err(Refused::Error)?;
         if response.status().is_success() {
             return Ok(response);
         }

@@ -14,6 +14,10 @@ use crate::{
     support::Secret,
 };
 
+/// The headers and the body of a request, made anew for each time that it is sent: more than once only after a redirect, or with
+/// another token.
+pub(crate) type RequestContent<'a> = dyn Fn() -> (HeaderMap, Bytes) + Send + Sync + 'a;
+
 /// Maximum number of redirects that are followed for one request.
 const MAX_HOPS: usize = 5;
 
@@ -85,36 +89,28 @@ impl HttpTarget {
     }
 
     /// Sends a request with these headers alone, and with the token of a login if there is one.
-    pub(crate) async fn send(&self, verb: Verb, headers: HeaderMap, body: Bytes) -> Result<Response, TransportError> {
+    pub(crate) async fn send(&self, verb: Verb, content: &RequestContent<'_>) -> Result<Response, TransportError> {
         match &self.bearer {
-            None => self.request(verb, headers, body).await,
-            Some(bearer) => Box::pin(self.send_authorized(bearer, verb, headers, body)).await,
+            None => self.request(verb, content).await,
+            Some(bearer) => Box::pin(self.send_authorized(bearer, verb, content)).await,
         }
     }
 
     /// Sends a request with these headers alone. A redirect that keeps the method is followed on this origin.
-    pub(super) async fn request(
-        &self,
-        verb: Verb,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<Response, TransportError> {
-        let response = self.request_at(self.uri.clone(), (&verb, &headers, &body)).await?;
+    pub(super) async fn request(&self, verb: Verb, content: &RequestContent<'_>) -> Result<Response, TransportError> {
+        let response = self.request_at(self.uri.clone(), verb.clone(), content).await?;
         if !matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
             return Ok(response);
         }
-        Box::pin(self.follow(response, (&verb, &headers, &body))).await
+        Box::pin(self.follow(response, verb, content)).await
     }
 
-    async fn request_at(
-        &self,
-        uri: Uri,
-        (verb, headers, body): (&Verb, &HeaderMap, &Bytes),
-    ) -> Result<Response, TransportError> {
-        let mut request = Request::new(Full::new(body.clone()));
-        *request.method_mut() = verb.clone();
+    async fn request_at(&self, uri: Uri, verb: Verb, content: &RequestContent<'_>) -> Result<Response, TransportError> {
+        let (headers, body) = content();
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = verb;
         *request.uri_mut() = uri;
-        *request.headers_mut() = headers.clone();
+        *request.headers_mut() = headers;
         if let Some(identity) = &self.identity {
             let (name, value) = identity_header(identity).map_err(TransportError::Denied)?;
             request.headers_mut().insert(name, value);
@@ -126,7 +122,8 @@ impl HttpTarget {
     async fn follow(
         &self,
         mut response: Response,
-        request: (&Verb, &HeaderMap, &Bytes),
+        verb: Verb,
+        content: &RequestContent<'_>,
     ) -> Result<Response, TransportError> {
         let mut uri = self.uri.clone();
         for _ in 0..MAX_HOPS {
@@ -135,7 +132,7 @@ impl HttpTarget {
             let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
             let Some(next) = location.filter(|_| is_redirect).and_then(|to| on_same_origin(&uri, to)) else { break };
             tracing::debug!(server = %self.server, to = %next, "a redirect on the same origin is followed");
-            response = self.request_at(next.clone(), request).await?;
+            response = self.request_at(next.clone(), verb.clone(), content).await?;
             uri = next;
         }
         Ok(response)
