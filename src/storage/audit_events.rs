@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, Row as _, any::AnyRow};
 use super::{
     database::{Database, StorageError, moment},
     named_rows::places,
-    steps::{STEP, Steps},
+    steps::Steps,
 };
 use crate::support::Timestamp;
 
@@ -135,7 +135,7 @@ impl AuditTable<'_> {
         loop {
             let oldest: Vec<(i64, i64)> =
                 sqlx::query_as("SELECT sequence, at FROM audit_events ORDER BY sequence LIMIT $1")
-                    .bind(STEP)
+                    .bind(steps.rows())
                     .fetch_all(&self.0.pool)
                     .await?;
             let Some((end, _)) = oldest.into_iter().take_while(|(_, at)| *at < until).last() else { return Ok(()) };

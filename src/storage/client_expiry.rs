@@ -5,7 +5,7 @@
 
 use super::{
     database::{Database, StorageError},
-    steps::{STEP, Steps},
+    steps::Steps,
 };
 use crate::{model::ClientId, support::Timestamp};
 
@@ -59,7 +59,7 @@ impl ClientExpiry<'_> {
             .bind(idle.as_millis())
             .bind(registered)
             .bind(&id)
-            .bind(STEP)
+            .bind(steps.rows())
             .fetch_all(&self.0.pool)
             .await?;
             let ids: Vec<&str> = found.iter().map(|(_, id)| id.as_str()).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     database::{Database, StorageError},
-    steps::{STEP, Steps},
+    steps::Steps,
 };
 use crate::support::Timestamp;
 
@@ -101,9 +101,10 @@ impl ExpiredRows<'_> {
                 SELECT digest FROM refresh_tokens WHERE grant_id IN (
                     SELECT id FROM grants WHERE expires < $1 ORDER BY expires, id LIMIT $2)
                 LIMIT $3)";
-            self.0.run_in_steps(tokens, &[now.as_millis(), STEP]).await?;
+            let grants = steps.rows();
+            self.0.run_in_steps(tokens, &[now.as_millis(), grants]).await?;
             steps.pause().await;
-            self.delete_some_grants(now).await?;
+            self.delete_grants_without_tokens(now, grants).await?;
             steps.pause().await;
         }
         Ok(())
@@ -118,7 +119,8 @@ impl ExpiredRows<'_> {
         Ok(found.is_some())
     }
 
-    async fn delete_some_grants(&self, now: Timestamp) -> Result<(), StorageError> {
+    /// Deletes this many.
+    async fn delete_grants_without_tokens(&self, now: Timestamp, grants: i64) -> Result<(), StorageError> {
         let mut change = self.0.change().await?;
         for statement in [
             // the end of a grant counts as activity of its client (OA-43)
@@ -126,7 +128,7 @@ impl ExpiredRows<'_> {
                  SELECT client FROM (SELECT client FROM grants WHERE expires < $1 ORDER BY expires, id LIMIT $2) AS ended)",
             "DELETE FROM grants WHERE id IN (SELECT id FROM grants WHERE expires < $1 ORDER BY expires, id LIMIT $2)",
         ] {
-            sqlx::query(statement).bind(now.as_millis()).bind(STEP).execute(&mut *change).await?;
+            sqlx::query(statement).bind(now.as_millis()).bind(grants).execute(&mut *change).await?;
         }
         Ok(change.commit().await?)
     }

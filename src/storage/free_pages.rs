@@ -2,6 +2,8 @@
 //!
 //! A file that was made before pages could go back keeps them for new rows, until a person runs `VACUUM` once.
 
+use sqlx::AssertSqlSafe;
+
 use super::{
     database::{Database, Engine, StorageError},
     steps::Steps,
@@ -26,7 +28,8 @@ impl FreePages<'_> {
         }
         let mut steps = Steps::begin();
         while self.read("PRAGMA freelist_count").await? > KEPT {
-            sqlx::raw_sql("PRAGMA incremental_vacuum(200)").execute(&self.0.pool).await?;
+            let some = format!("PRAGMA incremental_vacuum({})", steps.rows());
+            sqlx::raw_sql(AssertSqlSafe(some)).execute(&self.0.pool).await?;
             steps.pause().await;
         }
         Ok(())

@@ -8,17 +8,23 @@ use tokio::time::{Instant, sleep};
 
 use super::database::{Database, StorageError};
 
-/// Maximum number of rows that one step changes.
-pub(super) const STEP: i64 = 200;
+/// Number of rows that the first step may change, and the fewest and most of the others.
+const FIRST: i64 = 50;
+const FEWEST: i64 = 10;
+const MOST: i64 = 400;
+/// The time that a step is to take. Who waits for the lock of a SQLite file looks again after 1, 2, 5, 10 and more
+/// milliseconds, up to 100: longer steps are met twice.
+const AIM: Duration = Duration::from_millis(4);
 /// After a step others have the database this many times as long as the step took.
 const OTHERS: u32 = 3;
 /// Shortest and longest pause after a step.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The pauses between steps.
+/// The sizes of steps, and the pauses between them.
 pub(super) struct Steps {
     since: Instant,
+    rows: i64,
 }
 
 // === impl Steps ===
@@ -26,18 +32,30 @@ pub(super) struct Steps {
 impl Steps {
     /// The first step begins.
     pub(super) fn begin() -> Self {
-        Self { since: Instant::now() }
+        Self { since: Instant::now(), rows: FIRST }
     }
 
-    /// Lets others have the database; the next step begins.
+    /// Maximum number of rows that the step changes.
+    pub(super) const fn rows(&self) -> i64 {
+        self.rows
+    }
+
+    /// Lets others have the database; the next step begins, larger or smaller by how long this one took.
     pub(super) async fn pause(&mut self) {
-        sleep((self.since.elapsed() * OTHERS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
+        let took = self.since.elapsed();
+        self.rows = match took {
+            short if short < AIM / 2 => self.rows * 2,
+            long if long > AIM * 2 => self.rows / 2,
+            _ => self.rows,
+        };
+        self.rows = self.rows.clamp(FEWEST, MOST);
+        sleep((took * OTHERS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
         self.since = Instant::now();
     }
 
     /// The same after a step that changed `rows`; false if it was the last one, since it found fewer than it may change.
     pub(super) async fn go_on(&mut self, rows: u64) -> bool {
-        let goes_on = rows >= STEP.unsigned_abs();
+        let goes_on = rows >= self.rows.unsigned_abs();
         if goes_on {
             self.pause().await;
         }
@@ -59,7 +77,7 @@ impl Database {
         let (mut steps, mut all) = (Steps::begin(), 0);
         loop {
             let query = arguments.iter().fold(sqlx::query(statement.clone()), |query, argument| query.bind(*argument));
-            let rows = query.bind(STEP).execute(&self.pool).await?.rows_affected();
+            let rows = query.bind(steps.rows()).execute(&self.pool).await?.rows_affected();
             all += rows;
             if !steps.go_on(rows).await {
                 return Ok(all);

@@ -3,7 +3,7 @@
 
 use super::{
     database::{Database, StorageError, moment},
-    steps::{STEP, Steps},
+    steps::Steps,
 };
 use crate::{
     model::{BackendId, UserId},
@@ -173,7 +173,7 @@ impl UpstreamTokenTable<'_> {
             )
             .bind(backend)
             .bind(server)
-            .bind(STEP)
+            .bind(steps.rows())
             .execute(&self.0.pool)
             .await?;
             if !steps.go_on(done.rows_affected()).await {
