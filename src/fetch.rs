@@ -17,6 +17,7 @@
 
 pub mod address;
 pub mod budget;
+pub mod cause;
 pub mod connector;
 pub mod destination;
 pub mod documents;

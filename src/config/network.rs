@@ -22,7 +22,8 @@ const LONGEST: u64 = 1 << 20;
 key_rows! {
     /// The keys.
     pub(super) const KEYS {
-        /// A file with certificates of authorities in PEM, which are trusted beside those of the system. With a `url`
+        /// A file with certificates of authorities in PEM, which are trusted beside those of the system. One that the server
+        /// shows itself is a pin: the server has to prove its key, and its name and authority do not count. With a `url`
         /// of HTTP or WebSocket alone.
         ca_file: Text("text"), None("\"company-ca.pem\"");
         /// A file with the gateway's certificate for this server, and those up to its authority, in PEM (mutual TLS).

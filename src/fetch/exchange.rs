@@ -12,7 +12,7 @@ use hyper::{
 };
 use url::Position;
 
-use super::{error::FetchError, request::FetchRequest};
+use super::{cause::cause, error::FetchError, request::FetchRequest};
 
 /// Maximum size of the head of a response, in bytes.
 const MAX_HEAD: usize = 32 * 1024;
@@ -109,14 +109,5 @@ pub(super) fn head(request: FetchRequest, form: &RequestForm) -> Result<Request<
 }
 
 pub(super) fn broken(error: &(dyn Error + 'static)) -> FetchError {
-    FetchError::Broken(innermost(error))
-}
-
-/// The innermost reason of an error, which is the most specific.
-pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
+    FetchError::Broken(cause(error))
 }

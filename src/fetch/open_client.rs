@@ -10,9 +10,10 @@ use tower::Service as _;
 use url::{Position, Url};
 
 use super::{
+    cause::cause,
     connector::{ClientError, ConnectRoute, ServerConnector},
     error::FetchError,
-    exchange::{BodyBound, RequestForm, exchange, head, innermost},
+    exchange::{BodyBound, RequestForm, exchange, head},
     request::FetchRequest,
 };
 use crate::model::{NetworkSpec, ProxyChoice};
@@ -79,7 +80,7 @@ impl OpenClient {
             "https" => connector.connect_for_upgrade(uri.clone()).await,
             _ => connector.call(uri.clone()).await,
         };
-        let stream = connected.map_err(|error| FetchError::Unreachable(innermost(&*error)))?;
+        let stream = connected.map_err(|error| FetchError::Unreachable(cause(&*error)))?;
         let form = match stream.route() {
             ConnectRoute::Server => RequestForm::Path,
             ConnectRoute::ForwardingProxy => RequestForm::Whole(self.0.proxy_authorization(&uri)),

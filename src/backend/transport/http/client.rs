@@ -27,17 +27,19 @@ use tokio::{
 use tower::Service as _;
 
 use self::{
-    failure::{lost, unreachable},
+    failure::{lost, lost_at_first, unreachable},
     plain::{IdleConnections, PlainConnection, Sent},
     secure::SecureConnections,
 };
 use crate::{
     backend::transport::interface::TransportError,
-    fetch::connector::{ClientError, ServerConnector},
+    fetch::{
+        cause::cause,
+        connector::{ClientError, ServerConnector},
+    },
     mcp::large_messages::on_worker,
     model::NetworkSpec,
 };
-pub(super) use failure::cause;
 pub(super) use incoming_body::IncomingBody;
 
 /// HTTP client: no redirects (they would carry the configured credentials elsewhere), no cookies, a timeout for
@@ -149,7 +151,7 @@ impl Client {
         match opened.send(request).await {
             Sent::Answered(response, opened) => answered(response, opened),
             Sent::Unsent(_, error) => Err(unreachable(&error)),
-            Sent::Lost(error) => Err(lost(&error)),
+            Sent::Lost(error) => Err(lost_at_first(&error)),
         }
     }
 

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use http::{HeaderValue, header};
 
-use super::client::{IncomingBody, cause};
+use super::client::IncomingBody;
 use crate::{
     backend::transport::interface::TransportError,
+    fetch::cause::cause,
     support::{
         Account,
         memory::{Claim, Exhausted},

@@ -2,12 +2,17 @@
 
 use std::error::Error;
 
-use crate::backend::transport::interface::TransportError;
+use crate::{
+    backend::transport::interface::TransportError,
+    fetch::cause::{cause, is_as_of_tls, tls_advice},
+};
 
 /// The error of a request of which nothing was sent.
 pub(super) fn unreachable(error: &(dyn Error + 'static)) -> TransportError {
-    let reason = cause(error);
-    TransportError::Unreachable(format!("the server cannot be reached ({reason}): is it running, is its URL right?"))
+    TransportError::Unreachable(match tls_advice(error) {
+        Some(advice) => format!("the server cannot be reached: {advice}"),
+        None => format!("the server cannot be reached ({}): is it running, is its URL right?", cause(error)),
+    })
 }
 
 /// The error of a request that the server may have processed.
@@ -15,16 +20,10 @@ pub(super) fn lost(error: &(dyn Error + 'static)) -> TransportError {
     TransportError::Lost(cause(error))
 }
 
-/// The innermost cause.
-pub(crate) fn cause(error: &(dyn Error + 'static)) -> String {
-    innermost(error).to_string()
-}
-
-/// The innermost cause, as an error.
-pub(super) fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
+/// The error of the first request on a connection without TLS.
+pub(super) fn lost_at_first(error: &(dyn Error + 'static)) -> TransportError {
+    if is_as_of_tls(error) {
+        return TransportError::Lost(format!("{}, as at a server whose URL begins with `https`", cause(error)));
     }
-    cause
+    lost(error)
 }

@@ -16,11 +16,13 @@ use hyper_util::{
 use parking_lot::Mutex;
 
 use super::{
-    failure::{innermost, lost, unreachable},
+    failure::{lost, unreachable},
     keep_alive,
 };
 use crate::{
-    backend::transport::interface::TransportError, fetch::connector::ServerConnector, support::piece::CONNECTION_BUFFER,
+    backend::transport::interface::TransportError,
+    fetch::{cause::innermost, connector::ServerConnector},
+    support::piece::CONNECTION_BUFFER,
 };
 
 /// Maximum number of retries of a request that the server certainly did not process.
