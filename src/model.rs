@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod allowed_networks;
+mod allowed_origin;
 mod api_key;
 pub mod backend;
 pub mod bearer;
@@ -45,6 +46,7 @@ pub mod user_secret;
 
 pub use access::{AccessPlace, AccessSubject, EndpointVerdict, ServerVerdict, StateVerdict};
 pub use allowed_networks::AllowedNetworks;
+pub use allowed_origin::AllowedOrigin;
 pub use api_key::{ApiKey, Direct, KeyAccount, KeyKind, KeyRotation, NewAccount, NewKey, Rotated, RotatedUser};
 pub use backend::{BackendSpec, EraChoice, OnLoss, ServerHome, Share};
 pub use bearer::{Bearer, RenewalError, TokenRequest, TokenRequests};

@@ -1,17 +1,17 @@
 //! The section `[http]`: HTTP access rules. Knows nothing of the middleware.
 
 use ipnet::IpNet;
-use url::Url;
 
 use super::{keys, section::Section};
-use crate::model::{QueryKey, Serves, config_key::config_keys, policy::host};
+use crate::model::{AllowedOrigin, QueryKey, Serves, config_key::config_keys, policy::host};
 
 config_keys! {
     /// HTTP access rules.
     pub struct HttpConfig, taken at restart {
-        /// Web pages that may call MCP endpoints, such as `"https://app.example.com"`, beside the gateway's own and
-        /// loopback ones.
-        allowed_origins: Vec<String> = texts(origin) at reload;
+        /// Web pages, extensions and apps that may call MCP endpoints, such as `"https://app.example.com"`,
+        /// `"https://*.example.com"` for all names below one, or `"chrome-extension://id"`, beside the gateway's own and
+        /// loopback pages.
+        allowed_origins: Vec<AllowedOrigin> = texts(AllowedOrigin::parse) at reload;
         /// Further names in the `Host` header, without port, such as `"mcp.internal"`.
         allowed_hosts: Vec<String> = texts(host) at reload;
         /// Networks or addresses whose `X-Forwarded-For` is believed, such as `"10.0.0.0/8"`.
@@ -28,15 +28,6 @@ impl HttpConfig {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         keys::read(section, Self::KEYS, Self::default()).0
     }
-}
-
-/// `scheme://host[:port]` as RFC 6454 6.2 serializes it.
-fn origin(text: &str) -> Result<String, String> {
-    const FORM: &str = "an origin is `https://host` or `https://host:port`, without a path";
-    let url = Url::parse(text).map_err(|_| FORM.to_owned())?;
-    let bare = url.path().len() <= 1 && url.query().is_none() && url.fragment().is_none();
-    let origin = url.origin();
-    if bare && !text.ends_with('/') && origin.is_tuple() { Ok(origin.ascii_serialization()) } else { Err(FORM.into()) }
 }
 
 /// A network in CIDR form, or one address.

@@ -31,17 +31,15 @@ impl Origins {
         if !is_guarded(request.uri().path()) || origin.to_str().is_ok_and(|origin| self.allows(origin)) {
             return Ok(());
         }
-        let message = "Pages of this origin may not call this gateway. Its operator can allow the origin in `origins`.";
+        let message =
+            "Pages of this origin may not call this gateway. Its operator can allow the origin in `allowed_origins`.";
         Err(EarlyRefusal::json_rpc(StatusCode::FORBIDDEN, message, request.headers()))
     }
 
     fn allows(&self, origin: &str) -> bool {
         let Ok(url) = Url::parse(origin) else { return false };
         let origin = url.origin();
-        origin == self.own || is_loopback(&url) || {
-            let text = origin.ascii_serialization();
-            self.sites.get().origins.contains(&text)
-        }
+        origin == self.own || is_loopback(&url) || { self.sites.get().origins.iter().any(|allowed| allowed.has(&url)) }
     }
 }
 
@@ -66,10 +64,11 @@ fn is_loopback(url: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::AllowedOrigin;
 
     fn origins() -> Origins {
         let own = Url::parse("https://mcp.example.com/").unwrap().origin();
-        let origins = vec!["https://tool.example.org:8443".to_owned()];
+        let origins = vec![AllowedOrigin::parse("https://tool.example.org:8443").unwrap()];
         Origins { own, sites: Live::new(AllowedSites { origins, ..AllowedSites::default() }) }
     }
 

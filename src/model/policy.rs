@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    ClientDocumentPolicy, EgressPolicy,
+    AllowedOrigin, ClientDocumentPolicy, EgressPolicy,
     config_key::{config_keys, key_rows},
 };
 
@@ -30,8 +30,8 @@ pub enum QueryKey {
 pub struct AllowedSites {
     /// Names in the `Host` header, without port.
     pub hosts: Vec<String>,
-    /// Origins whose pages may call MCP endpoints, as RFC 6454 6.2 serializes them.
-    pub origins: Vec<String>,
+    /// Origins whose pages may call MCP endpoints.
+    pub origins: Vec<AllowedOrigin>,
 }
 
 /// Which gateways count a rate limit together.

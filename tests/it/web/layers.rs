@@ -13,7 +13,7 @@ use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt as _;
 use lockkeeper::{
     http::{Bound, ClientIp, GuardSettings},
-    model::{AllowedSites, LimitsConfig, RequestPlace},
+    model::{AllowedOrigin, AllowedSites, LimitsConfig, RequestPlace},
     support::{Live, SeededRandom, log_context::WithRequestFields},
 };
 use tower::ServiceExt as _;
@@ -29,7 +29,8 @@ fn settings() -> GuardSettings {
 }
 
 fn sites(hosts: &[&str], origins: &[&str]) -> Live<AllowedSites> {
-    let [hosts, origins] = [hosts, origins].map(|names| names.iter().map(|&name| name.to_owned()).collect());
+    let hosts = hosts.iter().map(|&name| name.to_owned()).collect();
+    let origins = origins.iter().map(|text| AllowedOrigin::parse(text).unwrap()).collect();
     Live::new(AllowedSites { hosts, origins })
 }
 
