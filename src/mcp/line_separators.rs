@@ -7,7 +7,7 @@ use memchr::memchr2;
 /// The same JSON text without such a character; not copied if it has none.
 pub(super) fn escaped(text: Bytes) -> Bytes {
     // most texts, and seen faster than where such a byte is
-    if text.is_ascii() {
+    if is_ascii(&text) {
         return text;
     }
     let (mut written, mut copied, mut at) = (Vec::new(), 0, 0);
@@ -35,9 +35,34 @@ pub(super) fn escaped(text: Bytes) -> Bytes {
     written.into()
 }
 
+/// The same as the method of this name, which looks at up to 31 bytes one by one: the length of many messages.
+fn is_ascii(text: &[u8]) -> bool {
+    let (words, rest) = text.as_chunks::<8>();
+    let seen = words.iter().fold(0, |seen, word| seen | u64::from_ne_bytes(*word));
+    // the last eight once more
+    let last = match text.last_chunk() {
+        Some(last) => u64::from_ne_bytes(*last),
+        None => rest.iter().fold(0, |seen, byte| seen | u64::from(*byte)),
+    };
+    (seen | last) & 0x8080_8080_8080_8080 == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_beyond_ascii_is_seen_wherever_it_is() {
+        for length in 0..40 {
+            let mut text = vec![b'a'; length];
+            assert!(is_ascii(&text), "{length}");
+            for at in 0..length {
+                text[at] = 0xc2;
+                assert!(!is_ascii(&text), "{at} of {length}");
+                text[at] = b'a';
+            }
+        }
+    }
 
     #[test]
     fn each_separator_becomes_the_escape_that_means_the_same() {
