@@ -373,10 +373,7 @@ pub(crate) fn member_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 /// True if an object in `text` may have a member with this name of letters. Far faster than a search for the member,
 /// which most messages do not have.
 pub(crate) fn may_hold(text: &[u8], name: &Finder<'_>) -> bool {
-    // a capital is rare, and a byte is found in a third of the time
-    let capital = name.needle().iter().find(|letter| letter.is_ascii_uppercase());
-    let may_be_there = capital.is_none_or(|capital| memchr::memchr(*capital, text).is_some());
-    may_be_there && name.find(text).is_some() || may_escape_letters(text)
+    name.find(text).is_some() || may_escape_letters(text)
 }
 
 /// True if a name in `text` may have letters that are written as escapes: by their number, since they have no other.

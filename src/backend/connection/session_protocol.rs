@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
-use memchr::memmem::Finder;
+use memchr::{memchr2, memmem::Finder};
 
 use super::{
     announcements::{announce, is_announcement},
@@ -198,7 +198,9 @@ impl Protocol for SessionProtocol {
 /// (`translation` 3.1).
 fn without_null_structure(result: Payload) -> Payload {
     static NAME: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
-    let is_null = json::may_hold(result.json(), &NAME) && result.member("structuredContent") == Some("null");
+    // nearly every result that has none is told by a letter, or by an escape in its place
+    let may_be_there = memchr2(b'C', b'\\', result.json()).is_some() && json::may_hold(result.json(), &NAME);
+    let is_null = may_be_there && result.member("structuredContent") == Some("null");
     if is_null { result.without("structuredContent") } else { result }
 }
 
