@@ -89,13 +89,15 @@ where
         if arrived + data.len() > max {
             return Err(BodyError::TooLarge);
         }
-        let rest = match body.size_hint() {
-            hint if hint.upper().is_none() => arrived,
-            hint => usize::try_from(hint.lower()).unwrap_or(max),
-        };
-        let room = joined.room_for(arrived, data.len(), rest.min(max - arrived - data.len()));
         // most bodies are a single chunk, which is not copied
-        let held = if arrived == 0 { data.len() } else { room.touched };
+        let room = (arrived > 0).then(|| {
+            let rest = match body.size_hint() {
+                hint if hint.upper().is_none() => arrived,
+                hint => usize::try_from(hint.lower()).unwrap_or(max),
+            };
+            joined.room_for(arrived, data.len(), rest.min(max - arrived - data.len()))
+        });
+        let held = room.map_or(data.len(), |room| room.touched);
         if held >= STEP {
             if let Some(claim) = claim.take() {
                 claimed = Some(claim());
@@ -104,12 +106,12 @@ where
                 claim.grow_soon(held - claim.bytes()).await.map_err(|_| BodyError::Exhausted)?;
             }
         }
-        if arrived == 0 {
-            text = data;
-        } else {
+        if let Some(room) = room {
             joined.make(room).await.map_err(|_| BodyError::Exhausted)?;
             joined.buffer.push(&std::mem::take(&mut text));
             joined.buffer.push(&data);
+        } else {
+            text = data;
         }
         if body.is_end_stream() {
             break;

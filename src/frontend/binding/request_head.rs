@@ -223,9 +223,10 @@ pub(super) async fn read(
     caller: &Caller,
     body: Body,
 ) -> Result<(Bytes, Option<Claim>), RequestRefusal> {
-    let is_allowed = body.size_hint().upper().is_some_and(|most| most <= LimitsConfig::ALLOWED_BODY as u64);
+    let most = body.size_hint().upper();
+    let is_allowed = most.is_some_and(|most| most <= LimitsConfig::ALLOWED_BODY as u64);
     let max = if is_allowed { LimitsConfig::ALLOWED_BODY } else { state.settings.limits.get().request_body };
-    let read = if body.size_hint().upper().is_some_and(|most| most < LARGE as u64) {
+    let read = if most.is_some_and(|most| most < LARGE as u64) {
         body::read(body, max, || Claim::nothing(state.sessions.account(caller))).await
     } else {
         let (owner, account) = (MessageOwner::User(caller.user.clone()), state.sessions.account(caller));
