@@ -2,23 +2,20 @@
 //! in headers (2026-07-28), wrapped output schemas, tools that run only as tasks. Parameters that the client mirrored
 //! are checked against the listed tool first; those for the server are derived again. Knows nothing of routes.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use memchr::memmem::Finder;
 use serde_json::Value;
 
 use super::{access::VisibleBackend, catalog::List};
 use crate::{
     mcp::{
-        Call, ErrorObject, Event, Feature, ListKind, Method, Outcome, Payload, Reply, Revision, json,
+        Call, ErrorObject, Event, Feature, ListKind, Method, Outcome, Payload, Reply, Revision,
         large_messages::off_worker,
         mirrored_params::Mirror,
         pass_through::{self, Takeover},
     },
     model::BackendId,
 };
-
-static STRUCTURED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
 
 /// A call of a tool of a server that may be one of 2026-07-28.
 struct BackendToolCall {
@@ -178,7 +175,7 @@ impl BackendToolCall {
     fn may_be_wrapped(&self, result: &Payload) -> bool {
         let has_any_output = |revision: Revision| revision.has(Feature::AnyOutput);
         let is_wrapped = has_any_output(result.revision) && !has_any_output(self.call.context.client.revision);
-        is_wrapped && json::may_hold(result.json(), &STRUCTURED) && result.member("structuredContent").is_some()
+        is_wrapped && result.structured_content().is_some()
     }
 
     /// True if the list says so. Waits for a list only if the cached one does not know the tool.

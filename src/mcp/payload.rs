@@ -1,9 +1,10 @@
 //! The parameters or result of one message: raw JSON, tagged with the version it was written in, and by which server.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use memchr::{memchr2, memmem::Finder};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -149,6 +150,14 @@ impl Payload {
     /// The text of the member `key`, the last one if the name is repeated.
     pub fn member(&self, key: &str) -> Option<&str> {
         self.json.member(key)
+    }
+
+    /// The structured content of a tool's result, in any version. Nearly every result that has none is told by a letter, or by an
+    /// escape in its place.
+    pub fn structured_content(&self) -> Option<&str> {
+        static NAME: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
+        let may_be_there = memchr2(b'C', b'\\', &self.json).is_some() && json::may_hold(&self.json, &NAME);
+        if may_be_there { self.member("structuredContent") } else { None }
     }
 
     /// The text of the member `key` of `_meta`, the last one if the name is repeated.

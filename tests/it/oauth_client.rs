@@ -72,19 +72,7 @@ impl World {
     /// Starts a process, with the token that is saved.
     fn process(&self) -> Process {
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&self.authority.clock);
-        let (server, identity) = (self.server.clone(), ClientIdentity::Registered);
-        let settings = AuthorizationSettings::default();
-        let http = http();
-        let target = LoginTarget {
-            server,
-            http,
-            file: self.file(),
-            identity,
-            settings,
-            scope: None,
-            redirect_uri: None,
-            headers: None,
-        };
+        let target = login_at(&self.server, self.file());
         Process::start(TokenProvider::new(target, self.browser.clone(), clock, Arc::new(OsRandom)))
     }
 
@@ -109,6 +97,20 @@ impl World {
     /// The next time at which a rejected token no longer counts as just issued.
     fn later(&self) {
         self.authority.clock.advance(Duration::from_secs(31));
+    }
+}
+
+/// The login of a client that is registered for it, with nothing said by the person.
+fn login_at(server: &Url, file: LoginFile) -> LoginTarget {
+    LoginTarget {
+        server: server.clone(),
+        http: http(),
+        file,
+        identity: ClientIdentity::Registered,
+        settings: AuthorizationSettings::default(),
+        scope: None,
+        redirect_uri: None,
+        headers: None,
     }
 }
 

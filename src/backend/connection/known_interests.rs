@@ -12,8 +12,11 @@ use crate::{backend::interests::Topic, mcp::ErrorObject};
 
 /// Maximum wait of a listen for the server to know of its end, and of a new connection's first call for it to know everything.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for which topics and the next level wait for the answer to a level: longer than a busy server needs, for what a call
+/// logs in between at another level is lost.
+pub(super) const LEVEL_FIRST: Duration = Duration::from_secs(5);
 /// Maximum wait of a call for its log level: that of another may have to be answered first.
-const LEVEL_TIMEOUT: Duration = Duration::from_secs(10);
+const LEVEL_TIMEOUT: Duration = LEVEL_FIRST.saturating_mul(2);
 
 /// The server's answers.
 #[derive(Debug, Default)]

@@ -4,7 +4,6 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
@@ -13,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     call::OutboundCall,
-    known_interests::{Granted, TopicAnswer},
+    known_interests::{Granted, LEVEL_FIRST, TopicAnswer},
     state::ServerConnection,
 };
 use crate::{
@@ -24,9 +23,6 @@ use crate::{
 
 /// Number of topics of one user that the server is asked for at once.
 const AT_ONCE: usize = 16;
-/// Time for which topics and the next level wait for the answer to a level: longer than a busy server needs, for what a call
-/// logs in between at another level is lost.
-const LEVEL_FIRST: Duration = Duration::from_secs(5);
 /// Number of levels that a server may leave unanswered and still be told the next.
 const LEVELS_AT_ONCE: usize = 4;
 

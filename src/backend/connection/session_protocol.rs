@@ -1,14 +1,10 @@
 //! Protocol of servers with sessions (2024-11-05 to 2025-11-25), which send requests during calls and notifications
 //! that name no call: attributes each to a client session, and checks what a client session may request.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, LazyLock},
-};
+use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
-use memchr::{memchr2, memmem::Finder};
 
 use super::{
     announcements::{announce, is_announcement},
@@ -22,7 +18,7 @@ use crate::{
     backend::{interests::Topic, sharing::connection_key::SharingScope},
     mcp::{
         Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
-        Untranslatable, hearers::Addressees, json, methods::ResultShape, task, translate::Cause,
+        Untranslatable, hearers::Addressees, methods::ResultShape, task, translate::Cause,
     },
     model::{Delivery, Requester},
 };
@@ -197,11 +193,7 @@ impl Protocol for SessionProtocol {
 /// The result of a tool without structured content that is null: writers of every member mean that there is none
 /// (`translation` 3.1).
 fn without_null_structure(result: Payload) -> Payload {
-    static NAME: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("structuredContent"));
-    // nearly every result that has none is told by a letter, or by an escape in its place
-    let may_be_there = memchr2(b'C', b'\\', result.json()).is_some() && json::may_hold(result.json(), &NAME);
-    let is_null = may_be_there && result.member("structuredContent") == Some("null");
-    if is_null { result.without("structuredContent") } else { result }
+    if result.structured_content() == Some("null") { result.without("structuredContent") } else { result }
 }
 
 /// Stores the client of a task that a call created, and of its progress.

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::{http, visit};
+use super::{login_at, visit};
 use crate::kit::{authority::Heard, protected::ProtectedServer};
 
 /// Logs in at the first server, as a client with a secret for `issuer`. The person approves every page.
@@ -19,16 +19,9 @@ async fn log_in(server: &ProtectedServer, issuer: &str) -> Result<(), LoginError
     let browser = OpenBrowser::new(move |url, _| drop(open.send(url.clone())));
     let settings = AuthorizationSettings { issuer: Some(issuer.to_owned()), ..AuthorizationSettings::default() };
     let server = Url::parse(&server.url).unwrap();
-    let target = LoginTarget {
-        http: http(),
-        file: LoginFile::new(folder.path(), &server, LoginName::default()),
-        server,
-        identity: ClientIdentity::given("mine", Some(Secret::new("s3cret")), &settings).unwrap(),
-        settings,
-        scope: None,
-        redirect_uri: None,
-        headers: None,
-    };
+    let identity = ClientIdentity::given("mine", Some(Secret::new("s3cret")), &settings).unwrap();
+    let file = LoginFile::new(folder.path(), &server, LoginName::default());
+    let target = LoginTarget { identity, settings, ..login_at(&server, file) };
     let mut provider =
         TokenProvider::new(target, browser, std::sync::Arc::new(SystemClock), std::sync::Arc::new(OsRandom));
     let person = async {

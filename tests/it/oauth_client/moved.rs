@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use lockkeeper::{
-    model::AuthorizationSettings,
-    oauth_client::{Attempt, ClientIdentity, LoginFile, LoginName, LoginTarget, OpenBrowser, TokenProvider},
+    oauth_client::{Attempt, LoginFile, LoginName, OpenBrowser, TokenProvider},
     support::{ManualClock, OsRandom},
 };
 use tokio::{sync::mpsc, task::JoinSet};
 use url::Url;
 
-use super::{Process, http, visit};
+use super::{Process, login_at, visit};
 use crate::kit::protected::ProtectedServer;
 
 #[tokio::test]
@@ -22,10 +21,7 @@ async fn up_017_a_refresh_token_goes_to_no_other_authorization_server_than_its_o
     let process = || {
         let server = Url::parse(&first.url).unwrap();
         let file = LoginFile::new(folder.path(), &server, LoginName::default());
-        let (identity, settings) = (ClientIdentity::Registered, AuthorizationSettings::default());
-        let http = http();
-        let target =
-            LoginTarget { server, http, file, identity, settings, scope: None, redirect_uri: None, headers: None };
+        let target = login_at(&server, file);
         let given = Arc::<ManualClock>::clone(&clock);
         Process::start(TokenProvider::new(target, browser.clone(), given, Arc::new(OsRandom)))
     };

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::{Process, http, visit};
+use super::{Process, http, login_at, visit};
 use crate::kit::{
     authority::Endpoint,
     protected::ProtectedServer,
@@ -47,16 +47,7 @@ impl Visitor {
         let (open, shown) = mpsc::unbounded_channel();
         let browser = OpenBrowser::new(move |url, _| drop(open.send(url.clone())));
         let file = LoginFile::new(folder.path(), &url, LoginName::default());
-        let target = LoginTarget {
-            server: url,
-            http: http(),
-            file,
-            identity,
-            settings,
-            scope: None,
-            redirect_uri: None,
-            headers: None,
-        };
+        let target = LoginTarget { identity, settings, ..login_at(&url, file) };
         let clock = Arc::new(ManualClock::default());
         let given = Arc::<ManualClock>::clone(&clock);
         let process = Process::start(TokenProvider::new(target, browser, given, Arc::new(OsRandom)));

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
-    model::{AuthorizationSettings, RenewalError},
-    oauth_client::{ClientIdentity, LoginFile, LoginName, LoginTarget, OpenBrowser, TokenProvider},
+    model::RenewalError,
+    oauth_client::{LoginFile, LoginName, OpenBrowser, TokenProvider},
     support::{ManualClock, OsRandom},
 };
 use serde_json::json;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::{Process, http, visit};
+use super::{Process, login_at, visit};
 use crate::kit::{
     authority::{Endpoint, answers},
     protected::ProtectedServer,
@@ -66,18 +66,7 @@ fn provider(
 ) -> TokenProvider {
     let url = Url::parse(&server.url).unwrap();
     let file = LoginFile::new(folder.path(), &url, LoginName::default());
-    let (identity, settings) = (ClientIdentity::Registered, AuthorizationSettings::default());
-    let target = LoginTarget {
-        server: url,
-        http: http(),
-        file,
-        identity,
-        settings,
-        scope: None,
-        redirect_uri: None,
-        headers: None,
-    };
-    TokenProvider::new(target, browser, Arc::<ManualClock>::clone(clock), Arc::new(OsRandom))
+    TokenProvider::new(login_at(&url, file), browser, Arc::<ManualClock>::clone(clock), Arc::new(OsRandom))
 }
 
 fn wants(scope: &str) -> String {

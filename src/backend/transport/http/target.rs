@@ -99,7 +99,7 @@ impl HttpTarget {
     /// Sends a request with these headers alone. A redirect that keeps the method is followed on this origin.
     pub(super) async fn request(&self, verb: Verb, content: &RequestContent<'_>) -> Result<Response, TransportError> {
         let response = self.request_at(self.uri.clone(), verb.clone(), content).await?;
-        if !matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+        if !keeps_method(response.status()) {
             return Ok(response);
         }
         Box::pin(self.follow(response, verb, content)).await
@@ -127,8 +127,7 @@ impl HttpTarget {
     ) -> Result<Response, TransportError> {
         let mut uri = self.uri.clone();
         for _ in 0..MAX_HOPS {
-            let is_redirect =
-                matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+            let is_redirect = keeps_method(response.status());
             let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
             let Some(next) = location.filter(|_| is_redirect).and_then(|to| on_same_origin(&uri, to)) else { break };
             tracing::debug!(server = %self.server, to = %next, "a redirect on the same origin is followed");
@@ -137,6 +136,11 @@ impl HttpTarget {
         }
         Ok(response)
     }
+}
+
+/// True for a redirect after which the method stays (RFC 9110 15.4).
+const fn keeps_method(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT)
 }
 
 /// The address of a redirect, if it has scheme, host and port of `from`, and no user information.
