@@ -1,5 +1,5 @@
 //! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, fair turns, work off the workers, the memory budget,
-//! the silence of peers, maps, printable text, streams of bytes, pieces of buffers, a writer that never waits, the launcher of
+//! the silence of peers, maps, what counts once, printable text, streams of bytes, pieces of buffers, a writer that never waits, the launcher of
 //! programs, and the context of log events. Knows nothing of MCP, OAuth or HTTP.
 
 pub mod background_writer;
@@ -18,6 +18,7 @@ pub mod live;
 pub mod log_context;
 pub mod memory;
 pub mod off_worker;
+pub mod once;
 #[cfg(target_os = "linux")]
 pub mod orphans;
 pub mod own_waker;
@@ -39,6 +40,7 @@ pub use fence::Fence;
 pub use latch::Latch;
 pub use live::Live;
 pub use memory::{Account, MemoryBudget};
+pub use once::SpentDigests;
 pub use printable::{pasted, printable, printable_name, printable_text};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use sealing::{NotSealedHere, SealingKey};

@@ -36,7 +36,7 @@ use super::{
 use crate::{
     audit::GrantEvent,
     model::{Client, ClientId, ClientIp, ConsentRule, Endpoint, Registrant, Scopes, UserId},
-    support::{SealingKey, Timestamp},
+    support::{SealingKey, SpentDigests, Timestamp},
 };
 
 /// Where an authorization request comes from.
@@ -123,6 +123,8 @@ pub enum ClientOrigin {
 pub struct Authorization {
     deps: OAuthDeps,
     decisions: Decisions,
+    /// Requests that were denied before a login.
+    declined: SpentDigests,
     sealer: TransactionSealer,
     pushed: PushedRequests,
 }
@@ -141,7 +143,7 @@ impl Authorization {
         let sealer = TransactionSealer::new(deps.clone(), key.clone());
         let pushed = PushedRequests::new(deps.clone(), key);
         let decisions = Decisions { deps: deps.clone(), keys, registrations, uses };
-        Self { deps, decisions, sealer, pushed }
+        Self { deps, decisions, declined: SpentDigests::default(), sealer, pushed }
     }
 
     /// Checks the raw query string of an authorization request in the order of `OA-63`. Nothing is stored.
@@ -221,10 +223,13 @@ impl Authorization {
         Ok(if self.deps.storage.transactions().add(&row).await? { StoreOutcome::Waiting } else { StoreOutcome::Spent })
     }
 
-    /// Denies without a login for this request: the client receives `access_denied`. Nothing is stored.
+    /// Denies without a login for this request: the client receives `access_denied`. Nothing is stored, and who presses
+    /// twice is recorded once.
     pub async fn decline(&self, transaction: &Transaction, holder: Option<&KeyHolder>) -> Redirect {
-        let (client, user) = (transaction.request.client.clone(), holder.map(|holder| holder.user.clone()));
-        self.deps.audit.record(GrantEvent::Denied { user, client });
+        if self.declined.spend(transaction.id.digest(), transaction.expires, self.deps.now()) {
+            let (client, user) = (transaction.request.client.clone(), holder.map(|holder| holder.user.clone()));
+            self.deps.audit.record(GrantEvent::Denied { user, client });
+        }
         transaction.request.deny().redirect(&self.deps, holder).await
     }
 

@@ -1,17 +1,13 @@
 //! A login that is under way at a provider: sealed into the cookie of its browser. Knows nothing of cookies.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::support::{Digest, Random, Timestamp};
 
 /// Time for a login at a provider (`UP-12`).
 pub(super) const LIFETIME: Duration = Duration::from_mins(10);
-
-/// Maximum number of used states that are remembered; the one that ends first goes first.
-const MAX_SPENT: usize = 100_000;
 
 /// Login that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,11 +53,6 @@ pub struct LoginAnswer<'a> {
     /// `error`.
     pub error: Option<&'a str>,
 }
-
-/// States that were used: each is good for one answer. Another gateway on the same database does not know them; there
-/// the provider refuses the code.
-#[derive(Debug, Default)]
-pub(super) struct SpentStates(Mutex<HashMap<Digest, Timestamp>>);
 
 // === impl ProviderPrompt ===
 
@@ -126,28 +117,5 @@ impl PendingLogin {
     pub(super) fn fits(&self, provider: &str, answer: &LoginAnswer<'_>, now: Timestamp) -> bool {
         let is_same = Digest::sha256(&self.state) == Digest::sha256(answer.state);
         is_same && self.provider == provider && self.begun <= now && now < self.begun + LIFETIME
-    }
-}
-
-// === impl SpentStates ===
-
-impl SpentStates {
-    /// Uses a state; returns false if it was used before.
-    pub(super) fn spend(&self, login: &PendingLogin, now: Timestamp) -> bool {
-        let mut spent = self.0.lock();
-        let state = Digest::sha256(&login.state);
-        if spent.contains_key(&state) {
-            return false;
-        }
-        if spent.len() >= MAX_SPENT {
-            spent.retain(|_, end| now < *end);
-        }
-        if spent.len() >= MAX_SPENT
-            && let Some(first) = spent.iter().min_by_key(|(_, end)| **end).map(|(state, _)| *state)
-        {
-            spent.remove(&first);
-        }
-        spent.insert(state, login.begun + LIFETIME);
-        true
     }
 }

@@ -8,7 +8,7 @@ use super::{
     dependencies::OpenIdDeps,
     discovery::IssuerParameter,
     error::{OpenIdError, TokenProblem},
-    pending_login::{LoginAnswer, PendingLogin, ProviderPrompt, SpentStates},
+    pending_login::{LIFETIME, LoginAnswer, PendingLogin, ProviderPrompt},
     person::{Logout, Person},
     provider::Provider,
     signed_token,
@@ -20,7 +20,7 @@ use crate::{
         AssertionVerifier, ClientId, ClientIp, IdentityAssertion, IdentityAssertions, LoginProvider, LoginSession,
     },
     oauth_client::RefusalMeaning,
-    support::{Secret, limits::Buckets},
+    support::{Digest, Secret, SpentDigests, limits::Buckets},
 };
 
 /// Context of sealed logins.
@@ -73,7 +73,8 @@ pub struct Providers(Option<Arc<Inner>>);
 struct Inner {
     providers: Vec<Provider>,
     deps: OpenIdDeps,
-    spent: SpentStates,
+    /// States of logins: each is good for one answer. Another gateway does not know them; there the provider refuses the code.
+    spent: SpentDigests,
     /// Logins that begin and answers that come, by network.
     logins: Buckets<IpAddr>,
 }
@@ -87,7 +88,7 @@ impl Providers {
         let providers = specs.into_iter().map(|spec| Provider::new(spec, &deps, &budget)).collect();
         // whole offices are behind one address
         let logins = Buckets::new(120, Duration::from_secs(1));
-        Self(Some(Arc::new(Inner { providers, deps, spent: SpentStates::default(), logins })))
+        Self(Some(Arc::new(Inner { providers, deps, spent: SpentDigests::default(), logins })))
     }
 
     /// The configuration of each.
@@ -135,7 +136,7 @@ impl Providers {
         let (inner, provider) = self.find(|spec| spec.name == name)?;
         let now = inner.deps.clock.now();
         let login = inner.open(sealed).filter(|login| login.fits(name, answer, now)).ok_or(OpenIdError::Foreign)?;
-        if !inner.spent.spend(&login, now) {
+        if !inner.spent.spend(Digest::sha256(&login.state), login.begun + LIFETIME, now) {
             // the browser dropped the answer to its first visit: the code is used up, and the session there most likely lives
             return Err(OpenIdError::Again { prompt: login.prompt, after: login.after });
         }

@@ -102,7 +102,7 @@ impl ExpiredRows<'_> {
                     SELECT id FROM grants WHERE expires < $1 ORDER BY expires, id LIMIT $2)
                 LIMIT $3)";
             let grants = steps.rows();
-            self.0.run_in_steps(tokens, &[now.as_millis(), grants]).await?;
+            self.0.run_in(&mut steps, tokens, &[now.as_millis(), grants]).await?;
             steps.pause().await;
             self.delete_grants_without_tokens(now, grants).await?;
             steps.pause().await;

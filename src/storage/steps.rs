@@ -73,8 +73,17 @@ impl Database {
         statement: impl SqlSafeStr,
         arguments: &[i64],
     ) -> Result<u64, StorageError> {
-        let statement = statement.into_sql_str();
-        let (mut steps, mut all) = (Steps::begin(), 0);
+        self.run_in(&mut Steps::begin(), statement, arguments).await
+    }
+
+    /// The same within longer work, whose steps go on after it.
+    pub(super) async fn run_in(
+        &self,
+        steps: &mut Steps,
+        statement: impl SqlSafeStr,
+        arguments: &[i64],
+    ) -> Result<u64, StorageError> {
+        let (statement, mut all) = (statement.into_sql_str(), 0);
         loop {
             let query = arguments.iter().fold(sqlx::query(statement.clone()), |query, argument| query.bind(*argument));
             let rows = query.bind(steps.rows()).execute(&self.pool).await?.rows_affected();

@@ -175,6 +175,7 @@ async fn log_in(
             return Ok(ProviderReturn::Back { prompt, after });
         }
         Err(OpenIdError::Again { prompt, after }) => return Ok(ProviderReturn::Back { prompt, after }),
+        Err(OpenIdError::Foreign) if visitor.is_logged_in() => return Err(logged_in_already()),
         Err(error) => return Err(failed(state, provider, &error)),
     };
     let spec = state.providers.spec(provider).ok_or_else(Problem::not_found)?;
@@ -309,6 +310,20 @@ fn failed(state: &WebState, provider: &str, error: &OpenIdError) -> Problem {
     };
     let retry_after = (status == StatusCode::TOO_MANY_REQUESTS).then_some(Duration::from_mins(1));
     Problem { status, error, title, text, advice, retry_after, reason: None }
+}
+
+/// The page for an answer of a provider that comes late or again while its person is logged in here.
+fn logged_in_already() -> Problem {
+    Problem {
+        status: StatusCode::BAD_REQUEST,
+        error: "invalid_request",
+        title: "You are logged in already",
+        text: "This address ends a login once, in the browser where it began, within 10 minutes. It changed nothing now."
+            .to_owned(),
+        advice: vec!["To connect an app, go back to it. What you have connected is on the account page."],
+        retry_after: None,
+        reason: None,
+    }
 }
 
 fn not_fresh(label: &str) -> Problem {

@@ -150,6 +150,10 @@ async fn up_012_an_answer_counts_once_for_ten_minutes_in_its_own_browser_and_for
 
     let mut own = again();
     assert_eq!(own.return_with(&answer).await.location(), "/account");
+    let seen = own.return_with(&answer).await;
+    assert_eq!(seen.status, StatusCode::BAD_REQUEST);
+    assert!(seen.body.contains("You are logged in already"), "{}", seen.body);
+    assert!(own.get("/account").await.body.contains("Log out"));
     let mut replayed = again();
     let seen = replayed.return_with(&answer).await;
     assert_eq!(provider.requests("/token"), 1, "a second visit redeems no code");
