@@ -18,6 +18,7 @@
 pub mod address;
 pub mod budget;
 pub mod cause;
+pub mod coding;
 pub mod connector;
 pub mod destination;
 pub mod documents;

@@ -12,7 +12,12 @@ use hyper::{
 };
 use url::Position;
 
-use super::{cause::cause, error::FetchError, request::FetchRequest};
+use super::{
+    cause::cause,
+    coding::{ACCEPTED, ReadableBody, readable},
+    error::FetchError,
+    request::FetchRequest,
+};
 
 /// Maximum size of the head of a response, in bytes.
 const MAX_HEAD: usize = 32 * 1024;
@@ -44,7 +49,8 @@ pub(super) async fn exchange(
     let handshake = http1::Builder::new().max_buf_size(MAX_HEAD).handshake(stream).await;
     let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
     let answer = async {
-        let (head, body) = sender.send_request(request).await.map_err(|error| broken(&error))?.into_parts();
+        let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+        let (head, body) = readable(response).map_err(|error| FetchError::Broken(error.to_string()))?.into_parts();
         let body = read(&head.headers, body, bound).await?;
         Ok(Response::from_parts(head, body))
     };
@@ -59,7 +65,7 @@ pub(super) async fn exchange(
     }
 }
 
-async fn read(headers: &HeaderMap, mut body: Incoming, bound: BodyBound) -> Result<Bytes, FetchError> {
+async fn read(headers: &HeaderMap, mut body: ReadableBody<Incoming>, bound: BodyBound) -> Result<Bytes, FetchError> {
     match bound {
         BodyBound::Whole(max) => match Limited::new(body, max).collect().await {
             Ok(body) => Ok(body.to_bytes()),
@@ -101,6 +107,7 @@ pub(super) fn head(request: FetchRequest, form: &RequestForm) -> Result<Request<
         own.entry(header::HOST).or_insert(host);
         let agent = HeaderValue::from_static(concat!("lockkeeper/", env!("CARGO_PKG_VERSION")));
         own.entry(header::USER_AGENT).or_insert(agent);
+        own.entry(header::ACCEPT_ENCODING).or_insert(ACCEPTED);
         if let RequestForm::Whole(Some(credentials)) = form {
             own.insert(header::PROXY_AUTHORIZATION, credentials.clone());
         }

@@ -318,8 +318,9 @@ fn logged_in_already() -> Problem {
         status: StatusCode::BAD_REQUEST,
         error: "invalid_request",
         title: "You are logged in already",
-        text: "This address ends a login once, in the browser where it began, within 10 minutes. It changed nothing now."
-            .to_owned(),
+        text:
+            "This address ends a login once, in the browser where it began, within 10 minutes. It changed nothing now."
+                .to_owned(),
         advice: vec!["To connect an app, go back to it. What you have connected is on the account page."],
         retry_after: None,
         reason: None,

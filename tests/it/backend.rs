@@ -5,6 +5,7 @@ mod balancers;
 mod calls;
 mod channel_script;
 mod client_settings;
+mod compressed;
 mod demo;
 mod era;
 mod era_changes;

@@ -52,7 +52,7 @@ async fn oa_047_a_public_document_is_read_with_the_name_of_its_url() {
     assert_eq!(seen.connections, ["1.1.1.1:443".parse().unwrap()]);
     let version = env!("CARGO_PKG_VERSION");
     let expected = format!(
-        "GET /x?y=z HTTP/1.1\r\naccept: application/json\r\nhost: a.example\r\nuser-agent: lockkeeper/{version}\r\n\r\n"
+        "GET /x?y=z HTTP/1.1\r\naccept: application/json\r\nhost: a.example\r\nuser-agent: lockkeeper/{version}\r\naccept-encoding: identity\r\n\r\n"
     );
     assert_eq!(seen.requests, [expected]);
 }

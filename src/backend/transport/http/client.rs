@@ -35,6 +35,7 @@ use crate::{
     backend::transport::interface::TransportError,
     fetch::{
         cause::cause,
+        coding::{ReadableBody, UnknownCoding, readable},
         connector::{ClientError, ServerConnector},
     },
     mcp::large_messages::on_worker,
@@ -126,7 +127,10 @@ impl Client {
 
     /// Sends a request, and returns the head of the response. A request on a kept connection that turns out to be
     /// closed is repeated on another one, as is one that an HTTP/2 server reports as unprocessed.
-    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<IncomingBody>, TransportError> {
+    pub(crate) async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<ReadableBody<IncomingBody>>, TransportError> {
         // the connections belong to the worker
         on_worker().await;
         if request.uri().scheme() == Some(&Scheme::HTTPS) {
@@ -134,7 +138,7 @@ impl Client {
             let sent = Box::pin(self.connections().secure.send(request)).await;
             let response = sent?;
             framing::check(&response)?;
-            return Ok(response.map(IncomingBody::from));
+            return readable(response.map(IncomingBody::from)).map_err(unreadable);
         }
         let uri = request.uri().clone();
         let server = uri.authority().ok_or_else(|| TransportError::Refused("the URL names no host".to_owned()))?;
@@ -165,9 +169,14 @@ impl Client {
 fn answered(
     response: Response<Incoming>,
     connection: Box<PlainConnection>,
-) -> Result<Response<IncomingBody>, TransportError> {
+) -> Result<Response<ReadableBody<IncomingBody>>, TransportError> {
     framing::check(&response)?;
-    Ok(response.map(|body| IncomingBody::on(connection, body)))
+    readable(response.map(|body| IncomingBody::on(connection, body))).map_err(unreadable)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is used as a function")]
+fn unreadable(coding: UnknownCoding) -> TransportError {
+    TransportError::Refused(coding.to_string())
 }
 
 fn origin(scheme: &str, host: &str, port: u16) -> Result<Uri, String> {

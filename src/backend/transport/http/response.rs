@@ -6,7 +6,7 @@ use http::{HeaderValue, header};
 use super::client::IncomingBody;
 use crate::{
     backend::transport::interface::TransportError,
-    fetch::cause::cause,
+    fetch::{cause::cause, coding::ReadableBody},
     support::{
         Account,
         memory::{Claim, Exhausted},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A response with an unread body.
-pub(crate) type Response = http::Response<IncomingBody>;
+pub(crate) type Response = http::Response<ReadableBody<IncomingBody>>;
 
 /// Reads a body of at most `most` bytes, which is charged to this account.
 pub(crate) async fn read(

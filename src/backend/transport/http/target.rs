@@ -10,6 +10,7 @@ use url::Url;
 use super::{client::Client, response::Response};
 use crate::{
     backend::{error::StartError, transport::interface::TransportError},
+    fetch::coding::ACCEPTED,
     model::{BackendId, Bearer, HttpSpec, IdentityToken},
     support::Secret,
 };
@@ -54,6 +55,7 @@ impl HttpTarget {
             headers.insert(header::AUTHORIZATION, secret(value));
             url.set_password(None).and_then(|()| url.set_username("")).map_err(|()| wrong())?;
         }
+        headers.insert(header::ACCEPT_ENCODING, ACCEPTED);
         let uri = Uri::try_from(url.as_str()).map_err(|_| wrong())?;
         // for HTTP/1.1; HTTP/2, which only TLS negotiates, has its own field
         if let Some(authority) = uri.authority().filter(|_| uri.scheme() == Some(&Scheme::HTTP)) {

@@ -208,7 +208,7 @@ fn target(client: &Client, url: &str) -> HttpTarget {
 }
 
 /// Posts to `url`.
-async fn send(client: &Client, url: &str) -> Result<Response<IncomingBody>, TransportError> {
+async fn send(client: &Client, url: &str) -> Result<Response<ReadableBody<IncomingBody>>, TransportError> {
     let target = target(client, url);
     let mut request = Request::new(Full::default());
     *request.method_mut() = Method::POST;
