@@ -1,4 +1,4 @@
-//! Shared helpers: boxes, time, randomness, secrets, digests, rate limits, fair turns, work off the workers, the memory budget,
+//! Shared helpers: boxes, time, randomness, secrets, digests, signed tokens, rate limits, fair turns, work off the workers, the memory budget,
 //! the silence of peers, maps, what counts once, printable text, streams of bytes, pieces of buffers, a writer that never waits, the launcher of
 //! programs, and the context of log events. Knows nothing of MCP, OAuth or HTTP.
 
@@ -11,6 +11,7 @@ pub mod fair_turns;
 pub mod fast_map;
 pub mod fence;
 pub mod gather;
+pub mod jose;
 pub mod latch;
 pub mod launcher;
 pub mod limits;
@@ -37,6 +38,7 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use digest::{Digest, DigestKey};
 pub use fast_map::{FastHash, FastMap};
 pub use fence::Fence;
+pub use jose::CompactToken;
 pub use latch::Latch;
 pub use live::Live;
 pub use memory::{Account, MemoryBudget};

@@ -1,11 +1,10 @@
 //! Access tokens: JWT as RFC 9068 profiles them (`OA-98` to `OA-100`). Knows nothing of grants in the store and of HTTP.
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use jsonwebtoken::{Algorithm, Header, Validation};
+use jsonwebtoken::{Algorithm, Header};
 use serde::{Deserialize, Serialize};
 
 use super::{error::OAuthError, signing::KeySet};
-use crate::support::{Secret, Timestamp};
+use crate::support::{CompactToken, Secret, Timestamp};
 
 /// Maximum length of a token, in bytes: four times that of an issued one (`OA-105`).
 const LONGEST: usize = 8 * 1024;
@@ -63,22 +62,14 @@ impl Claims {
 
     /// Verifies a token of this issuer at `now`. The caller checks the audience, since it knows the endpoint.
     pub fn verify(token: &str, keys: &KeySet, issuer: &str, now: Timestamp) -> Option<Self> {
-        if token.len() > LONGEST {
-            return None;
-        }
-        let header = URL_SAFE_NO_PAD.decode(token.split('.').next()?).ok()?;
-        let header: OwnHeader = serde_json::from_slice(&header).ok()?;
+        let token = CompactToken::new(token, LONGEST)?;
+        let header: OwnHeader = token.header()?;
         // RFC 9068 4: jsonwebtoken does not look at `typ`
         if header.typ != "at+jwt" || header.alg != "ES256" {
             return None;
         }
         // times are compared below, by the given clock
-        let mut validation = Validation::new(Algorithm::ES256);
-        validation.required_spec_claims.clear();
-        validation.validate_exp = false;
-        validation.validate_nbf = false;
-        validation.validate_aud = false;
-        let claims: Self = jsonwebtoken::decode(token, keys.verifying(&header.kid, now)?, &validation).ok()?.claims;
+        let claims: Self = token.claims(Algorithm::ES256, keys.verifying(&header.kid, now)?)?;
         let now = now.as_seconds();
         let begun = claims.iat <= now + SKEW && claims.nbf.is_none_or(|nbf| nbf <= now + SKEW);
         (claims.iss == issuer && now < claims.exp && begun).then_some(claims)
@@ -94,6 +85,7 @@ impl Claims {
 mod tests {
     use std::sync::Arc;
 
+    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
     use jsonwebtoken::EncodingKey;
     use serde_json::{Value, json};
     use zeroize::Zeroizing;

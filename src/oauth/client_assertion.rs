@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use jsonwebtoken::{Algorithm, Validation};
+use jsonwebtoken::Algorithm;
 use serde::Deserialize;
 
 use super::client_keys::{self, ClientKeySet};
-use crate::support::Timestamp;
+use crate::support::{CompactToken, Timestamp};
 
 /// The type of a client assertion (RFC 7523 2.2).
 pub(crate) const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -23,7 +22,7 @@ const LONGEST_ID: usize = 256;
 
 /// An assertion whose signature is not checked yet.
 pub(crate) struct ClientAssertion<'a> {
-    text: &'a str,
+    token: CompactToken<'a>,
     algorithm: Algorithm,
     pub(crate) kid: Option<String>,
     /// The client that it names.
@@ -71,29 +70,20 @@ struct AssertionClaims {
 impl<'a> ClientAssertion<'a> {
     /// Reads the header and the client that the assertion names. The error is the reason.
     pub(crate) fn parse(text: &'a str) -> Result<Self, &'static str> {
-        if text.len() > LONGEST {
-            return Err("it is longer than 8 KiB");
-        }
-        let mut parts = text.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).ok());
-        let mut part = || parts.next().flatten().ok_or("it is not a JWT");
-        let (header, claims) = (part()?, part()?);
-        // serde reads a struct from an array too
-        if [&header, &claims].iter().any(|part| !part.trim_ascii_start().starts_with(b"{")) {
-            return Err("its header or its claims are no JSON object");
-        }
+        let token = CompactToken::new(text, LONGEST).ok_or("it is longer than 8 KiB")?;
         let header: AssertionHeader =
-            serde_json::from_slice(&header).map_err(|_| "its header has no alg, or members beside alg, kid and typ")?;
+            token.header().ok_or("its header is no JSON object with alg, and at most kid and typ")?;
         let typ = header.typ.as_deref().unwrap_or("JWT").to_ascii_lowercase();
         if !matches!(typ.as_str(), "jwt" | "client-authentication+jwt") {
             return Err("its typ is that of another kind of token");
         }
         let algorithm =
             client_keys::algorithm(&header.alg).ok_or("its alg is not one of ES256, EdDSA, PS256 and RS256")?;
-        let named: Named = serde_json::from_slice(&claims).map_err(|_| "it has no iss and sub")?;
+        let named: Named = token.unverified_claims().ok_or("its claims are no JSON object with iss and sub")?;
         if named.iss != named.sub {
             return Err("its iss and sub differ");
         }
-        Ok(Self { text, algorithm, kid: header.kid, client: named.iss })
+        Ok(Self { token, algorithm, kid: header.kid, client: named.iss })
     }
 
     /// True if one of these keys may have signed it: they have the key of the id that it names, or it names none.
@@ -109,14 +99,10 @@ impl<'a> ClientAssertion<'a> {
         now: Timestamp,
     ) -> Result<VerifiedAssertion, &'static str> {
         // times and audience are compared below
-        let mut validation = Validation::new(self.algorithm);
-        validation.required_spec_claims.clear();
-        validation.validate_exp = false;
-        validation.validate_aud = false;
-        let mut decoded = keys
+        let mut claims = keys
             .verifying(self.kid.as_deref(), self.algorithm)
-            .map(|key| jsonwebtoken::decode::<serde_json::Value>(self.text, &key, &validation));
-        let claims = decoded.find_map(Result::ok).ok_or("no key of the client made its signature")?.claims;
+            .map(|key| self.token.claims::<serde_json::Value>(self.algorithm, &key));
+        let claims = claims.find_map(|claims| claims).ok_or("no key of the client made its signature")?;
         let claims: AssertionClaims =
             serde_json::from_value(claims).map_err(|_| "it lacks exp or jti, or its aud is not one string")?;
         if !audiences.contains(&claims.aud) {

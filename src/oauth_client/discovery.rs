@@ -50,8 +50,9 @@ pub struct AuthorizationServer {
 
 /// Metadata that cannot be used.
 #[derive(Debug)]
-struct MetadataFault {
-    error: LoginError,
+pub struct MetadataFault {
+    /// The reason.
+    pub error: LoginError,
     /// True if there is none, or a member is missing: another authorization server may have it.
     is_missing: bool,
     /// True if there is none.
@@ -180,7 +181,9 @@ async fn authorization_server(
     for at in candidates {
         match http.document(&at).await? {
             DocumentAnswer::Json(document) => {
-                match AuthorizationServer::read(&document, server, (issuer, settings.pkce)) {
+                match AuthorizationServer::read(&document, (issuer, settings.pkce), |text, name| {
+                    trusted(text, server, name)
+                }) {
                     Ok(found) => return Ok(Ok(found)),
                     // what says nothing of an authorization server is a page that is not there
                     Err(_) if !document["issuer"].is_string() && document["token_endpoint"].is_null() => {}
@@ -288,6 +291,11 @@ impl AuthorizationServer {
         wanted.iter().copied().find(|method| self.auth_methods.iter().any(|taken| taken == method))
     }
 
+    /// True if a secret that the server has given goes into the body of requests, since the header is not offered.
+    pub fn takes_secret_in_body(&self) -> bool {
+        self.auth_method(&["client_secret_basic", "client_secret_post"]) == Some("client_secret_post")
+    }
+
     /// These scopes, and `offline_access` if the server has it: some give a refresh token for nothing else.
     pub fn with_offline_access(&self, mut scope: String) -> String {
         const OFFLINE: &str = "offline_access";
@@ -301,7 +309,16 @@ impl AuthorizationServer {
 
     /// Reads metadata, which must name `issuer` (RFC 8414 3.3), a slash at the end aside, and PKCE with S256 (2026-07-28,
     /// authorization, *Authorization Code Protection*).
-    fn read(document: &Value, server: &Url, (issuer, pkce): (&str, PkceSupport)) -> Result<Self, MetadataFault> {
+    ///
+    /// # Errors
+    ///
+    /// If it names another issuer, another PKCE, or a URL that `trust` refuses, which gets the text of a URL and its name; or if
+    /// a member is missing.
+    pub fn read(
+        document: &Value,
+        (issuer, pkce): (&str, PkceSupport),
+        trust: impl Fn(&str, &str) -> Result<Url, LoginError>,
+    ) -> Result<Self, MetadataFault> {
         let missing = |name: &str| MetadataFault {
             error: LoginError::Untrusted(format!("the metadata of {issuer:.200} has no `{name}`")),
             is_missing: true,
@@ -336,7 +353,7 @@ impl AuthorizationServer {
             return Err(wrong(LoginError::Untrusted(reason)));
         }
         let endpoint = |name: &str| match text(&document[name]) {
-            Some(text) => trusted(text, server, name).map(Some).map_err(wrong),
+            Some(text) => trust(text, name).map(Some).map_err(wrong),
             None => Ok(None),
         };
         let required = |name: &str| endpoint(name)?.ok_or_else(|| missing(name));
@@ -387,7 +404,9 @@ mod tests {
             "token_endpoint": "https://as.example/token", "code_challenge_methods_supported": ["S256"],
         });
         change(&mut document);
-        AuthorizationServer::read(&document, &url("https://a.example/mcp"), ("https://as.example/t", pkce))
+        let server = url("https://a.example/mcp");
+        let trust = |text: &str, name: &str| trusted(text, &server, name);
+        AuthorizationServer::read(&document, ("https://as.example/t", pkce), trust)
     }
 
     /// A change of the metadata, and whether it says that something is missing.

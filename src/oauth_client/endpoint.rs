@@ -37,7 +37,7 @@ pub fn well_known(url: &Url, kind: &str) -> Url {
 }
 
 /// The well-known URL of `kind` behind the path of `url` (OpenID Connect Discovery 4).
-pub(super) fn appended(url: &Url, kind: &str) -> Url {
+pub fn appended(url: &Url, kind: &str) -> Url {
     let mut appended = url.clone();
     appended.set_path(&format!("{}/.well-known/{kind}", url.path().trim_end_matches('/')));
     appended

@@ -177,8 +177,7 @@ pub async fn identify(
     if let ClientIdentity::Given { id, secret } = identity {
         let secret = secret.as_ref().map(|secret| secret.of(server)).transpose()?;
         let (id, redirect_uri) = (id.clone(), description.redirect_uri);
-        let in_body = server.auth_method(&["client_secret_basic", "client_secret_post"]) == Some("client_secret_post");
-        let auth = RegisteredAuth::of(secret, in_body);
+        let auth = RegisteredAuth::of(secret, server.takes_secret_in_body());
         return Ok(RegisteredClient { issuer, id, auth, redirect_uri, secret_expires: None });
     }
     if server.registration_endpoint.is_none() {
@@ -242,7 +241,8 @@ impl RegisteredClient {
 // === impl RegisteredAuth ===
 
 impl RegisteredAuth {
-    fn of(secret: Option<KeptSecret>, in_body: bool) -> Self {
+    /// With this secret, in the body of requests or in their header.
+    pub fn of(secret: Option<KeptSecret>, in_body: bool) -> Self {
         match secret {
             Some(secret) if in_body => Self::Post(secret),
             Some(secret) => Self::Basic(secret),

@@ -1,92 +1,55 @@
-//! Metadata of a provider (OpenID Connect Discovery 1.0, RFC 8414, RFC 9207). Knows nothing of requests.
+//! Metadata of a provider (OpenID Connect Discovery 1.0): what an OAuth client reads of it, and the rest that a login needs. Knows
+//! nothing of requests.
 
-use serde::Deserialize;
+use serde_json::Value;
 use url::Url;
+
+use crate::{
+    model::PkceSupport,
+    oauth_client::{AuthorizationServer, LoginError, appended},
+};
 
 /// Metadata that a login needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProviderMetadata {
-    pub(super) authorization_endpoint: Url,
-    pub(super) token_endpoint: Url,
+    pub(super) server: AuthorizationServer,
     pub(super) jwks_uri: Url,
     pub(super) userinfo_endpoint: Option<Url>,
-    pub(super) issuer_parameter: IssuerParameter,
-    pub(super) client_auth: ProviderClientAuth,
-}
-
-/// The parameter `iss` of responses (RFC 9207).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IssuerParameter {
-    /// Every response has it.
-    Always,
-    /// Not announced; it is checked if it comes.
-    Maybe,
-}
-
-/// Place of the gateway's secret in requests for tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ProviderClientAuth {
-    /// `client_secret_basic`, the default (Discovery 3).
-    Basic,
-    /// `client_secret_post`.
-    Body,
-}
-
-#[derive(Deserialize)]
-struct ProviderDocument {
-    issuer: String,
-    authorization_endpoint: String,
-    token_endpoint: String,
-    jwks_uri: String,
-    userinfo_endpoint: Option<String>,
-    authorization_response_iss_parameter_supported: Option<bool>,
-    token_endpoint_auth_methods_supported: Option<Vec<String>>,
-    code_challenge_methods_supported: Option<Vec<String>>,
 }
 
 /// The URL of the metadata of an issuer (Discovery 4).
 pub(super) fn location(issuer: &str) -> Option<Url> {
-    Url::parse(&format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'))).ok()
+    Some(appended(&Url::parse(issuer).ok()?, "openid-configuration"))
 }
 
 impl ProviderMetadata {
     /// Reads the metadata of this issuer; the error says what is wrong.
     pub(super) fn read(issuer: &str, document: &[u8]) -> Result<Self, String> {
-        let document: ProviderDocument =
+        let document: Value =
             serde_json::from_slice(document).map_err(|error| format!("the metadata cannot be read: {error}"))?;
-        // byte for byte (Discovery 4.3): otherwise another issuer could answer for this one
-        if document.issuer != issuer {
-            return Err(format!("the metadata is of another issuer, `{}`", document.issuer));
-        }
-        let has = |methods: &Option<Vec<String>>, method: &str| {
-            methods.as_ref().is_none_or(|methods| methods.iter().any(|known| known == method))
-        };
+        let trust = |text: &str, name: &str| endpoint(text, issuer, name);
         // many providers accept PKCE without announcing it
-        if !has(&document.code_challenge_methods_supported, "S256") {
-            return Err("the provider does not support PKCE with S256".to_owned());
+        let server = AuthorizationServer::read(&document, (issuer, PkceSupport::Assumed), trust)
+            .map_err(|fault| fault.error.to_string())?;
+        // byte for byte (Discovery 4.3): otherwise another issuer could answer for this one
+        if server.issuer != issuer {
+            return Err(format!("the metadata is of another issuer, `{}`", server.issuer));
         }
-        let basic = has(&document.token_endpoint_auth_methods_supported, "client_secret_basic");
-        let endpoint = |text: &str| endpoint(text, issuer);
-        Ok(Self {
-            authorization_endpoint: endpoint(&document.authorization_endpoint)?,
-            token_endpoint: endpoint(&document.token_endpoint)?,
-            jwks_uri: endpoint(&document.jwks_uri)?,
-            userinfo_endpoint: document.userinfo_endpoint.as_deref().map(endpoint).transpose()?,
-            issuer_parameter: if document.authorization_response_iss_parameter_supported == Some(true) {
-                IssuerParameter::Always
-            } else {
-                IssuerParameter::Maybe
-            },
-            client_auth: if basic { ProviderClientAuth::Basic } else { ProviderClientAuth::Body },
-        })
+        let further = |name: &str| {
+            let text = document[name].as_str();
+            text.map(|text| trust(text, name).map_err(|error| error.to_string())).transpose()
+        };
+        let jwks_uri = further("jwks_uri")?.ok_or_else(|| "the metadata has no `jwks_uri`".to_owned())?;
+        Ok(Self { server, jwks_uri, userinfo_endpoint: further("userinfo_endpoint")? })
     }
 }
 
 /// A URL of the metadata: https, or the origin of the issuer, which the operator chose.
-fn endpoint(text: &str, issuer: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|_| format!("`{text}` in the metadata is no URL"))?;
+fn endpoint(text: &str, issuer: &str, name: &str) -> Result<Url, LoginError> {
+    let refuse = |reason: &str| LoginError::Untrusted(format!("`{name}` in the metadata, `{text}`, is {reason}"));
+    let url = Url::parse(text).map_err(|_| refuse("no URL"))?;
     let is_own = Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == url.origin());
-    if url.scheme() == "https" || is_own { Ok(url) } else { Err(format!("`{text}` in the metadata is not https")) }
+    if url.scheme() == "https" || is_own { Ok(url) } else { Err(refuse("not https")) }
 }
 
 #[cfg(test)]
@@ -95,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    fn read(change: &[(&str, serde_json::Value)]) -> Result<ProviderMetadata, String> {
+    fn read(change: &[(&str, Value)]) -> Result<ProviderMetadata, String> {
         let mut document = json!({
             "issuer": "https://id.example",
             "authorization_endpoint": "https://id.example/auth",
@@ -111,20 +74,15 @@ mod tests {
     #[test]
     fn up_012_the_metadata_is_of_the_configured_issuer_and_has_safe_urls() {
         let metadata = read(&[]).unwrap();
-        assert_eq!(
-            (metadata.issuer_parameter, metadata.client_auth),
-            (IssuerParameter::Maybe, ProviderClientAuth::Basic)
-        );
+        assert!(!metadata.server.returns_issuer && metadata.server.auth_methods.is_empty());
         let metadata = read(&[
             ("authorization_response_iss_parameter_supported", json!(true)),
             ("token_endpoint_auth_methods_supported", json!(["client_secret_post"])),
             ("code_challenge_methods_supported", json!(["plain", "S256"])),
         ]);
         let metadata = metadata.unwrap();
-        assert_eq!(
-            (metadata.issuer_parameter, metadata.client_auth),
-            (IssuerParameter::Always, ProviderClientAuth::Body)
-        );
+        assert!(metadata.server.returns_issuer);
+        assert_eq!(metadata.server.auth_methods, ["client_secret_post"]);
         // null is like absent
         let nulls = [
             "authorization_response_iss_parameter_supported",
@@ -139,6 +97,7 @@ mod tests {
             ("authorization_endpoint", json!("http://id.example/auth")),
             ("token_endpoint", json!("http://10.0.0.1/token")),
             ("jwks_uri", json!("file:///etc/passwd")),
+            ("jwks_uri", json!(null)),
             ("userinfo_endpoint", json!("userinfo")),
             ("code_challenge_methods_supported", json!(["plain"])),
         ] {

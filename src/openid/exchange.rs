@@ -5,11 +5,7 @@ use http::{HeaderValue, header};
 use serde_json::Value;
 use url::Url;
 
-use super::{
-    discovery::{ProviderClientAuth, ProviderMetadata},
-    error::OpenIdError,
-    pending_login::PendingLogin,
-};
+use super::{discovery::ProviderMetadata, error::OpenIdError, pending_login::PendingLogin};
 use crate::{
     fetch::{FetchRequest, FetchRules, Fetcher},
     model::{LoginProvider, LoginSession},
@@ -126,8 +122,8 @@ impl ProviderClient<'_> {
     fn source(&self) -> TokenSource {
         TokenSource {
             issuer: self.spec.issuer.clone(),
-            authorization_endpoint: self.metadata.authorization_endpoint.clone(),
-            token_endpoint: self.metadata.token_endpoint.clone(),
+            authorization_endpoint: self.metadata.server.authorization_endpoint.clone(),
+            token_endpoint: self.metadata.server.token_endpoint.clone(),
             revocation_endpoint: None,
             resource: None,
         }
@@ -135,11 +131,7 @@ impl ProviderClient<'_> {
 
     fn client(&self) -> RegisteredClient {
         let secret = self.spec.client_secret.as_ref().map(|secret| KeptSecret::new(secret.expose()));
-        let auth = match (secret, self.metadata.client_auth) {
-            (None, _) => RegisteredAuth::None,
-            (Some(secret), ProviderClientAuth::Basic) => RegisteredAuth::Basic(secret),
-            (Some(secret), ProviderClientAuth::Body) => RegisteredAuth::Post(secret),
-        };
+        let auth = RegisteredAuth::of(secret, self.metadata.server.takes_secret_in_body());
         let (issuer, id, redirect_uri) =
             (self.spec.issuer.clone(), self.spec.client_id.clone(), self.redirect_uri.to_owned());
         RegisteredClient { issuer, id, auth, redirect_uri, secret_expires: None }

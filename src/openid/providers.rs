@@ -6,7 +6,6 @@ use url::Url;
 
 use super::{
     dependencies::OpenIdDeps,
-    discovery::IssuerParameter,
     error::{OpenIdError, TokenProblem},
     pending_login::{LIFETIME, LoginAnswer, PendingLogin, ProviderPrompt},
     person::{Logout, Person},
@@ -144,7 +143,7 @@ impl Providers {
         let metadata = provider.metadata().await?;
         match answer.issuer {
             Some(issuer) if issuer != provider.spec.issuer => return Err(OpenIdError::Issuer),
-            None if metadata.issuer_parameter == IssuerParameter::Always => return Err(OpenIdError::Issuer),
+            None if metadata.server.returns_issuer => return Err(OpenIdError::Issuer),
             _ => {}
         }
         let code = match (answer.error, answer.code) {

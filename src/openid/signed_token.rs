@@ -1,11 +1,11 @@
 //! Signatures of a provider's tokens (RFC 7515, RFC 8725). Knows nothing of their claims.
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
 use super::error::TokenProblem;
+use crate::support::CompactToken;
 
 /// Maximum length of a token, in bytes: some providers put hundreds of groups into it.
 const MAX_TOKEN: usize = 32 * 1024;
@@ -29,14 +29,8 @@ struct JoseHeader {
 impl TokenHead {
     /// Reads the head of a token, whose algorithm must be one of these.
     pub(crate) fn read(token: &str, accepted: &[Algorithm]) -> Result<Self, TokenProblem> {
-        if token.len() > MAX_TOKEN {
-            return Err(TokenProblem::Malformed);
-        }
-        let head = token.split('.').next().and_then(|head| URL_SAFE_NO_PAD.decode(head).ok());
-        // serde reads a struct from an array too
-        let head = head.filter(|head| head.trim_ascii_start().starts_with(b"{"));
-        let head: JoseHeader =
-            head.and_then(|head| serde_json::from_slice(&head).ok()).ok_or(TokenProblem::Malformed)?;
+        let token = CompactToken::new(token, MAX_TOKEN);
+        let head: JoseHeader = token.and_then(|token| token.header()).ok_or(TokenProblem::Malformed)?;
         if head.crit.is_some() {
             return Err(TokenProblem::Malformed);
         }
@@ -46,19 +40,13 @@ impl TokenHead {
 
     /// The claims of the token, if this key signed it.
     pub(crate) fn claims(&self, token: &str, key: &DecodingKey) -> Result<Value, TokenProblem> {
-        // the claims are checked by the caller: by the given clock, and as the kind of token demands
-        let mut validation = Validation::new(self.algorithm);
-        validation.required_spec_claims.clear();
-        validation.validate_exp = false;
-        validation.validate_nbf = false;
-        validation.validate_aud = false;
-        jsonwebtoken::decode(token, key, &validation).map(|token| token.claims).map_err(|_| TokenProblem::Signature)
+        let token = CompactToken::new(token, MAX_TOKEN);
+        token.and_then(|token| token.claims(self.algorithm, key)).ok_or(TokenProblem::Signature)
     }
 }
 
 /// The issuer that a token claims to be from, which nobody has checked.
 pub(crate) fn claimed_issuer(token: &str) -> Option<String> {
-    let claims = token.split('.').nth(1).and_then(|claims| URL_SAFE_NO_PAD.decode(claims).ok())?;
-    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    let claims: Value = CompactToken::new(token, MAX_TOKEN)?.unverified_claims()?;
     claims["iss"].as_str().map(str::to_owned)
 }

@@ -68,7 +68,7 @@ fn without_pkce(_: &str) -> Value {
 }
 
 /// All services.
-pub(crate) const SERVICES: [Service; 13] = [
+pub(crate) const SERVICES: [Service; 14] = [
     PLAIN,
     Service {
         name: "GitHub",
@@ -167,6 +167,16 @@ pub(crate) const SERVICES: [Service; 13] = [
         busy: || (500, json!({ "error": "internal_failure" })),
         registers: false,
         is_provider: true,
+        ..PLAIN
+    },
+    Service {
+        name: "Notion",
+        metadata: |_| json!({ "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"] }),
+        tokens: || json!({ "expires_in": 3600, "bot_id": "b", "workspace_name": "Acme", "duplicated_template_id": null }),
+        over: || {
+            (400, json!({ "error": "invalid_grant", "error_description": "Invalid refresh token", "request_id": "r" }))
+        },
+        busy: || (429, json!({ "object": "error", "status": 429, "code": "rate_limited", "message": "Slow down." })),
         ..PLAIN
     },
     Service { name: "Linear", tokens: || json!({ "expires_in": 86399, "scope": ["read", "write"] }), ..PLAIN },
