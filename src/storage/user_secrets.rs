@@ -63,17 +63,22 @@ impl UserSecretTable<'_> {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Takes the deleted secrets that nobody has looked after yet, oldest first; at most 100.
+    /// Takes deleted secrets that nobody has looked after yet, the oldest of them.
     pub async fn take_ended(&self) -> Result<Vec<(UserId, SecretName)>, StorageError> {
-        let rows: Vec<(i64, String, String)> =
-            sqlx::query_as("SELECT id, user_id, name FROM ended_user_secrets ORDER BY id LIMIT 100")
+        let last: Option<i64> = sqlx::query_scalar(
+            "SELECT max(id) FROM (SELECT id FROM ended_user_secrets ORDER BY id LIMIT 100) AS oldest",
+        )
+        .fetch_one(&self.0.pool)
+        .await?;
+        // a statement that writes takes the lock of the database, also if there is nothing to write
+        let Some(last) = last else { return Ok(Vec::new()) };
+        // who deletes a row looks after it: others may take at the same time
+        let rows: Vec<(String, String)> =
+            sqlx::query_as("DELETE FROM ended_user_secrets WHERE id <= $1 RETURNING user_id, name")
+                .bind(last)
                 .fetch_all(&self.0.pool)
                 .await?;
-        // a statement that writes takes the lock of the database, also if there is nothing to write
-        if let Some((last, ..)) = rows.last() {
-            sqlx::query("DELETE FROM ended_user_secrets WHERE id <= $1").bind(last).execute(&self.0.pool).await?;
-        }
-        let ended = |(_, user, name): (i64, String, String)| Some((UserId::new(user), SecretName::parse(&name).ok()?));
+        let ended = |(user, name): (String, String)| Some((UserId::new(user), SecretName::parse(&name).ok()?));
         Ok(rows.into_iter().filter_map(ended).collect())
     }
 }

@@ -150,6 +150,7 @@ pub(crate) const SERVICES: [Service; 14] = [
         metadata: |issuer| json!({ "issuer": format!("{issuer}/") }),
         tokens: || json!({ "expires_in": 86400 }),
         over: || (403, json!({ "error": "invalid_grant", "error_description": "Unknown or invalid refresh token." })),
+        is_provider: true,
         ..PLAIN
     },
     Service {
