@@ -1,5 +1,6 @@
 """Installation of the suite: npm packages, Python environments and a Rust crate, each made once for a set of pins."""
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -29,15 +30,17 @@ def cache():
 
 
 def kept(name, pins, install):
-    """The folder that `install` fills, recreated when a pin changes."""
+    """The folder that `install` fills, recreated when a pin changes. Suites that run side by side install one after the other."""
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in pins)).hexdigest()[:12]
     folder = cache() / f"{name}-{digest}"
-    if not (folder / ".complete").exists():
-        print(f"# installing {name}", flush=True)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        install(folder)
-        (folder / ".complete").touch()
+    with open(cache() / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".complete").exists():
+            print(f"# installing {name}", flush=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            install(folder)
+            (folder / ".complete").touch()
     return folder
 
 
