@@ -102,6 +102,17 @@ pin_project! {
     }
 }
 
+/// The reader of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExchangeReader {
+    /// It reads every message.
+    Messages,
+    /// It reads the response alone.
+    Response,
+    /// It has disconnected.
+    Gone,
+}
+
 /// The cause of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopCause {
@@ -124,7 +135,7 @@ struct CallInProgress {
     requests: Option<CallRequests>,
     /// Messages that the client has yet to read.
     ready: VecDeque<Message>,
-    detached: bool,
+    reader: ExchangeReader,
     /// The places of a request until the outcome is known.
     running: Option<RunningRequest>,
     /// Of a listen, the account of the server that wrote the last message.
@@ -167,6 +178,16 @@ impl SessionExchange {
         Self(ExchangeState::Message(message))
     }
 
+    /// Lets the client read the response alone: a call that was not polled yet drops what comes before, and a request of the server
+    /// ends it.
+    pub(crate) fn read_response_alone(&mut self) {
+        if let ExchangeState::Call(driven, _) = &mut self.0
+            && let Some(driven) = driven.get_mut()
+        {
+            driven.as_mut().project().call.reader = ExchangeReader::Response;
+        }
+    }
+
     /// The account of the server that wrote the last message of a listen; `None` if it is the gateway's own.
     pub(super) fn writer(&mut self) -> Option<Account> {
         match &mut self.0 {
@@ -195,7 +216,7 @@ impl SessionExchange {
             large: None,
             requests: None,
             ready: VecDeque::new(),
-            detached: false,
+            reader: ExchangeReader::Messages,
             running,
             writer: None,
         };
@@ -236,7 +257,7 @@ impl Drop for SessionExchange {
                 return;
             }
             metrics::counter!("lockkeeper_frontend_calls_detached_total").increment(1);
-            call.detached = true;
+            call.reader = ExchangeReader::Gone;
             while driven.next().await.is_some() {}
         };
         tracker.spawn_on(alone, &runtime);
