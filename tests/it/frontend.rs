@@ -3,6 +3,7 @@
 mod ambiguous;
 mod broken_streams;
 mod deferred_requests;
+mod extensions;
 mod handshake;
 mod http_sse;
 mod isolation;
@@ -444,6 +445,7 @@ impl Server for Scripted {
             }
             Method::ResourcesUnsubscribe => Reply::complete(Payload::empty(call.params.revision)),
             method if method.is_notification() => Reply::complete(Payload::absent(call.params.revision)),
+            Method::Other(_) if !self.plays.lock().is_empty() => self.play(),
             method => Reply::failed(ErrorObject::method_not_found(method.as_str())),
         }
     }

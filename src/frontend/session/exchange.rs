@@ -28,9 +28,10 @@ use super::{CallGuard, Session, call_requests::CallRequests};
 use crate::{
     frontend::request_limits::RequestPermit,
     mcp::{
-        ErrorObject, Event, Message, Outcome, Payload, Reply, RequestId, ServerOrigin,
+        ErrorObject, Event, Message, Method, Outcome, Payload, Reply, RequestId, ServerOrigin,
         client_translator::ClientTranslator,
         large_messages::{MessageOwner, OffWorker, poll_event},
+        meta,
     },
     support::Account,
 };
@@ -334,7 +335,7 @@ impl CallInProgress {
                     requests.detach(&self.session, &self.tracker);
                 }
                 let outcome = match self.translator.outcome(outcome) {
-                    Outcome::Complete(result) => Ok(result),
+                    Outcome::Complete(result) => Ok(self.of_subscriber(None, result)),
                     Outcome::Failed(error) => Err(error),
                     Outcome::InputRequired(_) => {
                         Err(ErrorObject::internal("the server asks in a manner that this client does not know"))
@@ -342,6 +343,19 @@ impl CallInProgress {
                 };
                 self.finish(outcome)
             }
+        }
+    }
+
+    /// A result or notification in a call of a method that MCP does not define, or a notification of such a method: with the
+    /// client's own id as that of its subscription.
+    fn of_subscriber(&self, notified: Option<&Method>, payload: Payload) -> Payload {
+        match &self.subject {
+            ExchangeSubject::Request(id)
+                if self.translator.is_of_extension() || notified.is_some_and(Method::is_of_extension) =>
+            {
+                meta::of_subscriber(payload, &String::from_utf8_lossy(id.json()))
+            }
+            _ => payload,
         }
     }
 

@@ -33,6 +33,7 @@ impl CallInProgress {
             return None;
         }
         let Notification { method, params } = self.translator.notification(notification)?;
+        let params = self.of_subscriber(Some(&method), params);
         let message = Message::Notification { method, params: params.into_params() };
         if !is_read {
             // nobody reads the call, and no listen tells of this one
