@@ -37,6 +37,7 @@ pub mod scope;
 pub mod server_access;
 pub mod server_auth;
 mod server_url;
+mod session_address;
 pub mod status;
 pub mod task_owner;
 pub mod tool_rules;
@@ -88,6 +89,7 @@ pub use server_auth::{
     ServerAuth,
 };
 pub(crate) use server_url::ServerUrl;
+pub use session_address::SessionAddress;
 pub use task_owner::{FoundTask, OwnedTask, TaskHolder, TaskScope};
 pub use tool_rules::{ToolRules, WritingTools};
 pub use transport::{

@@ -434,11 +434,11 @@ fn is_of_connection(uri: &Uri) -> bool {
     uri.path().starts_with("/messages")
 }
 
-/// True for a stream that a client opens again elsewhere without a loss. One of `/sse` is its session.
+/// True for a stream that a client opens again elsewhere without a loss. One that names no session is its session.
 fn is_only_waiting(parts: &Parts, answer: &Response) -> bool {
     let kind = answer.headers().get(header::CONTENT_TYPE);
     parts.method == Method::GET
-        && !parts.uri.path().starts_with("/sse")
+        && parts.headers.contains_key(SESSION_ID)
         && kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 

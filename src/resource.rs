@@ -86,6 +86,14 @@ pub struct MessagesReach {
     parent: ParentAudience,
 }
 
+/// The credential of a request to `/sse` opens the stream of HTTP+SSE, and nothing else (`OA-120`); as its extension.
+#[derive(Debug, Clone, Copy)]
+pub struct OpensStreamAlone;
+
+/// The path of a request was `/`, and `/mcp` is meant; as its extension.
+#[derive(Debug, Clone, Copy)]
+pub struct MeantMcp;
+
 /// Verifies the credential of a connection again, for the messages on it; as a request extension of WebSocket.
 #[derive(Debug, Clone)]
 pub struct ConnectionCredential {
@@ -140,6 +148,7 @@ impl Gate {
             return Redirect::to("/").into_response();
         }
         let by_query = matches!(credential, Credential::Query(_));
+        let is_of_stream = by_query || credential::has_ticket(request.uri());
         let place = request.extensions().get().copied().unwrap_or_default();
         let arrived = credential.place_taker(request.headers(), request.uri());
         let checked = match place {
@@ -168,9 +177,8 @@ impl Gate {
                     let credential = ConnectionCredential { oauth, verified: Arc::clone(&verified), from };
                     request.extensions_mut().insert(credential);
                 }
-                if is_messages(&request) == Messages::Yes {
-                    let reach = MessagesReach { verified: Arc::clone(&verified), parent: self.parent_audience() };
-                    request.extensions_mut().insert(reach);
+                if endpoint.binding == Binding::Sse {
+                    self.note_reach(&mut request, &verified, is_of_stream);
                 }
                 let authorized = Authorized::of(&verified);
                 if by_query {
@@ -180,18 +188,29 @@ impl Gate {
                 handler(request, authorized).await
             }
             Err(refusal) => {
+                let meant = request.extensions().get::<MeantMcp>().map(|_| self.oauth.settings().resource(&endpoint));
                 if matches!(refusal, ResourceRefusal::Unavailable)
                     && let Some(known) = self.remembered(&credential)
                 {
                     Box::pin(unheard(request, Unheard::Unchecked(Arc::clone(&known.caller)))).await;
                 }
-                refusal.answer(&self.challenge(&endpoint, policy::baseline(&endpoint)))
+                refusal.answer(&Challenge { meant, ..self.challenge(&endpoint, policy::baseline(&endpoint)) })
             }
         };
         if by_query {
             mark_query_key(&mut response);
         }
         response
+    }
+
+    /// Tells the handler of a request of HTTP+SSE what its credential opens. That of a stream may be in the URL.
+    fn note_reach(&self, request: &mut Request, verified: &Arc<VerifiedCredential>, is_of_stream: bool) {
+        if is_messages(request) == Messages::Yes {
+            let reach = MessagesReach { verified: Arc::clone(verified), parent: self.parent_audience() };
+            request.extensions_mut().insert(reach);
+        } else if is_of_stream || matches!(verified.opens, CredentialAccess::Key(Direct::Refused)) {
+            request.extensions_mut().insert(OpensStreamAlone);
+        }
     }
 
     /// The credential as it was checked last.
@@ -266,7 +285,7 @@ impl Gate {
     }
 
     fn challenge(&self, endpoint: &Endpoint, scopes: Scopes) -> Challenge {
-        Challenge { metadata: self.oauth.settings().resource_metadata(endpoint), scopes }
+        Challenge { metadata: self.oauth.settings().resource_metadata(endpoint), scopes, meant: None }
     }
 }
 

@@ -13,7 +13,7 @@ use axum::{
     extract::{DefaultBodyLimit, Request},
     response::Response,
 };
-use http::{Method, Uri};
+use http::{Method, Uri, header};
 use tower::Service;
 
 use crate::{
@@ -21,8 +21,9 @@ use crate::{
     http::Guard,
     model::Endpoint,
     replicas::Replicas,
-    resource::{self, Authorized, Gate},
+    resource::{self, Authorized, Gate, MeantMcp},
     support::pin_in_box,
+    wire::headers::SESSION_ID,
 };
 
 /// The service of a gateway. Cheap to clone.
@@ -85,6 +86,11 @@ impl ServiceRoutes {
             && let Some(uri) = with_path(request.uri(), &path)
         {
             *request.uri_mut() = uri;
+        } else if means_mcp(&request)
+            && let Some(uri) = with_path(request.uri(), "/mcp")
+        {
+            *request.uri_mut() = uri;
+            request.extensions_mut().insert(MeantMcp);
         }
         self.guard
             .answer(request, async |request: Request| {
@@ -112,6 +118,17 @@ impl ServiceRoutes {
         request.extensions_mut().insert(authorized);
         route(&self.endpoints, request).await
     }
+}
+
+/// True for a request to `/` that only a client of `/mcp` sends: the start page is only read.
+fn means_mcp(request: &Request) -> bool {
+    let headers = request.headers();
+    let is_message = || match *request.method() {
+        Method::POST => true,
+        Method::OPTIONS => headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
+        _ => headers.contains_key(SESSION_ID),
+    };
+    request.uri().path() == "/" && is_message()
 }
 
 /// The same URI with another path.

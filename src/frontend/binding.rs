@@ -3,6 +3,7 @@
 
 mod channel;
 mod held_bytes;
+mod meant_transport;
 mod mirrored_request;
 mod refusal;
 mod request_head;
@@ -28,15 +29,20 @@ use super::state::FrontendState;
 /// The routes of the MCP endpoints.
 pub(super) fn router(state: Arc<FrontendState>) -> Router {
     let mcp = || -> MethodRouter<Arc<FrontendState>> {
-        routing::post(streamable::post).get(streamable::get).delete(streamable::delete)
+        routing::post(streamable::post).get(meant_transport::get_at_mcp).delete(streamable::delete)
+    };
+    let sse = || -> MethodRouter<Arc<FrontendState>> {
+        routing::get(meant_transport::get_at_sse)
+            .post(meant_transport::post_at_sse)
+            .delete(meant_transport::delete_at_sse)
     };
     Router::new()
         .route("/mcp", mcp())
         .route("/mcp/", mcp())
         .route("/mcp/{backend}", mcp())
         .route("/mcp/{backend}/", mcp())
-        .route("/sse", routing::get(sse::get))
-        .route("/sse/{backend}", routing::get(sse::get))
+        .route("/sse", sse())
+        .route("/sse/{backend}", sse())
         .route("/messages", routing::post(sse::post))
         .route("/ws", routing::get(websocket::get))
         .route("/ws/{backend}", routing::get(websocket::get))

@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     mcp::{CancelReason, ClientInfo, Level, RequestId, Revision, json::Object, translate::Profile},
-    model::{Caller, Endpoint, SessionId},
+    model::{Caller, SessionAddress, SessionId},
     resource::StreamLease,
     support::Timestamp,
 };
@@ -45,8 +45,8 @@ use crate::{
 pub(crate) struct Session {
     /// Its id toward the client.
     pub(crate) id: SessionId,
-    /// The endpoint at which it was opened: the only one at which it can be used.
-    pub(crate) endpoint: Endpoint,
+    /// The address at which it was opened: the only one at which it can be used.
+    pub(crate) address: SessionAddress,
     /// The caller that opened it.
     pub(crate) owner: Arc<Caller>,
     /// The time at which it was opened.
@@ -93,8 +93,8 @@ pub(crate) struct Session {
 pub(crate) struct SessionOrigin {
     /// Its id.
     pub(crate) id: SessionId,
-    /// The endpoint.
-    pub(crate) endpoint: Endpoint,
+    /// The address.
+    pub(crate) address: SessionAddress,
     /// The caller.
     pub(crate) owner: Arc<Caller>,
     /// The time.
@@ -158,7 +158,7 @@ impl Session {
     pub(crate) fn new(origin: SessionOrigin, parts: SessionParts) -> Self {
         Self {
             id: origin.id,
-            endpoint: origin.endpoint,
+            address: origin.address,
             owner: origin.owner,
             created: origin.created,
             user: parts.user,
@@ -275,7 +275,7 @@ impl Session {
 
     /// Returns `true` if the session is its connection, with one stream for everything.
     pub(crate) fn is_connection(&self) -> bool {
-        self.endpoint.binding.is_connection()
+        self.address.binding.is_connection()
     }
 
     /// Returns `true` if a call runs or a stream is open.

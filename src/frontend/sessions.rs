@@ -39,7 +39,7 @@ use super::{
 };
 use crate::{
     mcp::observer::RequesterObserver,
-    model::{Binding, Caller, Endpoint, ReplicaNumber, SessionId, UserId, status::SessionStatus},
+    model::{Binding, Caller, Endpoint, ReplicaNumber, SessionAddress, SessionId, UserId, status::SessionStatus},
     storage::{Storage, StorageError, mcp_sessions::McpSession},
     support::{Account, Clock, Digest, Fence, MemoryBudget, Random, Timestamp, byte_queue::Bounds},
 };
@@ -92,19 +92,19 @@ impl Sessions {
 
     /// Opens a session. If the user has as many as allowed, the user's own session that was idle longest is ended to make room;
     /// if the gateway has, one of the user who has the most.
-    pub(crate) async fn open(&self, endpoint: Endpoint, owner: Arc<Caller>) -> Result<Arc<Session>, LimitReached> {
-        self.open_on(self.queue(endpoint.binding, &owner), endpoint, owner).await
+    pub(crate) async fn open(&self, address: SessionAddress, owner: Arc<Caller>) -> Result<Arc<Session>, LimitReached> {
+        self.open_on(self.queue(address.binding, &owner), address, owner).await
     }
 
     /// Opens a session with this queue for messages outside of streamed answers.
     pub(crate) async fn open_on(
         &self,
         queue: Arc<ReplayBuffer>,
-        endpoint: Endpoint,
+        address: SessionAddress,
         owner: Arc<Caller>,
     ) -> Result<Arc<Session>, LimitReached> {
         let id = SessionId::new(self.deps.replica.mark(self.deps.random.token()));
-        let session = self.build(SessionOrigin { id, endpoint, owner, created: self.now() }, queue);
+        let session = self.build(SessionOrigin { id, address, owner, created: self.now() }, queue);
         self.admit(&session).await?;
         Ok(session)
     }
@@ -138,7 +138,7 @@ impl Sessions {
         }
     }
 
-    /// The session `id`, if it was opened at `endpoint` by this caller.
+    /// The session `id` of Streamable HTTP, if it was opened at `endpoint` by this caller.
     pub(crate) async fn find(
         &self,
         id: &str,
@@ -149,7 +149,7 @@ impl Sessions {
             Some(session) => session,
             None => Box::pin(self.restore(id, endpoint, caller)).await?,
         };
-        if session.endpoint != *endpoint {
+        if !session.address.is(endpoint, Binding::Mcp) {
             return Err(LookupError::Unknown);
         }
         self.check(session, caller)
@@ -226,11 +226,11 @@ impl Sessions {
         let row = row.filter(|row| now.since(row.state.last_seen) < self.settings.limits.get().session_idle);
         let row = row.ok_or(LookupError::Unknown)?;
         let origin = record::origin(&row, SessionId::new(id), caller).ok_or(LookupError::Unknown)?;
-        if origin.endpoint != *endpoint {
+        if !origin.address.is(endpoint, Binding::Mcp) {
             return Err(LookupError::Unknown);
         }
         let row = self.owned(row).await?;
-        let queue = self.queue(origin.endpoint.binding, &origin.owner);
+        let queue = self.queue(origin.address.binding, &origin.owner);
         let session = self.build(origin, queue);
         record::restore(&session, &row, &self.settings);
         session.set_stored();
@@ -308,12 +308,12 @@ fn unavailable(error: &StorageError) -> LookupError {
 
 /// Returns `true` if sessions of this kind have rows.
 fn has_row(session: &Session) -> bool {
-    matches!(session.endpoint.binding, Binding::Mcp | Binding::Sse)
+    matches!(session.address.binding, Binding::Mcp | Binding::Sse)
 }
 
 /// True if the row ends with the session.
 fn ends_with_row(session: &Session) -> bool {
-    session.endpoint.binding == Binding::Mcp
+    session.address.binding == Binding::Mcp
 }
 
 impl fmt::Debug for Deps {

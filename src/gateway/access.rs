@@ -16,7 +16,9 @@ use super::{
     rewrite::Rewriter,
 };
 use crate::{
-    mcp::{Call, Context, ErrorObject, ListKind, Method, Payload, Server, json::Object, methods::MethodAccess},
+    mcp::{
+        Call, Context, ErrorObject, ListKind, Method, Payload, Server, extensions, json::Object, methods::MethodAccess,
+    },
     model::{Access, AccessPlace, BackendId, Caller, GroupSpec, ServerVerdict, Target},
 };
 
@@ -135,11 +137,24 @@ impl VisibleBackend {
             MethodAccess::Any | MethodAccess::OwnTask => true,
             MethodAccess::OfServers => self.access == Access::Full,
             MethodAccess::Undefined => {
-                (self.access == Access::Full && !self.has_tool_rules())
-                    || self.entry.configured.spec.allow_methods.contains(call.method.as_str())
+                self.takes_any_method() || self.entry.configured.spec.allow_methods.contains(call.method.as_str())
             }
         };
         if is_open { MessageVerdict::Open } else { MessageVerdict::Unknown }
+    }
+
+    /// True if the caller may send methods that MCP does not define, whatever their names.
+    pub(crate) fn takes_any_method(&self) -> bool {
+        self.access == Access::Full && !self.has_tool_rules()
+    }
+
+    /// True if the caller is shown that the server has this extension, or this capability that MCP does not define: it may send
+    /// methods of it, which begin with the last part of its name.
+    pub(crate) fn shows_extension(&self, id: &str) -> bool {
+        let methods = id.rsplit('/').next().unwrap_or(id);
+        self.takes_any_method()
+            || extensions::is_known(id)
+            || self.entry.configured.spec.allow_methods.reaches_below(methods)
     }
 
     /// The verdict on a completion: what MCP does not define takes full rights.

@@ -11,9 +11,13 @@ use super::{
     shared::GatewayState,
 };
 use crate::{
-    mcp::{ClientInfo, Context, Outcome, Payload, Revision, extensions, meta},
+    mcp::{ClientInfo, Context, Outcome, Payload, Revision, extensions, json::draft::Draft, meta},
     model::Target,
 };
+
+/// The capabilities of servers that MCP defines.
+const DEFINED: [&str; 8] =
+    ["tools", "prompts", "resources", "completions", "logging", "experimental", "extensions", meta::CORE_TASKS];
 
 /// Maximum bytes of the joined instructions.
 const MAX_INSTRUCTIONS: usize = 16 << 10;
@@ -54,12 +58,36 @@ fn described(seen: &[VisibleBackend], given: &[Gathered<DiscoverInfo>]) -> Paylo
     Payload::of(Revision::V2026_07_28, &result)
 }
 
-/// One backend's own answer.
+/// One backend's own answer, without what this caller may not use.
 pub(crate) async fn own(seen: &VisibleBackend, context: &Context) -> Outcome {
     match seen.entry.catalog.server_info(context).wait().await {
-        Ok(about) => Outcome::Complete(about.result.clone()),
+        Ok(about) => Outcome::Complete(shown(seen, &about)),
         Err(error) => Outcome::Failed(error),
     }
+}
+
+/// A backend's answer without the extensions whose methods are unknown to this caller, and without the capabilities that stand for
+/// such methods.
+fn shown(seen: &VisibleBackend, about: &DiscoverInfo) -> Payload {
+    let unchanged = || about.result.clone();
+    if seen.takes_any_method() {
+        return unchanged();
+    }
+    let hidden =
+        |named: Map<String, Value>| named.into_iter().map(|(name, _)| name).filter(|id| !seen.shows_extension(id));
+    let capabilities: Vec<String> = hidden(about.capabilities()).filter(|name| !DEFINED.contains(&&**name)).collect();
+    let extensions: Vec<String> = hidden(about.named_under("extensions")).collect();
+    let Some(text) = about.result.member("capabilities").filter(|_| !capabilities.is_empty() || !extensions.is_empty())
+    else {
+        return unchanged();
+    };
+    let mut draft = Draft::of(text);
+    draft.remove_all(&capabilities.iter().map(String::as_str).collect::<Vec<_>>());
+    let extensions: Vec<&str> = extensions.iter().map(String::as_str).collect();
+    if draft.edit("extensions").is_some_and(|all| all.remove_all(&extensions) && all.is_empty()) {
+        draft.remove("extensions");
+    }
+    about.result.with("capabilities", &draft.text())
 }
 
 /// The union. `listChanged` is always true, since the set itself changes; what is not carried is not shown.

@@ -20,12 +20,13 @@ use futures_util::{
     StreamExt as _,
     stream::{SelectAll, select_all},
 };
+use serde_json::Value;
 use tokio::{
     sync::{broadcast, watch},
     time::{Instant, sleep_until},
 };
 
-use self::parts::{BackendEvents, follow, is_acknowledgement, part, prepare};
+use self::parts::{BackendEvents, follow, follow_others, is_acknowledgement, part, prepare};
 use super::{
     access::VisibleBackend,
     backends::NameView,
@@ -72,6 +73,8 @@ struct ListenSources {
     reported: HashMap<(BackendId, ListKind), Arc<List>>,
     /// The resources that are listened to: by backend, its own URIs and as the client names them.
     resources: BTreeMap<BackendId, Vec<(String, String)>>,
+    /// The members of the filter that MCP does not define.
+    others: BTreeMap<String, Value>,
 }
 
 /// Lists with a change to report, and the time of the report.
@@ -101,6 +104,7 @@ pub(crate) fn listen(shared: Arc<GatewayState>, target: Target, call: Call) -> R
         pending: PendingChanges::default(),
         reported: HashMap::new(),
         resources: BTreeMap::new(),
+        others: BTreeMap::new(),
     };
     Reply::new(async_stream::stream! {
         ears.open();
@@ -194,6 +198,7 @@ impl ListenSources {
                     end = Some(Instant::now() + ACKNOWLEDGE_TIMEOUT);
                     honoured.lists = prepared.lists;
                     self.resources = prepared.resources;
+                    self.others.clone_from(&chosen.others);
                     let added = self.subscriptions();
                     waiting += added.len();
                     self.told.extend(added);
@@ -219,10 +224,23 @@ impl ListenSources {
         early
     }
 
-    /// The listens with the subscriptions at each backend that has any.
+    /// The listens with the subscriptions at each backend that has any, and the one for what MCP does not define.
     fn subscriptions(&self) -> Vec<BackendEvents> {
         let listen = |(id, uris): (&BackendId, &Vec<_>)| Some(self.subscribed(self.visible(id)?, uris.clone()));
-        self.resources.iter().filter_map(listen).collect()
+        self.resources.iter().filter_map(listen).chain(self.others()).collect()
+    }
+
+    /// The listen for what MCP does not define: at the endpoint of a server, for a caller who may send it anything.
+    fn others(&self) -> Option<BackendEvents> {
+        if self.others.is_empty() {
+            return None;
+        }
+        let backends = self.shared.backends.load();
+        let own = matches!(backends.view(&self.target), NameView::Own);
+        let one =
+            backends.one_at(&self.target, &self.call.context.caller).filter(|one| own && one.takes_any_method())?;
+        let (method, params) = listen::for_others(&self.others);
+        Some(follow_others(one, Call { method, params, ..self.call.clone() }))
     }
 
     /// The listen with these subscriptions at a backend: acknowledged in the client's names.

@@ -39,6 +39,11 @@ impl ClientTranslator {
         Self { client: Arc::clone(client), profile, method: method.clone(), uri }
     }
 
+    /// True for a call of a method that MCP does not define.
+    pub(crate) const fn is_of_extension(&self) -> bool {
+        self.method.is_of_extension()
+    }
+
     /// The outcome of the call. A result that no server is known to have written is the gateway's own.
     pub(crate) fn outcome(&self, outcome: Outcome) -> Outcome {
         let gateway = ClientInfo::gateway_implementation();

@@ -1,9 +1,9 @@
 //! Extensions of MCP (2026-07-28, *Extensions*): a file each, and a line in [`EXTENSIONS`]. Everything that the gateway does
 //! for an extension because it is declared, listed or named is read from here.
 //!
-//! An extension that nobody wrote a file for passes all the same: its settings, if all servers that declare it agree, and its
-//! methods as those that MCP does not define. What one side of a call lacks is supplied by a decorator in `crossing`, as for
-//! any other difference between the sides.
+//! An extension that nobody wrote a file for passes at the endpoint of its server: its settings, and its methods as those that
+//! MCP does not define. At endpoints of several servers these reach none, so that it is not declared there. What one side of a
+//! call lacks is supplied by a decorator in `crossing`, as for any other difference between the sides.
 
 mod apps;
 mod extension;
@@ -82,10 +82,18 @@ pub(super) fn methods() -> impl Iterator<Item = &'static MethodRow> {
     EXTENSIONS.iter().flat_map(|extension| extension.methods())
 }
 
+/// True if the gateway carries this extension to every client, wherever it is.
+pub(crate) fn is_known(id: &str) -> bool {
+    known(id).is_some()
+}
+
+fn known(id: &str) -> Option<&'static dyn Extension> {
+    EXTENSIONS.iter().find(|extension| extension.id() == id).copied()
+}
+
 /// The capability `extensions` of several servers, each of which has its own: by name the settings that a client is shown.
 pub(crate) fn merged(declared: &[Map<String, Value>]) -> Map<String, Value> {
-    let known = |id: &str| EXTENSIONS.iter().find(|extension| extension.id() == id);
-    by_name(declared, |id, settings| known(id).map_or_else(|| agreed(settings), |extension| extension.merged(settings)))
+    by_name(declared, |id, settings| known(id)?.merged(settings))
 }
 
 /// The members that all of these have alike who have them at all.
@@ -166,12 +174,16 @@ mod tests {
 
     #[test]
     fn settings_are_shown_if_all_agree_unless_the_extension_merges_them() {
-        let declared = [
-            json!({ "io.modelcontextprotocol/tasks": {}, "x/alike": { "a": 1 }, "x/disputed": 1, "x/one": [] }),
-            json!({ "io.modelcontextprotocol/tasks": { "v": 2 }, "x/alike": { "a": 1 }, "x/disputed": 2 }),
-        ];
-        let declared = declared.map(|one| one.as_object().unwrap().clone());
-        let expected = json!({ "io.modelcontextprotocol/tasks": {}, "x/alike": { "a": 1 }, "x/one": [] });
-        assert_eq!(Value::Object(merged(&declared)), expected);
+        const PAGES: &str = "io.modelcontextprotocol/ui";
+        const TASKS: &str = "io.modelcontextprotocol/tasks";
+        let shown = |one: Value, other: Value| {
+            Value::Object(merged(&[one, other].map(|declared| declared.as_object().unwrap().clone())))
+        };
+        assert_eq!(shown(json!({ TASKS: {} }), json!({ TASKS: { "v": 2 } })), json!({ TASKS: {} }));
+        assert_eq!(shown(json!({ PAGES: { "a": 1 } }), json!({ PAGES: { "a": 1 } })), json!({ PAGES: { "a": 1 } }));
+        assert_eq!(shown(json!({ PAGES: 1 }), json!({})), json!({ PAGES: 1 }));
+        assert_eq!(shown(json!({ PAGES: 1 }), json!({ PAGES: 2 })), json!({}));
+        let unknown = json!({ "io.modelcontextprotocol/skills": {}, "io.modelcontextprotocol/events": {}, "x/y": 1 });
+        assert_eq!(shown(unknown.clone(), unknown), json!({}), "their methods reach no server there");
     }
 }

@@ -4,10 +4,10 @@
 //! A listen without parameters gets all notifications and no acknowledgement, like the stream of a session. One with a
 //! filter begins with its acknowledgement.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt as _, stream};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     ClientInfo, ErrorObject, Event, ListKind, Method, Notification, Payload, Reply, Revision,
@@ -18,7 +18,12 @@ use super::{
 /// The member of the filter with the methods, used only inside the gateway.
 const METHODS: &str = "methods";
 
-/// The bounds of one listen: resources, and the bytes of each URI.
+/// The member of the filter with the members that MCP does not define, used only inside the gateway.
+const OTHERS: &str = "others";
+
+/// The bounds of one listen: the members that MCP does not define, and the bytes of them all.
+const MAX_OTHERS: (usize, usize) = (16, 8 * 1024);
+/// The same for resources, and the bytes of each URI.
 const MAX_RESOURCES: (usize, usize) = (1_000, 8 * 1024);
 /// The same for tasks and their ids.
 const MAX_TASKS: (usize, usize) = (1_000, 1024);
@@ -32,6 +37,8 @@ pub struct Filter {
     pub resources: BTreeSet<String>,
     /// The ids of tasks.
     pub tasks: BTreeSet<String>,
+    /// The members that MCP does not define, such as those of extensions.
+    pub others: BTreeMap<String, Value>,
 }
 
 // === impl Filter ===
@@ -71,7 +78,19 @@ impl Filter {
         if !tasks.is_empty() && !client.takes_tasks() {
             return Err(ErrorObject::undeclared_tasks());
         }
-        Ok(Self { lists, resources, tasks })
+        let others: BTreeMap<String, Value> = filter
+            .iter()
+            .filter(|(member, _)| !is_defined(member))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if others.len() > MAX_OTHERS.0 || json!(others).to_string().len() > MAX_OTHERS.1 {
+            let (count, length) = MAX_OTHERS;
+            let message = format!(
+                "Invalid params: `notifications` may have at most {count} members that MCP does not define, of {length} bytes in all"
+            );
+            return Err(ErrorObject::invalid_params(&message));
+        }
+        Ok(Self { lists, resources, tasks, others })
     }
 
     /// The filter in these parameters; what is malformed is left out.
@@ -81,7 +100,13 @@ impl Filter {
         let members = ListKind::CHANGING.map(ListKind::filter_member).into_iter();
         let lists = members.filter(|member| filter[*member] == true).collect();
         let names = |member: &str| strings(&filter[member]).into_iter().collect();
-        Self { lists, resources: names(RESOURCE_SUBSCRIPTIONS), tasks: names(TASK_IDS) }
+        let others = filter[OTHERS].as_object().cloned().unwrap_or_default();
+        Self {
+            lists,
+            resources: names(RESOURCE_SUBSCRIPTIONS),
+            tasks: names(TASK_IDS),
+            others: others.into_iter().collect(),
+        }
     }
 
     /// The part of this filter that is in `chosen`.
@@ -91,6 +116,10 @@ impl Filter {
             lists: &self.lists & &chosen.lists,
             resources: &self.resources & &chosen.resources,
             tasks: &self.tasks & &chosen.tasks,
+            others: { self.others.iter() }
+                .filter(|(name, _)| chosen.others.contains_key(*name))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
         }
     }
 
@@ -99,18 +128,34 @@ impl Filter {
         self.lists.extend(other.lists);
         self.resources.extend(other.resources);
         self.tasks.extend(other.tasks);
+        self.others.extend(other.others);
     }
 
     /// Parameters with this filter, without the kinds of which it names none.
     pub fn params(&self) -> Payload {
-        let mut filter: serde_json::Map<String, Value> =
+        let mut filter = self.defined();
+        if !self.others.is_empty() {
+            filter.insert(OTHERS.to_owned(), json!(self.others));
+        }
+        Payload::of(Revision::V2026_07_28, &json!({ "notifications": filter }))
+    }
+
+    /// The same for a client.
+    pub fn params_for_client(&self) -> Payload {
+        let mut filter = self.defined();
+        filter.extend(self.others.clone());
+        Payload::of(Revision::V2026_07_28, &json!({ "notifications": filter }))
+    }
+
+    fn defined(&self) -> Map<String, Value> {
+        let mut filter: Map<String, Value> =
             self.lists.iter().map(|member| ((*member).to_owned(), Value::Bool(true))).collect();
         for (member, names) in [(RESOURCE_SUBSCRIPTIONS, &self.resources), (TASK_IDS, &self.tasks)] {
             if !names.is_empty() {
                 filter.insert(member.to_owned(), json!(names));
             }
         }
-        Payload::of(Revision::V2026_07_28, &json!({ "notifications": filter }))
+        filter
     }
 
     /// The acknowledgement of this filter.
@@ -126,9 +171,30 @@ impl Filter {
                 self.resources.iter().any(|chosen| covers(chosen, &uri))
             }
             Method::Tasks => params.string("taskId").is_some_and(|id| self.tasks.contains(&id)),
+            method if method.is_of_extension() => !self.others.is_empty(),
             _ => ListKind::changed_by(method).iter().any(|kind| self.lists.contains(kind.filter_member())),
         }
     }
+}
+
+/// True for a member of the filter that MCP defines.
+fn is_defined(member: &str) -> bool {
+    ListKind::CHANGING.into_iter().any(|kind| kind.filter_member() == member)
+        || [RESOURCE_SUBSCRIPTIONS, TASK_IDS].contains(&member)
+}
+
+/// A listen of one client for members of the filter that MCP does not define. It is a request of its own, which no other client
+/// shares: nobody here knows whom the notifications concern.
+pub fn for_others(others: &BTreeMap<String, Value>) -> (Method, Payload) {
+    let params = Payload::of(Revision::V2026_07_28, &json!({ "notifications": others }));
+    (Method::Other(Method::Listen.as_str().into()), params)
+}
+
+/// The members that MCP does not define in a server's acknowledgement of such a listen.
+pub fn others_in(params: &Payload) -> Filter {
+    let params: Value = params.view().unwrap_or_default();
+    let all = params["notifications"].as_object().cloned().unwrap_or_default();
+    Filter { others: all.into_iter().filter(|(member, _)| !is_defined(member)).collect(), ..Filter::default() }
 }
 
 /// The tasks in the filter of a listen or of its acknowledgement; none if it is malformed.

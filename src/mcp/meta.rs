@@ -27,6 +27,7 @@ pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// The capability with the tasks of 2025-11-25.
 pub const CORE_TASKS: &str = "tasks";
 
+const SUBSCRIPTION: &[At] = &[At::Key(META), At::Key(SUBSCRIPTION_ID)];
 const PROGRESS_TOKEN: &[At] = &[At::Key(META), At::Key("progressToken")];
 
 /// The JSON text of a request's progress token, if there is one. A token is a string or an integer (all versions,
@@ -63,6 +64,16 @@ pub fn with_log_level(params: &Payload, level: Level) -> Payload {
         meta.set(LOG_LEVEL, quote(level.as_str()));
     }
     params.rewritten(request.text().into())
+}
+
+/// The same message for the client of the request with this id, as JSON text: if it names a subscription, that is this request. The
+/// server knows it by another id.
+#[must_use]
+pub fn of_subscriber(payload: Payload, id: &str) -> Payload {
+    if payload.meta_member(SUBSCRIPTION_ID).is_none() {
+        return payload;
+    }
+    payload.rewrite(&[SUBSCRIPTION], |_| Some(id.to_owned()))
 }
 
 #[cfg(test)]

@@ -33,6 +33,15 @@ impl NameGlobs {
         self.set.is_match(name)
     }
 
+    /// True if a pattern may fit a name that begins with `folder` and a slash.
+    pub fn reaches_below(&self, folder: &str) -> bool {
+        let folder = format!("{folder}/");
+        self.patterns.iter().any(|pattern| {
+            let literal = pattern.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
+            literal.starts_with(&folder) || (literal.len() < pattern.len() && folder.starts_with(literal))
+        })
+    }
+
     /// True if there is no pattern.
     pub const fn is_empty(&self) -> bool {
         self.patterns.is_empty()
@@ -64,5 +73,16 @@ mod tests {
             ["skills/list", "skills/a/b", "skills", "x/skills/list", "Skills/list"].map(|name| globs.contains(name));
         assert_eq!(fits, [true, true, false, false, false]);
         assert!(NameGlobs::parse(vec!["[a".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn a_pattern_reaches_below_a_folder_if_it_may_fit_a_name_there() {
+        let reaches = |pattern: &str| NameGlobs::parse(vec![pattern.to_owned()]).unwrap().reaches_below("skills");
+        for pattern in ["skills/*", "skills/list", "skills/l?st", "*", "s*", "{skills,events}/list", "[s]kills/list"] {
+            assert!(reaches(pattern), "{pattern}");
+        }
+        for pattern in ["skill", "skills", "events/*", "x/skills/list", "skillset/*"] {
+            assert!(!reaches(pattern), "{pattern}");
+        }
     }
 }

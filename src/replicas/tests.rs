@@ -322,16 +322,27 @@ async fn a_message_for_a_connection_waits_for_its_replica_while_that_may_have_it
 async fn a_stream_that_only_waits_ends_when_the_replica_that_carries_it_is_about_to_stop() {
     let storage = Storage::for_tests(None).await.unwrap();
     let (one, two) = Member::pair(&storage).await;
-    one.replicas.membership.look_for_tests().await;
+    let mut streams = Vec::new();
+    for member in [&two, &one] {
+        member.replicas.serve_at_home(BTreeSet::from([Endpoint::from_path("/mcp/stream").unwrap().target]));
+        member.replicas.membership.look_for_tests().await;
+    }
     let id = two.replicas.number().mark("s".to_owned());
-    let get = |path: &str| Request::get(path).header("mcp-session-id", &id).body(Body::empty()).unwrap();
-    let mut waiting = one.answer(get("/mcp/stream")).await.into_body().into_data_stream();
-    let mut connection = one.answer(get("/sse/stream")).await.into_body().into_data_stream();
-    assert_eq!(waiting.next().await.unwrap().unwrap(), ": open\n\n");
-    assert_eq!(connection.next().await.unwrap().unwrap(), ": open\n\n");
+    // each transport over HTTP is served at the address of the other too
+    for path in ["/mcp/stream", "/sse/stream"] {
+        let get = || Request::get(path);
+        let waiting = get().header("mcp-session-id", &id).body(Body::empty()).unwrap();
+        let mut waiting = one.answer(waiting).await.into_body().into_data_stream();
+        let mut connection = one.answer(get().body(Body::empty()).unwrap()).await.into_body().into_data_stream();
+        assert_eq!(waiting.next().await.unwrap().unwrap(), ": open\n\n");
+        assert_eq!(connection.next().await.unwrap().unwrap(), ": open\n\n");
+        streams.push((waiting, connection));
+    }
     one.replicas.drain();
-    assert!(waiting.next().await.is_none());
-    assert!(futures_util::poll!(connection.next()).is_pending(), "it is a session, and may have calls");
+    for (mut waiting, mut connection) in streams {
+        assert!(waiting.next().await.is_none());
+        assert!(futures_util::poll!(connection.next()).is_pending(), "it is a session, and may have calls");
+    }
 }
 
 #[tokio::test]

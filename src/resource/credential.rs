@@ -217,6 +217,11 @@ pub(super) fn remove_from_protocols(headers: &mut HeaderMap) {
     }
 }
 
+/// True for a URL with the ticket of a stream.
+pub(super) fn has_ticket(uri: &Uri) -> bool {
+    uri.query().is_some() && parameters(uri, ticket::QUERY_PARAMETER).next().is_some()
+}
+
 /// The ticket that the gateway put into the URL of `/messages`.
 fn ticket(uri: &Uri) -> Option<Credential> {
     let named = (uri.path() == "/messages").then(|| parameters(uri, ticket::QUERY_PARAMETER).next());

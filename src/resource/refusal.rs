@@ -19,6 +19,8 @@ pub(super) struct Challenge {
     pub(super) metadata: String,
     /// Every ordinary scope of the endpoint: some clients never request more later (`OA-111`).
     pub(super) scopes: Scopes,
+    /// The URL of the endpoint, for a client that has another.
+    pub(super) meant: Option<String>,
 }
 
 /// Reason for refusing a request.
@@ -58,7 +60,10 @@ impl ResourceRefusal {
     pub(super) fn answer(self, challenge: &Challenge) -> Response {
         let (status, error, description) = self.words();
         metrics::counter!("lockkeeper_gate_refusals_total", "error" => error).increment(1);
-        let told = self.told(description);
+        let mut told = self.told(description);
+        if let Some(url) = challenge.meant.as_ref().filter(|_| status == StatusCode::UNAUTHORIZED) {
+            told = Cow::Owned(format!("{told}. The MCP endpoint of this gateway is {url}: use that URL"));
+        }
         let body = Json(json!({ "error": error, "error_description": told }));
         let mut response = (status, body).into_response();
         response.extensions_mut().insert(RefusalReason::new(format!("{error}: {told}")));
@@ -92,7 +97,7 @@ impl ResourceRefusal {
     /// One line that every client's parser accepts: quoted values in a fixed order, no `=` and no `"` in the
     /// description (`OA-109`).
     fn challenge(&self, challenge: &Challenge, error: &str, description: &str) -> Option<HeaderValue> {
-        let Challenge { metadata, scopes } = challenge;
+        let Challenge { metadata, scopes, meant: _ } = challenge;
         let text = match self {
             Self::NoCredential(_) => format!(r#"Bearer scope="{scopes}", resource_metadata="{metadata}""#),
             Self::InvalidToken | Self::Malformed => format!(

@@ -9,7 +9,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row as _, any::AnyRow};
 
 use super::database::{Database, StorageError};
 use crate::{
-    model::{ClientId, KeyId, Owner, ReplicaNumber, UserId},
+    model::{Binding, ClientId, KeyId, Owner, ReplicaNumber, SessionAddress, UserId},
     support::{Digest, Timestamp},
 };
 
@@ -32,7 +32,7 @@ pub struct McpSession {
     pub client: Option<ClientId>,
     /// API key that opened it.
     pub key: Option<KeyId>,
-    /// The path of its endpoint.
+    /// Its address: the path of its endpoint, and the transport if it is another ([`SessionAddress`]).
     pub endpoint: String,
     /// The negotiated protocol version.
     pub revision: String,
@@ -126,7 +126,7 @@ impl McpSessionTable<'_> {
         row.as_ref().map(read).transpose()
     }
 
-    /// The sessions of this owner at the endpoint of this path, the most recent first, at most 128.
+    /// The sessions of this owner at this address, the most recent first, at most 128.
     pub async fn of_owner(&self, owner: &Owner, endpoint: &str) -> Result<Vec<McpSession>, StorageError> {
         let query = format!(
             "SELECT * FROM mcp_sessions WHERE {OF_OWNER} AND endpoint = $4 ORDER BY last_seen DESC, digest LIMIT $5"
@@ -235,7 +235,7 @@ async fn change(
 
 /// True for a session that is its connection.
 fn is_connection(session: &McpSession) -> bool {
-    session.endpoint.starts_with("/sse")
+    SessionAddress::parse(&session.endpoint).is_some_and(|address| address.binding == Binding::Sse)
 }
 
 async fn add(session: &McpSession, connection: &mut AnyConnection) -> Result<(), StorageError> {
@@ -289,7 +289,8 @@ async fn insert(
 async fn forget_oldest(of: &McpSession, connection: &mut AnyConnection) -> Result<(), StorageError> {
     let statement = format!(
         "DELETE FROM mcp_sessions WHERE digest IN (SELECT digest FROM mcp_sessions WHERE {OF_OWNER}
-         AND endpoint LIKE '/sse%' ORDER BY last_seen DESC, created DESC, digest LIMIT 1000 OFFSET $4)"
+         AND (endpoint LIKE '%#sse' OR endpoint LIKE '/sse%' AND endpoint NOT LIKE '%#mcp')
+         ORDER BY last_seen DESC, created DESC, digest LIMIT 1000 OFFSET $4)"
     );
     sqlx::query(AssertSqlSafe(statement))
         .bind(of.user.as_str())

@@ -10,6 +10,7 @@ mod demo;
 mod era;
 mod era_changes;
 pub(crate) mod eras;
+mod extensions;
 mod first_calls;
 mod http;
 mod http_edge_cases;

@@ -3,10 +3,13 @@
 mod ambiguous;
 mod broken_streams;
 mod deferred_requests;
+mod extensions;
 mod handshake;
 mod http_sse;
 mod isolation;
+mod json_alone;
 mod limits;
+mod meant_transports;
 mod memory;
 mod modern;
 mod pass_through;
@@ -442,6 +445,7 @@ impl Server for Scripted {
             }
             Method::ResourcesUnsubscribe => Reply::complete(Payload::empty(call.params.revision)),
             method if method.is_notification() => Reply::complete(Payload::absent(call.params.revision)),
+            Method::Other(_) if !self.plays.lock().is_empty() => self.play(),
             method => Reply::failed(ErrorObject::method_not_found(method.as_str())),
         }
     }

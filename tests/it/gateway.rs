@@ -2,6 +2,7 @@
 
 mod access;
 mod calls;
+mod extensions;
 mod groups;
 mod listens;
 mod lists;

@@ -20,9 +20,11 @@ use super::{
 use crate::{
     backend::transport::UnansweredCalls,
     mcp::{
-        CancelReason, ErrorObject, Event, Level, Message, Method, Outcome,
+        CancelReason, ErrorObject, Event, Level, Message, Method, Outcome, Payload,
         error::{Retry, Unavailable},
         json,
+        jsonrpc::returned_number,
+        meta,
     },
     model::{BackendId, Caller, Requester},
     support::Account,
@@ -445,6 +447,11 @@ impl Calls {
     }
 }
 
+/// The call that a server names as the subscription of a notification.
+pub(super) fn subscription(params: &Payload) -> Option<u64> {
+    returned_number(params.meta_member(meta::SUBSCRIPTION_ID)?)
+}
+
 /// The end of a call without any message for `timeout`.
 pub(super) fn timed_out(backend: &BackendId, timeout: Duration) -> Event {
     let seconds = timeout.as_secs_f64();
@@ -466,7 +473,7 @@ mod tests {
     use super::*;
     use crate::{
         backend::connection::call_events::QUEUE,
-        mcp::{Notification, Payload, Revision},
+        mcp::{Notification, Revision},
     };
 
     fn calls() -> Calls {

@@ -8,7 +8,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 
 use super::{
     announcements::{announce, is_announcement},
-    calls::{CallKind, Sharing},
+    calls::{CallKind, Sharing, subscription},
     listen,
     receive::unreadable,
     state::{ConnectionContext, Protocol, ServerConnection},
@@ -17,9 +17,7 @@ use crate::{
     backend::interests::Topic,
     mcp::{
         ClientInfo, Era, ErrorObject, Event, Facts, Level, Method, Notification, Outcome, Payload, RequestId, Revision,
-        json::Object,
         jsonrpc::returned_number,
-        meta,
         translate::{with_envelope, without_invalid_header_params},
     },
     model::{Delivery, HeaderParams},
@@ -170,11 +168,4 @@ impl Protocol for RequestProtocol {
     fn check(&self, _: &ServerConnection, _: (&Method, &Payload)) -> Result<(), ErrorObject> {
         Ok(())
     }
-}
-
-/// The listen that a notification belongs to.
-fn subscription(params: &Payload) -> Option<u64> {
-    let object = params.object()?;
-    let meta = Object::parse(object.get(meta::META)?.as_bytes())?;
-    returned_number(meta.get(meta::SUBSCRIPTION_ID)?)
 }

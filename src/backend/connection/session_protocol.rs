@@ -8,7 +8,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 
 use super::{
     announcements::{announce, is_announcement},
-    calls::{CallKind, Callers, Sharing},
+    calls::{CallKind, Callers, Sharing, subscription},
     ownership::{CallOwner, OwnedId},
     receive::unreadable,
     session_interests,
@@ -118,6 +118,16 @@ impl Protocol for SessionProtocol {
                 return announce(connection, notification, on);
             }
             return Some((call, Event::Notified(notification)));
+        }
+        if let Method::Other(_) = notification.method
+            && let Some(call) = subscription(&notification.params)
+        {
+            // of a request of an extension, and of nobody else's
+            let is_open = connection.calls.read(call, |call| matches!(call.method, Method::Other(_))) == Some(true);
+            if !is_open {
+                metrics::counter!("lockkeeper_server_unattributed_total").increment(1);
+            }
+            return is_open.then_some((call, Event::Notified(notification)));
         }
         let (key, interests) = (&connection.context.key, &connection.context.interests);
         let audience = Audience::of(connection, &notification);

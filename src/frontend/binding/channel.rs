@@ -41,6 +41,7 @@ use crate::{
         jsonrpc::{Frame, Malformed},
         large_messages::off_worker,
     },
+    model::SessionAddress,
     support::Account,
 };
 
@@ -226,9 +227,9 @@ impl ChannelClient {
         let session = match (&self.session, &message) {
             (Some(session), _) => session,
             (None, Message::Request { method: Method::Initialize, id, .. }) => {
-                let (endpoint, owner) = (self.sender.endpoint.clone(), Arc::clone(&self.sender.admission.caller));
-                let binding = endpoint.binding;
-                let opened = self.state.sessions.open_on(Arc::clone(&self.queue), endpoint, owner).await;
+                let address = SessionAddress::own(self.sender.endpoint.clone());
+                let (binding, owner) = (address.binding, Arc::clone(&self.sender.admission.caller));
+                let opened = self.state.sessions.open_on(Arc::clone(&self.queue), address, owner).await;
                 self.session
                     .insert(opened.map_err(|full| RequestRefusal::full(full, binding).with_id(Some(id.clone())))?)
             }

@@ -13,7 +13,7 @@ use crate::{
         sessions::{LimitReached, LookupError},
     },
     mcp::{ErrorObject, Message, RequestId, Revision, jsonrpc::Malformed, revision::Feature},
-    model::{Binding, OwnedElsewhere, RefusalReason, ReplicaNumber},
+    model::{Binding, Endpoint, OwnedElsewhere, RefusalReason, ReplicaNumber, Serves},
     wire::headers,
 };
 
@@ -33,8 +33,10 @@ pub(crate) struct RequestRefusal {
 /// A header beside the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hint {
-    AllowPost,
+    Allow(&'static str),
     RetryAfter,
+    /// Bodies are read uncompressed (RFC 9110 15.5.16).
+    Uncompressed,
 }
 
 impl RequestRefusal {
@@ -77,7 +79,7 @@ impl RequestRefusal {
         Self { status: StatusCode::BAD_REQUEST, error, id, revision: None, hint: None, elsewhere: None }
     }
 
-    /// 406: the client does not accept both forms of an answer.
+    /// 406: the client does not accept a form that the answer needs.
     pub(crate) fn not_acceptable(wanted: &str) -> Self {
         let message = format!("Not Acceptable: the Accept header must list {wanted}");
         Self::new(StatusCode::NOT_ACCEPTABLE, ErrorObject::INVALID_REQUEST, &message)
@@ -87,6 +89,14 @@ impl RequestRefusal {
     pub(crate) fn not_json() -> Self {
         let message = "Unsupported Media Type: Content-Type must be application/json";
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorObject::INVALID_REQUEST, message)
+    }
+
+    /// 415: the body is compressed.
+    pub(crate) fn compressed(coding: &str) -> Self {
+        let message =
+            format!("Unsupported Media Type: the body is compressed ({coding}), and bodies are read uncompressed here");
+        let refusal = Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorObject::INVALID_REQUEST, &message);
+        Self { hint: Some(Hint::Uncompressed), ..refusal }
     }
 
     /// 413.
@@ -114,11 +124,33 @@ impl RequestRefusal {
         Self::new(StatusCode::NOT_FOUND, ErrorObject::INVALID_REQUEST, message)
     }
 
-    /// 405 with `Allow: POST`: the request needs a session, and none is named.
-    pub(crate) fn method_not_allowed() -> Self {
-        let message = "Method Not Allowed: without an Mcp-Session-Id header only POST is served; begin with initialize";
+    /// 405: the request needs a session, and none is named. Clients of both transports over HTTP read where they can go.
+    pub(crate) fn method_not_allowed(endpoint: &Endpoint, serves: Serves) -> Self {
+        let target = &endpoint.target;
+        let path = |binding| Endpoint { binding, target: target.clone() };
+        let (sse, mcp) = (path(Binding::Sse), path(Binding::Mcp));
+        let (allowed, elsewhere) = match (endpoint.binding, serves) {
+            (_, Serves::ModernAlone) => ("POST", String::new()),
+            (Binding::Sse, _) => {
+                ("GET, POST", format!("; a GET opens the stream of HTTP+SSE (2024-11-05), {mcp} is the newer one"))
+            }
+            _ => ("POST", format!("; a client of HTTP+SSE (2024-11-05) opens its stream at {sse}")),
+        };
+        let message = format!(
+            "Method Not Allowed: without an Mcp-Session-Id header only POST is served, which begins with initialize{elsewhere}"
+        );
+        let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, ErrorObject::INVALID_REQUEST, &message);
+        Self { hint: Some(Hint::Allow(allowed)), ..refusal }
+    }
+
+    /// 405 for Streamable HTTP at `/sse` with a credential that opens the stream of HTTP+SSE alone: a client that tries both falls
+    /// back to that.
+    pub(crate) fn opens_stream_alone() -> Self {
+        let message = "Method Not Allowed: this credential opens the stream of HTTP+SSE here, with GET, and nothing else; messages go \
+                       to the address in its first event. Streamable HTTP needs a token, or a key that was created with --direct, in \
+                       the header `Authorization: Bearer`, here or at /mcp";
         let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, ErrorObject::INVALID_REQUEST, message);
-        Self { hint: Some(Hint::AllowPost), ..refusal }
+        Self { hint: Some(Hint::Allow("GET")), ..refusal }
     }
 
     /// 400: the version in the header is not served in a session.
@@ -226,7 +258,10 @@ impl IntoResponse for RequestRefusal {
         let fields = response.headers_mut();
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(headers::JSON));
         match hint {
-            Some(Hint::AllowPost) => drop(fields.insert(header::ALLOW, HeaderValue::from_static("POST"))),
+            Some(Hint::Allow(methods)) => drop(fields.insert(header::ALLOW, HeaderValue::from_static(methods))),
+            Some(Hint::Uncompressed) => {
+                drop(fields.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity")));
+            }
             Some(Hint::RetryAfter) => drop(fields.insert(header::RETRY_AFTER, HeaderValue::from_static("30"))),
             None => {}
         }

@@ -31,6 +31,12 @@ use crate::{
     },
 };
 
+/// Codings of a body that are named to a client that uses them.
+const CODINGS: [&str; 6] = ["gzip", "x-gzip", "br", "zstd", "deflate", "compress"];
+
+/// The first bytes of a body in a coding, for one that is not named.
+const MAGIC: [(&[u8], &str); 2] = [(b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd")];
+
 /// The head of a request.
 #[derive(Debug)]
 pub(crate) struct RequestHead {
@@ -44,6 +50,17 @@ pub(crate) struct RequestHead {
     pub(crate) revision: Option<Revision>,
     /// Where it may be answered.
     pub(super) place: RequestPlace,
+    /// The answers that the client of a POST reads.
+    pub(super) answers: AnswerForm,
+}
+
+/// The answers that a client of Streamable HTTP reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerForm {
+    /// JSON or events.
+    Both,
+    /// JSON alone.
+    Json,
 }
 
 /// The value of `MCP-Protocol-Version`.
@@ -112,20 +129,26 @@ impl RequestHead {
             version,
             revision,
             place,
+            answers: AnswerForm::Both,
         })
     }
 
-    /// Checks the form of a POST of Streamable HTTP.
+    /// Checks the form of a POST of Streamable HTTP, and notes which answers its client reads.
     ///
     /// # Errors
     ///
-    /// 406 unless the client accepts both forms of an answer, 415 unless the body is JSON.
-    pub(super) fn check_post(&self) -> Result<(), RequestRefusal> {
+    /// 406 unless the client accepts JSON, 415 unless the body is JSON.
+    pub(super) fn check_post(&mut self) -> Result<(), RequestRefusal> {
         let accepts = |media_type| headers::accepts(&self.headers, media_type);
         // the value of the official SDKs, which needs no parsing
         let is_usual = self.headers.get_all(header::ACCEPT).iter().eq([headers::JSON_AND_EVENTS]);
-        if !is_usual && (!accepts(headers::JSON) || !accepts(sse::MEDIA_TYPE)) {
-            return Err(RequestRefusal::not_acceptable("both application/json and text/event-stream"));
+        if !is_usual {
+            if !accepts(headers::JSON) {
+                return Err(RequestRefusal::not_acceptable("both application/json and text/event-stream"));
+            }
+            if !accepts(sse::MEDIA_TYPE) {
+                self.answers = AnswerForm::Json;
+            }
         }
         self.check_json()
     }
@@ -148,7 +171,20 @@ impl RequestHead {
         if headers::accepts(&self.headers, sse::MEDIA_TYPE) {
             return Ok(());
         }
-        Err(RequestRefusal::not_acceptable("text/event-stream"))
+        Err(RequestRefusal::not_acceptable("text/event-stream, since the answer to this GET is a stream of events"))
+    }
+
+    /// Checks that a body that is no message is not compressed, which would be the reason.
+    ///
+    /// # Errors
+    ///
+    /// 415.
+    pub(super) fn check_compression(&self, body: &[u8]) -> Result<(), RequestRefusal> {
+        let named = self.headers.get(header::CONTENT_ENCODING).and_then(|coding| coding.to_str().ok());
+        let named =
+            CODINGS.into_iter().find(|coding| named.is_some_and(|named| named.trim().eq_ignore_ascii_case(coding)));
+        let magic = MAGIC.into_iter().find(|(magic, _)| body.starts_with(magic)).map(|(_, coding)| coding);
+        named.or(magic).map_or(Ok(()), |coding| Err(RequestRefusal::compressed(coding)))
     }
 
     /// The replica that holds the suspended call of this request, if that is another one.

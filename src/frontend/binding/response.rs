@@ -135,6 +135,25 @@ where
     ResponseStart::Stream(ready, messages)
 }
 
+/// The response for a client that accepts JSON alone: the answers, when they have come. What comes with them is dropped.
+pub(super) async fn answers_alone<S>(mut messages: S, form: ResponseForm, payer: Payer<'_>) -> Response
+where
+    S: Stream<Item = Message> + Unpin + Send + 'static,
+{
+    let (mut answers, mut charge) = (Vec::new(), None);
+    while let Some(message) = messages.next().await {
+        match message {
+            Message::Response { .. } if form != ResponseForm::Batch => return json(&[message], form, payer).await,
+            Message::Response { .. } => answers.push(payer.kept(message, &mut charge).await),
+            Message::Notification { .. } | Message::Request { .. } => {
+                metrics::counter!("lockkeeper_frontend_notifications_dropped_total").increment(1);
+            }
+        }
+    }
+    // a cancelled call has no answer
+    if answers.is_empty() { accepted() } else { json(&answers, form, payer).await }
+}
+
 /// 202 without a body.
 pub(super) fn accepted() -> Response {
     empty(StatusCode::ACCEPTED)

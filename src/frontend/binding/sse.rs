@@ -30,7 +30,7 @@ use crate::{
         jsonrpc::Frame,
         large_messages::{MessageOwner, begun_off_worker, off_worker},
     },
-    model::{Binding, Endpoint, Serves},
+    model::{Binding, Endpoint, Serves, SessionAddress},
     resource::{Authorized, MessageTicket, MessagesReach, StreamLease},
     support::Timestamp,
     wire::{headers, sse},
@@ -51,25 +51,25 @@ struct SseConnection {
 }
 
 /// Opens a session and its stream.
-pub(super) async fn get(
-    State(state): State<Arc<FrontendState>>,
-    ticket: Option<Extension<Arc<MessageTicket>>>,
+pub(super) async fn open(
+    state: Arc<FrontendState>,
+    ticket: Option<Arc<MessageTicket>>,
     head: RequestHead,
 ) -> Result<Response, RequestRefusal> {
     head.check_event_stream()?;
     if state.settings.serves == Serves::ModernAlone {
-        return Err(RequestRefusal::method_not_allowed());
+        return Err(RequestRefusal::method_not_allowed(&head.sender.endpoint, state.settings.serves));
     }
     head.check_taken(&state)?;
     let owner = Arc::clone(&head.sender.admission.caller);
-    let opened = state.sessions.open(head.sender.endpoint.clone(), owner).await;
+    let address = SessionAddress { endpoint: head.sender.endpoint.clone(), binding: Binding::Sse };
+    let opened = state.sessions.open(address, owner).await;
     let session = opened.map_err(|full| RequestRefusal::full(full, Binding::Sse))?;
     session.lease.send_replace(Some(head.sender.admission.lease.clone()));
     let (ended, lease_end) = (session.ended.clone(), lease_end(Arc::clone(&session), Arc::clone(&state)));
     let end = async move { ended.run_until_cancelled(lease_end).await };
     let source = EventSource::Standalone(session.queue.attach());
     let pinged = takes_comments_for_errors(&head).then(|| Arc::clone(&session));
-    let ticket = ticket.map(|Extension(ticket)| ticket);
     let connection = SseConnection { state: Arc::clone(&state), session: Arc::clone(&session), ticket };
     let arrival = arrival(&head);
     if matches!(arrival, Arrival::Return(_)) {
@@ -195,8 +195,9 @@ pub(super) async fn post(
     body: Body,
 ) -> Result<Response, RequestRefusal> {
     let opens = |endpoint: &Endpoint| reach.as_ref().is_none_or(|reach| reach.opens(endpoint));
-    let found = named(&state, query, &head)
-        .and_then(|session| if opens(&session.endpoint) { Ok(session) } else { Err(RequestRefusal::ended_stream()) });
+    let found = named(&state, query, &head).and_then(|session| {
+        if opens(&session.address.endpoint) { Ok(session) } else { Err(RequestRefusal::ended_stream()) }
+    });
     let revision = head.revision;
     let received = match found {
         Ok(session) => receive(state, session, head, body).await,
@@ -235,8 +236,12 @@ async fn serve(
     body: &Bytes,
 ) -> Result<Response, RequestRefusal> {
     let refuse = |refusal: RequestRefusal| refusal.toward(session.client().map(|client| client.revision));
-    let frame = parse(body).map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
-    let servers = state.servers_at(&session.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
+    let frame = parse(body);
+    if frame.is_err() {
+        head.check_compression(body).map_err(refuse)?;
+    }
+    let frame = frame.map_err(|malformed| refuse(RequestRefusal::malformed(&malformed)))?;
+    let servers = state.servers_at(&session.address.endpoint.target).ok_or_else(RequestRefusal::no_endpoint)?;
     let sender = Sender { servers, ..head.sender.clone() };
     if session.queue.ended_at().is_some() {
         return Err(RequestRefusal::ended_stream());

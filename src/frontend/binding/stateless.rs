@@ -8,7 +8,7 @@ use axum::response::Response;
 use super::{
     mirrored_request::MirroredRequest,
     refusal::RequestRefusal,
-    request_head::{EnvelopedRequest, RequestHead},
+    request_head::{AnswerForm, EnvelopedRequest, RequestHead},
     response::{self, EventSource, Payer, ResponseForm, ResponseStart, StreamOptions, credential_end},
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
         state::{FrontendState, Sender},
         stateless_request::{RequestEnvelope, RequestMessages, StatelessReply, StatelessRequest},
     },
-    mcp::{CancelReason, Message},
+    mcp::{CancelReason, Message, Method},
 };
 
 /// Serves a request.
@@ -35,6 +35,10 @@ pub(super) async fn serve(
         Ok((envelope, mirror))
     });
     let (envelope, mirror) = envelope.map_err(|error| RequestRefusal::modern(error, id.clone()))?;
+    if head.answers == AnswerForm::Json && method == Method::Listen {
+        let wanted = "text/event-stream, since the answer to subscriptions/listen is a stream of events";
+        return Err(RequestRefusal::not_acceptable(wanted).with_id(Some(id)).toward(head.revision));
+    }
     let request = StatelessRequest {
         state,
         sender: &head.sender,
@@ -47,6 +51,9 @@ pub(super) async fn serve(
     };
     let payer = Payer { state, caller: &head.sender.admission.caller };
     Ok(match request.serve(params) {
+        Ok(StatelessReply::Call(messages)) if head.answers == AnswerForm::Json => {
+            response::answers_alone(messages, ResponseForm::Request, payer).await
+        }
         Ok(StatelessReply::Call(messages)) => match response::start(messages, ResponseForm::Request, payer).await {
             ResponseStart::Complete(response) => response,
             ResponseStart::Stream(ready, rest) => stream(state, &head.sender, ready, rest),

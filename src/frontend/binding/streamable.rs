@@ -1,7 +1,7 @@
 //! Streamable HTTP (2025-03-26, 2025-06-18 and 2025-11-25, transports): POST, GET and DELETE at one path.
 //!
-//! A GET or DELETE without a session is answered 405, not 400: older clients take 405 as the absence of a stream, and none
-//! of them as an error.
+//! A DELETE without a session is answered 405, not 400, and so is a GET that opens nothing else: older clients take 405 as the
+//! absence of a stream, and none of them as an error.
 
 use std::{future::pending, sync::Arc};
 
@@ -17,7 +17,7 @@ use http::{HeaderValue, Method as Verb, StatusCode};
 
 use super::{
     refusal::RequestRefusal,
-    request_head::{RequestHead, Semantics, VersionHeader, choose, parse, read},
+    request_head::{AnswerForm, RequestHead, Semantics, VersionHeader, choose, parse, read},
     response::{
         self, EventSource, Payer, Priming, ResponseForm, ResponseStart, StreamOptions, credential_end, session_end,
     },
@@ -31,6 +31,7 @@ use crate::{
         },
         session::{
             Session,
+            exchange::SessionExchange,
             inbound::{Inbound, initialize_in},
             initialize::read_client,
         },
@@ -42,7 +43,7 @@ use crate::{
         large_messages::{MessageOwner, OffWorker, off_worker},
         revision::Feature,
     },
-    model::{Binding, RequestPlace, Serves},
+    model::{Binding, RequestPlace, Serves, SessionAddress},
     resource::Authorized,
     support::memory::Claim,
     wire::headers,
@@ -67,11 +68,11 @@ impl StreamableHttp {
     /// Answers an authorized POST: a message, a batch of them, or the `initialize` that opens a session.
     pub async fn post(&self, request: Request, authorized: Authorized) -> Response {
         let (mut parts, body) = request.into_parts();
-        let head = match RequestHead::read(&mut parts, authorized, &self.0) {
+        let mut head = match RequestHead::read(&mut parts, authorized, &self.0) {
             Ok(head) => head,
             Err(refusal) => return refusal.into_response(),
         };
-        let served = match receive(&self.0, &head, body).await {
+        let served = match receive(&self.0, &mut head, body).await {
             Ok((body, Some(claim))) => {
                 // boxed, so that the future of every call does not have to hold it
                 Box::pin(serve_large(Arc::clone(&self.0), head, body, claim)).await
@@ -95,7 +96,7 @@ pub(super) async fn post(
 /// Receives the body of a request of the right form.
 async fn receive(
     state: &FrontendState,
-    head: &RequestHead,
+    head: &mut RequestHead,
     body: Body,
 ) -> Result<(Bytes, Option<Claim>), RequestRefusal> {
     head.check_post()?;
@@ -125,7 +126,11 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Bytes) -> R
     let size = body.len();
     off_worker(size).await;
     let kept = state.kept(&body);
-    let frame = match choose(state.settings.serves, head.version, parse(&body))? {
+    let frame = parse(&body);
+    if frame.is_err() {
+        head.check_compression(&body)?;
+    }
+    let frame = match choose(state.settings.serves, head.version, frame)? {
         Semantics::Request(request) => {
             if let Some(owner) = head.owner_elsewhere(state, &request) {
                 return Err(RequestRefusal::elsewhere(owner).with_body(kept));
@@ -154,8 +159,8 @@ async fn serve(state: &Arc<FrontendState>, head: &RequestHead, body: Bytes) -> R
     let served = match (head.version, frame) {
         (VersionHeader::Unknown, _) => Err(RequestRefusal::unsupported_version()),
         (_, Err(malformed)) => Err(RequestRefusal::malformed(&malformed)),
-        (_, Ok(Frame::Single(message))) => single(&inbound, message).await,
-        (_, Ok(Frame::Batch(messages))) => Box::pin(batch(&inbound, messages)).await,
+        (_, Ok(Frame::Single(message))) => single(&inbound, message, head.answers).await,
+        (_, Ok(Frame::Batch(messages))) => Box::pin(batch(&inbound, messages, head.answers)).await,
     };
     served.map_err(|refusal| refusal.toward(Some(session.revision())))
 }
@@ -242,11 +247,20 @@ fn options(inbound: &Inbound<'_>) -> StreamOptions {
 /// Answers a POST: as JSON if nothing but answers comes and they come in time, else as a stream. A task drives the call
 /// even if the stream is not read: cancellations arrive despite a slow reader, and a reader may reconnect. `request` is the
 /// only one that it answers.
-async fn respond<S>(inbound: &Inbound<'_>, request: Option<&RequestId>, messages: S, form: ResponseForm) -> Response
+async fn respond<S>(
+    inbound: &Inbound<'_>,
+    request: Option<&RequestId>,
+    messages: S,
+    form: ResponseForm,
+    answers: AnswerForm,
+) -> Response
 where
     S: Stream<Item = Message> + Unpin + Send + 'static,
 {
     let payer = Payer { state: inbound.state, caller: &inbound.session.owner };
+    if answers == AnswerForm::Json {
+        return Box::pin(response::answers_alone(messages, form, payer)).await;
+    }
     let (ready, mut rest) = match response::start(messages, form, payer).await {
         ResponseStart::Complete(response) => return response,
         ResponseStart::Stream(ready, rest) => (ready, rest),
@@ -281,7 +295,10 @@ pub(super) async fn delete(
 /// The session that a GET or DELETE names.
 async fn named(state: &FrontendState, head: &RequestHead) -> Result<Arc<Session>, RequestRefusal> {
     let is_served = |_: &&str| state.settings.serves == Serves::BothEras;
-    let id = head.session().filter(is_served).ok_or_else(RequestRefusal::method_not_allowed)?;
+    let id = head
+        .session()
+        .filter(is_served)
+        .ok_or_else(|| RequestRefusal::method_not_allowed(&head.sender.endpoint, state.settings.serves))?;
     let session = find(state, head, id).await?;
     if head.version == VersionHeader::Unknown {
         return Err(RequestRefusal::unsupported_version().toward(Some(session.revision())));
@@ -331,10 +348,13 @@ async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> R
         }
     };
     let owner = Arc::clone(&head.sender.admission.caller);
-    let opened = state.sessions.open(head.sender.endpoint.clone(), owner).await;
+    let address = SessionAddress { endpoint: head.sender.endpoint.clone(), binding: Binding::Mcp };
+    let opened = state.sessions.open(address, owner).await;
     let session = opened.map_err(|full| RequestRefusal::full(full, Binding::Mcp).with_id(Some(id.clone())))?;
     let inbound = Inbound { state, session: &session, sender: &head.sender };
-    let mut response = respond(&inbound, Some(&id), inbound.open(id.clone(), client), ResponseForm::Session).await;
+    let mut exchange = inbound.open(id.clone(), client);
+    read_by(head.answers, [&mut exchange]);
+    let mut response = respond(&inbound, Some(&id), exchange, ResponseForm::Session, head.answers).await;
     // a handshake that failed leaves no session
     if !session.ended.is_cancelled()
         && let Ok(value) = HeaderValue::from_str(session.id.as_str())
@@ -344,24 +364,39 @@ async fn open(state: &Arc<FrontendState>, head: &RequestHead, frame: Frame) -> R
     Ok(response)
 }
 
-async fn single(inbound: &Inbound<'_>, message: Message) -> Result<Response, RequestRefusal> {
+async fn single(inbound: &Inbound<'_>, message: Message, answers: AnswerForm) -> Result<Response, RequestRefusal> {
     if let Message::Request { id, method: Method::Initialize, .. } = message {
         let text = "Invalid Request: the session is initialized already; send initialize without a session id";
         return Err(RequestRefusal::invalid(text).with_id(Some(id)));
     }
     let id = request_id(&message);
     match inbound.message(message).await {
-        Some(exchange) => Ok(respond(inbound, id.as_ref(), exchange, ResponseForm::Session).await),
+        Some(mut exchange) => {
+            read_by(answers, [&mut exchange]);
+            Ok(respond(inbound, id.as_ref(), exchange, ResponseForm::Session, answers).await)
+        }
         None => Ok(response::accepted()),
     }
 }
 
-async fn batch(inbound: &Inbound<'_>, messages: Vec<Result<Message, Malformed>>) -> Result<Response, RequestRefusal> {
-    let exchanges = inbound.batch(messages).await.map_err(RequestRefusal::batch)?;
+async fn batch(
+    inbound: &Inbound<'_>,
+    messages: Vec<Result<Message, Malformed>>,
+    answers: AnswerForm,
+) -> Result<Response, RequestRefusal> {
+    let mut exchanges = inbound.batch(messages).await.map_err(RequestRefusal::batch)?;
     if exchanges.is_empty() {
         return Ok(response::accepted());
     }
-    Ok(respond(inbound, None, exchanges, ResponseForm::Batch).await)
+    read_by(answers, exchanges.iter_mut());
+    Ok(respond(inbound, None, exchanges, ResponseForm::Batch, answers).await)
+}
+
+/// Prepares exchanges for a client that reads these answers.
+fn read_by<'e>(answers: AnswerForm, exchanges: impl IntoIterator<Item = &'e mut SessionExchange>) {
+    if answers == AnswerForm::Json {
+        exchanges.into_iter().for_each(SessionExchange::read_response_alone);
+    }
 }
 
 fn request_id(message: &Message) -> Option<RequestId> {

@@ -28,9 +28,10 @@ use super::{CallGuard, Session, call_requests::CallRequests};
 use crate::{
     frontend::request_limits::RequestPermit,
     mcp::{
-        ErrorObject, Event, Message, Outcome, Payload, Reply, RequestId, ServerOrigin,
+        ErrorObject, Event, Message, Method, Outcome, Payload, Reply, RequestId, ServerOrigin,
         client_translator::ClientTranslator,
         large_messages::{MessageOwner, OffWorker, poll_event},
+        meta,
     },
     support::Account,
 };
@@ -102,6 +103,17 @@ pin_project! {
     }
 }
 
+/// The reader of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExchangeReader {
+    /// It reads every message.
+    Messages,
+    /// It reads the response alone.
+    Response,
+    /// It has disconnected.
+    Gone,
+}
+
 /// The cause of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopCause {
@@ -124,7 +136,7 @@ struct CallInProgress {
     requests: Option<CallRequests>,
     /// Messages that the client has yet to read.
     ready: VecDeque<Message>,
-    detached: bool,
+    reader: ExchangeReader,
     /// The places of a request until the outcome is known.
     running: Option<RunningRequest>,
     /// Of a listen, the account of the server that wrote the last message.
@@ -167,6 +179,16 @@ impl SessionExchange {
         Self(ExchangeState::Message(message))
     }
 
+    /// Lets the client read the response alone: a call that was not polled yet drops what comes before, and a request of the server
+    /// ends it.
+    pub(crate) fn read_response_alone(&mut self) {
+        if let ExchangeState::Call(driven, _) = &mut self.0
+            && let Some(driven) = driven.get_mut()
+        {
+            driven.as_mut().project().call.reader = ExchangeReader::Response;
+        }
+    }
+
     /// The account of the server that wrote the last message of a listen; `None` if it is the gateway's own.
     pub(super) fn writer(&mut self) -> Option<Account> {
         match &mut self.0 {
@@ -195,7 +217,7 @@ impl SessionExchange {
             large: None,
             requests: None,
             ready: VecDeque::new(),
-            detached: false,
+            reader: ExchangeReader::Messages,
             running,
             writer: None,
         };
@@ -236,7 +258,7 @@ impl Drop for SessionExchange {
                 return;
             }
             metrics::counter!("lockkeeper_frontend_calls_detached_total").increment(1);
-            call.detached = true;
+            call.reader = ExchangeReader::Gone;
             while driven.next().await.is_some() {}
         };
         tracker.spawn_on(alone, &runtime);
@@ -313,7 +335,7 @@ impl CallInProgress {
                     requests.detach(&self.session, &self.tracker);
                 }
                 let outcome = match self.translator.outcome(outcome) {
-                    Outcome::Complete(result) => Ok(result),
+                    Outcome::Complete(result) => Ok(self.of_subscriber(None, result)),
                     Outcome::Failed(error) => Err(error),
                     Outcome::InputRequired(_) => {
                         Err(ErrorObject::internal("the server asks in a manner that this client does not know"))
@@ -321,6 +343,19 @@ impl CallInProgress {
                 };
                 self.finish(outcome)
             }
+        }
+    }
+
+    /// A result or notification in a call of a method that MCP does not define, or a notification of such a method: with the
+    /// client's own id as that of its subscription.
+    fn of_subscriber(&self, notified: Option<&Method>, payload: Payload) -> Payload {
+        match &self.subject {
+            ExchangeSubject::Request(id)
+                if self.translator.is_of_extension() || notified.is_some_and(Method::is_of_extension) =>
+            {
+                meta::of_subscriber(payload, &String::from_utf8_lossy(id.json()))
+            }
+            _ => payload,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
         session::{Session, SessionOrigin},
     },
     mcp::{Capabilities, ClientInfo, Level, Revision},
-    model::{Caller, Endpoint, ReplicaNumber, Rights, SessionId, status::SessionStatus},
+    model::{Caller, ReplicaNumber, Rights, SessionAddress, SessionId, status::SessionStatus},
     storage::mcp_sessions::{McpSession, McpSessionState},
     support::{Digest, Timestamp},
 };
@@ -24,7 +24,7 @@ pub(super) fn row(session: &Session, owner: ReplicaNumber) -> Option<McpSession>
         user: session.owner.user.clone(),
         client: session.owner.client.clone(),
         key: session.owner.key.clone(),
-        endpoint: session.endpoint.to_string(),
+        endpoint: session.address.to_string(),
         revision: client.revision.to_string(),
         implementation: client.implementation.to_vec(),
         capabilities: client.capabilities.json().to_vec(),
@@ -52,8 +52,8 @@ pub(super) fn origin(row: &McpSession, id: SessionId, caller: &Caller) -> Option
     if !opened.owns_the_same_as(caller) {
         return None;
     }
-    let endpoint = Endpoint::from_path(&row.endpoint)?;
-    Some(SessionOrigin { id, endpoint, owner: Arc::new(caller.clone()), created: row.created })
+    let address = SessionAddress::parse(&row.endpoint)?;
+    Some(SessionOrigin { id, address, owner: Arc::new(caller.clone()), created: row.created })
 }
 
 /// The client that a row describes.
@@ -81,7 +81,7 @@ pub(super) fn status(session: &Session, now: Timestamp) -> SessionStatus {
         id: Some(session.id.as_str().chars().take(8).collect()),
         user: session.owner.user.to_string(),
         client: session.client().map(|client| client.display()).unwrap_or_default(),
-        endpoint: session.endpoint.to_string(),
+        endpoint: session.address.endpoint.to_string(),
         protocol_version: session.client().map(|client| client.revision.to_string()).unwrap_or_default(),
         idle_seconds: idle,
         rights: Some(session.owner.rights.clone()),

@@ -9,7 +9,7 @@ use super::{Sessions, error::LookupError, record};
 use crate::{
     frontend::session::Session,
     mcp::{Capabilities, ClientInfo, Level, Revision},
-    model::{Caller, Endpoint},
+    model::{Binding, Caller, Endpoint, SessionAddress},
     storage::mcp_sessions::McpSession,
     support::Digest,
 };
@@ -49,7 +49,7 @@ impl Sessions {
             Arrival::First => None,
             Arrival::Return(revision) => revision,
         };
-        let (ended, open) = self.connections_of(&session.owner, &session.endpoint, revision).await;
+        let (ended, open) = self.connections_of(&session.owner, &session.address, revision).await;
         let rows = if ended.is_empty() { &open } else { &ended };
         if let Some(ReturningClient { client, level, subscriptions }) = ReturningClient::agreed(rows) {
             session.presume(client, &self.settings);
@@ -71,15 +71,27 @@ impl Sessions {
         }
     }
 
-    /// The rows of the caller's connections at this endpoint: of those that have ended, and of those that are open here.
-    async fn connections_of(
+    /// True if this caller has had a connection at this endpoint with this version that has ended.
+    pub(crate) async fn has_ended_connection(
         &self,
         caller: &Caller,
         endpoint: &Endpoint,
         revision: Option<Revision>,
+    ) -> Result<bool, LookupError> {
+        let _permit = self.lookups.permit(&caller.user).await.ok_or(LookupError::TooManyLookups)?;
+        let address = SessionAddress { endpoint: endpoint.clone(), binding: Binding::Sse };
+        let (ended, _) = self.connections_of(caller, &address, revision).await;
+        Ok(!ended.is_empty())
+    }
+
+    /// The rows of the caller's connections at this address: of those that have ended, and of those that are open here.
+    async fn connections_of(
+        &self,
+        caller: &Caller,
+        address: &SessionAddress,
+        revision: Option<Revision>,
     ) -> (Vec<McpSession>, Vec<McpSession>) {
-        let path = endpoint.to_string();
-        let rows = match self.deps.storage.mcp_sessions().of_owner(&caller.owner(), &path).await {
+        let rows = match self.deps.storage.mcp_sessions().of_owner(&caller.owner(), &address.to_string()).await {
             Ok(rows) => rows,
             Err(error) => {
                 tracing::warn!(%error, "a client that comes back is served as one without capabilities");

@@ -13,8 +13,8 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use crate::{
     frontend::request_limits::RequestPermit,
     mcp::{
-        ErrorObject, Event, Level, Message, Method, Notification, Outcome, Reply, RequestId, ServerRequest,
-        client_translator::ClientTranslator, large_messages::poll_event,
+        ErrorObject, Event, Level, Message, Method, Notification, Outcome, Payload, Reply, RequestId, ServerRequest,
+        client_translator::ClientTranslator, large_messages::poll_event, meta,
     },
 };
 
@@ -147,12 +147,23 @@ impl RequestSubject {
             return None;
         }
         let Notification { method, params } = self.translator.notification(notification)?;
+        let params = self.of_subscriber(&method, params);
         Some(Message::Notification { method, params: params.into_params() })
+    }
+
+    /// A result or notification in a request of a method that MCP does not define, or a notification of such a method: with the
+    /// client's own id as that of its subscription.
+    fn of_subscriber(&self, method: &Method, payload: Payload) -> Payload {
+        let is_of_extension = self.method.is_of_extension() || method.is_of_extension();
+        if !is_of_extension {
+            return payload;
+        }
+        meta::of_subscriber(payload, &String::from_utf8_lossy(self.id.json()))
     }
 
     fn response(&self, outcome: Outcome) -> Message {
         let result = match self.translator.outcome(outcome) {
-            Outcome::Complete(result) => Ok(result),
+            Outcome::Complete(result) => Ok(self.of_subscriber(&self.method, result)),
             Outcome::InputRequired(result) if self.method.may_require_input() => Ok(result),
             Outcome::InputRequired(_) => {
                 Err(ErrorObject::internal("the server requires input for a request of this method, which it may not"))
@@ -188,7 +199,7 @@ mod tests {
             frontend_settings::FrontendSettings,
             request_limits::{RequestKind, StatelessRequests},
         },
-        mcp::{ClientInfo, Payload, Revision, observer::RequesterObserver, translate::Profile},
+        mcp::{ClientInfo, Revision, observer::RequesterObserver, translate::Profile},
         model::{LimitsConfig, UserId},
         support::MemoryBudget,
     };

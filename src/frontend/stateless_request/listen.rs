@@ -70,7 +70,7 @@ impl Listen {
                 }
                 _ => Filter::default(),
             };
-            yield self.tagged(Method::SubscriptionsAcknowledged, &honoured.params());
+            yield self.tagged(Method::SubscriptionsAcknowledged, &honoured.params_for_client());
             loop {
                 let event = tokio::select! {
                     biased;

@@ -127,6 +127,46 @@ pub(super) fn follow(seen: VisibleBackend, view: NameView, call: Call) -> Backen
     })
 }
 
+/// The listen at one backend for what MCP does not define, reopened if it ends after it was acknowledged: the acknowledgement, and
+/// notifications that MCP does not define. All others come on the listen that clients share.
+pub(super) fn follow_others(seen: VisibleBackend, call: Call) -> BackendEvents {
+    Box::pin(async_stream::stream! {
+        let (mut pause, mut is_due) = (PAUSE.0, true);
+        loop {
+            let (began, mut is_acknowledged) = (Instant::now(), false);
+            let mut reply = seen.entry.server.call(call.clone());
+            while let Some(event) = reply.next_event().await {
+                match event {
+                    Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged => {
+                        is_acknowledged = true;
+                        if std::mem::take(&mut is_due) {
+                            yield (seen.entry.id.clone(), listen::others_in(&told.params).acknowledged());
+                        }
+                    }
+                    Event::Notified(told) if told.method.is_of_extension() => {
+                        yield (seen.entry.id.clone(), Event::Notified(told));
+                    }
+                    Event::Notified(_) | Event::Asked(_) => {}
+                    Event::Done(_) => break,
+                }
+            }
+            if std::mem::take(&mut is_due) {
+                yield (seen.entry.id.clone(), listen::honouring([]));
+            }
+            if !is_acknowledged {
+                // the server has no such listen
+                return;
+            }
+            if began.elapsed() > PAUSE.1 {
+                pause = PAUSE.0;
+                continue;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    })
+}
+
 pub(super) fn is_acknowledgement(event: &Event) -> bool {
     matches!(event, Event::Notified(told) if told.method == Method::SubscriptionsAcknowledged)
 }

@@ -69,6 +69,11 @@ impl Method {
         Self::defined().any(|(known, _)| known.eq_ignore_ascii_case(&folded))
     }
 
+    /// True for one that no version of MCP defines.
+    pub const fn is_of_extension(&self) -> bool {
+        matches!(self, Self::Other(_) | Self::Extended(_))
+    }
+
     /// The callers that may send it.
     pub fn access(&self) -> MethodAccess {
         self.row().access

@@ -38,7 +38,7 @@ impl Modern {
     }
 
     /// Sends a message with the headers that mirror it, modified by `change`.
-    async fn send_as(&self, message: &Value, change: &[(&'static str, Option<&str>)]) -> Response<Body> {
+    pub(super) async fn send_as(&self, message: &Value, change: &[(&'static str, Option<&str>)]) -> Response<Body> {
         let params = &message["params"];
         let name = params["name"].as_str().or_else(|| params["uri"].as_str()).map(str::to_owned);
         self.client
@@ -184,7 +184,9 @@ async fn notifications_are_accepted_and_responses_and_batches_are_refused() {
     let batch = json!([client.message(1, "tools/list", json!({}))]);
     assert_eq!(refused(client.send_as(&batch, &[]).await).await, (400, json!(-32600)));
     for verb in [Verb::GET, Verb::DELETE] {
-        let response = client.client.request(verb, Body::empty(), |_| ()).await;
+        let named =
+            |headers: &mut http::HeaderMap| drop(headers.insert("mcp-protocol-version", VERSION.parse().unwrap()));
+        let response = client.client.request(verb, Body::empty(), named).await;
         assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"POST".parse().unwrap()));
     }
 }

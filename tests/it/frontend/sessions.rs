@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::task::coop::consume_budget;
 use tokio_util::sync::CancellationToken;
 
-use super::{Client, Events, World, body, call, initialize};
+use super::{Client, Events, World, body, call, initialize, text};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -90,10 +90,15 @@ async fn a_session_belongs_to_the_endpoint_that_opened_it() {
 #[tokio::test]
 async fn get_and_delete_without_a_session_are_not_allowed() {
     let world = World::new().await;
-    let client = world.client("ann");
-    for response in [client.get().await, client.delete().await] {
-        assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
-        assert_eq!(response.headers()["allow"], "POST");
+    let mut client = world.client("ann");
+    client.version = Some("2025-06-18");
+    for (path, elsewhere) in [("/mcp", "at /sse"), ("/mcp/git", "at /sse/git")] {
+        client.path = path;
+        for response in [client.get().await, client.delete().await] {
+            assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
+            assert_eq!(response.headers()["allow"], "POST");
+            assert!(text(response).await.contains(elsewhere));
+        }
     }
 }
 

@@ -248,6 +248,7 @@ fn listen_params(server: &str) -> String {
         lists: ["toolsListChanged", "promptsListChanged", "resourcesListChanged"].into(),
         resources: [format!("{server}+x:1")].into(),
         tasks: [format!("{server}.t")].into(),
+        ..Filter::default()
     };
     String::from_utf8(filter.params().json().to_vec()).unwrap()
 }

@@ -92,5 +92,5 @@ async fn the_merged_endpoint_declares_the_extension_of_any_server() {
     let (_, gateway) = jobs();
     let about = asked(&Client::new(gateway.merged()), Method::Discover, "").await;
     assert_eq!(about["capabilities"]["tasks"], json!({ "cancel": {}, "requests": { "tools": { "call": {} } } }));
-    assert_eq!(about["capabilities"]["extensions"], json!({ EXTENSION: {}, "x/y": {} }));
+    assert_eq!(about["capabilities"]["extensions"], json!({ EXTENSION: {} }));
 }

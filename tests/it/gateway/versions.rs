@@ -137,7 +137,7 @@ async fn the_capabilities_of_a_modern_server_pass_unchanged() {
     *old.about.lock() = r#"{"capabilities":{"extensions":{"x/z":{}},"experimental":{"x":{}}}}"#.to_owned();
     let client = Client::new(gateway.merged()).speaking(MODERN);
     let result: serde_json::Value = serde_json::from_str(&client.ask(Method::Discover, "").await).unwrap();
-    assert_snapshot!(result["capabilities"], @r#"{"experimental":{"x":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["a"]},"x/y":{"a":1,"b":2}},"resources":{"listChanged":true,"subscribe":true},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}},"tools":{"listChanged":true}}"#);
+    assert_snapshot!(result["capabilities"], @r#"{"experimental":{"x":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["a"]}},"resources":{"listChanged":true,"subscribe":true},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}},"tools":{"listChanged":true}}"#);
     let single = Client::new(gateway.single(&id("b1")).unwrap()).speaking(MODERN);
     assert_eq!(single.ask(Method::Discover, "").await, *one.about.lock());
     // a list that the server does not declare is not requested

@@ -1,6 +1,6 @@
 //! The server's messages during a call: notifications, and requests for the client. Knows nothing of the end of the call.
 
-use super::{CallInProgress, ExchangeSubject};
+use super::{CallInProgress, ExchangeReader, ExchangeSubject};
 use crate::mcp::{
     ErrorObject, Level, ListKind, Message, Method, Notification, Payload, ServerRequest, declared::can_be_asked,
     pending_request::PendingRequest,
@@ -12,11 +12,20 @@ impl CallInProgress {
     /// A notification for the client, if it wants it.
     pub(super) fn notification(&self, notification: Notification) -> Option<Message> {
         let is_update = notification.method == Method::ResourceUpdated;
-        if self.detached && !is_update || !is_wanted(&notification, self.session.level()) {
+        let is_read = self.reader == ExchangeReader::Messages;
+        if self.reader == ExchangeReader::Gone && !is_update || !is_wanted(&notification, self.session.level()) {
             return None;
         }
         let is_of_call = matches!(self.subject, ExchangeSubject::Request(_));
         let is_change = !ListKind::changed_by(&notification.method).is_empty();
+        if !is_read && is_change {
+            // the listen tells of it
+            return None;
+        }
+        if !is_read && !is_update {
+            metrics::counter!("lockkeeper_frontend_notifications_dropped_total").increment(1);
+            return None;
+        }
         if is_of_call
             && is_change
             && !self.session.changes_in_calls.takes(&notification.method, self.session.queue.open_streams())
@@ -24,8 +33,9 @@ impl CallInProgress {
             return None;
         }
         let Notification { method, params } = self.translator.notification(notification)?;
+        let params = self.of_subscriber(Some(&method), params);
         let message = Message::Notification { method, params: params.into_params() };
-        if self.detached {
+        if !is_read {
             // nobody reads the call, and no listen tells of this one
             self.session.queue.push(message);
             return None;
@@ -43,6 +53,11 @@ impl CallInProgress {
             }
             return None;
         }
+        if self.reader == ExchangeReader::Response {
+            metrics::counter!("lockkeeper_frontend_questions_refused_total").increment(1);
+            question.answer.give(Err(ErrorObject::invalid_params("the client of this call cannot be asked")));
+            return self.finish(Err(needs_events(&question.method)));
+        }
         match PendingRequest::new(question, &self.translator) {
             Ok(pending) => self.requests.get_or_insert_default().send(&self.session, pending),
             Err((answer, error)) => {
@@ -57,12 +72,21 @@ impl CallInProgress {
         let Some(client) = self.session.client() else { return Err(None) };
         can_be_asked(client, method, params).map_err(Some)?;
         let reachable = match self.subject {
-            ExchangeSubject::Request(_) => !self.detached,
+            ExchangeSubject::Request(_) => self.reader != ExchangeReader::Gone,
             ExchangeSubject::Listen => self.session.queue.open_streams() > 0,
         };
         // 2025-11-25 lifecycle: before `initialized` a server sends only pings
         if reachable && self.session.is_initialized() { Ok(()) } else { Err(None) }
     }
+}
+
+/// The error for a client that reads no request of the server, since it accepts JSON alone.
+fn needs_events(method: &Method) -> ErrorObject {
+    ErrorObject::lost(&format!(
+        "The server sent `{method}` during this call, and your Accept header lists application/json alone: what a server asks comes \
+         as an event. The gateway ended the call, which may have run in part: send it with `Accept: application/json, \
+         text/event-stream`"
+    ))
 }
 
 /// Returns `false` for a log message below the client's level.
