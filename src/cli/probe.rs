@@ -98,9 +98,9 @@ impl Probe {
         let mut statuses = self.supervisor.status();
         for status in &mut statuses {
             let Ok(id) = BackendId::parse(&status.id) else { continue };
-            status.counts = self.gateway.counts(&id);
             let failed = listed.iter().find(|(listed, _)| *listed == id).and_then(|(_, outcome)| outcome.clone().err());
             status.state = judge(status.state.clone(), failed);
+            status.offers(self.gateway.counts(&id), self.gateway.no_tools(&id));
         }
         statuses
     }

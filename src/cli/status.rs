@@ -169,14 +169,16 @@ pub(super) fn state(backend: &BackendStatus) -> Cell {
     Cell::from(backend.state.to_string()).emphasis(emphasis)
 }
 
-/// The reason, the advice, the warnings and the last output of each backend that has any.
+/// The reason, the advice, what is missing, the warnings and the last output of each backend that has any.
 pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
     backends.iter().map(|backend| note(backend, style)).collect()
 }
 
 fn note(backend: &BackendStatus, style: Style) -> String {
     let said = backend.state.reason().into_iter().chain(backend.advice.as_deref());
-    let said: Vec<String> = said.chain(backend.warnings.iter().map(String::as_str)).map(printable).collect();
+    let no_tools = backend.lacks_tools();
+    let said = said.chain(no_tools.as_deref()).chain(backend.warnings.iter().map(String::as_str));
+    let said: Vec<String> = said.map(printable).collect();
     let output = &backend.output[backend.output.len().saturating_sub(SHOWN_LINES)..];
     if said.is_empty() && output.is_empty() {
         return String::new();
@@ -207,7 +209,7 @@ pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::status::{MemoryHolder, OfferCounts, OutputLine, OutputStream};
+    use crate::model::status::{EmptyList, MemoryHolder, OfferCounts, OutputLine, OutputStream};
 
     fn backend(id: &str, state: BackendState) -> BackendStatus {
         BackendStatus {
@@ -223,6 +225,7 @@ mod tests {
             notices: vec!["MCP 2025-06-18 is final".to_owned()],
             server: None,
             counts: OfferCounts { tools: 3, prompts: 0, resources: 12 },
+            no_tools: None,
             left_out: Vec::new(),
             sessions: 1,
             restarts: 0,
@@ -308,5 +311,16 @@ mod tests {
 
         Memory for messages: 1.5 MiB of 512.0 MiB: user ann? 1.0 MiB
         "#);
+    }
+
+    #[test]
+    fn a_ready_server_without_tools_has_the_reason() {
+        let lazy = BackendStatus {
+            no_tools: Some(EmptyList::Refused { error: "not today (-32603)".to_owned() }),
+            ..backend("lazy", BackendState::Ready)
+        };
+        insta::assert_snapshot!(notes(&[lazy], Style::Plain), @"
+        lazy: no tools: the server answers the request for its list with an error: not today (-32603)
+        ");
     }
 }

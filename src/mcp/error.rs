@@ -203,6 +203,21 @@ impl ErrorObject {
         self.with_datum("backend", &name).with_datum("server", &name)
     }
 
+    /// The same error as one about this server: one of the gateway's own names it then, also in its message.
+    #[must_use]
+    pub fn about(self, backend: &BackendId) -> Self {
+        if self.revision.is_some() || self.code != Self::INTERNAL_ERROR {
+            return self;
+        }
+        let (message, name) = (self.message(), format!("`{backend}`"));
+        let named = self.naming_backend(backend);
+        if message.contains(&name) {
+            return named;
+        }
+        let json = json::with_member(&named.json, "message", &json::quote(&format!("Server {name}: {message}")));
+        named.edited(json)
+    }
+
     /// The same error with a member of its data, if there is no such member and the data is an object.
     #[must_use]
     pub(super) fn with_datum(self, name: &str, value: &str) -> Self {

@@ -2,6 +2,7 @@
 
 mod access;
 mod calls;
+mod empty_lists;
 mod groups;
 mod listens;
 mod lists;

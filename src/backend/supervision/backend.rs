@@ -70,10 +70,7 @@ impl Backend {
     pub(crate) fn status(&self, spec: &BackendSpec) -> BackendStatus {
         match self {
             Self::Shared(one) => one.reported(),
-            Self::PerUser(users) => {
-                let notice = "each user connects it on a page of the gateway, and sees its own lists".to_owned();
-                BackendStatus { notices: vec![notice], sessions: users.running().len(), ..ready(spec) }
-            }
+            Self::PerUser(users) => BackendStatus { sessions: users.running().len(), ..ready(spec) },
             Self::BuiltIn(_) => BackendStatus {
                 protocol_version: Some(Demo::REVISION.to_string()),
                 lacks: health::lacks(Demo::REVISION),
@@ -138,6 +135,7 @@ fn ready(spec: &BackendSpec) -> BackendStatus {
         server: None,
         state: BackendState::Ready,
         counts: OfferCounts::default(),
+        no_tools: None,
         left_out: Vec::new(),
         sessions: 0,
         restarts: 0,

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::empty_list::EmptyList;
+
 /// One backend.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BackendStatus {
@@ -31,6 +33,9 @@ pub struct BackendStatus {
     pub state: BackendState,
     /// Numbers of listed tools, prompts and resources (templates included).
     pub counts: OfferCounts,
+    /// The reason why it offers no tools though it is ready.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub no_tools: Option<EmptyList>,
     /// List entries hidden from clients because they violate the schema; at most 100.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub left_out: Vec<OmittedEntry>,
@@ -140,6 +145,21 @@ pub struct OfferCounts {
     pub prompts: usize,
     /// Resources and resource templates.
     pub resources: usize,
+}
+
+// === impl BackendStatus ===
+
+impl BackendStatus {
+    /// Notes what it offers, and why it offers no tools.
+    pub fn offers(&mut self, counts: OfferCounts, no_tools: Option<EmptyList>) {
+        self.counts = counts;
+        self.no_tools = no_tools.filter(|_| self.state == BackendState::Ready);
+    }
+
+    /// A sentence about why it offers no tools though it is ready.
+    pub fn lacks_tools(&self) -> Option<String> {
+        self.no_tools.as_ref().map(|why| format!("no tools: {why}"))
+    }
 }
 
 // === impl BackendState ===
