@@ -177,7 +177,8 @@ pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
 fn note(backend: &BackendStatus, style: Style) -> String {
     let said = backend.state.reason().into_iter().chain(backend.advice.as_deref());
     let no_tools = backend.lacks_tools();
-    let said = said.chain(no_tools.as_deref()).chain(backend.warnings.iter().map(String::as_str));
+    let said = said.chain(no_tools.as_deref()).chain(backend.other_era());
+    let said = said.chain(backend.warnings.iter().map(String::as_str));
     let said: Vec<String> = said.map(printable).collect();
     let output = &backend.output[backend.output.len().saturating_sub(SHOWN_LINES)..];
     if said.is_empty() && output.is_empty() {
@@ -220,6 +221,7 @@ mod tests {
                 era: "legacy".to_owned(),
                 found: EraSource::Probed,
                 since: Some("2026-01-01T00:00:00Z".to_owned()),
+                also_modern: id == "both",
             }),
             lacks: vec!["icons".to_owned(), "cache hints".to_owned()],
             notices: vec!["MCP 2025-06-18 is final".to_owned()],
@@ -314,13 +316,16 @@ mod tests {
     }
 
     #[test]
-    fn a_ready_server_without_tools_has_the_reason() {
+    fn a_ready_server_without_tools_or_in_one_of_its_eras_has_that_beside_it() {
         let lazy = BackendStatus {
             no_tools: Some(EmptyList::Refused { error: "not today (-32603)".to_owned() }),
             ..backend("lazy", BackendState::Ready)
         };
-        insta::assert_snapshot!(notes(&[lazy], Style::Plain), @"
+        let both = backend("both", BackendState::Ready);
+        insta::assert_snapshot!(notes(&[lazy, both], Style::Plain), @r#"
         lazy: no tools: the server answers the request for its list with an error: not today (-32603)
-        ");
+
+        both: it speaks MCP 2026-07-28 too, and is used with sessions: `era = "modern"` in its section changes that
+        "#);
     }
 }

@@ -67,6 +67,8 @@ impl ErrorObject {
     pub const INTERNAL_ERROR: i64 = -32603;
     /// The resource does not exist (MCP 2024-11-05 to 2025-11-25, resources).
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// A page has to be visited first (MCP 2025-11-25, elicitation).
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
     /// The headers do not mirror the body (MCP 2026-07-28, transports).
     pub const HEADER_MISMATCH: i64 = -32020;
     /// The client did not declare what the server needs (MCP 2026-07-28).

@@ -204,6 +204,7 @@ fn backend_row(backend: &BackendStatus, verdict: StateVerdict) -> pages::Backend
     }
     if verdict == StateVerdict::Whole {
         said.extend(backend.lacks_tools());
+        said.extend(backend.other_era().map(str::to_owned));
         said.extend(backend.warnings.iter().cloned());
     }
     pages::BackendItem { id: backend.id.clone(), state: backend.state.word(), detail: said.join("; "), output }

@@ -12,6 +12,7 @@ pub(crate) mod eras;
 mod first_calls;
 mod http;
 mod http_edge_cases;
+mod lacking_features;
 mod modern;
 mod question_slots;
 mod reclaimed_slots;

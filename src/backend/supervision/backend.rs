@@ -80,6 +80,13 @@ impl Backend {
         }
     }
 
+    /// Asks its server once whether it speaks the other era too.
+    pub(crate) async fn ask_for_other_era(&self) {
+        if let Self::Shared(one) = self {
+            one.ask_for_other_era().await;
+        }
+    }
+
     /// Waits until its first start has ended, well or not. The servers of users start when they are called.
     pub(crate) async fn settled(&self) {
         if let Self::Shared(one) = self {

@@ -83,6 +83,9 @@ pub struct EraStatus {
     /// Time of detection, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub since: Option<String>,
+    /// True for a server with sessions that is known to be modern too.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub also_modern: bool,
 }
 
 /// Source of a backend's era.
@@ -154,6 +157,14 @@ impl BackendStatus {
     pub fn offers(&mut self, counts: OfferCounts, no_tools: Option<EmptyList>) {
         self.counts = counts;
         self.no_tools = no_tools.filter(|_| self.state == BackendState::Ready);
+    }
+
+    /// A sentence about the era that it could have, and how.
+    pub fn other_era(&self) -> Option<&'static str> {
+        let also_modern = self.era.as_ref().is_some_and(|era| era.also_modern);
+        also_modern.then_some(
+            "it speaks MCP 2026-07-28 too, and is used with sessions: `era = \"modern\"` in its section changes that",
+        )
     }
 
     /// A sentence about why it offers no tools though it is ready.
