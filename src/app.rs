@@ -442,7 +442,7 @@ impl Foundation<'_> {
             let mut backends = supervisor.status();
             for backend in &mut backends {
                 if let Ok(id) = BackendId::parse(&backend.id) {
-                    backend.counts = gateway.counts(&id);
+                    backend.offers(gateway.counts(&id), gateway.no_tools(&id));
                     backend.left_out = gateway.left_out(&id);
                     backend.warnings.extend(gateway.warnings(&id));
                 }

@@ -67,4 +67,5 @@ pub use self::{
     login::parse_issuer,
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
     public_url::PublicUrl,
+    text_file::text_of,
 };

@@ -42,7 +42,7 @@ use crate::{
     mcp::{ListKind, Server, translate},
     model::{
         BackendId, Groups, SessionId, Target,
-        status::{OfferCounts, OmittedEntry},
+        status::{EmptyList, OfferCounts, OmittedEntry},
     },
 };
 
@@ -109,6 +109,19 @@ impl Gateway {
             tools: count(ListKind::Tools),
             prompts: count(ListKind::Prompts),
             resources: count(ListKind::Resources) + count(ListKind::Templates),
+        }
+    }
+
+    /// The reason why a backend lists no tools for the gateway itself; `None` if it does, or was not asked yet.
+    pub fn no_tools(&self, id: &BackendId) -> Option<EmptyList> {
+        let backends = self.shared.backends.load();
+        let entry = backends.find(id.as_str())?;
+        if entry.configured.connect_tool.is_some() {
+            return Some(EmptyList::AwaitsLogin);
+        }
+        match entry.catalog.emptiness(ListKind::Tools)? {
+            EmptyList::Nothing if entry.configured.spec.tools.is_some() => Some(EmptyList::NoneOffered),
+            reason => Some(reason),
         }
     }
 

@@ -115,6 +115,7 @@ async fn readiness(State(machine): State<Machine>) -> Response {
 }
 
 async fn status(State(machine): State<Machine>) -> impl IntoResponse {
+    machine.supervisor.ask_for_other_eras().await;
     ([(header::CACHE_CONTROL, "no-store")], Json((machine.status)(ListedClients::All)))
 }
 

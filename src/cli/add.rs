@@ -17,7 +17,7 @@ use super::{
     servers_file::{ServerEntry, ServersFile},
 };
 use crate::{
-    config::{Config, ConfigPlace, ConfigProblem, ConfigProblems},
+    config::{Config, ConfigPlace, ConfigProblem, ConfigProblems, text_of},
     model::{
         BackendId, Groups,
         status::{BackendState, BackendStatus},
@@ -155,7 +155,7 @@ impl AddArgs {
         if fs::metadata(&path).is_ok_and(|file| file.len() > LONGEST) {
             return Err(failed("it is longer than 1 MiB".to_owned()));
         }
-        let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+        let text = text_of(&path).map_err(|error| failed(error.to_string()))?;
         let described = ServerDescription::parse(&text).map_err(failed)?;
         let (entry, open) = described.entry().map_err(failed)?;
         for (name, meaning) in open {

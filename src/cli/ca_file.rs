@@ -1,9 +1,9 @@
 //! `--ca-file`: authorities that a command trusts beside those of the system. Knows nothing of connections.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use super::{failure::CommandFailure, process::ProcessContext};
-use crate::{fetch::tls, model::NetworkSpec};
+use crate::{config::text_of, fetch::tls, model::NetworkSpec};
 
 /// The settings of connections with the authorities in this file.
 pub(super) fn network(file: Option<&Path>, process: &ProcessContext) -> Result<NetworkSpec, CommandFailure> {
@@ -11,7 +11,7 @@ pub(super) fn network(file: Option<&Path>, process: &ProcessContext) -> Result<N
     let wrong = |why: &dyn std::fmt::Display| {
         CommandFailure::usage(format!("{} cannot be used as `--ca-file`", file.display())).why(why)
     };
-    let pem = fs::read_to_string(process.folder.join(file)).map_err(|error| wrong(&error))?;
+    let pem = text_of(&process.folder.join(file)).map_err(|error| wrong(&error))?;
     if !pem.contains("-----BEGIN CERTIFICATE-----") {
         return Err(wrong(&"it has no certificate in PEM"));
     }

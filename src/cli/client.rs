@@ -27,7 +27,7 @@ use super::{
     replaced_file,
     table::{Cell, TextTable},
 };
-use crate::config::PublicUrl;
+use crate::config::{PublicUrl, text_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -182,7 +182,7 @@ fn read(path: &Path) -> io::Result<String> {
     if fs::metadata(path).is_ok_and(|file| file.len() > LONGEST) {
         return Err(io::Error::other("it is longer than 16 MiB"));
     }
-    match fs::read_to_string(path) {
+    match text_of(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         read => read,
     }

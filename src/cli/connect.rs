@@ -20,7 +20,7 @@ use crate::{
     config::{
         CommandLineOptions, Config, SingleServer,
         expand::{ReferenceSources, expand},
-        files, parse_issuer,
+        files, parse_issuer, text_of,
     },
     fetch::OpenClient,
     model::{
@@ -205,7 +205,7 @@ impl ConnectArgs {
     ) -> Result<LoginTarget, CommandFailure> {
         let secret = match &self.client_secret_file {
             Some(path) => Some(
-                std::fs::read_to_string(process.folder.join(path))
+                text_of(&process.folder.join(path))
                     .map_err(|error| CommandFailure::usage(format!("{} cannot be read", path.display())).why(error))?,
             ),
             None => None,

@@ -12,7 +12,7 @@ use url::Url;
 use super::{arguments, failure::CommandFailure, process::ProcessContext};
 use crate::{
     app::ControlFile,
-    config::PublicUrl,
+    config::{PublicUrl, text_of},
     fetch::{BodyBound, FetchError, FetchRequest, OpenBounds, OpenClient},
     model::status::Status,
     support::Secret,
@@ -57,7 +57,7 @@ impl GatewayArgs {
 /// The API key for a gateway: in this file, else in the environment.
 pub(super) fn api_key(file: Option<&Path>, process: &ProcessContext) -> Result<Secret, CommandFailure> {
     let key = match file {
-        Some(path) => std::fs::read_to_string(process.folder.join(path))
+        Some(path) => text_of(&process.folder.join(path))
             .map_err(|error| CommandFailure::usage(format!("{} cannot be read", path.display())).why(error))?,
         None => process.environment.get("LOCKKEEPER_API_KEY").unwrap_or_default().to_owned(),
     };

@@ -95,12 +95,13 @@ impl Probe {
             its.is_some_and(|status| status.state == BackendState::Ready)
         };
         let listed = futures_util::future::join_all(specs.iter().filter(ready).map(|spec| self.list(&spec.id))).await;
+        self.supervisor.ask_for_other_eras().await;
         let mut statuses = self.supervisor.status();
         for status in &mut statuses {
             let Ok(id) = BackendId::parse(&status.id) else { continue };
-            status.counts = self.gateway.counts(&id);
             let failed = listed.iter().find(|(listed, _)| *listed == id).and_then(|(_, outcome)| outcome.clone().err());
             status.state = judge(status.state.clone(), failed);
+            status.offers(self.gateway.counts(&id), self.gateway.no_tools(&id));
         }
         statuses
     }

@@ -48,6 +48,10 @@ const OTHER_FOLDER: &str = "stop the other one, or give this one a folder of its
 /// Advice if there is no connection to the database.
 const OTHER_DATABASE: &str = "start it, or name another one: `database` in lockkeeper.toml, or LOCKKEEPER_DATABASE";
 
+/// Advice if the disk of the data is full.
+const OTHER_DISK: &str =
+    "make room on the disk of the data folder, or choose a folder on another one: `--data-dir DIR`";
+
 /// `serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -150,6 +154,8 @@ async fn run_app(
             failure.advise(OTHER_FOLDER)
         } else if let Some(StorageError::Unreachable(_)) = error.downcast_ref() {
             failure.advise(OTHER_DATABASE)
+        } else if error.chain().any(is_disk_full) {
+            failure.advise(OTHER_DISK)
         } else {
             failure
         }
@@ -195,6 +201,11 @@ pub(super) async fn reap_orphans() -> Infallible {
 
 fn is_address_in_use(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+}
+
+fn is_disk_full(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
+        || matches!(cause.downcast_ref(), Some(StorageError::DiskFull))
 }
 
 /// Ends at SIGTERM or SIGINT, which do not end the process from the moment of this call on.

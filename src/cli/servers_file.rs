@@ -62,7 +62,7 @@ impl ServersFile {
         };
         let whole = process.folder.join(&name);
         let path = fs::canonicalize(&whole).unwrap_or(whole);
-        let text = match fs::read_to_string(&path) {
+        let text = match config::text_of(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => {

@@ -169,14 +169,17 @@ pub(super) fn state(backend: &BackendStatus) -> Cell {
     Cell::from(backend.state.to_string()).emphasis(emphasis)
 }
 
-/// The reason, the advice, the warnings and the last output of each backend that has any.
+/// The reason, the advice, what is missing, the warnings and the last output of each backend that has any.
 pub(super) fn notes(backends: &[BackendStatus], style: Style) -> String {
     backends.iter().map(|backend| note(backend, style)).collect()
 }
 
 fn note(backend: &BackendStatus, style: Style) -> String {
     let said = backend.state.reason().into_iter().chain(backend.advice.as_deref());
-    let said: Vec<String> = said.chain(backend.warnings.iter().map(String::as_str)).map(printable).collect();
+    let no_tools = backend.lacks_tools();
+    let said = said.chain(no_tools.as_deref()).chain(backend.other_era());
+    let said = said.chain(backend.warnings.iter().map(String::as_str));
+    let said: Vec<String> = said.map(printable).collect();
     let output = &backend.output[backend.output.len().saturating_sub(SHOWN_LINES)..];
     if said.is_empty() && output.is_empty() {
         return String::new();
@@ -207,7 +210,7 @@ pub fn sessions(sessions: &[SessionStatus], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::status::{MemoryHolder, OfferCounts, OutputLine, OutputStream};
+    use crate::model::status::{EmptyList, MemoryHolder, OfferCounts, OutputLine, OutputStream};
 
     fn backend(id: &str, state: BackendState) -> BackendStatus {
         BackendStatus {
@@ -218,11 +221,13 @@ mod tests {
                 era: "legacy".to_owned(),
                 found: EraSource::Probed,
                 since: Some("2026-01-01T00:00:00Z".to_owned()),
+                also_modern: id == "both",
             }),
             lacks: vec!["icons".to_owned(), "cache hints".to_owned()],
             notices: vec!["MCP 2025-06-18 is final".to_owned()],
             server: None,
             counts: OfferCounts { tools: 3, prompts: 0, resources: 12 },
+            no_tools: None,
             left_out: Vec::new(),
             sessions: 1,
             restarts: 0,
@@ -307,6 +312,20 @@ mod tests {
         0123abcd  owner  claude-code 2.1  /mcp      2025-11-25  12s
 
         Memory for messages: 1.5 MiB of 512.0 MiB: user ann? 1.0 MiB
+        "#);
+    }
+
+    #[test]
+    fn a_ready_server_without_tools_or_in_one_of_its_eras_has_that_beside_it() {
+        let lazy = BackendStatus {
+            no_tools: Some(EmptyList::Refused { error: "not today (-32603)".to_owned() }),
+            ..backend("lazy", BackendState::Ready)
+        };
+        let both = backend("both", BackendState::Ready);
+        insta::assert_snapshot!(notes(&[lazy, both], Style::Plain), @r#"
+        lazy: no tools: the server answers the request for its list with an error: not today (-32603)
+
+        both: it speaks MCP 2026-07-28 too, and is used with sessions: `era = "modern"` in its section changes that
         "#);
     }
 }

@@ -48,6 +48,8 @@ pub(super) fn in_common_form(server: ConfigEntry, has_braces: bool) -> Option<Co
 
 impl ServerMembers {
     fn bring_into_form(&mut self) {
+        // as the other programs read it
+        self.0.retain(|entry| !matches!(entry.value.value, ConfigValue::Other("null")));
         // older Goose
         if let Some(ConfigEntry { value: ConfigNode { value: ConfigValue::Table(members), .. }, .. }) =
             self.take("config")

@@ -4,7 +4,7 @@
 use std::{
     cell::RefCell,
     collections::BTreeMap,
-    fs,
+    fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -25,6 +25,7 @@ use super::{
     public_url::PublicUrl,
     replica::ReplicaConfig,
     section::SectionReader,
+    text_file::text_of,
     tree::Document,
 };
 use crate::{
@@ -239,18 +240,19 @@ impl Loader<'_> {
     fn document(&mut self, path: &Path) -> Option<(FileFormat, Document)> {
         let file = path.display().to_string();
         let whole = self.folder.join(path);
+        let unreadable = |why: &dyn std::fmt::Display| {
+            ConfigProblem::new(ConfigPlace::WholeFile(file.clone()), format!("the file cannot be read: {why}"))
+        };
         let text = match fs::metadata(&whole) {
             _ if let Some(draft) = &self.given.draft => Ok(draft.clone()),
-            Ok(metadata) if metadata.len() > LONGEST => Err("it is longer than 4 MiB".to_owned()),
-            _ => fs::read_to_string(&whole).map_err(|error| error.to_string()),
+            Ok(metadata) if metadata.len() > LONGEST => Err(unreadable(&"it is longer than 4 MiB")),
+            _ => text_of(&whole).map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => unreadable(&error),
+                _ => unreadable(&error).advise("check its name and its permissions"),
+            }),
         };
         let document = match text {
-            Err(why) => {
-                let what = format!("the file cannot be read: {why}");
-                Err(ConfigProblems(vec![
-                    ConfigProblem::new(ConfigPlace::WholeFile(file), what).advise("check its name and its permissions"),
-                ]))
-            }
+            Err(problem) => Err(ConfigProblems(vec![problem])),
             Ok(text) => {
                 let format = FileFormat::of(path, &text);
                 format.parse(&file, &text).map(|document| (format, document))

@@ -1,6 +1,19 @@
-//! Small text files that a configuration names. Knows nothing of their content.
+//! Text files of people: the encoding that they are in. Knows nothing of their content.
 
-use std::{fs::File, io::Read as _, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::Path,
+};
+
+/// The text of a file.
+///
+/// # Errors
+///
+/// It cannot be read, or is no UTF-8.
+pub fn text_of(file: &Path) -> io::Result<String> {
+    decoded(fs::read(file)?).map_err(|what| io::Error::new(io::ErrorKind::InvalidData, format!("it {what}")))
+}
 
 /// Reads a regular file of at most `longest` bytes of UTF-8.
 ///
@@ -8,7 +21,7 @@ use std::{fs::File, io::Read as _, path::Path};
 ///
 /// What is wrong with it, as the end of a sentence that begins with its name.
 pub(super) fn read(file: &Path, longest: u64) -> Result<String, String> {
-    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
+    let unreadable = |error: io::Error| format!("cannot be read: {error}");
     // opening a pipe would wait for a writer
     if !file.metadata().map_err(unreadable)?.is_file() {
         return Err("is not a regular file".to_owned());
@@ -18,5 +31,14 @@ pub(super) fn read(file: &Path, longest: u64) -> Result<String, String> {
     if text.len() as u64 > longest {
         return Err(format!("is longer than {} KiB", longest >> 10));
     }
-    String::from_utf8(text).map_err(|_| "is not UTF-8".to_owned())
+    decoded(text).map_err(str::to_owned)
+}
+
+/// The text, or what is wrong with it.
+fn decoded(text: Vec<u8>) -> Result<String, &'static str> {
+    // no text begins with NUL, and none of UTF-16 is without one or a mark of its order
+    if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") || text.iter().take(2).any(|byte| *byte == 0) {
+        return Err("is UTF-16, as PowerShell and some editors write it: save it as UTF-8");
+    }
+    String::from_utf8(text).map_err(|_| "is not UTF-8: save it as UTF-8")
 }

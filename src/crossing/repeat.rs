@@ -138,7 +138,8 @@ impl<S: Server + Unpin + 'static> MultiRoundTrip<S> {
     fn round(&self, ended: &Payload, number: u32) -> Result<Round, Outcome> {
         metrics::counter!("lockkeeper_frontend_rounds_total").increment(1);
         if number > MAX_ROUNDS {
-            return Err(self.failed(&format!("still required input after {MAX_ROUNDS} rounds"), None));
+            let server = ended.origin().map(|origin| format!("Server `{}` ", origin.backend())).unwrap_or_default();
+            return Err(self.failed(&format!("{server}still required input after {MAX_ROUNDS} rounds"), None));
         }
         let broken = |error: &str| {
             Outcome::Failed(match ended.origin() {

@@ -47,7 +47,7 @@ use super::configured_backend::ConfiguredBackend;
 use crate::{
     layers::ServerFacts,
     mcp::{ClientInfo, Context, ErrorObject, ListKind, Revision, Server, translate::LeftOut},
-    model::{BackendId, Requester, SessionId, Share},
+    model::{BackendId, Requester, SessionId, Share, status::EmptyList},
 };
 
 /// The lists of one backend.
@@ -100,7 +100,8 @@ impl Catalog {
         if freshness.value.is_none() {
             self.expect(context);
         }
-        Lookup { cached: Arc::clone(&cache.server_info), freshness, fallback, is_told: false }
+        let (cached, backend) = (Arc::clone(&cache.server_info), self.backend().clone());
+        Lookup { cached, freshness, fallback, is_told: false, backend }
     }
 
     /// False if the backend's version mirrors no parameters in headers, as far as it has listed anything.
@@ -124,7 +125,8 @@ impl Catalog {
         if freshness.value.is_none() {
             self.expect(context);
         }
-        Lookup { cached: Arc::clone(cache.list(kind)), freshness, fallback, is_told }
+        let (cached, backend) = (Arc::clone(cache.list(kind)), self.backend().clone());
+        Lookup { cached, freshness, fallback, is_told, backend }
     }
 
     fn expect(&self, context: &Context) {
@@ -166,10 +168,9 @@ impl Catalog {
         self.cache(context).list(kind).expire(max_age);
         let Lookup { cached, .. } = self.list(context, kind);
         cached.settled().await;
-        let Freshness { value, failure, .. } = cached.look(Duration::MAX);
-        match (value, failure) {
-            (Some(list), None) => Ok(list),
-            (_, failure) => Err(failure.unwrap_or_else(|| ErrorObject::internal("The server is still starting."))),
+        match cached.look(Duration::MAX) {
+            Freshness { value: Some(list), failure: None, .. } => Ok(list),
+            _ => Err(cached.failure(self.backend())),
         }
     }
 
@@ -322,6 +323,19 @@ impl Catalog {
     /// Number of entries that the gateway itself sees.
     pub(crate) fn count(&self, kind: ListKind) -> usize {
         self.listed(kind).map_or(0, |list| list.len())
+    }
+
+    /// The reason why the gateway itself sees no entry; `None` if it sees some, or has not asked.
+    pub(crate) fn emptiness(&self, kind: ListKind) -> Option<EmptyList> {
+        let Freshness { value, failure, began, .. } = self.base()?.list(kind).look(Duration::MAX);
+        match (value, failure, began) {
+            (Some(list), ..) if list.len() > 0 => None,
+            // an error of the server's own has its version
+            (_, Some(error), _) if error.revision().is_some() => Some(EmptyList::refused(&error)),
+            (_, Some(error), _) => Some(EmptyList::not_fetched(&error.message())),
+            (Some(list), None, _) => list.emptiness(),
+            (None, None, began) => began.map(|began| EmptyList::Silent { seconds: began.elapsed().as_secs() }),
+        }
     }
 
     /// Hidden entries, with their kinds and reasons.

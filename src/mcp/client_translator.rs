@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use super::{
-    ClientInfo, ErrorObject, Facts, Method, Notification, Outcome, Payload, Revision, Untranslatable, json,
+    ClientInfo, ErrorObject, Facts, LackingFeature, Method, Notification, Outcome, Payload, Revision, Untranslatable,
+    json,
     translate::{Cause, Kind, Profile},
 };
 
@@ -73,10 +74,17 @@ impl ClientTranslator {
     ///
     /// The error for the server, if the client's version has no form for it.
     pub(crate) fn question(&self, method: &Method, params: &Payload) -> Result<Payload, ErrorObject> {
-        params.clone().into_revision(self.revision(), &self.facts(Kind::ServerRequest, method)).map_err(|refusal| {
-            refusal.report();
-            refusal.error()
-        })
+        let asked = params.clone().into_revision(self.revision(), &self.facts(Kind::ServerRequest, method));
+        match asked {
+            Ok(asked) => {
+                self.note_lost_context(method, params, &asked);
+                Ok(asked)
+            }
+            Err(refusal) => {
+                refusal.report();
+                Err(refusal.error())
+            }
+        }
     }
 
     /// The reason why the client's version has no form for a request; `None` if it has one.
@@ -111,6 +119,14 @@ impl ClientTranslator {
         let refusal = refusal.clone().of(asked.origin());
         refusal.report();
         TranslatedAnswer::Answer(Err(refusal.error()))
+    }
+
+    /// Reports that a request for sampling has lost its context, which the client did not declare (`translation` 3.3, INC).
+    fn note_lost_context(&self, method: &Method, params: &Payload, asked: &Payload) {
+        let has_context = |params: &Payload| params.member("includeContext").is_some();
+        if *method == Method::CreateMessage && has_context(params) && !has_context(asked) {
+            Untranslatable::undeclared(LackingFeature::SamplingContext, params, &self.client).report();
+        }
     }
 
     fn revision(&self) -> Revision {

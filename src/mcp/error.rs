@@ -67,6 +67,8 @@ impl ErrorObject {
     pub const INTERNAL_ERROR: i64 = -32603;
     /// The resource does not exist (MCP 2024-11-05 to 2025-11-25, resources).
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// A page has to be visited first (MCP 2025-11-25, elicitation).
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
     /// The headers do not mirror the body (MCP 2026-07-28, transports).
     pub const HEADER_MISMATCH: i64 = -32020;
     /// The client did not declare what the server needs (MCP 2026-07-28).
@@ -201,6 +203,21 @@ impl ErrorObject {
     pub fn naming_backend(self, backend: &BackendId) -> Self {
         let name = json::quote(backend.as_str());
         self.with_datum("backend", &name).with_datum("server", &name)
+    }
+
+    /// The same error as one about this server: one of the gateway's own names it then, also in its message.
+    #[must_use]
+    pub fn about(self, backend: &BackendId) -> Self {
+        if self.revision.is_some() || self.code != Self::INTERNAL_ERROR {
+            return self;
+        }
+        let (message, name) = (self.message(), format!("`{backend}`"));
+        let named = self.naming_backend(backend);
+        if message.contains(&name) {
+            return named;
+        }
+        let json = json::with_member(&named.json, "message", &json::quote(&format!("Server {name}: {message}")));
+        named.edited(json)
     }
 
     /// The same error with a member of its data, if there is no such member and the data is an object.

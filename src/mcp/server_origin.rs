@@ -1,17 +1,16 @@
-//! The server that wrote a payload, and which of its untranslatable payloads were logged. Knows no payload.
+//! The server that wrote a payload, and the features that were logged because a payload of it was not carried. Knows no payload.
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
 use parking_lot::Mutex;
 
-use super::Revision;
 use crate::{
     model::BackendId,
     support::{Account, printable_name},
 };
 
-/// Maximum number of kinds of refusals of one server that are logged. A server can invent methods, which must not fill the
-/// memory: further refusals are only counted.
+/// Maximum number of features of one server that are logged. A server can invent methods, which must not fill the memory:
+/// further ones are only counted.
 const MAX_LOGGED: usize = 100;
 /// Maximum length of a feature in a line of the log, in characters: a server can choose its name.
 const MAX_FEATURE: usize = 100;
@@ -24,15 +23,8 @@ struct OriginState {
     backend: BackendId,
     /// The account to which is charged what nobody asked the server for.
     account: Account,
-    logged: Mutex<HashSet<RefusalKind>>,
-}
-
-/// A feature that one version has and another lacks.
-#[derive(PartialEq, Eq, Hash)]
-struct RefusalKind {
-    feature: String,
-    from: Revision,
-    to: Revision,
+    /// The features that somebody lacks and that were logged.
+    logged: Mutex<HashSet<String>>,
 }
 
 // === impl ServerOrigin ===
@@ -53,12 +45,11 @@ impl ServerOrigin {
         &self.0.backend
     }
 
-    /// The name of `feature` for the log, if this is the first refusal of its kind and fewer than [`MAX_LOGGED`] kinds were
-    /// logged.
-    pub(super) fn first_refusal(&self, feature: &str, from: Revision, to: Revision) -> Option<String> {
+    /// The name of `feature` for the log, if this is its first refusal and fewer than [`MAX_LOGGED`] features were logged.
+    pub(super) fn first_refusal(&self, feature: &str) -> Option<String> {
         let feature = printable_name(feature, MAX_FEATURE);
         let mut logged = self.0.logged.lock();
-        let is_new = logged.len() < MAX_LOGGED && logged.insert(RefusalKind { feature: feature.clone(), from, to });
+        let is_new = logged.len() < MAX_LOGGED && logged.insert(feature.clone());
         is_new.then_some(feature)
     }
 }
@@ -80,7 +71,7 @@ impl fmt::Debug for ServerOrigin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::{Untranslatable, translate::Cause};
+    use crate::mcp::{LackingFeature, Revision, Untranslatable, translate::Cause};
     use tracing_subscriber::{Layer, layer, prelude::*};
 
     /// The names of the servers in the lines of the log.
@@ -99,7 +90,8 @@ mod tests {
 
     fn refused(origin: &ServerOrigin, feature: String) {
         let (from, to) = (Revision::V2025_11_25, Revision::V2026_07_28);
-        let refusal = Untranslatable { feature: feature.into(), from, to, origin: None, cause: Cause::VendorRequest };
+        let feature = LackingFeature::Method(feature);
+        let refusal = Untranslatable { feature, from, to, origin: None, cause: Cause::VendorRequest };
         refusal.of(Some(origin)).report();
     }
 
@@ -124,6 +116,6 @@ mod tests {
     fn a_long_name_is_kept_only_in_part() {
         let noisy = ServerOrigin::new(BackendId::parse("noisy").unwrap(), Account::unbounded());
         refused(&noisy, "x".repeat(1 << 20));
-        assert!(noisy.0.logged.lock().iter().all(|kind| kind.feature.len() == MAX_FEATURE));
+        assert!(noisy.0.logged.lock().iter().all(|feature| feature.len() == MAX_FEATURE));
     }
 }

@@ -34,7 +34,7 @@ use self::{
     refusal::{GROWTH_ALLOWANCE, MAX_GROWTH},
     translation::Translation,
 };
-use super::{Outcome, Payload, Revision, json::draft::Draft};
+use super::{LackingFeature, Outcome, Payload, Revision, json::draft::Draft};
 pub use super::{payload::OutputSchema, profile::Profile};
 
 pub use entries::{Checked, LeftOut, Omitted, ValidIn, checked};
@@ -96,7 +96,7 @@ impl Payload {
         }
         match draft.text_within(text.len() * MAX_GROWTH + GROWTH_ALLOWANCE) {
             Some(text) => Ok(self.in_revision(target, text.into())),
-            None => Err(translation.refuse("growth", Cause::Growth).of(self.origin())),
+            None => Err(translation.refuse(LackingFeature::Growth, Cause::Growth).of(self.origin())),
         }
     }
 }

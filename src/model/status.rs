@@ -1,12 +1,14 @@
 //! The state of the gateway for people and machines (`lockkeeper status`, `GET /api/status`, the pages).
 
 mod backend;
+mod empty_list;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::backend::{
     BackendState, BackendStatus, EraSource, EraStatus, OfferCounts, OmittedEntry, OutputLine, OutputStream,
 };
+pub use self::empty_list::EmptyList;
 use super::{Rights, UserId};
 use crate::support::memory::MemoryUse;
 

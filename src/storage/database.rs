@@ -69,9 +69,12 @@ pub enum StorageError {
     /// No connection could be opened in time.
     #[error("the database cannot be reached: {0}")]
     Unreachable(sqlx::Error),
+    /// The disk of the file has no space left.
+    #[error("no space is left on the disk of the database")]
+    DiskFull,
     /// A query failed.
     #[error("the database query failed: {0}")]
-    Query(#[from] sqlx::Error),
+    Query(#[source] sqlx::Error),
     /// The server did not answer.
     #[error("the database did not answer in time")]
     Silent,
@@ -95,6 +98,9 @@ impl Database {
         settings: &'static str,
     ) -> Result<Self, StorageError> {
         install_default_drivers();
+        if engine == Engine::Sqlite && is_full(url, settings).await {
+            return Err(StorageError::DiskFull);
+        }
         let pool = pool.after_connect(move |connection, _| {
             Box::pin(async move { sqlx::raw_sql(settings).execute(connection).await.map(drop) })
         });
@@ -111,6 +117,9 @@ impl Database {
         migrator.run(&self.pool).await.map_err(|error| match error {
             MigrateError::VersionMissing(found) => {
                 StorageError::Newer { found, known: migrator.iter().map(|one| one.version).max().unwrap_or(0) }
+            }
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) if is_disk_full(&error) => {
+                StorageError::DiskFull
             }
             error => error.into(),
         })
@@ -137,6 +146,15 @@ impl Database {
             Engine::PostgreSql => self.pool.begin().await?,
         })
     }
+}
+
+/// True if the disk of a file has no space for what a connection needs. A pool would try that for half a minute.
+async fn is_full(url: &str, settings: &'static str) -> bool {
+    if settings.is_empty() {
+        return false;
+    }
+    let tried = async { sqlx::raw_sql(settings).execute(&mut AnyConnection::connect(url).await?).await };
+    tried.await.is_err_and(|error| is_disk_full(&error))
 }
 
 /// Why a pool got no connection, which it does not say itself.
@@ -197,6 +215,19 @@ impl StorageError {
         // extended codes have the primary one in their lowest byte
         error.code()?.parse::<u32>().ok().map(|code| Code::Sqlite(code & 0xff))
     }
+}
+
+impl From<sqlx::Error> for StorageError {
+    fn from(error: sqlx::Error) -> Self {
+        if is_disk_full(&error) { Self::DiskFull } else { Self::Query(error) }
+    }
+}
+
+/// True for what SQLite says of a disk without space: `SQLITE_FULL`, or `SQLITE_IOERR_SHMSIZE` of the memory beside a file.
+fn is_disk_full(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else { return false };
+    let is_of_sqlite = error.try_downcast_ref::<PgDatabaseError>().is_none();
+    is_of_sqlite && error.code().is_some_and(|code| matches!(&*code, "13" | "4874"))
 }
 
 /// Error code of a database.

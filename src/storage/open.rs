@@ -173,6 +173,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_disk_without_space_is_named() {
+        let storage = Storage::in_memory().await.unwrap();
+        storage.poison("PRAGMA max_page_count = 1").await;
+        let statement = "CREATE TABLE large AS SELECT zeroblob(1048576) AS content";
+        let refused = sqlx::raw_sql(statement).execute(&storage.database.pool).await.map_err(StorageError::from);
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, StorageError::DiskFull), "{refused}");
+        assert!(!refused.is_busy() && !refused.is_constraint());
+    }
+
+    #[tokio::test]
     async fn every_commit_but_that_of_a_session_waits_for_the_disk() {
         let folder = tempfile::tempdir().unwrap();
         let storage = Storage::open(&folder.path().join("lock keeper%20?.sqlite3")).await.unwrap();

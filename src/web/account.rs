@@ -192,7 +192,8 @@ fn backend_row(backend: &BackendStatus, verdict: StateVerdict) -> pages::Backend
             let counts = backend.counts;
             let offers = [(counts.tools, "tool"), (counts.prompts, "prompt"), (counts.resources, "resource")];
             let offers = offers.into_iter().filter(|(number, _)| *number > 0);
-            said.push(offers.map(|(number, thing)| texts::count(number, thing)).collect::<Vec<_>>().join(", "));
+            let offers: Vec<_> = offers.map(|(number, thing)| texts::count(number, thing)).collect();
+            said.extend((!offers.is_empty()).then(|| offers.join(", ")));
         }
         BackendState::Elsewhere => said.push("at another replica of this gateway".to_owned()),
         BackendState::Starting { seconds } => said.push(format!("for {seconds} s")),
@@ -202,6 +203,8 @@ fn backend_row(backend: &BackendStatus, verdict: StateVerdict) -> pages::Backend
         BackendState::Failed { retry_in: None, .. } => {}
     }
     if verdict == StateVerdict::Whole {
+        said.extend(backend.lacks_tools());
+        said.extend(backend.other_era().map(str::to_owned));
         said.extend(backend.warnings.iter().cloned());
     }
     pages::BackendItem { id: backend.id.clone(), state: backend.state.word(), detail: said.join("; "), output }

@@ -14,6 +14,7 @@ mod extensions;
 mod first_calls;
 mod http;
 mod http_edge_cases;
+mod lacking_features;
 mod modern;
 mod question_slots;
 mod reclaimed_slots;

@@ -39,12 +39,12 @@ use lockkeeper::{
     frontend::{BehindEndpoint, Deps, EndpointServers, Frontend, FrontendSettings, Routes},
     mcp::{
         Call, ErrorObject, Event, Message, Method, Notification, Outcome, Payload, Reply, Revision, Server,
-        ServerRequest, listen::Filter, observer::RequesterObserver,
+        ServerOrigin, ServerRequest, listen::Filter, observer::RequesterObserver,
     },
     model::{BackendId, Caller, ClientId, LimitsConfig, ReplicaNumber, Requester, Serves, Target, UserId},
     resource::{Authorized, StreamLease},
     storage::Storage,
-    support::{Fence, Live, ManualClock, MemoryBudget, SealingKey, SeededRandom},
+    support::{Account, Fence, Live, ManualClock, MemoryBudget, SealingKey, SeededRandom},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -90,6 +90,8 @@ struct Scripted {
     plays: Mutex<VecDeque<Reply>>,
     /// The subscriptions whose replies somebody holds.
     held: Arc<Mutex<Vec<String>>>,
+    /// The origin of its requests.
+    origin: ServerOrigin,
 }
 
 /// Start of a server.
@@ -220,6 +222,7 @@ impl Scripted {
             talks: Mutex::default(),
             plays: Mutex::default(),
             held: Arc::default(),
+            origin: ServerOrigin::new(BackendId::parse("b1").unwrap(), Account::unbounded()),
         })
     }
 
@@ -308,7 +311,7 @@ impl Scripted {
                 Reply::new(stream::poll_fn(move |cx| said.poll_recv(cx)))
             }
             "play" => self.play(),
-            "ask" => ask(revision, &params["arguments"]),
+            "ask" => ask(revision, &params["arguments"], &self.origin),
             other => Reply::failed(ErrorObject::internal(&format!("the script has no tool `{other}`"))),
         }
     }
@@ -327,7 +330,7 @@ impl Drop for Fate {
 }
 
 /// A tool that sends the server request in the argument `method`, and may withdraw it.
-fn ask(revision: Revision, arguments: &Value) -> Reply {
+fn ask(revision: Revision, arguments: &Value, origin: &ServerOrigin) -> Reply {
     let method = Method::parse(arguments["method"].as_str().unwrap_or("elicitation/create"));
     let mode = arguments["mode"].as_str().unwrap_or("form");
     let withdraw = arguments["withdraw"] == true;
@@ -346,7 +349,7 @@ fn ask(revision: Revision, arguments: &Value) -> Reply {
     if !arguments["schema"].is_null() {
         params["requestedSchema"] = arguments["schema"].clone();
     }
-    let (question, answered) = ServerRequest::new(method, Payload::of(revision, &params));
+    let (question, answered) = ServerRequest::new(method, Payload::of(revision, &params).written_by(origin));
     Reply::new(async_stream::stream! {
         yield Event::Asked(question);
         if withdraw {

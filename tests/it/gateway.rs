@@ -2,6 +2,7 @@
 
 mod access;
 mod calls;
+mod empty_lists;
 mod extensions;
 mod groups;
 mod listens;

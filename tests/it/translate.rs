@@ -190,7 +190,7 @@ fn an_untranslatable_message_gets_the_error_of_its_side() {
         json!({ "messages": [{ "role": "user", "content": { "type": "audio", "data": "", "mimeType": "a/b" } }] });
     let sound = ask(&Method::CreateMessage, Revision::V2024_11_05, sound);
     let refusals = [form, page, tools, sound];
-    let features: Vec<&str> = refusals.iter().map(|refusal| refusal.feature.as_ref()).collect();
+    let features: Vec<&str> = refusals.iter().map(|refusal| refusal.feature.name()).collect();
     assert_eq!(features, ["elicitation", "elicitation.url", "sampling.tools", "audio in sampling"]);
     assert!(refusals.iter().all(|refusal| refusal.error().code() == -32602));
 
@@ -280,7 +280,7 @@ fn a_task_changes_its_shape_and_an_older_client_never_sees_one() {
     );
     for given in [payload(Revision::V2026_07_28, &flat), payload(Revision::V2025_11_25, &created)] {
         let refused = given.into_revision(Revision::V2025_06_18, &Facts::new(Kind::Result, &Method::ToolsCall));
-        assert_eq!(refused.unwrap_err().feature, "tasks");
+        assert_eq!(refused.unwrap_err().feature.name(), "tasks");
     }
 }
 

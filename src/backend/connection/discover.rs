@@ -16,9 +16,14 @@ use crate::{
         start::upgrade::TransportOffer,
         transport::{ServerLocation, TransportError},
     },
-    mcp::{Era, ErrorObject, Event, Method, Outcome, Payload, Revision, json::Object},
+    mcp::{
+        ClientInfo, Era, ErrorObject, Event, Method, Outcome, Payload, Revision, json::Object, translate::with_envelope,
+    },
     model::{BackendId, Delivery},
 };
+
+/// Maximum wait for a server that is asked for its other era.
+const OTHER_ERA_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Outcome of `server/discover`.
 #[derive(Debug)]
@@ -70,6 +75,37 @@ async fn ask(connection: &Arc<ServerConnection>, timeout: Duration) -> DiscoverO
         }
     }
     gone(connection.context.abilities.delivery, connection.reason())
+}
+
+/// True if a server with sessions shows in one that it speaks 2026-07-28 too. The request has the envelope of that version: a server
+/// of both eras answers it, or names the version in its refusal. The session stays what it is. Only a server of the newest version
+/// with sessions is asked: older ones may end on methods that they do not know.
+pub(crate) async fn speaks_other_era(connection: &Arc<ServerConnection>) -> bool {
+    let revision = connection.revision();
+    if revision != Revision::NEWEST_LEGACY || connection.context.abilities.delivery != Delivery::Channel {
+        return false;
+    }
+    let params = with_envelope(Payload::empty(Revision::NEWEST_MODERN), &ClientInfo::gateway());
+    let params = Payload::new(revision, params.json().clone());
+    let call = OutboundCall::of_gateway(Method::Discover, params);
+    let mut events = pin!(connection.exchange(call, OTHER_ERA_TIMEOUT));
+    while let Some(Ok(event)) = events.next().await {
+        match event {
+            Event::Done(Outcome::Complete(result) | Outcome::InputRequired(result)) => {
+                return matches!(Versions::of(&result), Some(Versions::Modern(_)));
+            }
+            Event::Done(Outcome::Failed(error)) => return error.revision().is_some() && names_modern(&error),
+            Event::Notified(_) | Event::Asked(_) => {}
+        }
+    }
+    false
+}
+
+/// True if a refusal lists a version without sessions, or is about the envelope and names it.
+fn names_modern(error: &ErrorObject) -> bool {
+    let is_listed = supported(error).is_some_and(|names| matches!(Versions::among(&names), Versions::Modern(_)));
+    let names_it = || error.message().contains(Revision::NEWEST_MODERN.as_str());
+    is_listed || (error.code() == ErrorObject::INVALID_REQUEST && names_it())
 }
 
 /// A request without a JSON-RPC answer. On an exchange of its own, an older server may refuse it in any form; a failure

@@ -17,8 +17,9 @@ use super::{
 use crate::{
     backend::{interests::Topic, sharing::connection_key::SharingScope},
     mcp::{
-        Era, ErrorObject, Event, Facts, Level, Message, Method, Notification, Outcome, Payload, RequestId, Revision,
-        Untranslatable, hearers::Addressees, methods::ResultShape, task, translate::Cause,
+        Era, ErrorObject, Event, Facts, Feature, LackingFeature, Level, Message, Method, Notification, Outcome,
+        Payload, RequestId, Revision, Untranslatable, declared::declares, hearers::Addressees, methods::ResultShape,
+        task, translate::Cause,
     },
     model::{Delivery, Requester},
 };
@@ -96,6 +97,9 @@ impl Protocol for SessionProtocol {
         if error.is_of_the_frame() && id.is_none() {
             return unreadable(connection, error);
         }
+        if error.code() == ErrorObject::URL_ELICITATION_REQUIRED {
+            note_page(connection);
+        }
         Outcome::Failed(error.written_in(connection.revision()))
     }
 
@@ -158,11 +162,16 @@ impl Protocol for SessionProtocol {
             connection.sender.send(Message::result(id, Bytes::from_static(b"{}")));
             return None;
         }
-        if !can_be_asked(connection, &method) {
+        let is_refused = !can_be_asked(connection, &method);
+        let params = self.received(connection, params);
+        if is_refused {
+            let feature = LackingFeature::of_request(&method).filter(|_| connection.server().is_some());
+            if let Some(feature) = feature {
+                Untranslatable::undeclared(feature, &params, &connection.context.client).report();
+            }
             connection.requests.refuse_unsupported(id, &method);
             return None;
         }
-        let params = self.received(connection, params);
         if method.is_about_tasks() && !connection.requests.client_tasks.may_reach(&method, &params) {
             connection.requests.refuse(id, ErrorObject::unknown_task());
             return None;
@@ -188,7 +197,8 @@ impl Protocol for SessionProtocol {
     fn check(&self, connection: &ServerConnection, (method, params): (&Method, &Payload)) -> Result<(), ErrorObject> {
         let is_of_tasks = method.is_of_core_tasks();
         if *method == Method::TasksUpdate || is_of_tasks && !connection.tasks().has_tasks() {
-            let (feature, from, to) = (method.as_str().to_owned().into(), params.revision, connection.revision());
+            let feature = LackingFeature::Method(method.as_str().to_owned());
+            let (from, to) = (params.revision, connection.revision());
             let denied = Untranslatable { feature, from, to, origin: None, cause: Cause::Request };
             let denied = denied.of(Some(&connection.context.origin));
             if !to.has_core_tasks() {
@@ -204,6 +214,16 @@ impl Protocol for SessionProtocol {
 /// (`translation` 3.1).
 fn without_null_structure(result: Payload) -> Payload {
     if result.structured_content() == Some("null") { result.without("structuredContent") } else { result }
+}
+
+/// Reports a page that a call needs, if the client cannot be led there (2025-11-25, elicitation).
+fn note_page(connection: &ServerConnection) {
+    let client = &connection.context.client;
+    let is_of_version = connection.revision().has(Feature::UrlElicitation);
+    if is_of_version && !declares(client, "elicitation", "url") {
+        let asked = Payload::absent(connection.revision()).written_by(&connection.context.origin);
+        Untranslatable::undeclared(LackingFeature::ElicitationByUrl, &asked, client).report();
+    }
 }
 
 /// Stores the client of a task that a call created, and of its progress.

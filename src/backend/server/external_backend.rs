@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     backend::{
+        connection::discover::speaks_other_era,
         context::BackendContext,
         error::{DispatchError, StartError},
         interests::{Interests, listens::Listens},
@@ -93,6 +94,15 @@ impl ExternalBackend {
         status.warnings.extend(self.pool.warning());
         status.warnings.extend(self.opener.transport.oddities.warning());
         status
+    }
+
+    /// Asks a server that took the handshake, once, whether it speaks the other era too. A session of the only client is not used
+    /// for that.
+    pub(crate) async fn ask_for_other_era(&self) {
+        let Some(connection) = self.pool.base().connection().filter(|_| self.sole_client().is_none()) else { return };
+        if self.era.asks_for_other() && speaks_other_era(&connection).await {
+            self.era.note_other();
+        }
     }
 
     /// Ends all its connections and processes once no call runs at it, after `grace` at the latest, or when all backends end;

@@ -1,6 +1,12 @@
 //! The era of one backend's server, and its source (`translation` 2.7). Knows nothing of detection.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -29,6 +35,8 @@ pub(crate) struct BackendEra {
     now: Arc<EraCell>,
     /// The era that a start assumed last, if it failed since.
     doubted: Arc<Mutex<Option<Era>>>,
+    /// The words of a server with sessions about the other era.
+    other: Arc<OtherEra>,
     memory: KnownEras,
     server: Option<Digest>,
     clock: Arc<dyn Clock>,
@@ -40,6 +48,13 @@ pub(crate) struct Verdict {
     /// The era.
     pub(crate) era: Era,
     found: Source,
+}
+
+/// The knowledge of the other era of a server with sessions.
+#[derive(Debug, Default)]
+struct OtherEra {
+    is_asked: AtomicBool,
+    is_spoken: AtomicBool,
 }
 
 /// The era to open a client's connection with.
@@ -80,6 +95,7 @@ impl BackendEra {
             verdict: Arc::new(watch::Sender::new(verdict)),
             now: Arc::new(EraCell::new(configured)),
             doubted: Arc::default(),
+            other: Arc::default(),
             memory: memory.clone(),
             server: spec.transport.server(),
             clock: Arc::clone(clock),
@@ -179,6 +195,16 @@ impl BackendEra {
         self.verdict.borrow().as_ref().is_some_and(Verdict::is_configured)
     }
 
+    /// True the first time, for a server with sessions that was taken for one because it took the handshake.
+    pub(crate) fn asks_for_other(&self) -> bool {
+        self.has_sessions() && !self.is_configured() && !self.other.is_asked.swap(true, Ordering::Relaxed)
+    }
+
+    /// Notes that the server speaks the other era too.
+    pub(crate) fn note_other(&self) {
+        self.other.is_spoken.store(true, Ordering::Relaxed);
+    }
+
     /// The era for `lockkeeper status`.
     pub(crate) fn status(&self) -> Option<EraStatus> {
         let Verdict { era, found } = (*self.verdict.borrow())?;
@@ -187,8 +213,9 @@ impl BackendEra {
             Source::Probed(at) => (EraSource::Probed, Some(at)),
             Source::Cached(at) => (EraSource::Cached, Some(at)),
         };
+        let also_modern = era == Era::Legacy && self.other.is_spoken.load(Ordering::Relaxed);
         let era = if era == Era::Modern { "modern" } else { "legacy" };
-        Some(EraStatus { era: era.to_owned(), found, since: since.map(|at| at.to_string()) })
+        Some(EraStatus { era: era.to_owned(), found, since: since.map(|at| at.to_string()), also_modern })
     }
 }
 

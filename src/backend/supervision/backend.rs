@@ -70,16 +70,20 @@ impl Backend {
     pub(crate) fn status(&self, spec: &BackendSpec) -> BackendStatus {
         match self {
             Self::Shared(one) => one.reported(),
-            Self::PerUser(users) => {
-                let notice = "each user connects it on a page of the gateway, and sees its own lists".to_owned();
-                BackendStatus { notices: vec![notice], sessions: users.running().len(), ..ready(spec) }
-            }
+            Self::PerUser(users) => BackendStatus { sessions: users.running().len(), ..ready(spec) },
             Self::BuiltIn(_) => BackendStatus {
                 protocol_version: Some(Demo::REVISION.to_string()),
                 lacks: health::lacks(Demo::REVISION),
                 server: Some(format!("lockkeeper-demo {}", env!("CARGO_PKG_VERSION"))),
                 ..ready(spec)
             },
+        }
+    }
+
+    /// Asks its server once whether it speaks the other era too.
+    pub(crate) async fn ask_for_other_era(&self) {
+        if let Self::Shared(one) = self {
+            one.ask_for_other_era().await;
         }
     }
 
@@ -138,6 +142,7 @@ fn ready(spec: &BackendSpec) -> BackendStatus {
         server: None,
         state: BackendState::Ready,
         counts: OfferCounts::default(),
+        no_tools: None,
         left_out: Vec::new(),
         sessions: 0,
         restarts: 0,

@@ -198,6 +198,7 @@ impl Health {
             server: condition.server,
             state,
             counts: OfferCounts::default(),
+            no_tools: None,
             left_out: Vec::new(),
             sessions,
             restarts: condition.restarts,

@@ -190,6 +190,12 @@ impl Supervisor {
         self.members.load().iter().find(|member| member.spec.id == *id)?.spec.transport.server()
     }
 
+    /// Prepares for somebody who looks at the status: servers that took the handshake are asked, once, whether they speak the other
+    /// era too. Takes a few seconds at most.
+    pub async fn ask_for_other_eras(&self) {
+        join_all(self.members.load_full().iter().map(|member| member.backend.ask_for_other_era())).await;
+    }
+
     /// The status of all backends, in configured order. The catalog fills in the counts.
     pub fn status(&self) -> Vec<BackendStatus> {
         self.members.load().iter().map(|member| member.backend.status(&member.spec)).collect()

@@ -14,6 +14,7 @@ use crate::{
         store::{AdminStore, IfMissing},
         values,
     },
+    config::text_of,
     model::{ClientAuth, ConsentRule, IdentityAssertions},
     oauth::{ClientKeySet, NewClientKeys, OperatorClient, RedirectTarget, ServiceAccount, redirect_uri::RedirectUri},
     support::Secret,
@@ -158,7 +159,7 @@ fn key_set(path: &PathBuf) -> Result<String, CommandFailure> {
     if length > LARGEST_FILE {
         return Err(failed("the file is larger than 64 KiB".to_owned()));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let text = text_of(path).map_err(|error| failed(error.to_string()))?;
     let set: Value = serde_json::from_str(&text).map_err(|_| failed("it is not JSON".to_owned()))?;
     ClientKeySet::parse(&set).map_err(|problem| failed(problem.to_string()))?;
     Ok(set.to_string())

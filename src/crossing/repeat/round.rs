@@ -3,11 +3,8 @@
 use bytes::Bytes;
 
 use crate::mcp::{
-    AnswerReceiver, ClientInfo, Method, Payload, ServerRequest, Untranslatable,
-    client_translator::ClientTranslator,
-    declared::{MissingCapability, missing_strictly},
-    json::Object,
-    translate::Cause,
+    AnswerReceiver, ClientInfo, Method, Payload, ServerRequest, Untranslatable, client_translator::ClientTranslator,
+    declared::missing_strictly, json::Object,
 };
 
 /// Maximum number of requests in one round, repeated keys included.
@@ -89,14 +86,10 @@ impl RoundQuestion {
 
     /// The reason why this client cannot get it: undeclared capability, or no form in its version.
     pub(crate) fn refusal(&self, client: &ClientInfo, translator: &ClientTranslator) -> Option<Untranslatable> {
-        let Some(MissingCapability { capability, part }) = missing_strictly(client, &self.method, &self.params) else {
+        let Some(feature) = missing_strictly(client, &self.method, &self.params) else {
             return translator.refusal(&self.method, &self.params);
         };
-        let feature = part.map_or_else(|| capability.to_owned(), |part| format!("{capability}.{part}"));
-        let cause = Cause::ServerRequest { capability, part };
-        let (from, to) = (self.params.revision, client.revision);
-        let refusal =
-            Untranslatable { feature: feature.into(), from, to, origin: None, cause }.of(self.params.origin());
+        let refusal = Untranslatable::undeclared(feature, &self.params, client);
         refusal.report();
         Some(refusal)
     }

@@ -188,17 +188,18 @@ impl SuspendedExchange {
         let Outcome::InputRequired(result) = outcome else { return outcome };
         let state = result.member("requestState").map(str::to_owned);
         let Some(state) = state.filter(|state| state != "null") else { return Outcome::InputRequired(result) };
-        let state = State::OfServer(ServerState {
-            text: state,
-            backend: result.origin().map(|origin| origin.backend().clone()),
-        });
+        let backend = result.origin().map(|origin| origin.backend().clone());
+        let state = State::OfServer(ServerState { text: state, backend: backend.clone() });
         off_worker(self.params.json().len()).await;
-        match self.shared.sealer.seal(&state, &self.binding()) {
-            Some(sealed) => Outcome::InputRequired(result.with("requestState", &quote(&sealed))),
-            None => Outcome::Failed(ErrorObject::internal(
-                "the server's requestState is too large: about 48 kB of it can be carried",
-            )),
+        if let Some(sealed) = self.shared.sealer.seal(&state, &self.binding()) {
+            return Outcome::InputRequired(result.with("requestState", &quote(&sealed)));
         }
+        let error = "the server's requestState is too large: about 48 kB of it can be carried";
+        let error = ErrorObject::internal(error);
+        Outcome::Failed(match &backend {
+            Some(backend) => error.about(backend),
+            None => error,
+        })
     }
 }
 

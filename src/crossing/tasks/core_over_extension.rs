@@ -128,7 +128,7 @@ impl CoreOverExtension {
             // a server may forget a cancelled task
             Err(_) => match DetailedTask::read(&task::extended(id, TaskStatus::Cancelled, now, None)) {
                 Some(task) => task,
-                None => return Outcome::Failed(ErrorObject::internal("the task could not be cancelled")),
+                None => return Outcome::Failed(self.tasks.fault("the task could not be cancelled")),
             },
         };
         let cancelled = task.cancelled();

@@ -26,9 +26,9 @@ impl ExtensionTasks {
         }
         match self.ask(Method::TasksGet, task::params(id), context).await {
             Outcome::Complete(told) => {
-                let task = DetailedTask::read(&told).filter(|task| task.id == id).ok_or_else(|| {
-                    ErrorObject::internal("the server was asked how a task is, and told of something else")
-                })?;
+                let task = DetailedTask::read(&told)
+                    .filter(|task| task.id == id)
+                    .ok_or_else(|| self.fault("the server was asked how a task is, and told of something else"))?;
                 self.shared.note(id, context);
                 if task.status.is_final() {
                     self.shared.of_sessions.unfollow(&owner, id);
@@ -36,8 +36,13 @@ impl ExtensionTasks {
                 Ok(task)
             }
             Outcome::Failed(error) => Err(error),
-            Outcome::InputRequired(_) => Err(ErrorObject::internal("the server asks for input where it may not")),
+            Outcome::InputRequired(_) => Err(self.fault("the server asks for input where it may not")),
         }
+    }
+
+    /// An error about the server.
+    pub(super) fn fault(&self, message: &str) -> ErrorObject {
+        ErrorObject::internal(message).about(self.shared.origin.backend())
     }
 
     /// A request about a task, for this client.

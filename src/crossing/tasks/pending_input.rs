@@ -72,14 +72,26 @@ impl PendingInput {
         if matches!(timeout(patience, some).await, Ok(Ok(_))) {
             Window::opened().over().await;
         }
-        let state = self.state.lock();
-        let mut shown = Vec::new();
+        let mut state = self.state.lock();
+        let (mut shown, mut refused) = (Vec::new(), Vec::new());
         for (number, question) in &state.open {
             let facts = Facts { client: Some(client), ..Facts::new(Kind::ServerRequest, &question.method) };
-            let params = question.params.clone().into_revision(client.revision, &facts).ok()?;
+            let params = match question.params.clone().into_revision(client.revision, &facts) {
+                Ok(params) => params,
+                Err(refusal) => {
+                    refused.push((*number, refusal));
+                    continue;
+                }
+            };
             let params = if params.is_absent() { "{}".into() } else { String::from_utf8_lossy(params.json()) };
             let method = quote(question.method.as_str());
             shown.push(format!(r#""r{number}":{{"method":{method},"params":{params}}}"#));
+        }
+        for (number, refusal) in refused {
+            refusal.report();
+            if let Some(question) = state.open.remove(&number) {
+                question.answer.give(Err(refusal.error()));
+            }
         }
         (!shown.is_empty()).then(|| format!("{{{}}}", shown.join(",")))
     }

@@ -106,7 +106,7 @@ impl Polling {
                     }
                     PollEvent::TooLong => {
                         let text = "the task went on for longer than a day, so it is no longer waited for";
-                        yield WaitStep::Ended(WaitEnd::Lost(ErrorObject::internal(text)));
+                        yield WaitStep::Ended(WaitEnd::Lost(self.tasks.fault(text)));
                         return;
                     }
                     PollEvent::Due => match self.tasks.get(&self.id, &self.context).await {

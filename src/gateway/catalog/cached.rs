@@ -13,6 +13,7 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     mcp::ErrorObject,
+    model::BackendId,
     support::{
         Account,
         memory::{Holding, Listed, Relief},
@@ -99,6 +100,8 @@ pub(crate) struct Lookup<T> {
     pub(crate) fallback: Option<Arc<T>>,
     /// True if it is read after a change: then only the new value will do, unless others would have to wait.
     pub(crate) is_told: bool,
+    /// The backend that it is of.
+    pub(crate) backend: BackendId,
 }
 
 /// The end of a fetch.
@@ -273,6 +276,12 @@ impl<T: PartialEq> Cached<T> {
         state.stale |= state.failure.take().is_some() || state.began.is_some();
     }
 
+    /// The reason why there is no value of this backend.
+    pub(crate) fn failure(&self, backend: &BackendId) -> ErrorObject {
+        let failure = self.state.lock().failure.clone();
+        failure.unwrap_or_else(|| ErrorObject::internal("it is still starting").about(backend))
+    }
+
     /// True if the value changed within this time.
     pub(crate) fn changed_within(&self, time: Duration) -> bool {
         self.state.lock().changed.is_some_and(|changed| changed.elapsed() < time)
@@ -369,8 +378,7 @@ impl<T: PartialEq> Lookup<T> {
         if let Some(value) = self.cached.value().or(self.fallback) {
             return Ok(value);
         }
-        let failure = self.cached.look(Duration::MAX).failure;
-        Err(failure.unwrap_or_else(|| ErrorObject::internal("The server is still starting.")))
+        Err(self.cached.failure(&self.backend))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
         mirrored_params::Mirrored,
         translate::{self, Checked, LeftOut, Omitted, Profile, ValidIn},
     },
-    model::BackendId,
+    model::{BackendId, status::EmptyList},
     support::{
         Account, Digest,
         memory::{Charge, Exhausted},
@@ -61,6 +61,8 @@ pub(crate) struct List {
     pub(super) written: Option<Digest>,
     /// For its pages.
     charge: Option<Charge>,
+    /// The reason why it has no entries, if that is not what the server listed.
+    absence: Option<EmptyList>,
 }
 
 /// The entries of one list in the list's order; `None` for one that the version has no form for.
@@ -100,6 +102,23 @@ impl List {
         Self::default()
     }
 
+    /// No entries, for this reason.
+    pub(crate) fn absent(reason: EmptyList) -> Self {
+        Self { absence: Some(reason), ..Self::default() }
+    }
+
+    /// The reason why it has no entries; `None` if it has some.
+    pub(crate) fn emptiness(&self) -> Option<EmptyList> {
+        if !self.entries.is_empty() {
+            return None;
+        }
+        Some(match (&self.absence, self.left_out.count()) {
+            (Some(absence), _) => absence.clone(),
+            (None, 0) => EmptyList::Nothing,
+            (None, entries) => EmptyList::LeftOut { entries },
+        })
+    }
+
     /// Adds the entries of another page, with merged names of at most `longest_name` characters, and returns `Cut` if the
     /// list would exceed [`MAX_ENTRIES`]. If the backend changed its version between two pages, the list stays in that of
     /// the first.
@@ -125,7 +144,10 @@ impl List {
         if kind == ListKind::Tools && page.revision.has(Feature::AnyOutput) {
             self.wrapped.extend(translate::wrapped_tools(&page));
         }
-        let entries = entries(kind, (backend, longest_name), &page);
+        let Some(entries) = entries(kind, (backend, longest_name), &page) else {
+            self.absence = Some(EmptyList::Malformed);
+            return PageFit::Whole;
+        };
         if is_cut {
             self.whole = None;
         }
@@ -296,10 +318,10 @@ impl PartialEq for List {
     }
 }
 
-/// The first `max` entries of one page.
-fn entries(kind: ListKind, (backend, longest_name): (&BackendId, usize), page: &Payload) -> Vec<ListEntry> {
-    let array = page.object().and_then(|object| object.get(kind.member()));
-    let elements: Vec<&RawValue> = array.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+/// The entries of one page; `None` if it has no list.
+fn entries(kind: ListKind, (backend, longest_name): (&BackendId, usize), page: &Payload) -> Option<Vec<ListEntry>> {
+    let object = page.object()?;
+    let elements: Vec<&RawValue> = serde_json::from_str(object.get(kind.member())?).ok()?;
     let entry = |text: &str| {
         let key = Object::parse(text.as_bytes())?.string(kind.key())?;
         let raw = page.json().slice_ref(text.as_bytes());
@@ -307,7 +329,7 @@ fn entries(kind: ListKind, (backend, longest_name): (&BackendId, usize), page: &
         let valid_in = ValidIn::of(&kind.method(), text, page.revision);
         Some(ListEntry { key, raw, merged, valid_in })
     };
-    elements.into_iter().filter_map(|element| entry(element.get())).collect()
+    Some(elements.into_iter().filter_map(|element| entry(element.get())).collect())
 }
 
 fn merged(kind: ListKind, (backend, longest_name): (&BackendId, usize), revision: Revision, raw: &Bytes) -> Bytes {

@@ -29,7 +29,7 @@ use crate::{
         large_messages::{MessageOwner, OffWorker, off_worker},
         observer::{LifecycleEvent, Observer},
     },
-    model::BackendId,
+    model::{BackendId, status::EmptyList},
     support::{Account, Digest, MemoryBudget},
 };
 
@@ -290,7 +290,7 @@ async fn bounded<T>(
     let outcome = match source.settings.cancel.run_until_cancelled(timeout(FETCH_TIMEOUT, fetch)).await {
         None => Err(failed("the gateway is shutting down")),
         Some(Err(_)) => Err(failed("it took longer than 5 minutes; see whether the server is well")),
-        Some(Ok(outcome)) => outcome,
+        Some(Ok(outcome)) => outcome.map_err(|error| error.about(&source.backend)),
     };
     let word = if outcome.is_ok() { "ok" } else { "failed" };
     counter!("lockkeeper_catalog_fetches_total", "server" => source.backend.to_string(), "outcome" => word)
@@ -307,7 +307,7 @@ fn note(source: &ListSource, method: &Method, news: Option<&ErrorObject>) {
 
 async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind) -> Result<List, ErrorObject> {
     if !known(source, cache).await?.has(kind.capability()) {
-        return Ok(List::empty());
+        return Ok(List::absent(EmptyList::Undeclared { capability: kind.capability().to_owned() }));
     }
     let mut list = List::empty();
     let (mut pages, mut bytes, mut cursors) = (0, 0, FetchedCursors::default());
@@ -320,7 +320,9 @@ async fn whole(source: &Arc<ListSource>, cache: &Arc<ListCache>, kind: ListKind)
         };
         let page = match ask(source, cache, kind.method(), params).await {
             // servers that have resources often have no templates
-            Err(error) if error.code() == ErrorObject::METHOD_NOT_FOUND => return Ok(List::empty()),
+            Err(error) if error.code() == ErrorObject::METHOD_NOT_FOUND => {
+                return Ok(List::absent(EmptyList::refused(&error)));
+            }
             page => page?,
         };
         source.mirrors_params.store(page.revision.has(Feature::MirroredParams), Ordering::Relaxed);

@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{
-    super::json::{draft::Draft, quote, unquote},
+    super::{
+        LackingFeature,
+        json::{draft::Draft, quote, unquote},
+    },
     refusal::{Cause, Untranslatable},
     translation::Translation,
 };
@@ -38,8 +41,7 @@ pub(super) fn lower_form(question: &mut Draft<'_>, translation: &Translation<'_>
     question.remove("mode");
     let Some(schema) = question.edit("requestedSchema") else { return Ok(()) };
     let Some(fields) = choices(schema) else {
-        let cause = Cause::ServerRequest { capability: "elicitation", part: Some("form") };
-        return Err(translation.refuse("elicitation with more than 1,000 choices", cause));
+        return Err(translation.refuse(LackingFeature::ManyChoices, Cause::ServerRequest));
     };
     if let Some(properties) = schema.edit("properties") {
         properties.each_member(|_, property| name_values(property));
@@ -194,6 +196,6 @@ impl Choices {
             }
         };
         let cause = Cause::AskAgain { field: field.to_owned(), bound };
-        Err(translation.refuse("elicitation of several choices", cause))
+        Err(translation.refuse(LackingFeature::SeveralChoices, cause))
     }
 }

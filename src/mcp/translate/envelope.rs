@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::{
     super::{
-        ClientInfo, Method, Payload, Revision,
+        ClientInfo, LackingFeature, Method, Payload, Revision,
         json::{draft::Draft, quote},
         meta::{
             self, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, RELATED_TASK, SUBSCRIPTION_ID,
@@ -116,7 +116,7 @@ pub(super) fn open_result(result: &mut Draft<'_>, translation: &Translation<'_>)
         Some(kind) if kind.is("complete") || translation.from < Revision::V2026_07_28 => ResultType::Complete,
         Some(kind) if kind.is("task") => ResultType::Task,
         // the side that keeps the state handles server requests; other kinds belong to undeclared extensions
-        Some(_) => return Err(translation.refuse("resultType", Cause::Result)),
+        Some(_) => return Err(translation.refuse(LackingFeature::ResultType, Cause::Result)),
     };
     result.remove("resultType");
     // a stray hint of a legacy server is not removed if the member may have another meaning

@@ -11,9 +11,6 @@ use super::{
     refusal,
 };
 
-/// A URL elicitation is required first (2025-11-25).
-const URL_ELICITATION_REQUIRED: i64 = -32042;
-
 // === impl ErrorObject ===
 
 impl ErrorObject {
@@ -34,7 +31,7 @@ impl ErrorObject {
             Self::INVALID_PARAMS if of_modern && self.is_resource_not_found(facts) => {
                 self.recoded(Self::RESOURCE_NOT_FOUND)
             }
-            URL_ELICITATION_REQUIRED if !of_modern && target != Revision::V2025_11_25 => {
+            Self::URL_ELICITATION_REQUIRED if !of_modern && target != Revision::V2025_11_25 => {
                 self.url_required(target, facts)
             }
             Self::MISSING_CAPABILITY if of_modern && *facts.method == Method::ToolsCall => {

@@ -1,10 +1,14 @@
-//! Payloads that have no form in a revision, and the error for each side. Knows nothing of sending.
+//! Payloads that are not carried, because their receiver's version has no form for them or the client did not declare what they
+//! need, and the error for each side. Knows nothing of sending.
 
-use std::{borrow::Cow, fmt};
+use std::fmt;
 
 use serde_json::json;
 
-use super::super::{ErrorObject, Method, Outcome, Payload, Revision, ServerOrigin};
+use super::super::{
+    ClientInfo, ErrorObject, LackingFeature, Method, Outcome, Payload, Revision, ServerOrigin,
+    lacking_feature::CapabilityPart,
+};
 use crate::support::printable_name;
 
 /// Maximum length of a translated payload: this many times its own length, and [`GROWTH_ALLOWANCE`] more. The rules of
@@ -16,15 +20,14 @@ pub(super) const GROWTH_ALLOWANCE: usize = 2 << 20;
 /// Maximum length of a reason in a line of the log, in characters.
 const MAX_REASON: usize = 400;
 
-/// A payload without a form in the target version. Whoever gets it [reports](Self::report) it once.
+/// A payload that its receiver cannot get. Whoever gets this [reports](Self::report) it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untranslatable {
-    /// The feature that the target lacks, for logs and metrics: `elicitation.url`, `sampling.tools`, a notification's
-    /// method.
-    pub feature: Cow<'static, str>,
+    /// The feature that the receiver lacks.
+    pub feature: LackingFeature,
     /// The revision that it was written in.
     pub from: Revision,
-    /// The revision that lacks it.
+    /// The revision of the receiver.
     pub to: Revision,
     /// The server that wrote it or was to get it; `None` if it is the gateway's own.
     pub origin: Option<ServerOrigin>,
@@ -36,12 +39,9 @@ pub struct Untranslatable {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
     /// A server request of a kind or mode that the client cannot have declared.
-    ServerRequest {
-        /// The capability that it would need.
-        capability: &'static str,
-        /// The missing part, if the capability itself is not enough.
-        part: Option<&'static str>,
-    },
+    ServerRequest,
+    /// A server request that the client did not declare to answer.
+    Undeclared,
     /// An answer that the server's revision has no form for.
     Answer,
     /// An answer that breaks a bound which the lowered form of the request could not express; the user can be asked
@@ -71,8 +71,9 @@ impl Untranslatable {
     /// be sent, which may go on; `-32601` for a method that does not exist; `-32603` for everything else.
     pub fn error(&self) -> ErrorObject {
         match self.cause {
-            Cause::ServerRequest { .. } => ErrorObject::invalid_params(&self.to_string()),
-            Cause::Request | Cause::VendorRequest => ErrorObject::method_not_found(&self.feature),
+            Cause::Undeclared if self.feature == LackingFeature::Roots => ErrorObject::roots_not_supported(),
+            Cause::ServerRequest | Cause::Undeclared => ErrorObject::invalid_params(&self.to_string()),
+            Cause::Request | Cause::VendorRequest => ErrorObject::method_not_found(self.feature.name()),
             _ => ErrorObject::internal(&self.to_string()),
         }
     }
@@ -80,7 +81,10 @@ impl Untranslatable {
     /// The outcome of the call `method` whose server (2026-07-28) sent the request `key` that has no form: for a tool
     /// call a tool error that its model can read, for any other `-32603` with the required capabilities.
     pub fn outcome(&self, method: &Method, key: &str) -> Outcome {
-        let Cause::ServerRequest { capability, part } = self.cause else { return Outcome::Failed(self.error()) };
+        let is_of_request = matches!(self.cause, Cause::ServerRequest | Cause::Undeclared);
+        let Some(CapabilityPart { capability, part }) = self.feature.capability().filter(|_| is_of_request) else {
+            return Outcome::Failed(self.error());
+        };
         let asked = match capability {
             "sampling" => "sampling/createMessage",
             "roots" => "roots/list",
@@ -88,7 +92,7 @@ impl Untranslatable {
         };
         let text = format!(
             "Cannot request input '{key}' ({asked}): the client did not declare the {} capability",
-            self.feature
+            self.feature.name()
         );
         if *method == Method::ToolsCall {
             return Outcome::Complete(tool_error(self.to, &text));
@@ -98,37 +102,37 @@ impl Untranslatable {
         Outcome::Failed(ErrorObject::with_data(ErrorObject::INTERNAL_ERROR, &text, &data))
     }
 
+    /// A request of a server whose `feature` this client did not declare.
+    pub(crate) fn undeclared(feature: LackingFeature, asked: &Payload, client: &ClientInfo) -> Self {
+        let (from, to, origin) = (asked.revision, client.revision, asked.origin().cloned());
+        Self { feature, from, to, origin, cause: Cause::Undeclared }
+    }
+
     /// The same refusal, of what this server wrote or was to get.
     #[must_use]
     pub fn of(self, origin: Option<&ServerOrigin>) -> Self {
         Self { origin: origin.cloned(), ..self }
     }
 
-    /// Counts it, and logs it if it is the first of its kind of this server (`translation` 4.6). Must be called once.
+    /// Counts it, and logs it if it is the first of its feature at this server (`translation` 4.6). Must be called once.
     pub fn report(&self) {
         let Self { feature, from, to, .. } = self;
         let backend = self.origin.as_ref().map_or("", |origin| origin.backend().as_str());
-        // a name that no version knows would let a peer make up metrics
-        let known = match self.cause {
-            Cause::VendorRequest => false,
-            Cause::Notification => !matches!(Method::parse(feature.as_ref()), Method::Other(_)),
-            _ => true,
-        };
         let labels = [
             ("server", backend.to_owned()),
-            ("feature", if known { feature.to_string() } else { "other".to_owned() }),
+            ("feature", feature.label().to_owned()),
             ("from", from.to_string()),
             ("to", to.to_string()),
         ];
         metrics::counter!("lockkeeper_untranslatable_total", &labels).increment(1);
         // without a server no peer chose what is in it, and there is nobody to remember it for
         let Some(origin) = &self.origin else {
-            tracing::debug!(%feature, %from, %to, "not carried, because of the versions: {self}");
+            tracing::debug!(feature = feature.name(), %from, %to, "not carried: {self}");
             return;
         };
-        if let Some(feature) = origin.first_refusal(feature, *from, *to) {
+        if let Some(feature) = origin.first_refusal(feature.name()) {
             let reason = printable_name(&self.to_string(), MAX_REASON);
-            tracing::warn!(server = backend, feature, %from, %to, "not carried, because of the versions: {reason}");
+            tracing::warn!(server = backend, feature, %from, %to, "not carried: {reason}");
         }
     }
 }
@@ -136,8 +140,10 @@ impl Untranslatable {
 impl fmt::Display for Untranslatable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { feature, from, to, cause, .. } = self;
+        let feature = feature.name();
         match cause {
-            Cause::ServerRequest { .. } => {
+            Cause::Undeclared => write!(f, "the client did not declare `{feature}`"),
+            Cause::ServerRequest => {
                 write!(f, "the client speaks MCP {to} and cannot be asked for {feature} (asked in {from})")
             }
             Cause::Answer => write!(f, "the client's answer uses {feature}, which MCP {to} has no form for"),

@@ -1,7 +1,7 @@
 //! Sampling messages: arrays of blocks and tools (2025-11-25), and what becomes of them in older revisions.
 
 use super::{
-    super::{Revision, json::draft::Draft},
+    super::{LackingFeature, Revision, json::draft::Draft},
     content,
     facts::Kind,
     refusal::{Cause, Untranslatable},
@@ -39,8 +39,7 @@ pub(super) fn each_block(draft: &mut Draft<'_>, change: &mut dyn FnMut(&mut Draf
 pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     let tools = question.has("tools") || question.has("toolChoice");
     if tools || holds(question, TOOL_BLOCKS) {
-        let cause = Cause::ServerRequest { capability: "sampling", part: Some("tools") };
-        return Err(translation.refuse("sampling.tools", cause));
+        return Err(translation.refuse(LackingFeature::SamplingTools, Cause::ServerRequest));
     }
     if let Some(messages) = question.edit("messages") {
         messages.split_elements(|message| {
@@ -65,13 +64,15 @@ pub(super) fn split_messages(question: &mut Draft<'_>, translation: &Translation
 /// no form.
 pub(super) fn join_answer(answer: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if holds(answer, TOOL_BLOCKS) {
-        return Err(translation.refuse("sampling.tools", Cause::Answer));
+        return Err(translation.refuse(LackingFeature::SamplingTools, Cause::Answer));
     }
     if let Some(content) = answer.edit("content").filter(|content| content.is_array()) {
         let joined = match content.elements().count() {
             0 => r#"{"type":"text","text":""}"#.to_owned(),
             1 => content.elements().map(|block| block.text()).collect(),
-            _ => join_texts(content).ok_or_else(|| translation.refuse("several blocks in sampling", Cause::Answer))?,
+            _ => {
+                join_texts(content).ok_or_else(|| translation.refuse(LackingFeature::SamplingBlocks, Cause::Answer))?
+            }
         };
         content.replace(joined);
     }

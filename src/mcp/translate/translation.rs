@@ -4,7 +4,7 @@ use super::{
     facts::{Facts, Kind},
     refusal::{Cause, Untranslatable},
 };
-use crate::mcp::{Method, Revision, json::draft::Draft, meta::META, payload::OutputSchema};
+use crate::mcp::{LackingFeature, Method, Revision, json::draft::Draft, meta::META, payload::OutputSchema};
 
 /// Translation of one payload from its revision to another.
 #[derive(Clone, Copy)]
@@ -36,23 +36,20 @@ impl Translation<'_> {
             method if *method == Method::Elicit || method.is_notification() => method.is_in(self.to),
             _ => true,
         };
+        let method = || LackingFeature::Method(self.facts.method.as_str().to_owned());
         match self.facts.kind {
             _ if known => Ok(()),
-            Kind::Notification | Kind::ClientNotification => {
-                Err(self.refuse(self.facts.method.as_str().to_owned(), Cause::Notification))
-            }
+            Kind::Notification | Kind::ClientNotification => Err(self.refuse(method(), Cause::Notification)),
             Kind::ServerRequest if matches!(self.facts.method, Method::Other(_)) => {
-                Err(self.refuse(self.facts.method.as_str().to_owned(), Cause::VendorRequest))
+                Err(self.refuse(method(), Cause::VendorRequest))
             }
-            Kind::ServerRequest => {
-                Err(self.refuse("elicitation", Cause::ServerRequest { capability: "elicitation", part: None }))
-            }
+            Kind::ServerRequest => Err(self.refuse(LackingFeature::Elicitation, Cause::ServerRequest)),
             Kind::Request | Kind::Result | Kind::Answer => Ok(()),
         }
     }
 
-    pub(super) fn refuse(&self, feature: impl Into<std::borrow::Cow<'static, str>>, cause: Cause) -> Untranslatable {
-        Untranslatable { feature: feature.into(), from: self.from, to: self.to, origin: None, cause }
+    pub(super) const fn refuse(&self, feature: LackingFeature, cause: Cause) -> Untranslatable {
+        Untranslatable { feature, from: self.from, to: self.to, origin: None, cause }
     }
 }
 

@@ -2,7 +2,7 @@
 //! are data and pass.
 
 use super::{
-    super::{Method, json::draft::Draft},
+    super::{LackingFeature, Method, json::draft::Draft},
     content,
     facts::Kind,
     refusal::{Cause, Untranslatable},
@@ -16,8 +16,8 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
     // sampling has no embedded resource to convert audio to
     if translation.facts.method == &Method::CreateMessage && sampling::holds(draft, &["audio"]) {
         return Err(match translation.facts.kind {
-            Kind::Answer => translation.refuse("audio in sampling", Cause::Answer),
-            _ => translation.refuse("audio in sampling", Cause::ServerRequest { capability: "sampling", part: None }),
+            Kind::Answer => translation.refuse(LackingFeature::SamplingAudio, Cause::Answer),
+            _ => translation.refuse(LackingFeature::SamplingAudio, Cause::ServerRequest),
         });
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! are data and pass.
 
 use super::{
-    super::{Method, Revision, json::draft::Draft, meta},
+    super::{LackingFeature, Method, Revision, json::draft::Draft, meta},
     elicitation,
     facts::Kind,
     refusal::{Cause, Untranslatable},
@@ -18,7 +18,7 @@ pub(super) fn down(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Resu
             draft.remove("task");
         }
         (Kind::Result, Method::ToolsCall) if tasks::is_created(draft) => {
-            return Err(translation.refuse("tasks", Cause::Result));
+            return Err(translation.refuse(LackingFeature::Tasks, Cause::Result));
         }
         (Kind::Result, Method::ToolsList) => {
             if let Some(tools) = draft.edit("tools") {
@@ -66,8 +66,7 @@ fn raise_answer(answer: &mut Draft<'_>, translation: &Translation<'_>) -> Result
 
 fn lower_elicitation(question: &mut Draft<'_>, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if question.get("mode").is_some_and(|mode| mode.is("url")) {
-        let cause = Cause::ServerRequest { capability: "elicitation", part: Some("url") };
-        return Err(translation.refuse("elicitation.url", cause));
+        return Err(translation.refuse(LackingFeature::ElicitationByUrl, Cause::ServerRequest));
     }
     elicitation::lower_form(question, translation)
 }

@@ -3,7 +3,7 @@
 
 use super::{
     super::payload::OutputSchema,
-    super::{Method, Revision, json::draft::Draft, json::quote, meta, methods::ResultShape},
+    super::{LackingFeature, Method, Revision, json::draft::Draft, json::quote, meta, methods::ResultShape},
     content,
     envelope::{self, ResultType},
     facts::{Kind, MessageCarrier},
@@ -63,7 +63,7 @@ pub(super) fn up(draft: &mut Draft<'_>, translation: &Translation<'_>) -> Result
 fn lower_result(result: &mut Draft<'_>, kind: ResultType, translation: &Translation<'_>) -> Result<(), Untranslatable> {
     if kind == ResultType::Task {
         if translation.to < Revision::V2025_11_25 {
-            return Err(translation.refuse("tasks", super::Cause::Result));
+            return Err(translation.refuse(LackingFeature::Tasks, super::Cause::Result));
         }
         tasks::nest(result);
         return Ok(());

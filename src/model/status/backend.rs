@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::empty_list::EmptyList;
+
 /// One backend.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BackendStatus {
@@ -31,6 +33,9 @@ pub struct BackendStatus {
     pub state: BackendState,
     /// Numbers of listed tools, prompts and resources (templates included).
     pub counts: OfferCounts,
+    /// The reason why it offers no tools though it is ready.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub no_tools: Option<EmptyList>,
     /// List entries hidden from clients because they violate the schema; at most 100.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub left_out: Vec<OmittedEntry>,
@@ -78,6 +83,9 @@ pub struct EraStatus {
     /// Time of detection, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub since: Option<String>,
+    /// True for a server with sessions that is known to be modern too.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub also_modern: bool,
 }
 
 /// Source of a backend's era.
@@ -140,6 +148,29 @@ pub struct OfferCounts {
     pub prompts: usize,
     /// Resources and resource templates.
     pub resources: usize,
+}
+
+// === impl BackendStatus ===
+
+impl BackendStatus {
+    /// Notes what it offers, and why it offers no tools.
+    pub fn offers(&mut self, counts: OfferCounts, no_tools: Option<EmptyList>) {
+        self.counts = counts;
+        self.no_tools = no_tools.filter(|_| self.state == BackendState::Ready);
+    }
+
+    /// A sentence about the era that it could have, and how.
+    pub fn other_era(&self) -> Option<&'static str> {
+        let also_modern = self.era.as_ref().is_some_and(|era| era.also_modern);
+        also_modern.then_some(
+            "it speaks MCP 2026-07-28 too, and is used with sessions: `era = \"modern\"` in its section changes that",
+        )
+    }
+
+    /// A sentence about why it offers no tools though it is ready.
+    pub fn lacks_tools(&self) -> Option<String> {
+        self.no_tools.as_ref().map(|why| format!("no tools: {why}"))
+    }
 }
 
 // === impl BackendState ===

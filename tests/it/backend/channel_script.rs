@@ -165,6 +165,9 @@ fn acts(carrier: Carrier, era: ScriptedEra, message: &Value) -> Vec<Act> {
         (Carrier::Sse, "noise") => {
             vec![raw("\u{feff}: a comment\n\nevent: ping\ndata: 1\n\ndata: no message\n\ndata:\n\n".as_bytes())]
         }
+        (Carrier::Sse, "comments") => {
+            vec![raw(b": ping - 2026-01-01\r\n\r\n:\n\n: \n\nevent: ping\ndata:\n\ndata:\n\nid: 7\n\nretry: 9\n\n")]
+        }
         (_, "noise") => vec![raw("\u{feff}ready\n\n\u{0}\n{\"half\": \n".as_bytes())],
         (_, "big") => {
             let params = json!({ "data": "x".repeat(10 * MIB) });

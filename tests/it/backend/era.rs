@@ -34,12 +34,8 @@ enum Verdict {
 fn verdict(supervisor: &Supervisor, log: &str) -> Verdict {
     let status = supervisor.status().remove(0);
     match (status.state, status.era) {
-        (BackendState::Ready, Some(EraStatus { era, found: EraSource::Probed, since: Some(_) })) => {
-            if era == "modern" {
-                Verdict::Modern
-            } else {
-                Verdict::Legacy
-            }
+        (BackendState::Ready, Some(EraStatus { era, found: EraSource::Probed, since: Some(_), .. })) => {
+            if era == "modern" { Verdict::Modern } else { Verdict::Legacy }
         }
         (BackendState::Failed { .. } | BackendState::Restarting { .. }, None) if !log.contains("initialize") => {
             Verdict::Neither

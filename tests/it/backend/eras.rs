@@ -37,6 +37,11 @@ pub(crate) fn server(mode: &str) -> ScriptedServer {
     match mode {
         "dual" => ScriptedServer::of_both_eras(&script),
         "older" => legacy(discovered("2025-06-18")),
+        // what servers of both eras say once they have a session
+        "both" => legacy(discovered("2026-07-28")),
+        "locked" => legacy(
+            json!(["give", { "error": { "code": -32600, "message": "the 2026-07-28 envelope is not accepted here" } }]),
+        ),
         "newer" => legacy(discovered("2099-01-01")),
         "exit" => legacy(json!(["die"])),
         "silent" => legacy(json!(["hold"])),

@@ -62,7 +62,10 @@ async fn a_known_program_is_not_probed_again() {
         let since = Some("2025-12-31T23:00:00Z".to_owned());
         let word = if of == Era::Modern { "modern" } else { "legacy" };
         let status = supervisor.status().remove(0);
-        assert_eq!(status.era, Some(EraStatus { era: word.to_owned(), found: EraSource::Cached, since }));
+        assert_eq!(
+            status.era,
+            Some(EraStatus { era: word.to_owned(), found: EraSource::Cached, since, also_modern: false })
+        );
         assert_eq!(text(tool(&server, gateway(), &named("x"))).await, mode);
         assert_eq!(starts(&scripts), expected, "{of:?}");
         assert_eq!(known(&supervisor), [(of, now - HOUR)], "it was not found out now");

@@ -11,9 +11,12 @@ use super::{
     channel_script::{ChannelServer, ScriptedEra},
     scripted_servers::{client, failure, next, result, started, text, tool, until},
 };
-use crate::kit::{
-    carriers::Carrier,
-    peer::{Peer, Seen, events, named},
+use crate::{
+    kit::{
+        carriers::Carrier,
+        peer::{Peer, Seen, events, named},
+    },
+    support::log::Log,
 };
 
 fn over_streamable_http(stream: TransportSpec) -> TransportSpec {
@@ -100,6 +103,16 @@ async fn noise_on_the_stream_harms_no_call_and_large_events_arrive() {
         assert_eq!(text(tool(&server, client("one", "{}"), &named(name))).await, "over a channel", "{name}");
     }
     assert_eq!(peer.count(&Verb::GET, "/sse"), 2, "the base session and one for the client");
+}
+
+#[tokio::test]
+async fn comments_and_an_empty_refusal_of_streamable_http_are_no_warnings() {
+    let log = Log::open();
+    let peer = ChannelServer::start_refusing(Carrier::Sse, ScriptedEra::Legacy, StatusCode::METHOD_NOT_ALLOWED);
+    let (supervisor, server) = started(peer.spec_as(over_streamable_http)).await;
+    assert_eq!(text(tool(&server, client("one", "{}"), &named("comments"))).await, "over a channel");
+    assert_eq!(supervisor.status()[0].warnings, [""; 0]);
+    assert_eq!(log.lines("WARN"), [""; 0]);
 }
 
 #[tokio::test]

@@ -10,7 +10,10 @@ use tokio::{sync::broadcast, task::JoinSet};
 use tokio_stream::wrappers::BroadcastStream;
 
 use super::scripted_servers::{call, client, hold_time, next, pass, result, started, text, tool};
-use crate::kit::peer::{Peer, Response, Seen, event, named, open_events, reply, status, streamed};
+use crate::{
+    kit::peer::{Peer, Response, Seen, event, named, open_events, reply, status, streamed},
+    support::log::Log,
+};
 
 const ASKABLE: &str = r#"{"elicitation":{}}"#;
 
@@ -76,4 +79,15 @@ async fn a_call_does_not_wait_without_a_stream_or_without_capabilities() {
     let (_supervisor, server) = started(peer.spec()).await;
     let _held = hold_time();
     assert_eq!(text(tool(&server, client("c", "{}"), &named("x"))).await, "s2");
+}
+
+#[tokio::test]
+async fn a_server_without_a_standalone_stream_is_no_warning() {
+    let log = Log::open();
+    let peer = Peer::start(|seen| (seen.verb == Verb::GET).then(|| status(405))).await;
+    let (supervisor, server) = started(peer.spec()).await;
+    text(tool(&server, client("c", ASKABLE), &named("x"))).await;
+    assert!(peer.seen().iter().any(|seen| seen.verb == Verb::GET));
+    assert_eq!(supervisor.status()[0].warnings, [""; 0]);
+    assert_eq!(log.lines("WARN"), [""; 0]);
 }

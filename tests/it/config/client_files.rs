@@ -186,6 +186,21 @@ fn a_server_that_is_off_needs_nothing() {
 }
 
 #[test]
+fn options_that_are_null_are_absent() {
+    let json = r#"{"mcpServers": {"a": {"command": "a", "args": null, "env": null, "cwd": null, "url": null, "disabled": null},
+        "b": {"url": "https://example.com/mcp", "command": null, "headers": null, "includeTools": null}}}"#;
+    assert_snapshot!(lines(&super::load("mcp.json", json, &[]).unwrap()), @r"
+    a: a [] []
+    b: https://example.com/mcp []
+    ");
+    let yaml = "extensions:\n  a:\n    type: stdio\n    cmd: a\n    args:\n    envs: ~\n";
+    assert_snapshot!(lines(&super::load("goose.yaml", yaml, &[]).unwrap()), @"a: a [] []");
+    // a value that is none stands for nothing
+    let text = r#"{"mcpServers": {"a": {"command": "a", "args": [null]}}}"#;
+    assert!(errors("mcp.json", text, &[]).contains("mcpServers.a.args[0]: this must be a string, not null"));
+}
+
+#[test]
 fn what_has_an_effect_elsewhere_alone_is_named_with_its_line() {
     let (_, config) = load("vscode_mcp.json");
     assert_snapshot!(config.without_effect().collect::<Vec<_>>().join("\n"), @"

@@ -518,3 +518,42 @@ fn a_gateway_that_starts_itself_ends_with_an_error_that_says_so() {
         "{refused}"
     );
 }
+
+#[test]
+fn a_file_in_another_encoding_is_named_as_such() {
+    let text = "[servers.a]\ncommand = \"a\"\n";
+    let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let cases: [(&str, Vec<u8>, &str); 5] = [
+        ("marked.toml", [&b"\xff\xfe"[..], &little].concat(), "it is UTF-16"),
+        ("marked-big.toml", [&b"\xfe\xff"[..], &big].concat(), "it is UTF-16"),
+        ("plain.toml", little, "it is UTF-16"),
+        ("plain-big.toml", big, "it is UTF-16"),
+        ("latin.toml", b"# caf\xe9\n".to_vec(), "it is not UTF-8"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes, told) in cases {
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+        let given = CommandLineOptions { config: Some(name.into()), ..Default::default() };
+        let problems = super::load_in(folder.path(), &given, &[]).unwrap_err().to_string();
+        assert!(problems.contains(told) && problems.contains("save it as UTF-8"), "{problems}");
+        assert!(!problems.contains("permissions"), "{problems}");
+    }
+    let marked = [b"\xef\xbb\xbf", text.as_bytes()].concat();
+    std::fs::write(folder.path().join("lockkeeper.toml"), marked).unwrap();
+    super::load_in(folder.path(), &CommandLineOptions::default(), &[]).unwrap();
+}
+
+#[test]
+fn variables_and_secrets_in_another_encoding_are_named_as_such() {
+    let utf16 = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("secret"), [&b"\xff\xfe"[..], &utf16("hunter2")].concat()).unwrap();
+    std::fs::write(folder.path().join(".env"), utf16("KEY=hunter2")).unwrap();
+    for option in ["env_file = \".env\"", "env = { KEY = \"${file:secret}\" }"] {
+        let text = format!("[servers.a]\ncommand = \"a\"\n{option}\n");
+        std::fs::write(folder.path().join("lockkeeper.toml"), text).unwrap();
+        let problems = super::load_in(folder.path(), &CommandLineOptions::default(), &[]).unwrap_err().to_string();
+        assert!(problems.contains("UTF-16") && !problems.contains("hunter2"), "{problems}");
+    }
+}

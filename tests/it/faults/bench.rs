@@ -212,7 +212,9 @@ impl Bench {
     pub(super) fn status(&self) -> BackendStatus {
         let mut status = self.supervisor.status().remove(0);
         // as the application does
-        status.warnings.extend(self.gateway.warnings(&BackendId::parse("sick").unwrap()));
+        let sick = BackendId::parse("sick").unwrap();
+        status.offers(self.gateway.counts(&sick), self.gateway.no_tools(&sick));
+        status.warnings.extend(self.gateway.warnings(&sick));
         status
     }
 

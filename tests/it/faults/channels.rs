@@ -387,7 +387,7 @@ const FAULTS: &[Fault] = &[
         call: Answered("well"),
         next: Answered("looked"),
         tools: FINE,
-        state: ("ready", ""),
+        state: ("ready", "with something that is no list"),
         counted: "ok",
     },
     Fault {
@@ -396,7 +396,7 @@ const FAULTS: &[Fault] = &[
         call: Answered("well"),
         next: Answered("looked"),
         tools: FINE,
-        state: ("ready", ""),
+        state: ("ready", "with an error: no list today (-32603)"),
         counted: "ok",
     },
 ];
@@ -439,7 +439,8 @@ impl Fault {
             return Err(format!("the list: {tools}"));
         }
         let status = bench.status();
-        let told = format!("{} {}", status.state.reason().unwrap_or_default(), status.warnings.join(" "));
+        let (reason, no_tools) = (status.state.reason().unwrap_or_default(), status.lacks_tools().unwrap_or_default());
+        let told = format!("{reason} {no_tools} {}", status.warnings.join(" "));
         if status.state.word() != self.state.0 || !told.contains(self.state.1) {
             return Err(format!("the status: {} {told}", status.state.word()));
         }

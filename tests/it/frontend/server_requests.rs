@@ -7,7 +7,8 @@ use http::{Request, StatusCode};
 use lockkeeper::resource::Unheard;
 use serde_json::{Value, json};
 
-use super::{Client, Events, World, body, call};
+use super::{Client, Events, World, body, call, modern::Modern};
+use crate::support::log::Log;
 
 async fn asking(world: &World, capabilities: Value) -> Client {
     let mut client = world.client("ann");
@@ -114,6 +115,29 @@ async fn a_client_gets_only_the_elicitation_modes_that_it_declared() {
     let client = asking(&world, json!({ "elicitation": { "url": {} } })).await;
     let mut events = Events::of(client.send(call(1, "ask", json!({ "mode": "url" }))).await);
     assert_eq!(events.message().await.unwrap()["params"]["mode"], "url");
+}
+
+#[tokio::test]
+async fn what_a_client_did_not_declare_is_logged_once_for_its_server() {
+    let log = Log::open();
+    let world = World::new().await;
+    let forms = asking(&world, json!({ "elicitation": { "form": {} }, "sampling": {} })).await;
+    let nothing = asking(&world, json!({})).await;
+    let stateless = Modern::of(&world, "bob", "{}");
+    for _ in 0..2 {
+        forms.send(call(1, "ask", json!({ "mode": "url" }))).await;
+        for method in ["elicitation/create", "sampling/createMessage", "roots/list"] {
+            nothing.send(call(1, "ask", json!({ "method": method }))).await;
+            stateless.tool(1, "ask", json!({ "method": method })).await;
+        }
+    }
+    let lines = log.lines("not carried");
+    for feature in ["elicitation.url", "elicitation", "sampling", "roots"] {
+        let reason = format!("the client did not declare `{feature}`");
+        let named = |line: &&String| line.contains("WARN") && line.contains("\"b1\"") && line.contains(&reason);
+        assert_eq!(lines.iter().filter(named).count(), 1, "{feature} in {lines:#?}");
+    }
+    assert_eq!(lines.len(), 4, "{lines:#?}");
 }
 
 #[tokio::test]

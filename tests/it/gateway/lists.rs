@@ -164,7 +164,7 @@ async fn a_list_fails_if_all_backends_fail() {
     assert_snapshot!(client.ask(Method::ToolsList, "").await,
         @r#"error -32603 No server could be listed. Try again, or see the status of the gateway. {"backends":["b1","b2"],"retryable":true,"servers":["b1","b2"]}"#);
     let single = Client::new(gateway.single(&id("b1")).unwrap());
-    assert_snapshot!(single.ask(Method::ToolsList, "").await, @"error -32603 unreachable");
+    assert_snapshot!(single.ask(Method::ToolsList, "").await, @r#"error -32603 Server `b1`: unreachable {"backend":"b1","server":"b1"}"#);
 }
 
 #[tokio::test]
@@ -173,7 +173,10 @@ async fn a_server_that_moved_here_is_asked_again_at_once() {
     *one.failure.lock() = Some(ErrorObject::internal("it runs at another replica"));
     let client = Client::new(gateway.single(&id("b1")).unwrap());
     for method in [Method::Discover, Method::ToolsList] {
-        assert_eq!(client.ask(method, "").await, "error -32603 it runs at another replica");
+        assert_eq!(
+            client.ask(method, "").await,
+            r#"error -32603 Server `b1`: it runs at another replica {"backend":"b1","server":"b1"}"#
+        );
     }
     *one.failure.lock() = None;
     gateway.moved_here(&id("b1"));

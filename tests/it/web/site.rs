@@ -389,6 +389,7 @@ fn status() -> Status {
         server: None,
         state,
         counts: OfferCounts { tools: 11, prompts: 0, resources: 1 },
+        no_tools: None,
         left_out: Vec::new(),
         sessions: 1,
         restarts: 0,

@@ -78,10 +78,8 @@ impl Process {
         (spawner, spec): (&Spawner, &StdioSpec),
         environment: &BTreeMap<String, Secret>,
     ) -> Result<(Self, ChildStreams), StartError> {
-        if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-            let cause = if cwd.exists() { "is a file, and has to be a folder" } else { "does not exist" };
-            let text = format!("the working directory `{}` {cause}: create it or correct `cwd`", cwd.display());
-            return Err(StartError::NoCommand(text));
+        if let Some(cwd) = &spec.cwd {
+            program_file::check_folder(cwd).map_err(StartError::NoCommand)?;
         }
         let path = environment.get("PATH").map_or(DEFAULT_PATH, |path| path.expose());
         program_file::check(spec, path).map_err(StartError::NoCommand)?;

@@ -15,6 +15,15 @@ use crate::model::StdioSpec;
 const HEAD: usize = 256;
 /// Offset of the machine in the head of an ELF file.
 const ELF_MACHINE: usize = 18;
+/// The machines of ELF files that are told apart.
+const I386: u16 = 3;
+const ARM: u16 = 40;
+const X86_64: u16 = 62;
+const AARCH64: u16 = 183;
+/// The beginnings of programs of macOS: for one processor, and for several.
+const MACH_O: [&[u8]; 3] = [b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe"];
+/// A byte order mark, as editors of Windows write it.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Looks for what is wrong with the command of `spec`, with this `PATH` of its environment.
 ///
@@ -31,14 +40,44 @@ pub(super) fn check(spec: &StdioSpec, path: &str) -> Result<(), String> {
         CommandFile::NotExecutable(file) => return Err(not_executable(command, &file)),
         CommandFile::Nothing => return Err(not_found(spec)),
     };
-    let head = head_of(&file);
-    match interpreter(&head) {
-        Some(line) => check_interpreter(command, line, path),
-        None if is_of_another_machine(&head) => Err(format!(
-            "the command `{command}` is a program for another kind of processor (Exec format error): install the one for this machine"
+    let Some(head) = head_of(&file) else { return Ok(()) };
+    if let Some(line) = interpreter(&head) {
+        return check_interpreter(command, line, path);
+    }
+    if head.is_empty() {
+        return Err(format!("the command `{command}` is an empty file: install it again"));
+    }
+    if head.strip_prefix(MARK).is_some_and(|rest| interpreter(rest).is_some()) {
+        return Err(format!(
+            "`{command}` begins with a byte order mark, so its interpreter is not found: save the file without it"
+        ));
+    }
+    match foreign(&head) {
+        Some(what) => Err(format!(
+            "the command `{command}` is a program for {what} (Exec format error): install the one for this machine"
         )),
         None => Ok(()),
     }
+}
+
+/// Looks for what is wrong with this working directory.
+///
+/// # Errors
+///
+/// The reason for which no program can be started there, and what to do.
+pub(super) fn check_folder(cwd: &Path) -> Result<(), String> {
+    if cwd.is_dir() {
+        return Ok(());
+    }
+    let name = cwd.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let cause = if cwd.exists() {
+        "is a file: name its folder in `cwd`"
+    } else if is_of_windows(&name) {
+        "is a path of Windows, which does not exist here: give the path on this machine in `cwd`"
+    } else {
+        "does not exist: create it or correct `cwd`"
+    };
+    Err(format!("the working directory `{}` {cause}", cwd.display()))
 }
 
 /// What a command names.
@@ -77,7 +116,7 @@ fn kind_of(file: PathBuf) -> CommandFile {
 }
 
 fn not_executable(command: &str, file: &Path) -> String {
-    let head = head_of(file);
+    let head = head_of(file).unwrap_or_default();
     let by = match file.extension().and_then(|ending| ending.to_str()) {
         Some("py") => Some("python3"),
         Some("js" | "mjs" | "cjs") => Some("node"),
@@ -94,7 +133,6 @@ fn not_executable(command: &str, file: &Path) -> String {
 
 fn not_found(spec: &StdioSpec) -> String {
     let command = spec.command.as_str();
-    let is_windows_path = command.contains('\\') || command.get(1..2) == Some(":");
     let base = command.strip_suffix(".exe").or_else(|| command.strip_suffix(".cmd")).unwrap_or(command);
     if base.eq_ignore_ascii_case("cmd") && spec.args.first().is_some_and(|first| first.eq_ignore_ascii_case("/c")) {
         let program = spec.args.get(1).map_or("the program", String::as_str);
@@ -102,10 +140,13 @@ fn not_found(spec: &StdioSpec) -> String {
             "`cmd /c` exists on Windows alone: put `{program}` into `command`, and what follows it into `args`"
         );
     }
-    if is_windows_path {
+    if is_of_windows(command) {
         return format!(
             "the command `{command}` is a path of Windows, which does not exist here: give the path on this machine"
         );
+    }
+    if command.starts_with("~/") {
+        return format!("the command `{command}` was not found: `~` stands for no folder here, give its full path");
     }
     if command.contains(char::is_whitespace) {
         return format!("the command `{command}` was not found: put its arguments into `args`");
@@ -143,11 +184,16 @@ fn check_interpreter(command: &str, line: &[u8], path: &str) -> Result<(), Strin
     }
 }
 
-/// The first bytes of a file; none if it cannot be read.
-fn head_of(file: &Path) -> Vec<u8> {
+/// True for a path as Windows has them.
+fn is_of_windows(path: &str) -> bool {
+    path.contains('\\') || path.get(1..2) == Some(":")
+}
+
+/// The first bytes of a file; `None` if it cannot be read.
+fn head_of(file: &Path) -> Option<Vec<u8>> {
     let mut head = Vec::new();
-    let read = File::open(file).and_then(|file| file.take(HEAD as u64).read_to_end(&mut head));
-    if read.is_ok() { head } else { Vec::new() }
+    File::open(file).and_then(|file| file.take(HEAD as u64).read_to_end(&mut head)).ok()?;
+    Some(head)
 }
 
 /// The line that names an interpreter, after its mark.
@@ -156,17 +202,30 @@ fn interpreter(head: &[u8]) -> Option<&[u8]> {
     line.split(|byte| *byte == b'\n').next()
 }
 
-/// True for a program of this kind that the processor does not have.
-fn is_of_another_machine(head: &[u8]) -> bool {
-    let own: u16 = match std::env::consts::ARCH {
-        "x86_64" => 62,
-        "aarch64" => 183,
-        _ => return false,
-    };
-    let machine = head.get(ELF_MACHINE..ELF_MACHINE + 2);
+/// The system or processor of a program that this machine cannot run.
+fn foreign(head: &[u8]) -> Option<&'static str> {
+    if head.starts_with(b"MZ") {
+        return Some("Windows");
+    }
+    let is_mac = cfg!(target_os = "macos");
+    if !is_mac && MACH_O.iter().any(|begin| head.starts_with(begin)) {
+        return Some("macOS");
+    }
+    if !head.starts_with(b"\x7fELF") {
+        return None;
+    }
+    if is_mac {
+        return Some("Linux");
+    }
     // a processor of 64 bits runs programs of 32 too
-    let is_of_32_bits = head.get(4) == Some(&1);
-    head.starts_with(b"\x7fELF") && !is_of_32_bits && machine.is_some_and(|machine| machine != own.to_le_bytes())
+    let own = match std::env::consts::ARCH {
+        "x86_64" => [X86_64, I386],
+        "aarch64" => [AARCH64, ARM],
+        _ => return None,
+    };
+    let machine = head.get(ELF_MACHINE..ELF_MACHINE + 2)?;
+    let is_own = own.iter().any(|own| machine == own.to_le_bytes());
+    (!is_own).then_some("another kind of processor")
 }
 
 #[cfg(test)]
@@ -189,9 +248,12 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             path.display().to_string()
         };
-        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
-        elf.resize(64, 0);
-        elf[ELF_MACHINE] = 8;
+        let elf = |bits: u8, machine: u8| {
+            let mut elf = vec![0x7f, b'E', b'L', b'F', bits, 1, 1];
+            elf.resize(64, 0);
+            elf[ELF_MACHINE] = machine;
+            elf
+        };
         let cases = [
             (folder.path().display().to_string(), "is a folder"),
             (file("plain", b"x", 0o644), "make it executable"),
@@ -199,10 +261,15 @@ mod tests {
             (file("crlf", b"#!/bin/sh\r\necho\r\n", 0o755), "ends as on Windows"),
             (file("lost", b"#!/opt/none/python3\n", 0o755), "needs `/opt/none/python3`"),
             (file("env", b"#!/usr/bin/env -S none-such --x\n", 0o755), "needs `none-such`"),
-            (file("mips", &elf, 0o755), "Exec format error"),
+            (file("mips", &elf(2, 8), 0o755), "for another kind of processor (Exec format error)"),
+            (file("small-mips", &elf(1, 8), 0o755), "for another kind of processor (Exec format error)"),
+            (file("server.exe", b"MZ\x90", 0o755), "for Windows (Exec format error)"),
+            (file("empty", b"", 0o755), "is an empty file"),
+            (file("marked", b"\xef\xbb\xbf#!/bin/sh\necho\n", 0o755), "begins with a byte order mark"),
             (folder.path().join("none").display().to_string(), "was not found"),
             ("none-such".to_owned(), "install it, or give its full path"),
             ("npx -y x".to_owned(), "put its arguments into `args`"),
+            ("~/bin/server".to_owned(), "`~` stands for no folder here"),
             (r"C:\tools\server.exe".to_owned(), "a path of Windows"),
         ];
         for (command, told) in cases {
@@ -211,9 +278,25 @@ mod tests {
         }
         let reason = check(&spec("cmd", &["/c", "npx", "-y"]), "/usr/bin:/bin").unwrap_err();
         assert!(reason.contains("put `npx` into `command`"), "{reason}");
+        #[cfg(not(target_os = "macos"))]
+        {
+            let reason = check(&spec(&file("mac", b"\xcf\xfa\xed\xfe\x0c", 0o755), &[]), "/usr/bin").unwrap_err();
+            assert!(reason.contains("for macOS (Exec format error)"), "{reason}");
+        }
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        assert_eq!(check(&spec(&file("of-32-bits", &elf(1, 3), 0o755), &[]), "/usr/bin"), Ok(()));
         for fine in [file("fine", b"#!/bin/sh\necho\n", 0o755), file("no-mark", b"echo\n", 0o755), "sh".to_owned()] {
             assert_eq!(check(&spec(&fine, &[]), "/usr/bin:/bin"), Ok(()), "{fine}");
         }
+        for (cwd, told) in [
+            ("fine", "is a file: name its folder"),
+            ("none", "create it or correct"),
+            (r"C:\Users\me", "a path of Windows"),
+        ] {
+            let reason = check_folder(&folder.path().join(cwd)).unwrap_err();
+            assert!(reason.contains(told), "{cwd}: {reason}");
+        }
+        assert_eq!(check_folder(folder.path()), Ok(()));
         let inside = StdioSpec { cwd: Some(folder.path().to_owned()), ..spec("./fine", &[]) };
         assert_eq!(check(&inside, "/usr/bin:/bin"), Ok(()));
     }

@@ -1,0 +1,133 @@
+//! Features that one side of a message has and the other lacks, with the names that logs, metrics and errors have for them. Knows
+//! nothing of what is done about it.
+
+use super::Method;
+
+/// A feature that the receiver of a message lacks: its version has no form for it, or it did not declare it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LackingFeature {
+    /// Elicitation in any mode.
+    Elicitation,
+    /// Elicitation by a form.
+    ElicitationByForm,
+    /// Elicitation by a page.
+    ElicitationByUrl,
+    /// A form with more choices than its fields can show.
+    ManyChoices,
+    /// A field of a form that takes several choices, with a bound.
+    SeveralChoices,
+    /// Sampling.
+    Sampling,
+    /// Tools in sampling.
+    SamplingTools,
+    /// The context of other servers in sampling.
+    SamplingContext,
+    /// Audio in sampling.
+    SamplingAudio,
+    /// Several blocks in one message of sampling.
+    SamplingBlocks,
+    /// Roots.
+    Roots,
+    /// Tasks.
+    Tasks,
+    /// A type of result.
+    ResultType,
+    /// A message that would become many times as long.
+    Growth,
+    /// A method or a notification.
+    Method(String),
+}
+
+/// A capability of a client, and the part of it that is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CapabilityPart {
+    /// `sampling`, `elicitation`, `roots`, `tasks`.
+    pub(crate) capability: &'static str,
+    /// The part, if the capability itself is not enough.
+    pub(crate) part: Option<&'static str>,
+}
+
+// === impl LackingFeature ===
+
+impl LackingFeature {
+    /// The feature of which a server's request of this method is; `None` for methods that no version has.
+    pub(crate) fn of_request(method: &Method) -> Option<Self> {
+        match method {
+            Method::Elicit => Some(Self::Elicitation),
+            Method::CreateMessage => Some(Self::Sampling),
+            Method::RootsList => Some(Self::Roots),
+            method if method.is_of_core_tasks() => Some(Self::Tasks),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Elicitation => "elicitation",
+            Self::ElicitationByForm => "elicitation.form",
+            Self::ElicitationByUrl => "elicitation.url",
+            Self::ManyChoices => "elicitation with more than 1,000 choices",
+            Self::SeveralChoices => "elicitation of several choices",
+            Self::Sampling => "sampling",
+            Self::SamplingTools => "sampling.tools",
+            Self::SamplingContext => "sampling.context",
+            Self::SamplingAudio => "audio in sampling",
+            Self::SamplingBlocks => "several blocks in sampling",
+            Self::Roots => "roots",
+            Self::Tasks => "tasks",
+            Self::ResultType => "resultType",
+            Self::Growth => "growth",
+            Self::Method(name) => name,
+        }
+    }
+
+    /// Its name for metrics: one that no version knows would let a peer make them up.
+    pub fn label(&self) -> &str {
+        match self {
+            Self::Method(name) if matches!(Method::parse(name), Method::Other(_)) => "other",
+            known => known.name(),
+        }
+    }
+
+    /// The capability that a client declares with it; `None` for what no client declares.
+    pub(crate) const fn capability(&self) -> Option<CapabilityPart> {
+        let (capability, part) = match self {
+            Self::Elicitation | Self::SeveralChoices => ("elicitation", None),
+            Self::ElicitationByForm | Self::ManyChoices => ("elicitation", Some("form")),
+            Self::ElicitationByUrl => ("elicitation", Some("url")),
+            Self::Sampling | Self::SamplingAudio | Self::SamplingBlocks => ("sampling", None),
+            Self::SamplingTools => ("sampling", Some("tools")),
+            Self::SamplingContext => ("sampling", Some("context")),
+            Self::Roots => ("roots", None),
+            Self::Tasks => ("tasks", None),
+            Self::ResultType | Self::Growth | Self::Method(_) => return None,
+        };
+        Some(CapabilityPart { capability, part })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_peer_makes_up_a_name_for_metrics() {
+        let method = |name: &str| LackingFeature::Method(name.to_owned());
+        assert_eq!((method("x-vendor/do").label(), method("x-vendor/do").name()), ("other", "x-vendor/do"));
+        assert_eq!(method("tasks/get").label(), "tasks/get");
+        assert_eq!(LackingFeature::ElicitationByUrl.label(), "elicitation.url");
+    }
+
+    #[test]
+    fn a_request_of_a_server_is_of_a_feature_that_clients_declare() {
+        for method in [Method::Elicit, Method::CreateMessage, Method::RootsList, Method::TasksGet] {
+            assert!(
+                LackingFeature::of_request(&method).is_some_and(|feature| feature.capability().is_some()),
+                "{method}"
+            );
+        }
+        assert_eq!(LackingFeature::of_request(&Method::Other("x-vendor/do".into())), None);
+        assert_eq!(LackingFeature::Growth.capability(), None);
+    }
+}
