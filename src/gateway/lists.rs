@@ -19,6 +19,7 @@ use super::{
 use crate::{
     crossing::tasks::task_support,
     mcp::{Call, ClientInfo, Context, ErrorObject, Feature, ListKind, Outcome, Payload, Revision, json, meta},
+    support::off_worker::off_worker,
 };
 
 /// A requested list, and its available parts.
@@ -95,6 +96,7 @@ pub(crate) async fn serve(
         // the pages before were given to everybody: what must not be is another list
         return Outcome::Failed(invalid_cursor());
     }
+    off_worker(asked.untranslated()).await;
     let (entries, next) = asked.page(start, shared.settings.page_size);
     let next = next.map(|next| shared.cursors.seal(next.pack(), &setting, &*shared.deps.random));
     let (revision, server) = (asked.revision(), asked.server().await);
@@ -193,6 +195,13 @@ impl ListQuery<'_> {
     }
 
     /// At most `most` entries from `start` on, and the start of the next page.
+    /// Bytes of the lists that nobody has translated for this client's version yet.
+    fn untranslated(&self) -> usize {
+        let client = &self.call.context;
+        let lists = self.given.iter().flatten().filter(|_| self.view == NameView::Merged);
+        lists.map(|list| list.untranslated(client.client.revision, client.profile)).sum()
+    }
+
     fn page(&self, start: Position, most: usize) -> (Vec<Bytes>, Option<Position>) {
         let mut page = Vec::new();
         let client = (self.call.context.client.revision, self.call.context.profile);

@@ -6,7 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use url::Origin;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use url::{Origin, Url};
 
 use super::{
     access::VisibleBackend,
@@ -20,6 +21,9 @@ use crate::{
     mcp::{Context, ListKind, translate::LeftOut},
     model::BackendId,
 };
+
+/// What no address has as it is.
+const OUTSIDE_ASCII: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>');
 
 /// A backend, as far as it may own web addresses.
 #[derive(Clone, Copy)]
@@ -59,8 +63,16 @@ pub(crate) async fn of<'a>(
         gather(ask(ListKind::Resources), budget, WaitPolicy::UntilOne),
         gather(ask(ListKind::Templates), budget, WaitPolicy::UntilOne),
     );
-    let listed = resources.iter().position(|list| keys(list).any(|key| key == uri));
-    let decided = listed.or_else(|| templates.iter().position(|list| keys(list).any(|template| fits(template, uri))));
+    let owner = |is_listed: &dyn Fn(&str) -> bool, fits: &dyn Fn(&str) -> bool| {
+        let listed = resources.iter().position(|list| keys(list).any(is_listed));
+        listed.or_else(|| templates.iter().position(|list| keys(list).any(fits)))
+    };
+    let decided = owner(&|key| key == uri, &|template| fits(template, uri)).or_else(|| {
+        // clients whose addresses are parsed write them in the form of browsers
+        let written = Url::parse(uri).ok()?;
+        let is_same = |key: &str| Url::parse(key).is_ok_and(|key| key == written);
+        owner(&is_same, &|template| fits(&normal_literals(template), written.as_str()))
+    });
     if let Some(at) = decided {
         return seen.get(at).copied();
     }
@@ -138,6 +150,21 @@ fn keys(list: &Gathered<List>) -> impl Iterator<Item = &str> {
     list.iter().flat_map(|list| list.entries.iter().map(|entry| entry.key.as_str()))
 }
 
+/// A template whose literal beginning and end are written as browsers write addresses (RFC 6570 3.1).
+fn normal_literals(template: &str) -> String {
+    let Some((start, rest)) = template.split_once('{') else { return template.to_owned() };
+    let (expressions, end) = rest.rsplit_once('}').unwrap_or((rest, ""));
+    let encode = |literal: &str| utf8_percent_encode(literal, OUTSIDE_ASCII).to_string();
+    let start = match start.split_once("://") {
+        Some((scheme, after)) => {
+            let (host, path) = after.split_at(after.find('/').unwrap_or(after.len()));
+            format!("{}://{}{}", scheme.to_ascii_lowercase(), host.to_ascii_lowercase(), encode(path))
+        }
+        None => encode(start),
+    };
+    format!("{start}{{{expressions}}}{}", encode(end))
+}
+
 /// True if `uri` has the start and end of the RFC 6570 template.
 fn fits(template: &str, uri: &str) -> bool {
     if template == uri {
@@ -161,6 +188,15 @@ mod tests {
         assert!(fits("https://a/{x}{?q}", "https://a/1?q=2"));
         assert!(!fits("https://a/{x}/raw", "https://a/1"));
         assert!(!fits("https://a/x", "https://a/y"));
+    }
+
+    #[test]
+    fn the_literals_of_a_template_are_compared_as_addresses_are_written() {
+        let fits = |template: &str, uri: &str| fits(&normal_literals(template), Url::parse(uri).unwrap().as_str());
+        assert!(fits("https://a/café/{x}", "https://a/caf%C3%A9/1"));
+        assert!(fits("HTTPS://A.example/my docs/{x}/the end", "https://a.example/my%20docs/1/the%20end"));
+        assert!(!fits("https://a/café/{x}", "https://a/cafe/1"));
+        assert!(!fits("https://a/Case/{x}", "https://a/case/1"));
     }
 
     #[test]

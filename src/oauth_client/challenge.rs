@@ -102,6 +102,10 @@ fn parameters(text: &str) -> Vec<(&str, String)> {
 /// One value, and the text after it.
 fn value(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
+        // some write the other quotes
+        if let Some((value, after)) = text.strip_prefix('\'').and_then(|quoted| quoted.split_once('\'')) {
+            return (value.to_owned(), after);
+        }
         let end = text.find([',', ' ', '\t']).unwrap_or(text.len());
         return (text[..end].to_owned(), &text[end..]);
     };
@@ -134,6 +138,7 @@ mod tests {
             r#"bearer error="invalid_token",scope="a b" , resource_metadata=https://a.example/x"#,
             r#"Basic realm="bearer x", Bearer realm="q\"x", scope="a b", resource_metadata="https://a.example/x""#,
             r#"Basic realm="x, Bearer scope=evil", Bearer scope="a b", resource_metadata="https://a.example/x""#,
+            "Bearer scope='a b', resource_metadata='https://a.example/x'",
             r#"BEARER Scope="a b", RESOURCE_METADATA="https://a.example/x", DPoP algs="ES256""#,
         ] {
             assert_eq!(challenge(header), (metadata.clone(), Some("a b".to_owned())), "{header}");

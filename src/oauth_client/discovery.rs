@@ -146,7 +146,11 @@ async fn protected_resource(
 ) -> Result<Option<ProtectedResource>, LoginError> {
     let mut candidates = Vec::new();
     if let Some(text) = &challenge.resource_metadata {
-        candidates.push(trusted(text, server, "the resource metadata URL")?);
+        match trusted(text, server, "the resource metadata URL") {
+            Ok(named) => candidates.push(named),
+            // the well-known ones are on the server's own origin
+            Err(error) => tracing::warn!(%server, %error, "the metadata is looked for at its well-known URLs"),
+        }
     }
     for url in [server, &at_root(server)].map(|url| well_known(url, server_identity::WELL_KNOWN)) {
         if !candidates.contains(&url) {

@@ -37,7 +37,7 @@ use crate::{
         stateless_request::{RequestEnvelope, StatelessReply, StatelessRequest},
     },
     mcp::{
-        CancelReason, Message, Method, RequestId,
+        CancelReason, ErrorObject, Message, Method, RequestId,
         jsonrpc::{Frame, Malformed},
         large_messages::off_worker,
     },
@@ -65,7 +65,7 @@ pub(super) struct ChannelClient {
     /// The requests of 2026-07-28.
     requests: Arc<RunningCalls>,
     /// Answers in progress.
-    answers: SelectAll<AnswerStream>,
+    answers: SelectAll<OpenAnswer>,
     linger: Duration,
 }
 
@@ -83,7 +83,13 @@ pub(super) struct ChannelOutput {
     taken: Arc<Notify>,
 }
 
-/// An answer in progress.
+/// An answer in progress, and the id of its request until it is there.
+struct OpenAnswer {
+    id: Option<RequestId>,
+    stream: AnswerStream,
+}
+
+/// The messages of an answer.
 enum AnswerStream {
     Session(SessionExchange),
     Request(Pin<Box<dyn Stream<Item = Message> + Send>>),
@@ -149,7 +155,7 @@ impl ChannelClient {
                 }
                 () = self.taken.notified(), if !reads => {}
                 () = ended(self.session.as_deref()) => return,
-                () = until(lingers) => return,
+                () = until(lingers) => return self.refuse_the_rest(),
                 () = drained.cancelled(), if !is_over => {}
             }
         }
@@ -164,7 +170,15 @@ impl ChannelClient {
     /// Ends the listens, which never end by themselves.
     fn end_listens(&mut self) {
         let answers = std::mem::take(&mut self.answers).into_iter();
-        self.answers = answers.filter(|answer| !matches!(answer, AnswerStream::Listen(_))).collect();
+        self.answers = answers.filter(|answer| !matches!(answer.stream, AnswerStream::Listen(_))).collect();
+    }
+
+    /// Answers what is still open when the time after the end of the input is over: a program that reads on would wait for ever.
+    fn refuse_the_rest(&mut self) {
+        for id in std::mem::take(&mut self.answers).into_iter().filter_map(|answer| answer.id) {
+            let message = "The input ended before the answer was there: keep it open until all answers have come. The call may have run";
+            self.queue.push(Message::error(id, ErrorObject::new(ErrorObject::INTERNAL_ERROR, message)));
+        }
     }
 
     /// Starts to serve a frame.
@@ -217,7 +231,7 @@ impl ChannelClient {
             })
         });
         match served {
-            Ok(answer) => self.answers.push(answer),
+            Ok(stream) => self.answers.push(OpenAnswer { id: Some(id), stream }),
             Err(error) => self.queue.push(Message::error(id, error)),
         }
     }
@@ -249,7 +263,9 @@ impl ChannelClient {
         if let Message::Notification { method: Method::Cancelled, params } = &message {
             self.requests.cancel_named(params);
         }
-        self.answers.extend(inbound.message(message).await.map(AnswerStream::Session));
+        let id = asked_by(&message);
+        let exchange = inbound.message(message).await;
+        self.answers.extend(exchange.map(|exchange| OpenAnswer { id, stream: AnswerStream::Session(exchange) }));
         Ok(())
     }
 
@@ -259,8 +275,11 @@ impl ChannelClient {
         };
         session.touch(self.state.clock.now());
         let inbound = Inbound { state: &self.state, session, sender: &self.sender };
+        let ids: Vec<_> = messages.iter().flatten().filter_map(asked_by).collect();
         let exchanges = inbound.batch(messages).await.map_err(RequestRefusal::batch)?;
-        self.answers.extend(exchanges.into_iter().map(AnswerStream::Session));
+        let ids = ids.into_iter().map(Some).chain(std::iter::repeat(None));
+        let answers = exchanges.into_iter().zip(ids);
+        self.answers.extend(answers.map(|(exchange, id)| OpenAnswer { id, stream: AnswerStream::Session(exchange) }));
         Ok(())
     }
 }
@@ -289,16 +308,28 @@ impl ChannelOutput {
     }
 }
 
-// === impl AnswerStream ===
+// === impl OpenAnswer ===
 
-impl Stream for AnswerStream {
+impl Stream for OpenAnswer {
     type Item = Message;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
-        match &mut *self {
-            Self::Session(exchange) => exchange.poll_next_unpin(cx),
-            Self::Request(messages) | Self::Listen(messages) => messages.poll_next_unpin(cx),
+        let message = match &mut self.stream {
+            AnswerStream::Session(exchange) => exchange.poll_next_unpin(cx),
+            AnswerStream::Request(messages) | AnswerStream::Listen(messages) => messages.poll_next_unpin(cx),
+        };
+        if let Poll::Ready(Some(Message::Response { .. })) = &message {
+            self.id = None;
         }
+        message
+    }
+}
+
+/// The id of a request.
+fn asked_by(message: &Message) -> Option<RequestId> {
+    match message {
+        Message::Request { id, .. } => Some(id.clone()),
+        Message::Notification { .. } | Message::Response { .. } => None,
     }
 }
 

@@ -122,7 +122,13 @@ async fn serve(
         Some(fault) => fault,
         None => close(CloseCode::Away),
     };
-    let _ = timeout(CLOSE_TIMEOUT, sink.send(Frame::Close(Some(closed)))).await;
+    let farewell = async {
+        // if the peer has closed, the answer to its frame waits to be sent, and no other may follow
+        if sink.send(Frame::Close(Some(closed))).await.is_err() {
+            let _ = sink.close().await;
+        }
+    };
+    let _ = timeout(CLOSE_TIMEOUT, farewell).await;
 }
 
 /// The messages in the frames, until the connection is closed, silent for too long, or has a `fault`.
@@ -162,6 +168,11 @@ fn received(
                                 let reason = violation.label();
                                 metrics::counter!("lockkeeper_connections_ended_total", "reason" => reason).increment(1);
                                 let _ = fault.set(violation.close_frame());
+                            }
+                            match error {
+                                Error::Protocol(_) => drop(fault.set(close(CloseCode::Protocol))),
+                                Error::Utf8(_) => drop(fault.set(close(CloseCode::Invalid))),
+                                _ => {}
                             }
                             return;
                         }

@@ -213,17 +213,31 @@ impl List {
     /// holds entries of servers of several, so each entry is translated separately, once for all clients with the same
     /// version and profile.
     pub(crate) fn converted(&self, kind: ListKind, revision: Revision, profile: Profile) -> ConvertedEntries {
-        let alike = |(of, with, _): &&(Revision, Profile, ConvertedEntries)| (*of, *with) == (revision, profile);
-        if let Some((.., converted)) = self.conversions.0.lock().iter().find(alike) {
-            return Arc::clone(converted);
+        if let Some(converted) = self.conversion(revision, profile) {
+            return converted;
         }
         let converted: ConvertedEntries =
             self.entries.iter().map(|entry| self.convert(entry, kind, (revision, profile))).collect();
         let mut conversions = self.conversions.0.lock();
-        if conversions.iter().all(|one| !alike(&one)) {
+        if conversions.iter().all(|(of, with, _)| (*of, *with) != (revision, profile)) {
             conversions.push((revision, profile, Arc::clone(&converted)));
         }
         converted
+    }
+
+    /// Bytes of the entries that [`Self::converted`] would translate now; 0 if they are translated, or need not be.
+    pub(crate) fn untranslated(&self, revision: Revision, profile: Profile) -> usize {
+        let is_written = self.revision.is_none_or(|written| written == revision);
+        if is_written || self.conversion(revision, profile).is_some() {
+            return 0;
+        }
+        self.entries.iter().map(|entry| entry.merged.len()).sum()
+    }
+
+    fn conversion(&self, revision: Revision, profile: Profile) -> Option<ConvertedEntries> {
+        let conversions = self.conversions.0.lock();
+        let mut alike = conversions.iter().filter(|(of, with, _)| (*of, *with) == (revision, profile));
+        alike.next().map(|(.., converted)| Arc::clone(converted))
     }
 
     fn convert(&self, entry: &ListEntry, kind: ListKind, (revision, profile): (Revision, Profile)) -> Option<Bytes> {

@@ -31,7 +31,7 @@ fn in_version(revision: Revision, context: Context) -> Context {
 }
 
 /// How often each feature was not carried from a server of this name, by its name and the client's version.
-fn counted(metrics: &PrometheusHandle, server: &str) -> BTreeMap<(String, String), f64> {
+fn counted(metrics: &PrometheusHandle, server: &str) -> BTreeMap<(String, String), u64> {
     let label = |line: &str, name: &str| {
         let (_, rest) = line.split_once(&format!("{name}=\"")).unwrap();
         rest.split('"').next().unwrap().to_owned()
@@ -67,7 +67,7 @@ async fn a_feature_that_a_client_lacks_is_counted_and_logged_once() {
         for (_, feature) in ASKED {
             let named = |line: &&String| line.contains("WARN") && line.contains("docs") && line.contains(feature);
             assert_eq!(lines.iter().filter(named).count(), 1, "{carrier:?}: {feature} in {lines:#?}");
-            assert_eq!(counts[&(feature.to_owned(), "2025-03-26".to_owned())], 2.0, "{carrier:?}: {counts:?}");
+            assert_eq!(counts[&(feature.to_owned(), "2025-03-26".to_owned())], 2, "{carrier:?}: {counts:?}");
         }
     }
 }

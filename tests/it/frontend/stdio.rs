@@ -248,6 +248,11 @@ async fn closing_the_input_ends_idle_clients_at_once_and_cancels_calls_after_a_s
     world.server.wait_for(Method::ToolsCall, 3).await;
     world.server.gate.add_permits(1);
     assert_eq!(busy.next().await.unwrap()["result"]["said"], "in time");
+    // a program that reads on learns that nothing follows
+    for _ in 0..2 {
+        let refused = busy.next().await.unwrap();
+        assert!(refused["id"].is_number() && refused["error"]["code"] == -32603, "{refused}");
+    }
     assert_eq!(busy.next().await, None);
     busy.end().await;
     assert_eq!(started.elapsed().as_secs(), 1);

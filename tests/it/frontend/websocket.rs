@@ -321,6 +321,26 @@ async fn a_frame_that_is_no_message_ends_the_connection_with_its_reason() {
 }
 
 #[tokio::test]
+async fn a_broken_frame_is_closed_by_its_code_and_a_close_is_answered() {
+    let world = World::new().await;
+    let gateway = Gateway::of(&world).await;
+    // text that is no UTF-8; a frame without a mask; a ping in fragments
+    for (frame, code) in [
+        (&[0x81, 0x81, 0, 0, 0, 0, 0xff][..], CloseCode::Invalid),
+        (&[0x81, 0x01, b'x'], CloseCode::Protocol),
+        (&[0x09, 0x80, 0, 0, 0, 0], CloseCode::Protocol),
+    ] {
+        let mut socket = gateway.ready("2025-06-18").await;
+        socket.0.get_mut().write_all(frame).await.unwrap();
+        assert_eq!(socket.closed().await.code, code, "{frame:?}");
+    }
+    let mut socket = gateway.ready("2025-06-18").await;
+    let normal = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+    socket.0.send(Frame::Close(Some(normal))).await.unwrap();
+    assert_eq!(socket.closed().await.code, CloseCode::Normal);
+}
+
+#[tokio::test]
 async fn one_users_flood_of_pings_ends_that_connection_and_no_other() {
     /// A ping without content and with a mask of zeros.
     const PING: [u8; 6] = [0x89, 0x80, 0, 0, 0, 0];

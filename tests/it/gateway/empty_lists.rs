@@ -87,11 +87,11 @@ async fn a_server_that_does_not_answer_has_the_time_in_its_status() {
 async fn rules_and_logins_of_users_are_reasons_too() {
     let backend = Backend::with_tools(&["look"]);
     let rules = ToolRules { allow: Some(NameGlobs::parse(vec!["read_*".to_owned()]).unwrap()), ..ToolRules::default() };
-    let ruled = BackendSpec { tools: Some(Arc::new(rules)), ..spec("b1") };
-    assert_eq!(reason(mount_as(&ruled, &backend)).await, Some(EmptyList::NoneOffered));
+    let restricted = BackendSpec { tools: Some(Arc::new(rules)), ..spec("b1") };
+    assert_eq!(reason(mount_as(&restricted, &backend)).await, Some(EmptyList::NoneOffered));
     let nothing = Backend::with_tools(&[]);
     *nothing.about.lock() = about("prompts", "");
-    let told = reason(mount_as(&ruled, &nothing)).await;
+    let told = reason(mount_as(&restricted, &nothing)).await;
     assert!(matches!(told, Some(EmptyList::Undeclared { .. })), "rules are no reason there: {told:?}");
 
     let of_users =

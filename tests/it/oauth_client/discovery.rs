@@ -28,6 +28,11 @@ enum At {
 
 /// A server at `/mcp` of a site that answers at these paths, and 404 elsewhere.
 async fn found(answers: &[(&'static str, At)]) -> Result<Discovered, LoginError> {
+    challenged(&BearerChallenge::default(), answers).await
+}
+
+/// The same of a server with this challenge.
+async fn challenged(challenge: &BearerChallenge, answers: &[(&'static str, At)]) -> Result<Discovered, LoginError> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
     let (answers, site) = (answers.to_vec(), origin.clone());
@@ -39,7 +44,7 @@ async fn found(answers: &[(&'static str, At)]) -> Result<Discovered, LoginError>
     let mut serving = JoinSet::new();
     serving.spawn(axum::serve(listener, routes).into_future());
     let server = Url::parse(&format!("{origin}/mcp")).unwrap();
-    let found = discover(&http(), (&server, &AuthorizationSettings::default()), &BearerChallenge::default()).await;
+    let found = discover(&http(), (&server, &AuthorizationSettings::default()), challenge).await;
     found.map(|mut found| {
         found.server.issuer = found.server.issuer.replace(&origin, "SITE");
         found
@@ -135,4 +140,15 @@ async fn up_024_the_next_authorization_server_is_asked_only_if_the_first_has_no_
     assert!(matches!(down, LoginError::Unavailable(_)), "{down:?}");
     let down = found(&[(RESOURCE, At::Status(503)), (OAUTH, At::Json(metadata("SITE")))]).await.unwrap_err();
     assert!(matches!(down, LoginError::Unavailable(_)), "the resource's own metadata is down: {down:?}");
+}
+
+#[tokio::test]
+async fn up_024_a_challenge_with_a_useless_address_of_metadata_hides_the_well_known_ones_not() {
+    for named in
+        ["/.well-known/oauth-protected-resource/mcp", "http://a.example/metadata", "metadata", "", "file:///etc/passwd"]
+    {
+        let challenge = BearerChallenge { resource_metadata: Some(named.to_owned()), ..BearerChallenge::default() };
+        let found = challenged(&challenge, &[resource(&["SITE"]), (OAUTH, At::Json(metadata("SITE")))]).await;
+        assert_eq!(found.unwrap().server.issuer, "SITE", "{named}");
+    }
 }
