@@ -245,7 +245,9 @@ impl<T: PartialEq> Cached<T> {
     pub(crate) fn invalidate(&self) -> bool {
         let mut state = self.state.lock();
         let is_news = !std::mem::replace(&mut state.stale, true);
-        if state.ended.is_some_and(|ended| ended.elapsed() > LONGEST_CALM) {
+        // one that comes while the value is fetched may be about that fetch
+        let is_rested = state.began.is_none() && state.ended.is_some_and(|ended| ended.elapsed() > LONGEST_CALM);
+        if is_rested {
             state.reports.fruitless = 0;
         }
         is_news
@@ -465,6 +467,14 @@ mod tests {
         }
         assert_eq!(pauses[..6], [0, 0, 200, 400, 800, 1600]);
         assert_eq!(pauses[10..], [51_200, 60_000, 60_000, 60_000]);
+        // a report may come before the answer to the fetch that it is about
+        cached.invalidate();
+        tokio::time::advance(cached.plan().unwrap() + Duration::from_millis(1)).await;
+        cached.planned();
+        assert!(cached.begin());
+        cached.invalidate();
+        cached.finish(Ok(1));
+        assert_eq!(cached.plan(), Some(LONGEST_CALM));
         cached.invalidate();
         assert!(!cached.look(LONGEST_CALM * 9).due);
         cached.demand();
