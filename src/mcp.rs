@@ -22,6 +22,7 @@ pub mod level;
 pub mod lifecycle;
 mod line_separators;
 pub mod listen;
+mod lone_surrogates;
 pub mod meta;
 pub mod methods;
 pub mod mirrored_params;

@@ -1,6 +1,9 @@
 //! The parameters or result of one message: raw JSON, tagged with the version it was written in, and by which server.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -10,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     IndexedJson, Revision, ServerOrigin,
     json::{self, At, Edits, Found, Object},
+    lone_surrogates,
 };
 use crate::support::off_worker::debug_assert_off_worker;
 
@@ -107,6 +111,15 @@ impl Payload {
 
     const fn new_static(revision: Revision, json: &'static str) -> Self {
         Self::of_params(revision, IndexedJson::new(ByteString::from_static(json)))
+    }
+
+    /// The same payload with U+FFFD in place of halves of surrogate pairs, for what many clients read of many servers: strict
+    /// parsers refuse a whole text for one.
+    pub fn with_whole_characters(self) -> Self {
+        match lone_surrogates::replaced(self.json()) {
+            Cow::Borrowed(_) => self,
+            Cow::Owned(text) => Self { json: Bytes::from(text).into(), ..self },
+        }
     }
 
     /// The JSON text; empty if absent.

@@ -132,7 +132,8 @@ impl List {
         self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
         let method = kind.method();
         let most = MAX_ENTRIES.saturating_sub(self.entries.len());
-        let Checked { page, left_out, is_cut } = translate::checked(&method, page.clone(), most);
+        let Checked { page, left_out, is_cut } =
+            translate::checked(&method, page.clone().with_whole_characters(), most);
         self.left_out.extend(left_out);
         self.whole = self.entries.is_empty().then(|| page.clone());
         let revision = *self.revision.get_or_insert(page.revision);
@@ -375,6 +376,16 @@ mod tests {
     fn shown(list: &List) -> String {
         let texts: Vec<_> = list.entries.iter().map(|entry| String::from_utf8_lossy(&entry.merged)).collect();
         texts.join("\n")
+    }
+
+    #[test]
+    fn half_a_character_of_one_server_does_not_break_the_list_of_all() {
+        let list = list(
+            ListKind::Tools,
+            r#"{"tools":[{"name":"a","description":"cut \ud83d","inputSchema":{}},{"name":"b","title":"\ud83d\ude00","inputSchema":{}}]}"#,
+        );
+        let shown = shown(&list);
+        assert!(shown.contains(r#""cut \ufffd""#) && shown.contains(r#""\ud83d\ude00""#), "{shown}");
     }
 
     proptest! {
