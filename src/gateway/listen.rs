@@ -37,6 +37,7 @@ use crate::{
     mcp::{
         Call, Context, Event, HeardEvent, ListKind, LogLevel, Method, Notification, Payload, Reply, Revision,
         hearers::{HearerPlace, Hearers, HeldLevel},
+        json,
         listen::{self, Filter},
     },
     model::{BackendId, Target},
@@ -315,14 +316,35 @@ impl ListenSources {
                 Vec::new()
             }
             (Some(event), Some((seen, _))) => {
+                let backend = seen.entry.id.clone();
+                let shown = self.shown_names(&backend, &event);
                 let event = match self.shared.backends.load().view(&self.target) {
                     NameView::Merged => seen.rewriter().event(&Method::Listen, event),
                     NameView::Own => event,
                 };
-                let backend = seen.entry.id.clone();
-                self.told(&backend, event)
+                match event {
+                    Event::Notified(Notification { method, params }) if !shown.is_empty() => {
+                        let named = |uri: String| {
+                            let params = params.with("uri", &json::quote(&uri));
+                            Event::Notified(Notification { method: method.clone(), params })
+                        };
+                        shown.into_iter().map(named).collect()
+                    }
+                    event => self.told(&backend, event),
+                }
             }
         }
+    }
+
+    /// The names by which the client listens to the resource of an update; none if it is another event. A web address has more
+    /// than one: its own, and that of a template which begins with an expression.
+    fn shown_names(&self, backend: &BackendId, event: &Event) -> Vec<String> {
+        let Event::Notified(told) = event else { return Vec::new() };
+        let Some(resources) = self.resources.get(backend).filter(|_| told.method == Method::ResourceUpdated) else {
+            return Vec::new();
+        };
+        let updated = told.params.string("uri").unwrap_or_default();
+        resources.iter().filter(|(own, _)| *own == updated).map(|(_, shown)| shown.clone()).collect()
     }
 
     /// Handles a change that the client's own connection reports: the catalog decides whether it is news.

@@ -138,3 +138,16 @@ async fn every_backend_gets_its_own_resources_and_they_are_acknowledged_under_th
     two.tell(Some("session-1"), Method::ResourceUpdated, r#"{"uri":"a:b"}"#);
     assert_eq!(heard(rest).await.0, r#"notifications/resources/updated {"uri":"b2+a:b"}"#);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_update_has_the_name_by_which_the_client_asked_for_it() {
+    let backend = telling(&[]);
+    *backend.about.lock() =
+        r#"{"supportedVersions":["2025-11-25"],"capabilities":{"resources":{"subscribe":true}}}"#.to_owned();
+    let client = Client::new(gateway(vec![mount("b1", &backend)]).merged());
+    // a template that begins with an expression is shown as `b1+{+any}`, whatever is put into it
+    let chosen = json!({ "notifications": { "resourceSubscriptions": ["b1+https://x/1"] } }).to_string();
+    let (_, rest) = heard(client.call(Method::Listen, &chosen)).await;
+    backend.tell(Some("session-1"), Method::ResourceUpdated, r#"{"uri":"https://x/1"}"#);
+    assert_eq!(heard(rest).await.0, r#"notifications/resources/updated {"uri":"b1+https://x/1"}"#);
+}
