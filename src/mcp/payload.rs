@@ -115,6 +115,7 @@ impl Payload {
 
     /// The same payload with U+FFFD in place of halves of surrogate pairs, for what many clients read of many servers: strict
     /// parsers refuse a whole text for one.
+    #[must_use]
     pub fn with_whole_characters(self) -> Self {
         match lone_surrogates::replaced(self.json()) {
             Cow::Borrowed(_) => self,
