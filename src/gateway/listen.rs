@@ -295,6 +295,7 @@ impl ListenSources {
                 self.heard_change(backend, method);
                 Vec::new()
             }
+            Event::Notified(told) if told.method == Method::ResourceUpdated => self.updated(backend, told),
             event => vec![event],
         }
     }
@@ -316,35 +317,30 @@ impl ListenSources {
                 Vec::new()
             }
             (Some(event), Some((seen, _))) => {
-                let backend = seen.entry.id.clone();
-                let shown = self.shown_names(&backend, &event);
                 let event = match self.shared.backends.load().view(&self.target) {
                     NameView::Merged => seen.rewriter().event(&Method::Listen, event),
                     NameView::Own => event,
                 };
-                match event {
-                    Event::Notified(Notification { method, params }) if !shown.is_empty() => {
-                        let named = |uri: String| {
-                            let params = params.with("uri", &json::quote(&uri));
-                            Event::Notified(Notification { method: method.clone(), params })
-                        };
-                        shown.into_iter().map(named).collect()
-                    }
-                    event => self.told(&backend, event),
-                }
+                let backend = seen.entry.id.clone();
+                self.told(&backend, event)
             }
         }
     }
 
-    /// The names by which the client listens to the resource of an update; none if it is another event. A web address has more
-    /// than one: its own, and that of a template which begins with an expression.
-    fn shown_names(&self, backend: &BackendId, event: &Event) -> Vec<String> {
-        let Event::Notified(told) = event else { return Vec::new() };
-        let Some(resources) = self.resources.get(backend).filter(|_| told.method == Method::ResourceUpdated) else {
-            return Vec::new();
+    /// The same update for each name by which the client listens to its resource. A web address, which keeps its URI, has two: that,
+    /// and one of a template which begins with an expression.
+    fn updated(&self, backend: &BackendId, Notification { method, params }: Notification) -> Vec<Event> {
+        let told = params.string("uri").unwrap_or_default();
+        let resources = self.resources.get(backend).map(Vec::as_slice).unwrap_or_default();
+        let shown: Vec<_> = resources.iter().filter(|(own, _)| *own == told).map(|(_, shown)| shown).collect();
+        if shown.is_empty() {
+            return vec![Event::Notified(Notification { method, params })];
+        }
+        let named = |uri: &String| {
+            let params = params.with("uri", &json::quote(uri));
+            Event::Notified(Notification { method: method.clone(), params })
         };
-        let updated = told.params.string("uri").unwrap_or_default();
-        resources.iter().filter(|(own, _)| *own == updated).map(|(_, shown)| shown.clone()).collect()
+        shown.into_iter().map(named).collect()
     }
 
     /// Handles a change that the client's own connection reports: the catalog decides whether it is news.

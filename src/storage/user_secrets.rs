@@ -65,13 +65,11 @@ impl UserSecretTable<'_> {
 
     /// Takes deleted secrets that nobody has looked after yet, the oldest of them.
     pub async fn take_ended(&self) -> Result<Vec<(UserId, SecretName)>, StorageError> {
-        let last: Option<i64> = sqlx::query_scalar(
-            "SELECT max(id) FROM (SELECT id FROM ended_user_secrets ORDER BY id LIMIT 100) AS oldest",
-        )
-        .fetch_one(&self.0.pool)
-        .await?;
+        let oldest: Vec<i64> = sqlx::query_scalar("SELECT id FROM ended_user_secrets ORDER BY id LIMIT 100")
+            .fetch_all(&self.0.pool)
+            .await?;
         // a statement that writes takes the lock of the database, also if there is nothing to write
-        let Some(last) = last else { return Ok(Vec::new()) };
+        let Some(last) = oldest.last() else { return Ok(Vec::new()) };
         // who deletes a row looks after it: others may take at the same time
         let rows: Vec<(String, String)> =
             sqlx::query_as("DELETE FROM ended_user_secrets WHERE id <= $1 RETURNING user_id, name")

@@ -97,10 +97,10 @@ impl ExternalBackend {
     }
 
     /// Asks a server that took the handshake, once, whether it speaks the other era too. A session of the only client is not used
-    /// for that.
+    /// for that, nor one in which a call runs: a program may end on a method that it does not know.
     pub(crate) async fn ask_for_other_era(&self) {
         let Some(connection) = self.pool.base().connection().filter(|_| self.sole_client().is_none()) else { return };
-        if self.era.asks_for_other() && speaks_other_era(&connection).await {
+        if !self.pool.is_in_use() && self.era.asks_for_other() && speaks_other_era(&connection).await {
             self.era.note_other();
         }
     }

@@ -41,7 +41,9 @@ async fn settled(gateway: &Gateway, folder: &Path) -> Vec<EraStatus> {
     }
     let control = ControlFile::read(folder).unwrap().unwrap();
     let response = gateway.get("/api/status", Some(control.token.expose())).await;
-    let status: Status = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+    let mut status: Status = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+    // a server that needs attention comes first
+    status.backends.sort_by(|one, other| one.id.cmp(&other.id));
     status.backends.into_iter().map(|backend| backend.era.unwrap()).collect()
 }
 
