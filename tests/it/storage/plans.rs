@@ -63,7 +63,7 @@ const WHOLE: &[(&str, &str)] = &[
         "SELECT id, user_id, backend, issuer, sealed, attempts FROM upstream_withdrawn ORDER BY id LIMIT",
         "the first ones of the key",
     ),
-    ("SELECT id, user_id, name FROM ended_user_secrets ORDER BY id LIMIT", "the first ones of the key"),
+    ("SELECT id FROM ended_user_secrets ORDER BY id LIMIT", "the first ones of the key"),
     ("DELETE FROM clients WHERE id = ( SELECT clients.id FROM unused_clients CROSS JOIN", "the first one of an index"),
     ("DELETE FROM clients WHERE id IN ( SELECT id FROM clients WHERE expired IS NOT NULL", "a command deletes all"),
 ];
