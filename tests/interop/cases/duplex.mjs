@@ -84,7 +84,7 @@ for (const [way, transport, prefix] of ways) {
   });
   await check(`${way}: progress comes in order`, async () => {
     const steps = [];
-    await call('trigger-long-running-operation', { duration: 0.4, steps: 4 }, { onprogress: ({ progress }) => steps.push(progress) });
+    await call('trigger-long-running-operation', { duration: 1.2, steps: 4 }, { onprogress: ({ progress }) => steps.push(progress) });
     inOrder(steps, [1, 2, 3, 4]);
   });
   await check(`${way}: log messages come, and the level is kept to`, async () => {
