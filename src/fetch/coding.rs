@@ -19,7 +19,7 @@ use tower_http::decompression::{Decompression, DecompressionBody};
 pub const ACCEPTED: HeaderValue = HeaderValue::from_static("identity");
 
 /// The codings that are read all the same.
-const READ: [&[u8]; 4] = [b"gzip", b"br", b"zstd", b"deflate"];
+const READ: [&str; 4] = ["gzip", "br", "zstd", "deflate"];
 
 /// A body as its server means it.
 pub enum ReadableBody<B: Body> {
@@ -67,14 +67,12 @@ where
         response.headers_mut().remove(header::CONTENT_ENCODING);
         return Ok(response.map(ReadableBody::Plain));
     }
-    let Some(known) = READ.iter().find(|known| is_single && **known == coding) else {
+    let Some(known) = READ.into_iter().find(|known| is_single && known.as_bytes() == coding) else {
         let all: Vec<_> =
             response.headers().get_all(header::CONTENT_ENCODING).iter().map(HeaderValue::as_bytes).collect();
         return Err(UnknownCoding(String::from_utf8_lossy(&all.join(&b", "[..])).into_owned()));
     };
-    response
-        .headers_mut()
-        .insert(header::CONTENT_ENCODING, HeaderValue::from_static(str::from_utf8(known).unwrap_or_default()));
+    response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(known));
     Ok(decompressed(response).map(|body| ReadableBody::Compressed(Box::new(body))))
 }
 

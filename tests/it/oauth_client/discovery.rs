@@ -143,7 +143,7 @@ async fn up_024_the_next_authorization_server_is_asked_only_if_the_first_has_no_
 }
 
 #[tokio::test]
-async fn up_024_a_challenge_with_a_useless_address_of_metadata_hides_the_well_known_ones_not() {
+async fn up_024_a_useless_metadata_url_in_a_challenge_does_not_hide_the_well_known_ones() {
     for named in
         ["/.well-known/oauth-protected-resource/mcp", "http://a.example/metadata", "metadata", "", "file:///etc/passwd"]
     {
