@@ -131,7 +131,7 @@ impl AuditTable<'_> {
                 .await?;
         // the one beyond goes too
         let until = first_beyond.map_or(until.as_millis(), |at| until.as_millis().max(at + 1)).min(newest - KEPT);
-        let mut steps = Steps::begin();
+        let mut steps = Steps::begin(self.0.engine);
         loop {
             let oldest: Vec<(i64, i64)> =
                 sqlx::query_as("SELECT sequence, at FROM audit_events ORDER BY sequence LIMIT $1")

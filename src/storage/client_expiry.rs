@@ -45,7 +45,7 @@ impl ClientExpiry<'_> {
     /// Expires those with a consent. Most that registered long ago are in use: the search does not take the lock of the
     /// database, and looks at each once.
     async fn expire_idle(&self, idle: Timestamp, now: Timestamp) -> Result<(), StorageError> {
-        let mut steps = Steps::begin();
+        let mut steps = Steps::begin(self.0.engine);
         let (mut registered, mut id) = (i64::MIN, String::new());
         loop {
             let found: Vec<(i64, String)> = sqlx::query_as(

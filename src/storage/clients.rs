@@ -175,7 +175,7 @@ impl ClientTable<'_> {
 
     /// Deletes clients without consent that are beyond the limits.
     pub async fn purge(&self, limits: &UnusedLimits, now: Timestamp) -> Result<(), StorageError> {
-        let mut steps = Steps::begin();
+        let mut steps = Steps::begin(self.0.engine);
         loop {
             let mut change = self.0.change().await?;
             let room = evict(&mut change, limits, 0, now).await?;

@@ -95,7 +95,7 @@ impl ExpiredRows<'_> {
     /// Deletes grants that have ended, with their tokens: only whole families, so that reuse is detected until the end of the
     /// grant (OA-136).
     async fn delete_grants(&self, now: Timestamp) -> Result<(), StorageError> {
-        let mut steps = Steps::begin();
+        let mut steps = Steps::begin(self.0.engine);
         while self.has_ended_grants(now).await? {
             let tokens = "DELETE FROM refresh_tokens WHERE digest IN (
                 SELECT digest FROM refresh_tokens WHERE grant_id IN (

@@ -26,7 +26,7 @@ impl FreePages<'_> {
         if self.0.engine != Engine::Sqlite || self.read("PRAGMA auto_vacuum").await? != INCREMENTAL {
             return Ok(());
         }
-        let mut steps = Steps::begin();
+        let mut steps = Steps::begin(self.0.engine);
         while self.read("PRAGMA freelist_count").await? > KEPT {
             let some = format!("PRAGMA incremental_vacuum({})", steps.rows());
             sqlx::raw_sql(AssertSqlSafe(some)).execute(&self.0.pool).await?;

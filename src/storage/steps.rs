@@ -6,33 +6,48 @@ use std::time::Duration;
 use sqlx::SqlSafeStr;
 use tokio::time::{Instant, sleep};
 
-use super::database::{Database, StorageError};
+use super::database::{Database, Engine, StorageError};
 
-/// Number of rows that the first step may change, and the fewest and most of the others.
+/// Number of rows that the first step may change.
 const FIRST: i64 = 50;
-const FEWEST: i64 = 10;
-const MOST: i64 = 400;
-/// The time that a step is to take. Who waits for the lock of a SQLite file looks again after 1, 2, 5, 10 and more
-/// milliseconds, up to 100: longer steps are met twice.
-const AIM: Duration = Duration::from_millis(4);
-/// After a step others have the database this many times as long as the step took.
-const OTHERS: u32 = 3;
 /// Shortest and longest pause after a step.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The sizes of steps, and the pauses between them.
 pub(super) struct Steps {
+    measure: Measure,
     since: Instant,
     rows: i64,
 }
+
+/// How large steps may be on an engine.
+struct Measure {
+    fewest: i64,
+    most: i64,
+    /// The time that a step is to take.
+    aim: Duration,
+    /// After a step others have the database this many times as long as the step took.
+    others: u32,
+}
+
+/// Who waits for the lock of the file looks again after 1, 2, 5, 10 and more milliseconds, up to 100: longer steps are met
+/// twice.
+const SQLITE: Measure = Measure { fewest: 10, most: 400, aim: Duration::from_millis(4), others: 3 };
+
+/// Rows are locked, not the database, and each step costs a round trip and a sync however few rows it changes.
+const POSTGRESQL: Measure = Measure { fewest: 100, most: 400, aim: Duration::from_millis(20), others: 1 };
 
 // === impl Steps ===
 
 impl Steps {
     /// The first step begins.
-    pub(super) fn begin() -> Self {
-        Self { since: Instant::now(), rows: FIRST }
+    pub(super) fn begin(engine: Engine) -> Self {
+        let measure = match engine {
+            Engine::Sqlite => SQLITE,
+            Engine::PostgreSql => POSTGRESQL,
+        };
+        Self { rows: FIRST.max(measure.fewest), measure, since: Instant::now() }
     }
 
     /// Maximum number of rows that the step changes.
@@ -42,14 +57,15 @@ impl Steps {
 
     /// Lets others have the database; the next step begins, larger or smaller by how long this one took.
     pub(super) async fn pause(&mut self) {
+        let Measure { fewest, most, aim, others } = self.measure;
         let took = self.since.elapsed();
         self.rows = match took {
-            short if short < AIM / 2 => self.rows * 2,
-            long if long > AIM * 2 => self.rows / 2,
+            short if short < aim / 2 => self.rows * 2,
+            long if long > aim * 2 => self.rows / 2,
             _ => self.rows,
         };
-        self.rows = self.rows.clamp(FEWEST, MOST);
-        sleep((took * OTHERS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
+        self.rows = self.rows.clamp(fewest, most);
+        sleep((took * others).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
         self.since = Instant::now();
     }
 
@@ -73,7 +89,7 @@ impl Database {
         statement: impl SqlSafeStr,
         arguments: &[i64],
     ) -> Result<u64, StorageError> {
-        self.run_in(&mut Steps::begin(), statement, arguments).await
+        self.run_in(&mut Steps::begin(self.engine), statement, arguments).await
     }
 
     /// The same within longer work, whose steps go on after it.

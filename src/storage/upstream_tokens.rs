@@ -165,7 +165,7 @@ impl UpstreamTokenTable<'_> {
 
     /// Deletes the tokens of all users for a server.
     async fn delete_of(&self, backend: &str, server: &[u8]) -> Result<(), StorageError> {
-        let mut steps = Steps::begin();
+        let mut steps = Steps::begin(self.0.engine);
         loop {
             let done = sqlx::query(
                 "DELETE FROM upstream_tokens WHERE (user_id, backend) IN (

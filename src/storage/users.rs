@@ -124,7 +124,7 @@ impl UserTable<'_> {
             let ended = sqlx::query_scalar(AssertSqlSafe(ended)).bind(since.as_millis()).bind(now.as_millis());
             let ended: Vec<String> = ended.fetch_all(&self.0.pool).await?;
             let ended: Vec<&str> = ended.iter().map(String::as_str).collect();
-            let mut steps = Steps::begin();
+            let mut steps = Steps::begin(self.0.engine);
             for ended in ended.chunks(USERS_AT_ONCE) {
                 let statement = |places: &str| {
                     format!(
