@@ -12,9 +12,11 @@ mod events;
 mod freed_memory;
 mod http_service;
 mod known_servers;
+mod local_socket;
 mod machine;
 mod machine_memory;
 mod module_settings;
+mod outbound;
 mod parts;
 mod reload;
 mod replica;
@@ -22,9 +24,9 @@ mod server_cards;
 pub mod stack;
 mod stdio;
 mod stored_task_owners;
+mod tls;
 
 use std::{
-    collections::BTreeSet,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -40,37 +42,38 @@ use self::{
     known_servers::{KnownServers, ServerRecords},
     machine::Machine,
     module_settings::LiveSettings,
+    outbound::{document_hosts, login_providers, upstream_client},
     parts::{Background, Parts},
     replica::{OpenDoor, ReplicaPart},
     stored_task_owners::StoredTaskOwners,
+    tls::{TlsDeps, TlsPart},
 };
 pub use self::{
     control::ControlFile,
     data_lock::{DataLock, DataLockError},
     http_service::HttpService,
+    local_socket::connect as connect_local_socket,
     module_settings::log_settings,
     reload::{ReloadReport, Reloader},
     stdio::StdioApp,
+    tls::Sockets,
 };
 use crate::{
     config::{self, Config, PublicUrl},
-    doctor::CLIENTS,
-    fetch::{Fetcher, OpenClient},
     http::Guard,
-    listener,
+    listener::{self, ClientListener},
     model::{
-        BackendId, GroupSpec, NetworkSpec,
+        BackendId, GroupSpec,
         status::{GroupStatus, ListedClients, Status},
     },
     oauth::{self, BackendNames, OAuth, master_key},
-    openid::{OpenIdDeps, Providers},
+    openid::Providers,
     replicas::{Deposed, ReplicaDoor, Replicas},
     resource::Gate,
     storage::{DatabaseClaim, Storage},
     support::{Clock, Latch, SealingKey, Secret},
     telemetry::Telemetry,
-    upstream::{SignAssertion, Upstream, UpstreamDeps},
-    vault::Vault,
+    upstream::Upstream,
     web::{self, StatusSource},
 };
 
@@ -87,6 +90,7 @@ pub struct App {
     locks: (DataLock, DatabaseClaim),
     /// The listener for other replicas.
     door: Option<ReplicaDoor>,
+    tls: Option<TlsPart>,
     parts: Parts,
     background: Background,
     reloader: Arc<Reloader>,
@@ -110,6 +114,7 @@ struct Foundation<'a> {
     connections: usize,
     /// The other replicas, if this is one of several.
     replicas: Option<Replicas>,
+    tls: Option<&'a TlsPart>,
 }
 
 // === impl App ===
@@ -117,13 +122,13 @@ struct Foundation<'a> {
 impl App {
     /// Listens, opens the database, starts the backends. Returns before the backends are ready.
     pub async fn build(config: Config, telemetry: Telemetry) -> anyhow::Result<Self> {
-        let listener =
-            TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
-        Self::build_on(listener, config, telemetry).await
+        let sockets = Sockets::bind(&config).await?;
+        Self::build_on(sockets, config, telemetry).await
     }
 
-    /// The same on a socket that listens already.
-    pub async fn build_on(listener: TcpListener, config: Config, telemetry: Telemetry) -> anyhow::Result<Self> {
+    /// The same on sockets that listen already.
+    pub async fn build_on(sockets: Sockets, config: Config, telemetry: Telemetry) -> anyhow::Result<Self> {
+        let Sockets { main: listener, plain } = sockets;
         let live = LiveSettings::of(&config);
         let connections = module_settings::listener(&config, &live);
         let bound = listener.local_addr()?;
@@ -145,7 +150,20 @@ impl App {
         let oauth =
             OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), oauth_settings).await?;
         let upstream = upstream_client(&config, (&oauth, &storage), (&master, &public_url), &world)?;
-        let control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
+        let deps = TlsDeps {
+            config: &config,
+            storage: &storage,
+            master: &master,
+            public_url: &public_url,
+            bound,
+            world: &world,
+        };
+        let tls = TlsPart::build(deps, plain).await?;
+        let mut control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
+        if let Some(tls) = &tls {
+            control = control.with_socket(config::files::control_socket(&config.data_dir));
+            tls.keep(&world);
+        }
         control.write(&config.data_dir).context("the control file cannot be written")?;
         let (replicas, door) = replica::join((&storage, &live.budget), &config, &world.clock).await?;
         let foundation = Foundation {
@@ -162,6 +180,7 @@ impl App {
             known,
             connections: connections.connections,
             replicas,
+            tls: tls.as_ref(),
         };
         let (service, parts, background, reloader) = foundation.assemble(world)?;
         tell_shared_users(&parts.oauth).await?;
@@ -178,6 +197,7 @@ impl App {
             data_dir,
             locks: (lock, claim),
             door,
+            tls,
             parts,
             background,
             reloader,
@@ -209,7 +229,8 @@ impl App {
     /// after that no new connection is accepted, running calls get the configured time, and all parts are ended in the
     /// reverse order of their creation. A panic of a thread ends it too.
     pub async fn serve(self, signal: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
-        let Self { listener, service, connections, control, data_dir, locks, door, parts, background, live, .. } = self;
+        let Self { listener, service, connections, control, data_dir, locks, door, tls, .. } = self;
+        let (parts, background, live) = (self.parts, self.background, self.live);
         let threads = listener::WorkerThreads::start(module_settings::workers())?;
         let deposed = parts.watch(background);
         let drain = CancellationToken::new();
@@ -222,7 +243,14 @@ impl App {
         let peers = (connections.connections, threads.workers());
         let door = door.map(|door| OpenDoor::open(door, service.clone(), peers));
         let serving = async {
-            listener::serve(listener, service, connections, lifecycle).await;
+            match tls {
+                None => listener::serve(ClientListener::Tcp(listener), service, connections, lifecycle).await,
+                Some(tls) => {
+                    let clients = tls.client_listener(listener);
+                    let beside = tls.serve_beside(service.clone(), connections.clone(), lifecycle.clone());
+                    tokio::join!(listener::serve(clients, service, connections, lifecycle), beside);
+                }
+            }
             if let Some(replicas) = &parts.replicas {
                 // other replicas carry requests about them here, and such a request may create one
                 loop {
@@ -284,37 +312,6 @@ async fn state_key(master: &SealingKey, storage: &Storage, world: &World) -> any
     Ok(SealingKey::new(key))
 }
 
-/// The gateway as a client of protected servers.
-fn upstream_client(
-    config: &Config,
-    (oauth, storage): (&OAuth, &Storage),
-    (master, public_url): (&SealingKey, &PublicUrl),
-    world: &World,
-) -> anyhow::Result<Upstream> {
-    let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
-    let (signer, egress) = (oauth.clone(), &config.auth.egress);
-    let deps = UpstreamDeps {
-        storage: storage.clone(),
-        vault: Vault::new(storage.clone(), master.clone(), Arc::clone(&clock), Arc::clone(&random)),
-        ticket_key: master.for_purpose("connect tickets"),
-        clock,
-        random,
-        issuer: public_url.as_str().to_owned(),
-        sign: SignAssertion::new(move |claims| signer.signing_keys().sign("JWT", claims).ok()),
-        fetcher: world.fetcher.clone().map_or_else(|| Fetcher::system(egress), Ok)?,
-        open: OpenClient::new(&NetworkSpec::default(), &config.environment.to_strings())?,
-        audit: oauth.audit().clone(),
-    };
-    Ok(Upstream::new(deps, &config.backends, (world.tracker.clone(), world.cancel.child_token())))
-}
-
-/// The hosts of the documents of well-known clients, by which the gateway judges its own network.
-fn document_hosts() -> Vec<String> {
-    let urls = CLIENTS.iter().filter_map(|client| Url::parse(client.document?.url).ok());
-    let hosts: BTreeSet<String> = urls.filter_map(|url| url.host_str().map(str::to_owned)).collect();
-    hosts.into_iter().collect()
-}
-
 /// Reports once to the operator which keys share a user since the time when that was the default.
 async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::OAuthError> {
     for (user, keys) in oauth.keys().take_shared_users().await? {
@@ -324,28 +321,6 @@ async fn tell_shared_users(oauth: &OAuth) -> Result<(), oauth::OAuthError> {
             To part a key from the others: lockkeeper keys rotate ID --own-user (lockkeeper keys list shows the ids)");
     }
     Ok(())
-}
-
-/// The OpenID providers at which people log in.
-fn login_providers(
-    config: &Config,
-    state_key: &SealingKey,
-    public_url: &PublicUrl,
-    world: &World,
-) -> anyhow::Result<Providers> {
-    if config.login.is_empty() {
-        return Ok(Providers::default());
-    }
-    let fetcher = world.fetcher.clone();
-    let fetcher = fetcher.map_or_else(|| Fetcher::system(&config.auth.egress), Ok);
-    let deps = OpenIdDeps {
-        fetcher: fetcher.context("no TLS for the login providers")?,
-        clock: Arc::clone(&world.clock),
-        random: Arc::clone(&world.random),
-        key: state_key.for_purpose("logins at providers"),
-        root: public_url.as_str().to_owned(),
-    };
-    Ok(Providers::new(config.login.clone(), deps))
 }
 
 // === impl Foundation ===
@@ -438,6 +413,7 @@ impl Foundation<'_> {
         let (supervisor, gateway, frontend) = (Arc::clone(supervisor), Arc::clone(gateway), frontend.clone());
         let (started, url) = (clock.now().to_string(), format!("{}/mcp", self.public_url));
         let budget = self.live.budget.clone();
+        let certificate = self.tls.map(TlsPart::status);
         Arc::new(move |clients| {
             let mut backends = supervisor.status();
             for backend in &mut backends {
@@ -460,6 +436,7 @@ impl Foundation<'_> {
                     ListedClients::Of(user) => frontend.status_of(user),
                     ListedClients::Nobodys => Vec::new(),
                 },
+                certificate: certificate.as_ref().map(|certificate| certificate()),
                 memory: Some(budget.in_use().into()),
             }
             .in_order()

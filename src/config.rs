@@ -47,6 +47,7 @@ pub mod section;
 mod server_auth;
 pub mod stdio;
 mod text_file;
+pub mod tls;
 mod tool_rules;
 mod transport;
 pub mod tree;
@@ -61,7 +62,8 @@ pub use self::{
     http::HttpConfig,
     inputs::{InputKind, OpenInput},
     load::{
-        CommandLineOptions, DataPlaces, SingleServer, data_places, is_of_another_program, load, open_inputs, source,
+        CommandLineOptions, DataPlaces, SingleServer, data_folder, data_places, is_of_another_program, load,
+        open_inputs, source,
     },
     log::{LogConfig, LogFormat},
     login::parse_issuer,

@@ -5,6 +5,7 @@
 //! the authorization request up to the login page, and the errors of the token endpoint.
 
 mod authorization;
+mod certificate;
 mod client;
 mod clients;
 mod cross_origin;

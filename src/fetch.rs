@@ -42,7 +42,7 @@ pub use self::{
     exchange::{BodyBound, is_stream},
     fetcher::{FetchRules, Fetcher},
     network::{Network, NetworkStream, SystemNetwork},
-    open_client::{OpenBounds, OpenClient},
+    open_client::{OpenBounds, OpenClient, send_over},
     proxied_network::ProxiedNetwork,
     request::FetchRequest,
 };

@@ -65,6 +65,7 @@ pub mod resource;
 pub mod storage;
 pub mod support;
 pub mod telemetry;
+pub mod tls;
 pub mod upstream;
 pub mod vault;
 pub mod web;

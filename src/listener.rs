@@ -26,6 +26,7 @@ mod accept;
 mod addresses;
 mod admission;
 mod body;
+mod client_listener;
 mod connection;
 pub mod descriptors;
 mod drive;
@@ -40,12 +41,14 @@ mod state;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod users;
 mod workers;
 
 pub use self::{
     accept::Lifecycle,
     addresses::{AddressPermit, Addresses},
+    client_listener::{ClientListener, ClientStream},
     listener_settings::{ListenerSettings, Timeouts},
     service::Serve,
     socket::Accept,

@@ -40,6 +40,7 @@ mod server_url;
 mod session_address;
 pub mod status;
 pub mod task_owner;
+pub mod tls;
 pub mod tool_rules;
 pub mod transport;
 pub mod user;
@@ -91,6 +92,7 @@ pub use server_auth::{
 pub(crate) use server_url::ServerUrl;
 pub use session_address::SessionAddress;
 pub use task_owner::{FoundTask, OwnedTask, TaskHolder, TaskScope};
+pub use tls::{AcmeChallenge, AuthoritySpec, CertificateFiles, CertificateSource, ExternalAccount, TlsSpec};
 pub use tool_rules::{ToolRules, WritingTools};
 pub use transport::{
     Delivery, Descriptors, HeaderParams, HttpSpec, SocketAddress, StdioSpec, TransportAbilities, TransportSpec,

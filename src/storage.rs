@@ -10,6 +10,7 @@ mod assertions;
 mod audit_events;
 mod backend_eras;
 mod browser_sessions;
+mod certificates;
 mod claim;
 mod client_documents;
 mod client_expiry;
@@ -54,6 +55,7 @@ pub use assertions::AssertionTable;
 pub use audit_events::{AuditRow, AuditSearch, AuditTable, StoredAuditRow};
 pub use backend_eras::BackendEraTable;
 pub use browser_sessions::{BrowserSession, BrowserSessionTable};
+pub use certificates::{CertificateHold, CertificateRow, CertificateTable, ChallengeRow, IssuedCertificate};
 pub use claim::{ClaimKind, DatabaseClaim};
 pub use client_documents::{ClientDocumentTable, StoredDocument};
 pub use client_expiry::{ClientExpiry, IdleSince};
@@ -208,6 +210,11 @@ impl Storage {
     /// OAuth clients.
     pub const fn clients(&self) -> ClientTable<'_> {
         ClientTable(&self.database)
+    }
+
+    /// Certificates toward clients, and orders for them.
+    pub const fn certificates(&self) -> CertificateTable<'_> {
+        CertificateTable(&self.database)
     }
 
     /// Authorization codes.

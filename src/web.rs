@@ -92,6 +92,13 @@ pub fn router(state: WebState) -> Router {
         .with_state(state)
 }
 
+/// True for what a person reads in a browser, and may have typed without `https`: nothing that a program asks for.
+pub fn is_page(path: &str) -> bool {
+    const PAGES: [&str; 8] =
+        ["/", "/login", "/account", "/device", "/device/decision", "/authorize", "/oauth/authorize", "/favicon.ico"];
+    PAGES.contains(&path) || ["/connect/", "/assets/", "/oauth/consent/"].iter().any(|start| path.starts_with(start))
+}
+
 /// Middleware: tells the browser to remember the visits that an answer begins.
 async fn remember_visits(State(state): State<Arc<WebState>>, mut request: Request, next: Next) -> Response {
     let (new, headers) = (visits::NewVisits::default(), request.headers().clone());

@@ -5,7 +5,7 @@ use std::{
     fs, io,
     io::Write as _,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use serde_json::{Value, json};
@@ -22,6 +22,8 @@ pub struct ControlFile {
     pub url: String,
     /// The `Host` header that it answers to: that of its public URL (OA-138).
     pub host: String,
+    /// The socket of this machine, of a gateway with TLS.
+    pub socket: Option<PathBuf>,
     /// The bearer token of `/api/status`; new at each start.
     pub token: Secret,
 }
@@ -34,7 +36,13 @@ impl ControlFile {
             address.set_ip(if bound.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
         }
         let host = public_url.as_str().split_once("://").map_or("", |(_, host)| host).to_owned();
-        Self { url: format!("http://{address}"), host, token }
+        Self { url: format!("http://{address}"), host, socket: None, token }
+    }
+
+    /// The same of a gateway with TLS, which has a socket for this machine.
+    #[must_use]
+    pub fn with_socket(self, socket: PathBuf) -> Self {
+        Self { url: self.url.replacen("http:", "https:", 1), socket: Some(socket), ..self }
     }
 
     /// Writes it into the data folder, readable by this user alone, in one step.
@@ -46,7 +54,11 @@ impl ControlFile {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let text = json!({ "url": self.url, "host": self.host, "token": self.token.expose() }).to_string();
+        let mut text = json!({ "url": self.url, "host": self.host, "token": self.token.expose() });
+        if let Some(socket) = &self.socket {
+            text["socket"] = json!(socket);
+        }
+        let text = text.to_string();
         options.open(&fresh)?.write_all(text.as_bytes())?;
         fs::rename(&fresh, &path)
     }
@@ -60,10 +72,12 @@ impl ControlFile {
         };
         let member = |value: &Value, name: &str| value.get(name)?.as_str().map(str::to_owned);
         let value: Value = serde_json::from_str(&text).unwrap_or_default();
-        Ok(member(&value, "url")
-            .zip(member(&value, "host"))
-            .zip(member(&value, "token"))
-            .map(|((url, host), token)| Self { url, host, token: Secret::new(token) }))
+        Ok(member(&value, "url").zip(member(&value, "host")).zip(member(&value, "token")).map(
+            |((url, host), token)| {
+                let socket = member(&value, "socket").map(PathBuf::from);
+                Self { url, host, socket, token: Secret::new(token) }
+            },
+        ))
     }
 
     /// Removes it, at the end of the gateway; that of another gateway, which has started meanwhile, stays.

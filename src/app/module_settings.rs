@@ -15,6 +15,11 @@ use crate::{
     telemetry,
 };
 
+/// Connections to the port without TLS: each ends with its answer.
+pub(super) const PLAIN_CONNECTIONS: usize = 128;
+/// Connections of commands on this machine.
+pub(super) const LOCAL_CONNECTIONS: usize = 32;
+
 /// The budget where none is configured is at least this, in bytes.
 const LEAST_BUDGET: usize = 64 << 20;
 /// And at most this.
@@ -65,7 +70,9 @@ pub fn log_settings(log: &LogConfig) -> telemetry::LogSettings {
 
 /// Further hosts and origins.
 fn sites(config: &Config) -> AllowedSites {
-    AllowedSites { hosts: config.http.allowed_hosts.clone(), origins: config.http.allowed_origins.clone() }
+    let names = config.tls.iter().flat_map(|tls| tls.names.iter().cloned());
+    let hosts = config.http.allowed_hosts.iter().cloned().chain(names).collect();
+    AllowedSites { hosts, origins: config.http.allowed_origins.clone() }
 }
 
 /// Those of the authorization server.
@@ -131,7 +138,9 @@ pub(super) fn http(
 /// Those of the connections. Raises the limit of open descriptors, since the maximum number of connections derives from
 /// it.
 pub(super) fn listener(config: &Config, live: &LiveSettings) -> listener::ListenerSettings {
-    let possible = descriptors::connections(descriptors::raise(), reserved(config));
+    let beside = config.tls.as_ref().map_or(0, |_| PLAIN_CONNECTIONS + LOCAL_CONNECTIONS);
+    let descriptors = descriptors::raise().saturating_sub(u64::try_from(beside).unwrap_or(0));
+    let possible = descriptors::connections(descriptors, reserved(config));
     let connections = match config.limits.connections {
         Some(wanted) if wanted > possible => {
             tracing::warn!(wanted, possible, "the limit on open files does not allow the configured connections");

@@ -7,13 +7,14 @@ use std::{
 };
 
 use http::{HeaderValue, StatusCode, header};
+use tokio::net::UnixStream;
 use url::Url;
 
 use super::{arguments, failure::CommandFailure, process::ProcessContext};
 use crate::{
-    app::ControlFile,
+    app::{ControlFile, connect_local_socket},
     config::{PublicUrl, text_of},
-    fetch::{BodyBound, FetchError, FetchRequest, OpenBounds, OpenClient},
+    fetch::{self, BodyBound, FetchError, FetchRequest, OpenBounds, OpenClient},
     model::status::Status,
     support::Secret,
 };
@@ -40,6 +41,8 @@ pub struct GatewayArgs {
 pub struct GatewayClient {
     url: String,
     host: Option<String>,
+    /// The socket of this machine, if the gateway has one.
+    socket: Option<PathBuf>,
     token: Option<Secret>,
 }
 
@@ -50,7 +53,7 @@ impl GatewayArgs {
     pub fn find(&self, process: &ProcessContext) -> Result<GatewayClient, CommandFailure> {
         let Some(url) = &self.url else { return GatewayClient::local(process) };
         let key = api_key(self.api_key_file.as_deref(), process)?;
-        Ok(GatewayClient { url: url.to_string(), host: None, token: Some(key) })
+        Ok(GatewayClient { url: url.to_string(), host: None, socket: None, token: Some(key) })
     }
 }
 
@@ -73,14 +76,16 @@ pub(super) fn api_key(file: Option<&Path>, process: &ProcessContext) -> Result<S
 impl GatewayClient {
     /// The gateway on the local data.
     pub fn local(process: &ProcessContext) -> Result<Self, CommandFailure> {
-        let folder = arguments::data_places(process)?.folder;
+        let folder = arguments::data_folder(process)?;
         let unknown = |why: String| {
             CommandFailure::failed("no running gateway found")
                 .why(why)
                 .advise("start it with `lockkeeper serve`, or set its data folder: `--data-dir DIR`")
         };
         match ControlFile::read(&folder) {
-            Ok(Some(control)) => Ok(Self { url: control.url, host: Some(control.host), token: Some(control.token) }),
+            Ok(Some(ControlFile { url, host, socket, token })) => {
+                Ok(Self { url, host: Some(host), socket, token: Some(token) })
+            }
             Ok(None) => Err(unknown(format!("none is running with the data in {}", folder.display()))),
             Err(error) => Err(unknown(format!("its control file in {} cannot be read: {error}", folder.display()))),
         }
@@ -114,8 +119,6 @@ impl GatewayClient {
                 .why(why)
                 .advise("check that it is running; `lockkeeper serve` starts it")
         };
-        let client = OpenClient::direct()
-            .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
         let address = format!("{}{path}", self.url);
         let wrong = |why: String| CommandFailure::failed(format!("{address} cannot be requested")).why(why);
         let url = Url::parse(&address).map_err(|error| wrong(error.to_string()))?;
@@ -128,7 +131,22 @@ impl GatewayClient {
             request = request.header(header::AUTHORIZATION, value(&format!("Bearer {}", token.expose()))?);
         }
         let bounds = OpenBounds { deadline: REQUEST_TIMEOUT, body: BodyBound::Whole(MAX_ANSWER) };
-        let answer = client.send(request, bounds).await.map_err(silent)?;
+        let answer = match &self.socket {
+            Some(path) => {
+                let unreachable = |error: std::io::Error| silent(FetchError::Unreachable(error.to_string()));
+                let stream = connect_local_socket(path).and_then(|stream| {
+                    stream.set_nonblocking(true)?;
+                    UnixStream::from_std(stream)
+                });
+                fetch::send_over(stream.map_err(unreachable)?, request, bounds).await
+            }
+            None => {
+                let client = OpenClient::direct()
+                    .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
+                client.send(request, bounds).await
+            }
+        };
+        let answer = answer.map_err(silent)?;
         match answer.status() {
             status if status.is_success() => Ok(String::from_utf8_lossy(answer.body()).into_owned()),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {

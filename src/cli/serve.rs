@@ -4,11 +4,11 @@ mod config_watch;
 mod inherited_socket;
 mod reload;
 
-use std::{convert::Infallible, io};
+use std::{convert::Infallible, io, net::SocketAddr};
 
 use tokio::net::TcpListener;
 
-use self::inherited_socket::InheritedSocket;
+use self::inherited_socket::InheritedSockets;
 use super::{
     arguments,
     failure::{CommandFailure, reasons},
@@ -16,7 +16,7 @@ use super::{
     process::ProcessContext,
 };
 use crate::{
-    app::{self, App, DataLockError},
+    app::{self, App, DataLockError, Sockets},
     config::{CommandLineOptions, Config, ConfigSource, LogConfig},
     model::Naming,
     storage::StorageError,
@@ -30,13 +30,14 @@ Examples:
   lockkeeper serve --config ~/.config/Claude/claude_desktop_config.json
   lockkeeper serve -- npx -y @modelcontextprotocol/server-filesystem ~/notes
   lockkeeper serve --url https://docs.example.com/mcp
+  lockkeeper serve --domain mcp.example.com     # https at port 443, by itself
   lockkeeper serve --listen 0.0.0.0:8080 --public-url https://mcp.example.com
 
 A changed configuration file is read again, and at SIGHUP unless on a terminal:
 servers come, change and go while clients stay connected.
 
 Environment variables: LOCKKEEPER_CONFIG, LOCKKEEPER_LISTEN,
-LOCKKEEPER_PUBLIC_URL, LOCKKEEPER_DATA_DIR, LOCKKEEPER_LOG. Options override
+LOCKKEEPER_DOMAIN, LOCKKEEPER_PUBLIC_URL, LOCKKEEPER_DATA_DIR, LOCKKEEPER_LOG. Options override
 variables, variables override the file.";
 
 /// Advice if the port is taken.
@@ -59,6 +60,9 @@ pub struct ServeArgs {
     /// Listen address, or a port of this machine [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR|PORT")]
     listen: Option<String>,
+    /// Gets a certificate for this name and serves https; agrees to the terms of the authority, Let's Encrypt
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    domain: Vec<String>,
     /// URL of the gateway for clients; required if other machines connect
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
@@ -88,15 +92,15 @@ pub struct StartMessage<'a> {
 impl ServeArgs {
     /// Runs the gateway until SIGTERM or SIGINT.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let socket = InheritedSocket::take(&process.environment)?;
-        let inherited = socket.as_ref().map(|socket| socket.address);
+        let sockets = InheritedSockets::take(&process.environment)?;
+        let inherited = sockets.as_ref().map(|sockets| sockets.address);
         let given = CommandLineOptions { inherited, ..self.given(process) };
         let config = arguments::load(&given, process)?;
         let telemetry = install(&config.log, process)?;
         log_start(&config);
         let in_background = process.output.print_in_background();
         in_background.map_err(|error| CommandFailure::failed("the gateway cannot run").why(error))?;
-        run_app((config, given), socket, telemetry, process).await
+        run_app((config, given), sockets, telemetry, process).await
     }
 
     /// The configuration for these arguments.
@@ -106,7 +110,8 @@ impl ServeArgs {
 
     fn given(&self, process: &ProcessContext) -> CommandLineOptions {
         let (listen, public_url) = (self.listen.clone(), self.public_url.clone());
-        CommandLineOptions { listen, public_url, single: self.single.given(), ..process.options.given() }
+        let domains = self.domain.clone();
+        CommandLineOptions { listen, domains, public_url, single: self.single.given(), ..process.options.given() }
     }
 }
 
@@ -140,15 +145,17 @@ fn log_start(config: &Config) {
 /// Builds the application and runs it until SIGTERM or SIGINT.
 async fn run_app(
     (config, given): (Config, CommandLineOptions),
-    socket: Option<InheritedSocket>,
+    sockets: Option<InheritedSockets>,
     telemetry: Telemetry,
     process: &mut ProcessContext,
 ) -> Result<(), CommandFailure> {
-    let (source, data_dir) = (config.source.clone(), config.data_dir.clone());
+    let (source, data_dir, listen) = (config.source.clone(), config.data_dir.clone(), config.listen);
     let backends: Vec<String> = config.backends.iter().map(|spec| spec.id.to_string()).collect();
     let cannot = |error: anyhow::Error| {
         let failure = CommandFailure::failed("the gateway cannot run").why(reasons(&error));
-        if error.chain().any(is_address_in_use) {
+        if let Some(advice) = privileged_port(&error, listen) {
+            failure.advise(advice)
+        } else if error.chain().any(is_address_in_use) {
             failure.advise(OTHER_PORT)
         } else if let Some(DataLockError::InUse { .. }) = error.downcast_ref() {
             failure.advise(OTHER_FOLDER)
@@ -163,10 +170,13 @@ async fn run_app(
     // from here on a signal ends the gateway in order, with its last log lines
     let mut shutdown = Box::pin(shutdown_signal());
     let build = async {
-        match socket {
-            Some(socket) => App::build_on(TcpListener::from_std(socket.listener)?, config, telemetry).await,
-            None => App::build(config, telemetry).await,
-        }
+        let sockets = match sockets {
+            None => Sockets::bind(&config).await?,
+            Some(InheritedSockets { main, plain, .. }) => {
+                Sockets { main: TcpListener::from_std(main)?, plain: plain.map(TcpListener::from_std).transpose()? }
+            }
+        };
+        App::build_on(sockets, config, telemetry).await
     };
     let mut app = tokio::select! {
         app = build => app.map_err(cannot)?,
@@ -197,6 +207,22 @@ pub(super) async fn reap_orphans() -> Infallible {
     return crate::support::orphans::reap().await;
     #[cfg(not(target_os = "linux"))]
     std::future::pending().await
+}
+
+/// Advice if only root may listen on the port.
+fn privileged_port(error: &anyhow::Error, listen: SocketAddr) -> Option<String> {
+    let is_denied = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    };
+    if listen.port() >= 1024 || !error.chain().any(is_denied) {
+        return None;
+    }
+    let program = std::env::current_exe().map_or_else(|_| "lockkeeper".to_owned(), |path| path.display().to_string());
+    Some(format!(
+        "ports below 1024 are root's. Either let this program have them: `sudo setcap cap_net_bind_service=+ep {program}`; or \
+         use a port that anybody may have, `--listen '[::]:8443'`, and forward port {} to it",
+        listen.port()
+    ))
 }
 
 fn is_address_in_use(cause: &(dyn std::error::Error + 'static)) -> bool {

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     model::status::{
-        BackendState, BackendStatus, EraSource, EraStatus, GroupStatus, MemoryStatus, OmittedEntry, SessionStatus,
-        Status, summary,
+        BackendState, BackendStatus, CertificateStatus, EraSource, EraStatus, GroupStatus, MemoryStatus, OmittedEntry,
+        SessionStatus, Status, summary,
     },
     support::printable,
 };
@@ -61,7 +61,23 @@ pub fn render(status: &Status, style: Style) -> String {
     text.push('\n');
     text.push_str(&groups(&status.groups, style));
     text.push_str(&sessions(&status.sessions, style));
+    text.extend(status.certificate.as_ref().map(|found| certificate(found, style)));
     text.extend(status.memory.as_ref().map(memory));
+    text
+}
+
+/// A line about the certificate, and one about its fault.
+fn certificate(certificate: &CertificateStatus, style: Style) -> String {
+    let CertificateStatus { names, source, issuer, valid_until, next_order, fault } = certificate;
+    let what = match (valid_until, issuer) {
+        (Some(until), Some(issuer)) => format!("by {issuer}, until {until}"),
+        _ => style.paint(Emphasis::Bad, "there is none yet"),
+    };
+    let next = next_order.as_ref().map_or_else(String::new, |next| format!(", next order {next}"));
+    let mut text = format!("\nCertificate: {} ({source}): {what}{next}\n", printable(&names.join(", ")));
+    if let Some(fault) = fault {
+        text.extend([&style.paint(Emphasis::Bad, "certificate"), " ", &printable(fault), "\n"]);
+    }
     text
 }
 
@@ -277,6 +293,14 @@ mod tests {
                 protocol_version: "2025-11-25".to_owned(),
                 idle_seconds: 12,
             }],
+            certificate: Some(CertificateStatus {
+                names: vec!["mcp.example.com".to_owned()],
+                source: "https://acme.example/dir".to_owned(),
+                issuer: Some("Example".to_owned()),
+                valid_until: Some("2026-03-01T00:00:00Z".to_owned()),
+                next_order: Some("2026-02-01T00:00:00Z".to_owned()),
+                fault: Some("the order failed: no\u{1b}".to_owned()),
+            }),
             memory: Some(MemoryStatus {
                 budget: 512 << 20,
                 held: 3 << 19,
@@ -310,6 +334,9 @@ mod tests {
 
         SESSION   USER   CLIENT           ENDPOINT  VERSION     IDLE
         0123abcd  owner  claude-code 2.1  /mcp      2025-11-25  12s
+
+        Certificate: mcp.example.com (https://acme.example/dir): by Example, until 2026-03-01T00:00:00Z, next order 2026-02-01T00:00:00Z
+        certificate the order failed: no?
 
         Memory for messages: 1.5 MiB of 512.0 MiB: user ann? 1.0 MiB
         "#);

@@ -9,7 +9,7 @@ use super::{
     clients::ClientsConfig, database::DatabasePlace, environment::Environment, http::HttpConfig, log::LogConfig,
     problem::ConfigProblem, public_url::PublicUrl, replica::ReplicaConfig, stdio::StdioConfig,
 };
-use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LimitsConfig, LoginProvider, Naming};
+use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LimitsConfig, LoginProvider, Naming, TlsSpec};
 
 /// The default listen address.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
@@ -28,6 +28,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The database: a file in the data folder, unless set otherwise.
     pub database: DatabasePlace,
+    /// TLS toward clients; `None` if a proxy does that, or nobody.
+    pub tls: Option<TlsSpec>,
     /// How the other replicas on the database reach this one; `None` if there are none.
     pub replica: Option<ReplicaConfig>,
     /// Limits.
@@ -78,10 +80,11 @@ pub enum ConfigSource {
 // === impl Config ===
 
 impl Config {
-    /// The URL for clients of a gateway that listens on `bound` (OA-137): the configured one, else `http://` and the
-    /// loopback address.
+    /// The URL for clients of a gateway that listens on `bound` (OA-137): the configured one, else that of the loopback
+    /// address.
     pub fn public_url(&self, bound: SocketAddr) -> PublicUrl {
-        self.public_url.clone().unwrap_or_else(|| PublicUrl::loopback(bound))
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        self.public_url.clone().unwrap_or_else(|| PublicUrl::loopback(scheme, bound))
     }
 
     /// A sentence for each server whose name had to be changed.
@@ -105,7 +108,8 @@ impl Config {
     /// A warning for a missing `trusted_proxies` behind a proxy on this machine (OA-138).
     pub fn proxy_warning(&self) -> Option<String> {
         let https = self.public_url.as_ref().is_some_and(|url| url.as_str().starts_with("https://"));
-        let untold = https && self.listen.ip().is_loopback() && self.http.trusted_proxies.is_empty();
+        let untold =
+            https && self.tls.is_none() && self.listen.ip().is_loopback() && self.http.trusted_proxies.is_empty();
         untold.then(|| {
             "`public_url` is https and the gateway listens on a loopback address, so a proxy on this machine is in front; \
              without `trusted_proxies` every client has the proxy's address, and the limits on wrong keys and on \

@@ -8,7 +8,7 @@ use std::{
 use super::{
     auth, backend, clients::ClientsConfig, database::DatabasePlace, dialect::Dialect, groups, http::HttpConfig, limits,
     log::LogConfig, login, problem::ConfigProblem, public_url::PublicUrl, replica::ReplicaConfig, section::Section,
-    stdio::StdioConfig,
+    stdio::StdioConfig, tls::TlsOptions,
 };
 use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LimitsConfig, LoginProvider, config_key::key_rows};
 
@@ -35,6 +35,8 @@ key_rows! {
 key_rows! {
     /// The tables.
     pub(super) const TABLES {
+        /// TLS without a proxy: [`[tls]`](#tls)
+        tls: Table("tls"), None("");
         /// This gateway as one of several on its database: [`[replica]`](#replica)
         replica: Table("replica"), None("");
         /// Limits and timeouts: [`[limits]`](#limits)
@@ -65,6 +67,7 @@ pub(super) struct FileOptions {
     pub(super) public_url: Option<PublicUrl>,
     pub(super) data_dir: Option<PathBuf>,
     pub(super) database: Option<DatabasePlace>,
+    pub(super) tls: Option<TlsOptions>,
     pub(super) replica: Option<ReplicaConfig>,
     pub(super) limits: LimitsConfig,
     pub(super) auth: AuthPolicy,
@@ -84,6 +87,12 @@ pub(super) struct FileOptions {
 pub(super) fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     let mut sections = (root.table("limits"), root.table("auth"), root.table("http"), root.table("log"));
     let mut stdio = root.table("stdio");
+    let tls = root.has("tls").then(|| {
+        let mut section = root.table("tls");
+        let tls = TlsOptions::read(&mut section, base);
+        section.finish();
+        tls
+    });
     let replica = root.has("replica").then(|| {
         let mut section = root.table("replica");
         let replica = ReplicaConfig::read(&mut section);
@@ -100,6 +109,7 @@ pub(super) fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
         public_url: root.parsed("public_url", PublicUrl::parse),
         data_dir: root.text("data_dir").map(|text| base.join(text)),
         database: database_in(&mut root, base),
+        tls,
         replica,
         limits: limits::read(&mut sections.0),
         auth: auth::read(&mut sections.1),

@@ -21,6 +21,11 @@ pub fn control(data_dir: &Path) -> PathBuf {
     data_dir.join("control.json")
 }
 
+/// Socket of the running gateway for commands on this machine, if it has TLS.
+pub fn control_socket(data_dir: &Path) -> PathBuf {
+    data_dir.join("control.sock")
+}
+
 /// Lock file: held by the gateway that uses the folder.
 pub fn lock(data_dir: &Path) -> PathBuf {
     data_dir.join("gateway.lock")

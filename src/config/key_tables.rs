@@ -2,7 +2,7 @@
 
 use super::{
     HttpConfig, LogConfig, backend, clients, disclosure, file_options, groups, login, network, replica, server_auth,
-    stdio::StdioConfig, tool_rules, transport,
+    stdio::StdioConfig, tls, tool_rules, transport,
 };
 use crate::model::{
     AuthPolicy, BackendSpec, LimitsConfig, LoginProvider, ToolRules,
@@ -44,6 +44,7 @@ const PROVIDER: &str = "#: [login.corp]";
 pub fn tables() -> Vec<DocumentedKeys> {
     vec![
         DocumentedKeys::new("", "", vec![shown("# The top level.", file_options::KEYS), unshown(file_options::TABLES)]),
+        DocumentedKeys::new("tls", "tls", vec![shown("#: [tls]", tls::KEYS)]),
         DocumentedKeys::new("replica", "replica", vec![shown("#: [replica]", replica::KEYS)]),
         DocumentedKeys::new("limits", "limits", vec![declared("[limits]", LimitsConfig::KEYS)]),
         DocumentedKeys::new("auth", "auth", vec![declared("[auth]", AuthPolicy::KEYS)]),

@@ -3,7 +3,7 @@
 
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -26,10 +26,11 @@ use super::{
     replica::ReplicaConfig,
     section::SectionReader,
     text_file::text_of,
+    tls::{self, TLS_LISTEN, TlsOptions},
     tree::Document,
 };
 use crate::{
-    model::{BackendSpec, MAX_NESTING, NESTING, Naming, nesting},
+    model::{BackendSpec, MAX_NESTING, NESTING, Naming, TlsSpec, nesting},
     support::Secret,
 };
 
@@ -47,6 +48,8 @@ pub struct CommandLineOptions {
     pub inherited: Option<SocketAddr>,
     /// `--data-dir`.
     pub data_dir: Option<PathBuf>,
+    /// `--domain`.
+    pub domains: Vec<String>,
     /// `--public-url`.
     pub public_url: Option<String>,
     /// `--log`.
@@ -103,11 +106,15 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     let (backends, naming) = loader.backends(file.backends);
     let listen = loader.said("--listen", given.listen.clone(), "LOCKKEEPER_LISTEN", parse_listen);
     let said = listen.or(file.listen);
-    let listen = given.inherited.or(said).unwrap_or(DEFAULT_LISTEN);
+    let names = loader.names(file.tls.as_ref());
+    let default = if names.is_some() { TLS_LISTEN } else { DEFAULT_LISTEN };
+    let listen = given.inherited.or(said).unwrap_or(default);
+    let tls = names.and_then(|names| loader.tls(file.tls.unwrap_or_default(), names, listen));
     let mut without_effect = file.without_effect;
     without_effect.extend(said.filter(|said| *said != listen).map(|said| overruled(said, listen)));
     let public_url = loader.said("--public-url", given.public_url.clone(), "LOCKKEEPER_PUBLIC_URL", PublicUrl::parse);
     let public_url = public_url.or(file.public_url);
+    let public_url = loader.url_of(tls.as_ref(), public_url);
     if public_url.is_none() && !listen.ip().is_loopback() && loader.problems.is_empty() {
         let what = format!("this is required, because {listen} is reachable from other machines");
         let advice = "set the URL that clients use, such as `https://mcp.example.com`, as `public_url` in the file, \
@@ -130,6 +137,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
         public_url,
         data_dir,
         database,
+        tls,
         replica: file.replica,
         limits,
         auth,
@@ -163,6 +171,19 @@ pub fn data_places(
     let folder = loader.data_dir(data_dir);
     let database = loader.database(database, &folder);
     if loader.problems.is_empty() { Ok(DataPlaces { folder, database }) } else { Err(ConfigProblems(loader.problems)) }
+}
+
+/// Finds the data folder, for commands that need nothing else. One that is named outside of the file is found without it: the file
+/// may be broken.
+pub fn data_folder(
+    given: &CommandLineOptions,
+    environment: &Environment,
+    folder: &Path,
+) -> Result<PathBuf, ConfigProblems> {
+    if given.data_dir.is_none() && environment.get("LOCKKEEPER_DATA_DIR").is_none() {
+        return data_places(given, environment, folder).map(|places| places.folder);
+    }
+    Ok(Loader { given, environment, folder, problems: Vec::new() }.data_dir(None))
 }
 
 /// True if a file with this name and this text lists the servers of another program.
@@ -305,6 +326,46 @@ impl Loader<'_> {
             (None, _) => return None,
         };
         parse(&text).map_err(|what| self.problems.push(ConfigProblem::new(place, what))).ok()
+    }
+
+    /// The names of the gateway: as said, else as the file has them; `None` without TLS.
+    fn names(&mut self, in_file: Option<&TlsOptions>) -> Option<Vec<String>> {
+        const VARIABLE: &str = "LOCKKEEPER_DOMAIN";
+        let given = self.given.domains.iter().map(|name| (ConfigPlace::Argument("--domain"), name.as_str()));
+        let mut said: Vec<_> = given.collect();
+        if said.is_empty() {
+            let variable = self.environment.get(VARIABLE).filter(|text| !text.is_empty());
+            said.extend(variable.map(|text| (ConfigPlace::Variable(VARIABLE), text)));
+        }
+        if said.is_empty() {
+            return in_file.map(|options| options.names.clone());
+        }
+        let mut names = Vec::new();
+        for (place, text) in said {
+            match tls::domains(text) {
+                Ok(found) => names.extend(found),
+                Err(what) => self.problems.push(ConfigProblem::new(place, what)),
+            }
+        }
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        Some(names)
+    }
+
+    fn tls(&mut self, options: TlsOptions, names: Vec<String>, listen: SocketAddr) -> Option<TlsSpec> {
+        let fault = |what| self.problems.push(ConfigProblem::new(ConfigPlace::Option("[tls]"), what));
+        options.for_names(names, listen).map_err(fault).ok()
+    }
+
+    /// The public URL: as said, else that of the first name.
+    fn url_of(&mut self, tls: Option<&TlsSpec>, said: Option<PublicUrl>) -> Option<PublicUrl> {
+        let Some(tls) = tls else { return said };
+        if said.as_ref().is_some_and(|url| !url.as_str().starts_with("https://")) {
+            let problem =
+                ConfigProblem::new(ConfigPlace::Option("public_url"), "this must be https, since `[tls]` is set");
+            self.problems.push(problem.advise("write the same URL with https, or remove `public_url`"));
+        }
+        said.or_else(|| PublicUrl::parse(&format!("https://{}", tls.names.first()?)).ok())
     }
 
     fn data_dir(&mut self, in_file: Option<PathBuf>) -> PathBuf {

@@ -41,15 +41,11 @@ key_rows! {
 
 /// Reads the options of a server's connections; `None` if there are none. Relative paths are relative to `folder`.
 pub(super) fn read(section: &mut Section<'_>, folder: &Path) -> Option<Arc<NetworkSpec>> {
-    let pem = |file: &str| {
-        let text = text_file::read(&folder.join(file), LONGEST).map_err(|why| format!("the file `{file}` {why}"))?;
-        Ok((file.to_owned(), text))
-    };
-    let certificates = |file: &str| pem(file).and_then(|(file, text)| certificates(&file, &text).map(|_| text));
-    let authorities = section.parsed("ca_file", certificates);
+    let certificates = |file: &str| authorities(folder, file);
+    let ca_file = section.parsed("ca_file", certificates);
     let has_identity = (section.has("client_cert_file"), section.has("client_key_file"));
     let chain = section.parsed("client_cert_file", certificates);
-    let key = section.parsed("client_key_file", |file| private_key(&pem(file)?));
+    let key = section.parsed("client_key_file", |file| private_key(&pem(folder, file)?));
     if has_identity.0 != has_identity.1 {
         section.fault("a client certificate needs its key", Some("set both `client_cert_file` and `client_key_file`"));
     }
@@ -61,8 +57,20 @@ pub(super) fn read(section: &mut Section<'_>, folder: &Path) -> Option<Arc<Netwo
         );
     }
     let proxy = section.parsed("proxy", proxy);
-    let network = NetworkSpec { authorities, identity, proxy };
+    let network = NetworkSpec { authorities: ca_file, identity, proxy };
     (network != NetworkSpec::default()).then(|| Arc::new(network))
+}
+
+/// The text of a file with certificates.
+pub(super) fn authorities(folder: &Path, file: &str) -> Result<String, String> {
+    let (file, text) = pem(folder, file)?;
+    certificates(&file, &text).map(|_| text)
+}
+
+/// The name and the text of a file.
+pub(super) fn pem(folder: &Path, file: &str) -> Result<(String, String), String> {
+    let text = text_file::read(&folder.join(file), LONGEST).map_err(|why| format!("the file `{file}` {why}"))?;
+    Ok((file.to_owned(), text))
 }
 
 /// Reports the options as not allowed.
@@ -83,12 +91,13 @@ fn certificates(file: &str, text: &str) -> Result<Vec<CertificateDer<'static>>, 
 }
 
 /// The text of a file with a private key.
-fn private_key((file, text): &(String, String)) -> Result<Secret, String> {
+pub(super) fn private_key((file, text): &(String, String)) -> Result<Secret, String> {
     let key = PrivateKeyDer::from_pem_slice(text.as_bytes());
     key.map(|_| Secret::new(text.as_str())).map_err(|_| format!("the file `{file}` has no private key in PEM"))
 }
 
-fn belong_together(identity: &TlsIdentity) -> bool {
+/// True if the key is that of the first certificate.
+pub(super) fn belong_together(identity: &TlsIdentity) -> bool {
     let chain = certificates("", &identity.certificates).unwrap_or_default();
     let key = PrivateKeyDer::from_pem_slice(identity.key.expose().as_bytes());
     key.is_ok_and(|key| CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).is_ok())

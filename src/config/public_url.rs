@@ -44,12 +44,12 @@ impl PublicUrl {
         Self::parse(text.strip_suffix("/mcp").unwrap_or(text))
     }
 
-    /// `http://` and the listen address; `localhost` and its port if that is not a loopback address.
-    pub fn loopback(bound: SocketAddr) -> Self {
+    /// The scheme and the listen address; `localhost` and its port if that is not a loopback address.
+    pub fn loopback(scheme: &str, bound: SocketAddr) -> Self {
         if bound.ip().is_loopback() {
-            Self(format!("http://{bound}"))
+            Self(format!("{scheme}://{bound}"))
         } else {
-            Self(format!("http://localhost:{}", bound.port()))
+            Self(format!("{scheme}://localhost:{}", bound.port()))
         }
     }
 

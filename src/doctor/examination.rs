@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use tokio::sync::OnceCell;
 use url::Url;
 
 use super::{
-    authorization,
+    authorization, certificate,
     client::{ClientProfile, ScopeSource},
     cross_origin,
     discovery::{self, DiscoveredDocuments, FirstAnswer},
@@ -24,6 +25,8 @@ pub struct Doctor {
     policy: RegistrationPolicy,
     prober: Prober,
     random: Arc<dyn Random>,
+    /// The fault of the certificate, the same for every client.
+    certificate: OnceCell<Option<Finding>>,
 }
 
 /// The result for one client.
@@ -64,7 +67,7 @@ enum Reached {
 impl Doctor {
     /// Creates the examination of the MCP server at `server`.
     pub fn new(server: Url, policy: RegistrationPolicy, (http, random): (OpenClient, Arc<dyn Random>)) -> Self {
-        Self { server, policy, prober: Prober::new(http), random }
+        Self { server, policy, prober: Prober::new(http), random, certificate: OnceCell::new() }
     }
 
     /// Goes the way of one client.
@@ -90,6 +93,7 @@ impl Doctor {
             FirstAnswer::Refused(challenge, problems) => (challenge, problems),
         };
         findings.extend(problems);
+        findings.extend(self.certificate.get_or_init(|| certificate::ends_soon(&self.server)).await.clone());
         let found = discovery::discover(&self.prober, &self.server, challenge).await?;
         findings.extend(client.requires.iter().flat_map(|requirement| requirement.broken(&self.server, &found)));
         if client.requires.contains(&Requirement::CrossOrigin) {

@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use http::{Response, Uri};
-use tokio::time::timeout;
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 use tower::Service as _;
 use url::{Position, Url};
 
@@ -93,6 +97,20 @@ impl std::fmt::Debug for OpenClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("OpenClient")
     }
+}
+
+/// Sends a request over a stream that is open already.
+///
+/// # Errors
+///
+/// As [`FetchError`] says.
+pub async fn send_over(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    request: FetchRequest,
+    bounds: OpenBounds,
+) -> Result<Response<Bytes>, FetchError> {
+    let exchange = exchange(TokioIo::new(stream), head(request, &RequestForm::Path)?, bounds.body);
+    timeout(bounds.deadline, exchange).await.map_err(|_| FetchError::TooSlow(bounds.deadline))?
 }
 
 /// The place that is connected to, with its port.

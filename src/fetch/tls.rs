@@ -1,6 +1,6 @@
 //! TLS toward other hosts: which authorities are trusted, and which certificate is shown. Knows nothing of connections.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use parking_lot::Mutex;
 use rustls::{
@@ -13,8 +13,11 @@ use rustls::{
     },
 };
 use rustls_platform_verifier::Verifier;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::model::NetworkSpec;
+use crate::{model::NetworkSpec, support::Timestamp};
 
 /// Failure to set up TLS.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +38,22 @@ struct Authorities {
     further: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
     verifier: Mutex<Option<Arc<Verifier>>>,
+}
+
+/// The time until which the certificate is valid that a server shows for a name that it is trusted under. No proxy is used.
+///
+/// # Errors
+///
+/// If there is no connection, or the certificate is refused.
+pub async fn certificate_end(host: &str, port: u16) -> io::Result<Timestamp> {
+    let config = client_config(&NetworkSpec::default()).map_err(io::Error::other)?;
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let stream = TcpStream::connect((host, port)).await?;
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let parsed = shown.and_then(|shown| X509Certificate::from_der(shown).ok());
+    let (_, certificate) = parsed.ok_or_else(|| io::Error::other("it shows no certificate that can be read"))?;
+    Ok(Timestamp::from_seconds(certificate.validity().not_after.timestamp()))
 }
 
 /// TLS that trusts the authorities of the system and those of `network`, and shows its certificate to who asks.

@@ -61,9 +61,11 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
         self.stream.is_write_vectored()
     }
 
-    // hyper flushes when it has written all that it has
+    // hyper flushes when it has written all that it has; TLS has taken it by then, and the socket perhaps not
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.connection.wrote(&flushed);
+        ready!(flushed)?;
         self.connection.flushed();
         Poll::Ready(Ok(()))
     }

@@ -46,9 +46,33 @@ pub struct Status {
     pub groups: Vec<GroupStatus>,
     /// Clients: open sessions, and clients without sessions that were active recently.
     pub sessions: Vec<SessionStatus>,
+    /// The certificate toward clients; `None` without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<CertificateStatus>,
     /// The memory that is held, and for whom; `None` from a gateway of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryStatus>,
+}
+
+/// The certificate toward clients.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CertificateStatus {
+    /// The names that it is for; of one that there is not yet, those that are ordered.
+    pub names: Vec<String>,
+    /// Its file, or the directory of the authority that is asked for it.
+    pub source: String,
+    /// The authority that issued it; `None` while there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// The time of its end, RFC 3339; `None` while there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_until: Option<String>,
+    /// The time of the next order, RFC 3339; `None` for files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_order: Option<String>,
+    /// The reason for which it is not as it should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
 }
 
 /// The memory that is held for what waits: bodies, messages, cached lists.

@@ -46,6 +46,9 @@ const TABLES: &[(&str, &str)] = &[
     ("bound_logins", "key_id"),
     ("limit_counts", "name"),
     ("task_owners", "task"),
+    ("certificates", "place"),
+    ("acme_accounts", "directory"),
+    ("acme_challenges", "token"),
 ];
 
 /// Columns that the database numbers in the order of the rows.

@@ -16,13 +16,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The sizes of steps, and the pauses between them.
 pub(super) struct Steps {
-    measure: Measure,
+    bounds: StepBounds,
     since: Instant,
     rows: i64,
 }
 
 /// How large steps may be on an engine.
-struct Measure {
+struct StepBounds {
     fewest: i64,
     most: i64,
     /// The time that a step is to take.
@@ -33,21 +33,21 @@ struct Measure {
 
 /// Who waits for the lock of the file looks again after 1, 2, 5, 10 and more milliseconds, up to 100: longer steps are met
 /// twice.
-const SQLITE: Measure = Measure { fewest: 10, most: 400, aim: Duration::from_millis(4), others: 3 };
+const SQLITE: StepBounds = StepBounds { fewest: 10, most: 400, aim: Duration::from_millis(4), others: 3 };
 
 /// Rows are locked, not the database, and each step costs a round trip and a sync however few rows it changes.
-const POSTGRESQL: Measure = Measure { fewest: 100, most: 400, aim: Duration::from_millis(20), others: 1 };
+const POSTGRESQL: StepBounds = StepBounds { fewest: 100, most: 400, aim: Duration::from_millis(20), others: 1 };
 
 // === impl Steps ===
 
 impl Steps {
     /// The first step begins.
     pub(super) fn begin(engine: Engine) -> Self {
-        let measure = match engine {
+        let bounds = match engine {
             Engine::Sqlite => SQLITE,
             Engine::PostgreSql => POSTGRESQL,
         };
-        Self { rows: FIRST.max(measure.fewest), measure, since: Instant::now() }
+        Self { rows: FIRST.max(bounds.fewest), bounds, since: Instant::now() }
     }
 
     /// Maximum number of rows that the step changes.
@@ -57,7 +57,7 @@ impl Steps {
 
     /// Lets others have the database; the next step begins, larger or smaller by how long this one took.
     pub(super) async fn pause(&mut self) {
-        let Measure { fewest, most, aim, others } = self.measure;
+        let StepBounds { fewest, most, aim, others } = self.bounds;
         let took = self.since.elapsed();
         self.rows = match took {
             short if short < aim / 2 => self.rows * 2,

@@ -21,6 +21,7 @@ mod rights;
 mod server_cards;
 mod server_info;
 mod task_owners;
+mod tls;
 mod users;
 mod web_resources;
 mod websocket;

@@ -40,6 +40,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("web", &["audit", "oauth", "openid", "storage", "upstream"]),
     ("http", &["listener"]),
     ("listener", &[]),
+    ("tls", &["fetch", "storage", "vault"]),
     ("config", &[]),
     ("telemetry", &[]),
 ];
@@ -57,7 +58,19 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("Access::Full", &["model", "gateway/access", "config/login", "cli"]),
     (
         "crate::storage",
-        &["frontend/sessions", "audit", "vault", "oauth", "upstream", "replicas", "web", "app", "cli", "storage"],
+        &[
+            "frontend/sessions",
+            "audit",
+            "vault",
+            "oauth",
+            "upstream",
+            "replicas",
+            "tls",
+            "web",
+            "app",
+            "cli",
+            "storage",
+        ],
     ),
 ];
 

@@ -1,5 +1,5 @@
-//! The listening socket that systemd passes to its service (`sd_listen_fds(3)`): while the gateway restarts, connections wait
-//! in it instead of being refused.
+//! The listening sockets that systemd passes to its service (`sd_listen_fds(3)`): while the gateway restarts, connections wait
+//! in them instead of being refused, and ports below 1024 need no rights of the gateway's.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -12,44 +12,60 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use crate::{cli::failure::CommandFailure, config::Environment};
 
 /// Advice for a unit that passes anything else.
-const ONE_SOCKET: &str = "let its socket unit have one `ListenStream=` with a port, as deploy/lockkeeper.socket has, or stop \
-                          that unit: then the gateway opens its own socket";
+const ONE_SOCKET: &str = "let a socket unit have one `ListenStream=` with a port, and a second unit for port 80 \
+                          `FileDescriptorName=http`, as in deploy/; or stop these units: then the gateway opens its own sockets";
 
-/// A listening TCP socket of the service manager's.
+/// Name of the socket without TLS.
+const PLAIN: &str = "http";
+
+/// The listening TCP sockets of the service manager's.
 #[derive(Debug)]
-pub(super) struct InheritedSocket {
-    pub(super) listener: TcpListener,
+pub(super) struct InheritedSockets {
+    /// The one for clients.
+    pub(super) main: TcpListener,
+    /// Its address.
     pub(super) address: SocketAddr,
+    /// The one without TLS: its unit has `FileDescriptorName=http`.
+    pub(super) plain: Option<TcpListener>,
 }
 
-impl InheritedSocket {
-    /// Takes the socket that is passed to this process; `None` if there is none. Programs that are started later do not get
-    /// it.
+impl InheritedSockets {
+    /// Takes the sockets that are passed to this process; `None` if there are none. Programs that are started later do not get
+    /// them.
     ///
     /// # Errors
     ///
-    /// If something else is passed, or more than one.
+    /// If something else is passed, or more than two, or two that have the same part.
     pub(super) fn take(environment: &Environment) -> Result<Option<Self>, CommandFailure> {
         if !is_for(process::id(), environment) {
             return Ok(None);
         }
-        let unusable = |why: String| {
-            Err(CommandFailure::failed("the socket from systemd cannot be used").why(why).advise(ONE_SOCKET))
-        };
         let mut passed = ListenFd::from_env();
-        if passed.len() > 1 {
-            return unusable(format!("there are {} of them, and the gateway takes one", passed.len()));
+        let names = environment.get("LISTEN_FDNAMES").unwrap_or_default().to_owned();
+        let mut sockets: [Option<TcpListener>; 2] = [None, None];
+        for index in 0..passed.len() {
+            let listener = match passed.take_tcp_listener(index) {
+                Ok(Some(listener)) => listener,
+                Ok(None) => continue,
+                Err(error) => return Err(unusable(format!("one of them is no listening TCP socket ({error})"))),
+            };
+            // a sole socket is the one for clients, whatever its name
+            let is_plain = passed.len() > 1 && names.split(':').nth(index) == Some(PLAIN);
+            if sockets[usize::from(is_plain)].replace(listener).is_some() {
+                let which = if is_plain { "without TLS" } else { "for clients" };
+                return Err(unusable(format!("there is more than one {which}")));
+            }
         }
-        let listener = match passed.take_tcp_listener(0) {
-            Ok(Some(listener)) => listener,
-            Ok(None) => return Ok(None),
-            Err(error) => return unusable(format!("it is no listening TCP socket ({error})")),
-        };
-        match prepared(&listener) {
-            Ok(address) => Ok(Some(Self { listener, address })),
-            Err(error) => unusable(error.to_string()),
-        }
+        let [main, plain] = sockets;
+        let Some(main) = main else { return Ok(None) };
+        let address = prepared(&main).map_err(|error| unusable(error.to_string()))?;
+        plain.as_ref().map(prepared).transpose().map_err(|error| unusable(error.to_string()))?;
+        Ok(Some(Self { main, address, plain }))
     }
+}
+
+fn unusable(why: String) -> CommandFailure {
+    CommandFailure::failed("the sockets from systemd cannot be used").why(why).advise(ONE_SOCKET)
 }
 
 /// True if sockets are passed to this process, and not to one that started it.

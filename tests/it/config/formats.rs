@@ -182,6 +182,7 @@ fn the_example_file_shows_the_defaults_and_every_option() {
             ("company-ca.pem", CERTIFICATE),
             ("gateway.pem", CERTIFICATE),
             ("gateway.key", KEY),
+            ("authority.key", "c2VjcmV0"),
         ],
         &variables,
     );

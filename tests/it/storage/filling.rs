@@ -8,6 +8,9 @@ use sqlx::{AnyPool, AssertSqlSafe, any::AnyPoolOptions};
 /// Tables whose rows the configuration or the number of gateways bounds, and those that triggers fill.
 const OWN: &[&str] = &[
     "_sqlx_migrations",
+    "acme_accounts",
+    "acme_challenges",
+    "certificates",
     "backend_eras",
     "backend_introductions",
     "gateway",

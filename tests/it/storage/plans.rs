@@ -20,6 +20,9 @@ enum Engine {
 
 /// Tables whose rows the configuration or the number of gateways bounds.
 const SMALL: &[&str] = &[
+    "acme_accounts",
+    "acme_challenges",
+    "certificates",
     "gateway",
     "replicas",
     "signing_keys",

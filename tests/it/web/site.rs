@@ -413,6 +413,7 @@ fn status() -> Status {
         started: "2026-01-01T00:00:00Z".to_owned(),
         url: format!("{ROOT}/mcp"),
         summary: String::new(),
+        certificate: None,
         memory: None,
         backends: vec![
             backend("files", BackendState::Ready),

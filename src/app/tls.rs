@@ -1,0 +1,166 @@
+//! TLS toward clients, and the sockets beside the one that has it: the port without TLS, and the socket of this machine.
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use anyhow::Context as _;
+use tokio::net::{TcpListener, UnixListener};
+
+use super::{
+    call_path::World,
+    http_service::HttpService,
+    local_socket::LocalSocket,
+    module_settings::{LOCAL_CONNECTIONS, PLAIN_CONNECTIONS},
+};
+use crate::{
+    config::{Config, PublicUrl, files},
+    fetch::OpenClient,
+    listener::{self, ClientListener, Lifecycle, ListenerSettings},
+    model::{CertificateSource, TlsSpec, status::CertificateStatus},
+    storage::Storage,
+    support::SealingKey,
+    tls::{AuthorityDeps, CertificateKeeper, Certificates, PlainPort, server_config},
+    vault::Vault,
+    web,
+};
+
+/// The listening sockets of a gateway.
+#[derive(Debug)]
+pub struct Sockets {
+    /// The one for clients.
+    pub main: TcpListener,
+    /// The one without TLS, if the service manager has passed it.
+    pub plain: Option<TcpListener>,
+}
+
+/// TLS toward clients.
+pub(super) struct TlsPart {
+    config: Arc<rustls::ServerConfig>,
+    keeper: Arc<CertificateKeeper>,
+    plain: Option<(TcpListener, PlainPort)>,
+    local: (LocalSocket, UnixListener),
+}
+
+/// The foundation of TLS.
+pub(super) struct TlsDeps<'a> {
+    pub(super) config: &'a Config,
+    pub(super) storage: &'a Storage,
+    pub(super) master: &'a SealingKey,
+    pub(super) public_url: &'a PublicUrl,
+    pub(super) bound: SocketAddr,
+    pub(super) world: &'a World,
+}
+
+impl Sockets {
+    /// Listens where the configuration says.
+    pub async fn bind(config: &Config) -> anyhow::Result<Self> {
+        let main = bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
+        Ok(Self { main, plain: None })
+    }
+}
+
+/// Listens on this address; on every address of IPv4 if it is every one of IPv6 and this machine has none.
+async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let bound = TcpListener::bind(address).await;
+    let Err(error) = &bound else { return bound };
+    let has_no_ipv6 = matches!(error.raw_os_error(), Some(nix::libc::EAFNOSUPPORT | nix::libc::EADDRNOTAVAIL));
+    if address.is_ipv6() && address.ip().is_unspecified() && has_no_ipv6 {
+        return TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, address.port())).await;
+    }
+    bound
+}
+
+impl TlsPart {
+    /// Reads the certificate, or prepares for its order; opens the sockets beside. `None` without TLS.
+    pub(super) async fn build(deps: TlsDeps<'_>, plain: Option<TcpListener>) -> anyhow::Result<Option<Self>> {
+        let Some(spec) = &deps.config.tls else { return Ok(None) };
+        let certificates = Arc::new(Certificates::default());
+        let config = Arc::new(server_config(Arc::clone(&certificates)).context("TLS cannot be set up")?);
+        let plain = match plain {
+            Some(passed) => Some(passed),
+            None => listen_plainly(spec).await,
+        };
+        let keeper = Arc::new(keeper(spec, &deps, plain.is_some(), &certificates)?);
+        let port = PlainPort::new(certificates, deps.public_url.as_str(), web::is_page);
+        let path = files::control_socket(&deps.config.data_dir);
+        let local = LocalSocket::listen(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
+        Ok(Some(Self { config, keeper, plain: plain.map(|listener| (listener, port)), local }))
+    }
+
+    /// The certificate for people, whenever it is asked for.
+    pub(super) fn status(&self) -> impl Fn() -> CertificateStatus + Send + Sync + use<> {
+        let keeper = Arc::clone(&self.keeper);
+        move || keeper.status()
+    }
+
+    /// Keeps the certificate new. Run it on the app's task tracker.
+    pub(super) fn keep(&self, world: &World) {
+        world.tracker.spawn(Arc::clone(&self.keeper).run(world.cancel.clone()));
+    }
+
+    /// The listener for clients.
+    pub(super) fn client_listener(&self, listener: TcpListener) -> ClientListener {
+        ClientListener::Tls(listener, Arc::clone(&self.config))
+    }
+
+    /// Serves the sockets beside, until `lifecycle.drain`.
+    pub(super) async fn serve_beside(self, service: HttpService, settings: ListenerSettings, lifecycle: Lifecycle) {
+        let Self { plain, local: (socket, local), .. } = self;
+        let bounded = |connections| ListenerSettings { connections, ..settings.clone() };
+        let plainly = async {
+            if let Some((listener, port)) = plain {
+                listener::serve(ClientListener::Tcp(listener), port, bounded(PLAIN_CONNECTIONS), lifecycle.clone())
+                    .await;
+            }
+        };
+        let locally =
+            listener::serve(ClientListener::Local(local), service, bounded(LOCAL_CONNECTIONS), lifecycle.clone());
+        tokio::join!(plainly, locally);
+        drop(socket);
+    }
+}
+
+/// Listens without TLS. A gateway that may not goes on: port 443 is enough for an authority.
+async fn listen_plainly(spec: &TlsSpec) -> Option<TcpListener> {
+    let address = spec.plain_listen?;
+    let bound = bind(address).await;
+    bound
+        .inspect_err(|error| {
+            tracing::warn!(
+                "cannot listen on {address} ({error}): nobody is redirected from http, and authorities look at port 443 alone; \
+                 set `http_listen = false` in [tls] if that is right"
+            );
+        })
+        .ok()
+}
+
+fn keeper(
+    spec: &TlsSpec,
+    deps: &TlsDeps<'_>,
+    has_plain_port: bool,
+    certificates: &Arc<Certificates>,
+) -> anyhow::Result<CertificateKeeper> {
+    let (world, certificates) = (deps.world, Arc::clone(certificates));
+    let authority = match &spec.source {
+        CertificateSource::Files(files) => {
+            let keeper = CertificateKeeper::of_files(files.clone(), certificates, Arc::clone(&world.clock));
+            return keeper.map_err(|fault| anyhow::anyhow!("no certificate can be shown: {fault}"));
+        }
+        CertificateSource::Authority(authority) => authority,
+    };
+    let (clock, random) = (Arc::clone(&world.clock), Arc::clone(&world.random));
+    let vault = Vault::new(deps.storage.clone(), deps.master.clone(), Arc::clone(&clock), Arc::clone(&random));
+    let deps = AuthorityDeps {
+        place: spec.place(&authority.directory),
+        spec: authority.clone(),
+        names: spec.names.clone(),
+        storage: deps.storage.clone(),
+        vault,
+        clock,
+        random,
+        client: OpenClient::new(&authority.network, &deps.config.environment.to_strings())?,
+        is_shared: deps.config.replica.is_some(),
+        has_plain_port,
+        listen: deps.bound.ip(),
+    };
+    Ok(CertificateKeeper::of_authority(deps, certificates))
+}

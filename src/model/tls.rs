@@ -1,0 +1,78 @@
+//! TLS toward clients, as configured: names, and where their certificate comes from. Knows nothing of certificates.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use super::NetworkSpec;
+use crate::support::Secret;
+
+/// TLS toward clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsSpec {
+    /// The names of the gateway, the one of its public URL first, in lower case and as DNS has them. Without names the
+    /// certificate is in files.
+    pub names: Vec<String>,
+    /// The origin of the certificate.
+    pub source: CertificateSource,
+    /// The address of the listener without TLS, which answers challenges and redirects people; `None` if there is none.
+    pub plain_listen: Option<SocketAddr>,
+}
+
+/// The origin of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// Two files, which somebody else renews.
+    Files(CertificateFiles),
+    /// An authority that speaks ACME (RFC 8555).
+    Authority(AuthoritySpec),
+}
+
+/// The files of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, and those up to its authority, in PEM.
+    pub certificate: PathBuf,
+    /// Its private key, in PEM.
+    pub key: PathBuf,
+}
+
+/// An authority that issues certificates by ACME.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthoritySpec {
+    /// The URL of its directory.
+    pub directory: String,
+    /// The address that it writes to.
+    pub email: Option<String>,
+    /// The authorities that sign *its* certificate, beside those of the system.
+    pub network: Arc<NetworkSpec>,
+    /// The account at the authority's owner that the gateway's account belongs to.
+    pub external_account: Option<ExternalAccount>,
+    /// The challenges that may be used, the preferred one first; not empty.
+    pub challenges: Vec<AcmeChallenge>,
+}
+
+/// An account that an authority has made before (RFC 8555 7.3.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalAccount {
+    /// Its id.
+    pub id: String,
+    /// Its key, as base64url.
+    pub key: Secret,
+}
+
+/// A way by which an authority sees that a name is the gateway's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcmeChallenge {
+    /// By a file at port 80 (RFC 8555 8.3).
+    Http01,
+    /// By a certificate at port 443 (RFC 8737).
+    TlsAlpn01,
+}
+
+// === impl TlsSpec ===
+
+impl TlsSpec {
+    /// Text that tells the certificate from those of other settings: its authority and its names.
+    pub fn place(&self, directory: &str) -> String {
+        format!("{directory} {}", self.names.join(" "))
+    }
+}

@@ -1,0 +1,24 @@
+//! TLS toward clients: the certificate, from files or from an authority that speaks ACME (RFC 8555), and the port that answers
+//! without TLS. Knows nothing of MCP, OAuth and routes.
+//!
+//! [`Certificates`] has what is shown now, and answers the challenges of authorities. A [`CertificateKeeper`] replaces it: it reads
+//! files again, or orders a new certificate before the old one ends. What it needs for that is in the database, so that replicas
+//! share one order, and a gateway that was killed in the middle goes on with it.
+
+mod acme_http;
+mod certificate;
+mod certificates;
+mod challenges;
+mod first_look;
+mod keeper;
+mod order;
+mod plain_port;
+mod schedule;
+
+pub use self::{
+    certificate::{CertificateFault, ServedCertificate},
+    certificates::{Certificates, server_config},
+    keeper::CertificateKeeper,
+    order::AuthorityDeps,
+    plain_port::PlainPort,
+};
