@@ -1,4 +1,4 @@
-"""`deploy/lockkeeper.service` and its socket, as systemd reads them."""
+"""`deploy/lockkeeper.service` and its sockets, as systemd reads them."""
 
 import shutil
 import subprocess
@@ -18,10 +18,9 @@ def check(binary, work):
     # the program must be where the unit says
     unit = work / "lockkeeper.service"
     unit.write_text((DEPLOY / "lockkeeper.service").read_text().replace("/usr/local/bin/lockkeeper", binary))
-    socket = work / "lockkeeper.socket"
-    shutil.copy(DEPLOY / "lockkeeper.socket", socket)
-    with report.check("systemd finds no fault with the unit and its socket"):
-        done = analyze("verify", "--man=no", unit, socket)
+    sockets = [shutil.copy(socket, work) for socket in DEPLOY.glob("*.socket")]
+    with report.check("systemd finds no fault with the unit and its sockets"):
+        done = analyze("verify", "--man=no", unit, *sockets)
         if done.returncode or done.stderr.strip():
             raise AssertionError(done.stderr)
     with report.check(f"the unit is exposed to at most {MOST_EXPOSED / 10}"):
