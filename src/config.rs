@@ -55,13 +55,14 @@ pub mod units;
 pub use self::{
     clients::ClientsConfig,
     configuration::{Config, ConfigSource, DEFAULT_LISTEN},
-    database::{DatabasePlace, DatabaseUrl},
+    database::{DatabasePlace, DatabaseUrl, MasterKeyPlace},
     environment::Environment,
     former_names::former_name,
     http::HttpConfig,
     inputs::{InputKind, OpenInput},
     load::{
-        CommandLineOptions, DataPlaces, SingleServer, data_places, is_of_another_program, load, open_inputs, source,
+        CommandLineOptions, DataPlaces, SingleServer, data_folder, data_places, is_of_another_program, load,
+        open_inputs, source,
     },
     log::{LogConfig, LogFormat},
     login::parse_issuer,

@@ -166,6 +166,7 @@ fn take_over(running: &mut Config, other: &Config) -> ChangedSettings {
         ("public_url", running.public_url == other.public_url),
         ("data_dir", running.data_dir == other.data_dir),
         ("database", running.database == other.database),
+        ("master_key_file", running.master_key == other.master_key),
         ("[replica]", running.replica == other.replica),
         ("[login]", running.login == other.login),
         ("[clients]", running.clients == other.clients),

@@ -1,5 +1,7 @@
 //! Arguments of several commands. Knows nothing of the commands.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::{failure::CommandFailure, process::ProcessContext};
@@ -40,6 +42,11 @@ impl SingleServerArgs {
 /// The places of the gateway's data.
 pub fn data_places(process: &ProcessContext) -> Result<DataPlaces, CommandFailure> {
     Ok(config::data_places(&process.options.given(), &process.environment, &process.folder)?)
+}
+
+/// The gateway's data folder, whatever else the file says if the folder is named elsewhere.
+pub fn data_folder(process: &ProcessContext) -> Result<PathBuf, CommandFailure> {
+    Ok(config::data_folder(&process.options.given(), &process.environment, &process.folder)?)
 }
 
 /// Advice about settings that are valid, and perhaps not meant.

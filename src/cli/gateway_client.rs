@@ -73,7 +73,7 @@ pub(super) fn api_key(file: Option<&Path>, process: &ProcessContext) -> Result<S
 impl GatewayClient {
     /// The gateway on the local data.
     pub fn local(process: &ProcessContext) -> Result<Self, CommandFailure> {
-        let folder = arguments::data_places(process)?.folder;
+        let folder = arguments::data_folder(process)?;
         let unknown = |why: String| {
             CommandFailure::failed("no running gateway found")
                 .why(why)
