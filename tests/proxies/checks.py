@@ -10,7 +10,7 @@ import traceback
 import urllib.parse
 
 import walk
-from client import Client, Line, Stream, result, text
+from client import Client, Line, Stream, WebSocket, result, text
 from proxy import NAME
 
 PUBLIC = f"https://{NAME}"
@@ -69,6 +69,8 @@ def run(report, gateway, proxy):
     streams(report, Client(line, token))
     with report.check("a client of HTTP+SSE calls with a key in the query, and a ticket"):
         over_sse(line, hidden)
+    with report.check("a client of WebSocket calls"):
+        over_websocket(line, hidden)
     with report.check("HTTP/2 passes, and an event of a stream that stays open"):
         over_http2(proxy, hidden.known["direct"])
     with report.check("the gateway sees the address of the client, not one that the client claims"):
@@ -185,6 +187,16 @@ def over_sse(line, hidden):
     equal(response.status, 202)
     contains(stream.message(lambda message: message.get("id") == 1)["result"], "protocolVersion")
     stream.close()
+
+
+def over_websocket(line, hidden):
+    client = WebSocket(line, hidden.known["direct"])
+    equal(client.status, 101)
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "proxies", "version": "1"}}
+    contains(client.ask("initialize", **hello), "protocolVersion")
+    called = client.ask("tools/call", name="demo__echo", arguments={"message": "over a WebSocket"})
+    contains(called["content"][0]["text"], "over a WebSocket")
+    client.close()
 
 
 def over_http2(proxy, key):
