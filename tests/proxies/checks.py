@@ -6,11 +6,12 @@ import hashlib
 import json
 import secrets
 import subprocess
+import time
 import traceback
 import urllib.parse
 
 import walk
-from client import Client, Line, Stream, WebSocket, result, text
+from client import SECONDS, Client, Line, Stream, WebSocket, result, text
 from proxy import NAME
 
 PUBLIC = f"https://{NAME}"
@@ -223,7 +224,12 @@ def addresses(line, gateway):
     claimed = {"X-Forwarded-For": "203.0.113.7", "Authorization": "Bearer nobody"}
     response = line.send("POST", "/mcp", "{}", {"Content-Type": "application/json", **claimed})
     equal(response.status, 401)
-    written = [part for part in gateway.log_text().splitlines() if response.headers["X-Request-Id"] in part]
+    # the log is written in the background
+    end = time.monotonic() + SECONDS
+    while not (written := [part for part in gateway.log_text().splitlines() if response.headers["X-Request-Id"] in part]):
+        if time.monotonic() > end:
+            raise AssertionError("the request is not in the log")
+        time.sleep(0.02)
     equal([part for part in written if f"client_ip={line.source}" not in part], [])
     contains(" ".join(written), "status=401")
 
