@@ -18,6 +18,7 @@ mod machine_memory;
 mod module_settings;
 mod outbound;
 mod parts;
+pub mod private_proxies;
 mod reload;
 mod replica;
 mod server_cards;
@@ -53,13 +54,14 @@ pub use self::{
     data_lock::{DataLock, DataLockError},
     http_service::HttpService,
     local_socket::connect as connect_local_socket,
-    module_settings::log_settings,
+    module_settings::{log_settings, master_key as master_key_source},
+    private_proxies::RestrictedKeys,
     reload::{ReloadReport, Reloader},
     stdio::StdioApp,
     tls::Sockets,
 };
 use crate::{
-    config::{self, Config, PublicUrl},
+    config::{self, Config, MasterKeyPlace, PublicUrl},
     http::Guard,
     listener::{self, ClientListener},
     model::{
@@ -140,15 +142,14 @@ impl App {
         let mut oauth_settings = module_settings::oauth(&config, &live, &public_url);
         oauth_settings.fetcher = world.fetcher.clone();
         oauth_settings.document_hosts = document_hosts();
-        // under the lock of the folder
-        master_key::finish_rotation(&config::files::master_key(&config.data_dir), &storage, &*world.random).await?;
-        let master = master_key::master_key(&oauth_settings.master_key, &storage, &*world.random).await?;
+        let master = master_key(&config.master_key, &storage, &world).await?;
         let state_key = state_key(&master, &storage, &world).await?;
         let known = ServerRecords::load(&storage, &config.backends).await;
         let providers = login_providers(&config, &state_key, &public_url, &world)?;
         oauth_settings.assertions = providers.assertion_verifier();
         let oauth =
             OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), oauth_settings).await?;
+        private_proxies::agree(&config.http.trusted_proxies, &oauth, world.clock.now()).await?;
         let upstream = upstream_client(&config, (&oauth, &storage), (&master, &public_url), &world)?;
         let deps = TlsDeps {
             config: &config,
@@ -208,6 +209,11 @@ impl App {
     /// The URL for clients, without a trailing slash.
     pub fn public_url(&self) -> &PublicUrl {
         &self.public_url
+    }
+
+    /// The address at which it listens.
+    pub fn listens_on(&self) -> anyhow::Result<SocketAddr> {
+        Ok(self.listener.local_addr()?)
     }
 
     /// The service that answers requests, to be served on other streams than the listening socket's.
@@ -303,6 +309,14 @@ impl App {
 fn lock(folder: &Path) -> anyhow::Result<DataLock> {
     config::files::create(folder).with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
     Ok(DataLock::take(folder)?)
+}
+
+/// The master key. Call it under the lock of the data folder.
+async fn master_key(place: &MasterKeyPlace, storage: &Storage, world: &World) -> anyhow::Result<SealingKey> {
+    if let MasterKeyPlace::InFolder(path) = place {
+        master_key::finish_rotation(path, storage, &*world.random).await?;
+    }
+    Ok(master_key::master_key(&master_key_source(place), storage, &*world.random).await?)
 }
 
 /// The key of request states, which all gateways on the database share.

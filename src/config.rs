@@ -56,7 +56,7 @@ pub mod units;
 pub use self::{
     clients::ClientsConfig,
     configuration::{Config, ConfigSource, DEFAULT_LISTEN},
-    database::{DatabasePlace, DatabaseUrl},
+    database::{DatabasePlace, DatabaseUrl, MasterKeyPlace},
     environment::Environment,
     former_names::former_name,
     http::HttpConfig,

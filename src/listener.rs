@@ -31,6 +31,7 @@ mod connection;
 pub mod descriptors;
 mod drive;
 mod exchange;
+mod foreign_protocol;
 mod handover;
 mod io;
 mod listener_settings;

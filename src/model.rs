@@ -43,6 +43,7 @@ pub mod task_owner;
 pub mod tls;
 pub mod tool_rules;
 pub mod transport;
+mod trusted_proxies;
 pub mod user;
 pub mod user_secret;
 
@@ -97,5 +98,6 @@ pub use tool_rules::{ToolRules, WritingTools};
 pub use transport::{
     Delivery, Descriptors, HeaderParams, HttpSpec, SocketAddress, StdioSpec, TransportAbilities, TransportSpec,
 };
+pub use trusted_proxies::TrustedProxies;
 pub use user::UserOverview;
 pub use user_secret::{InvalidSecretName, InvalidUserSecret, MAX_USER_SECRET, SecretName, SecretValues, user_secret};

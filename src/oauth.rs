@@ -9,6 +9,7 @@ pub mod access_token;
 pub mod api_keys;
 pub mod authorize;
 mod backend_names;
+mod bound_keys;
 mod caller_token;
 pub(crate) mod client_assertion;
 mod client_auth;

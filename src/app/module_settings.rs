@@ -6,7 +6,7 @@ use url::Url;
 
 use super::machine_memory;
 use crate::{
-    config::{self, Config, LogConfig, LogFormat, PublicUrl, stdio::UpgradeTransport},
+    config::{Config, LogConfig, LogFormat, MasterKeyPlace, PublicUrl, stdio::UpgradeTransport},
     frontend, gateway, http,
     listener::{self, descriptors},
     model::{AllowedSites, AuthPolicy, Descriptors, LimitsConfig},
@@ -80,8 +80,17 @@ pub(super) fn oauth(config: &Config, live: &LiveSettings, public_url: &PublicUrl
     let mut settings = oauth::OAuthSettings::new(public_url.as_str());
     settings.policy = live.auth.clone();
     settings.backends.replace(config.backends.iter().map(|spec| spec.id.clone()).collect(), config.groups.clone());
-    settings.master_key = oauth::MasterKeySource::File(config::files::master_key(&config.data_dir));
+    settings.master_key = master_key(&config.master_key);
+    settings.private_proxies = config.http.trusted_proxies.trusts_private();
     settings
+}
+
+/// The source of the key at this place.
+pub fn master_key(place: &MasterKeyPlace) -> oauth::MasterKeySource {
+    match place {
+        MasterKeyPlace::InFolder(path) => oauth::MasterKeySource::File(path.clone()),
+        MasterKeyPlace::Named(path) => oauth::MasterKeySource::Named(path.clone()),
+    }
 }
 
 /// Those of the gate.
@@ -129,7 +138,7 @@ pub(super) fn http(
         public_url,
         bound: if bound.ip().is_loopback() { http::Bound::Loopback } else { http::Bound::Network },
         sites: live.sites.clone(),
-        trusted_proxies: config.http.trusted_proxies.clone(),
+        trusted_proxies: config.http.trusted_proxies.networks().to_vec(),
         limits: live.limits.clone(),
         random,
     }
@@ -153,7 +162,7 @@ pub(super) fn listener(config: &Config, live: &LiveSettings) -> listener::Listen
     listener::ListenerSettings {
         connections,
         limits: live.limits.clone(),
-        proxies: config.http.trusted_proxies.clone(),
+        proxies: config.http.trusted_proxies.networks().to_vec(),
     }
 }
 

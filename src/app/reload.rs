@@ -167,6 +167,7 @@ fn take_over(running: &mut Config, other: &Config) -> ChangedSettings {
         ("data_dir", running.data_dir == other.data_dir),
         ("database", running.database == other.database),
         ("[tls]", running.tls == other.tls),
+        ("master_key_file", running.master_key == other.master_key),
         ("[replica]", running.replica == other.replica),
         ("[login]", running.login == other.login),
         ("[clients]", running.clients == other.clients),

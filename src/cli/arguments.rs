@@ -44,7 +44,7 @@ pub fn data_places(process: &ProcessContext) -> Result<DataPlaces, CommandFailur
     Ok(config::data_places(&process.options.given(), &process.environment, &process.folder)?)
 }
 
-/// The folder of the gateway's data.
+/// The gateway's data folder, whatever else the file says if the folder is named elsewhere.
 pub fn data_folder(process: &ProcessContext) -> Result<PathBuf, CommandFailure> {
     Ok(config::data_folder(&process.options.given(), &process.environment, &process.folder)?)
 }

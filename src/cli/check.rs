@@ -9,11 +9,12 @@ use super::{
     output::Style,
     probe::Probe,
     process::ProcessContext,
-    serve, status,
+    serve, status, store,
     table::{Cell, TextTable},
 };
 use crate::{
-    config::CommandLineOptions,
+    app::private_proxies,
+    config::{CommandLineOptions, Config},
     model::status::{BackendState, BackendStatus},
 };
 
@@ -43,6 +44,7 @@ impl CheckArgs {
         for notice in config.former_names() {
             process.output.remark(&format!("notice: {notice}"));
         }
+        refuse_bound_keys(&config, process).await?;
         let (count, longest) = (config.backends.len(), config.backends.iter().map(|spec| spec.start_timeout).max());
         let servers = if count == 1 { "1 server".to_owned() } else { format!("{count} servers") };
         process.output.remark(&format!("starting {servers}: {} s at most", longest.unwrap_or_default().as_secs()));
@@ -68,6 +70,21 @@ impl CheckArgs {
             process.output.print(&text);
         }
         verdict(&backends)
+    }
+}
+
+/// Refuses `trusted_proxies = "private"` while keys are bound to networks, as the start does.
+async fn refuse_bound_keys(config: &Config, process: &mut ProcessContext) -> Result<(), CommandFailure> {
+    match private_proxies::look(config, store::now()).await {
+        Ok(None) => Ok(()),
+        Ok(Some(keys)) => Err(serve::bound_keys(&keys)),
+        Err(error) => {
+            let database = &config.database;
+            process
+                .output
+                .remark(&format!("warning: the keys in {database} cannot be read, so the start decides: {error}"));
+            Ok(())
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `lockkeeper master-key`: the key that encrypts the secrets in the database. The gateway must not run.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use clap::Subcommand;
 
@@ -8,7 +8,7 @@ use super::{arguments, failure::CommandFailure, process::ProcessContext, store};
 use crate::{
     app::{DataLock, DataLockError, database},
     audit::{Audit, KeyEvent},
-    config::{DataPlaces, files},
+    config::{DataPlaces, MasterKeyPlace, files},
     oauth::master_key,
     support::{OsRandom, SystemClock},
 };
@@ -19,7 +19,10 @@ Examples:
 
 Stop the gateway first: it keeps the key in memory. Nobody has to log in again,
 and all API keys and tokens stay valid. Backups of the database from before the
-rotation need the old key: keep it with them.";
+rotation need the old key: keep it with them.
+
+A key in a file of `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE is not
+replaced: the command says what to do.";
 
 /// Subcommands of `master-key`.
 #[derive(Debug, Subcommand)]
@@ -40,9 +43,24 @@ impl MasterKeyCommand {
     }
 }
 
+/// The refusal to replace a file that something else provides, and the way around.
+fn named(path: &Path, in_folder: &Path) -> CommandFailure {
+    let (path, in_folder) = (path.display(), in_folder.display());
+    CommandFailure::usage("the master key was not rotated")
+        .why(format!("it is in {path}, which `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE names: the gateway only reads it"))
+        .advise(format!(
+            "stop the gateway; copy {path} to {in_folder}, readable by the gateway's user alone; remove the setting and run this \
+             again; put the new content of {in_folder} where {path} comes from; set the setting again and delete {in_folder}"
+        ))
+}
+
 async fn rotate(process: &mut ProcessContext) -> Result<(), CommandFailure> {
-    let DataPlaces { folder, database } = arguments::data_places(process)?;
+    let DataPlaces { folder, database, master_key, .. } = arguments::data_places(process)?;
     store::exists(&database)?;
+    let master_key = match master_key {
+        MasterKeyPlace::InFolder(path) => path,
+        MasterKeyPlace::Named(path) => return Err(named(&path, &files::master_key(&folder))),
+    };
     let _lock = DataLock::take(&folder).map_err(|error| match error {
         DataLockError::InUse { .. } => CommandFailure::failed("the master key was not rotated")
             .why(error)
@@ -52,7 +70,7 @@ async fn rotate(process: &mut ProcessContext) -> Result<(), CommandFailure> {
     let storage = database::open(&database)
         .await
         .map_err(|error| CommandFailure::failed(format!("the database {database} cannot be opened")).why(error))?;
-    let rotated = master_key::rotate(&files::master_key(&folder), &storage, &OsRandom).await;
+    let rotated = master_key::rotate(&master_key, &storage, &OsRandom).await;
     if rotated.is_ok() {
         let audit = Audit::new(storage.clone(), Arc::new(SystemClock));
         audit.record(KeyEvent::MasterRotated);

@@ -35,7 +35,7 @@ pub struct MigrateArgs {
 impl MigrateArgs {
     /// Copies everything.
     pub async fn run(self, process: &mut ProcessContext) -> Result<(), CommandFailure> {
-        let DataPlaces { folder, database } = arguments::data_places(process)?;
+        let DataPlaces { folder, database, .. } = arguments::data_places(process)?;
         let in_folder = |place: DatabasePlace| place.from_folder(&process.folder);
         let from = self.from.map_or_else(|| DatabasePlace::in_folder(&folder), in_folder);
         let to = self.to.map_or(database, in_folder);

@@ -10,15 +10,16 @@ use tokio::net::TcpListener;
 
 use self::inherited_socket::InheritedSockets;
 use super::{
-    arguments,
-    failure::{CommandFailure, reasons},
+    arguments, data_access,
+    failure::{CommandFailure, Exit, reasons},
     output::{Emphasis, Output, Style},
     process::ProcessContext,
 };
 use crate::{
-    app::{self, App, DataLockError, Sockets},
+    app::{self, App, DataLockError, RestrictedKeys, Sockets},
     config::{CommandLineOptions, Config, ConfigSource, LogConfig},
     model::Naming,
+    oauth::OAuthError,
     storage::StorageError,
     support::Secret,
     telemetry::{self, Telemetry},
@@ -37,8 +38,11 @@ A changed configuration file is read again, and at SIGHUP unless on a terminal:
 servers come, change and go while clients stay connected.
 
 Environment variables: LOCKKEEPER_CONFIG, LOCKKEEPER_LISTEN,
-LOCKKEEPER_DOMAIN, LOCKKEEPER_PUBLIC_URL, LOCKKEEPER_DATA_DIR, LOCKKEEPER_LOG. Options override
-variables, variables override the file.";
+LOCKKEEPER_DOMAIN, LOCKKEEPER_PUBLIC_URL, LOCKKEEPER_TRUSTED_PROXIES,
+LOCKKEEPER_DATA_DIR, LOCKKEEPER_DATABASE, LOCKKEEPER_MASTER_KEY_FILE,
+LOCKKEEPER_LOG. Options override variables, variables override the file. PORT
+is the port of all addresses, if LOCKKEEPER_PUBLIC_URL is set and no listen
+address is.";
 
 /// Advice if the port is taken.
 const OTHER_PORT: &str = "stop the program that has the port, or choose another one: `--listen 8081`";
@@ -48,6 +52,10 @@ const OTHER_FOLDER: &str = "stop the other one, or give this one a folder of its
 
 /// Advice if there is no connection to the database.
 const OTHER_DATABASE: &str = "start it, or name another one: `database` in lockkeeper.toml, or LOCKKEEPER_DATABASE";
+
+/// Advice if the file system of the data cannot map memory.
+const LOCAL_DISK: &str =
+    "choose a folder on a local disk: `--data-dir DIR`; or use PostgreSQL: `database`, or LOCKKEEPER_DATABASE";
 
 /// Advice if the disk of the data is full.
 const OTHER_DISK: &str =
@@ -75,6 +83,8 @@ pub struct ServeArgs {
 pub struct StartMessage<'a> {
     /// The public URL, without a slash at the end.
     pub public_url: &'a str,
+    /// The address at which it listens.
+    pub listen: SocketAddr,
     /// The operator's first key, if it was just created: printed here and never again.
     pub first_key: Option<&'a Secret>,
     /// Source of the configuration.
@@ -130,6 +140,7 @@ pub fn install(log: &LogConfig, process: &mut ProcessContext) -> Result<Telemetr
 fn log_start(config: &Config) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
+        listen = %config.listen,
         configuration = %config.source,
         data_dir = %config.data_dir.display(),
         database = %config.database,
@@ -137,9 +148,16 @@ fn log_start(config: &Config) {
         names = if config.naming == Naming::Plain { "plain" } else { "prefixed" },
         "starting"
     );
-    for warning in arguments::warnings(config) {
+    for warning in arguments::warnings(config).into_iter().chain(data_access::root_warning(&config.data_dir)) {
         tracing::warn!("{warning}");
     }
+}
+
+/// The refusal of `trusted_proxies = "private"` while these keys are bound to networks.
+pub fn bound_keys(keys: &RestrictedKeys) -> CommandFailure {
+    CommandFailure::usage("the configuration and the keys exclude each other").why(keys).advise(
+        "name the addresses of the proxies in `trusted_proxies`, or revoke the keys: `lockkeeper keys revoke ID`",
+    )
 }
 
 /// Builds the application and runs it until SIGTERM or SIGINT.
@@ -149,7 +167,7 @@ async fn run_app(
     telemetry: Telemetry,
     process: &mut ProcessContext,
 ) -> Result<(), CommandFailure> {
-    let (source, data_dir, listen) = (config.source.clone(), config.data_dir.clone(), config.listen);
+    let (source, places, listen) = (config.source.clone(), config.places(), config.listen);
     let backends: Vec<String> = config.backends.iter().map(|spec| spec.id.to_string()).collect();
     let cannot = |error: anyhow::Error| {
         let failure = CommandFailure::failed("the gateway cannot run").why(reasons(&error));
@@ -161,10 +179,16 @@ async fn run_app(
             failure.advise(OTHER_FOLDER)
         } else if let Some(StorageError::Unreachable(_)) = error.downcast_ref() {
             failure.advise(OTHER_DATABASE)
+        } else if let Some(StorageError::NoSharedMemory) = error.downcast_ref() {
+            failure.advise(LOCAL_DISK)
         } else if error.chain().any(is_disk_full) {
             failure.advise(OTHER_DISK)
+        } else if let Some(keys) = error.downcast_ref() {
+            bound_keys(keys)
         } else {
-            failure
+            let is_wrong = error.downcast_ref().is_some_and(OAuthError::is_of_configuration);
+            let exit = if is_wrong { Exit::Usage } else { failure.exit };
+            data_access::explained(CommandFailure { exit, ..failure }, &places)
         }
     };
     // from here on a signal ends the gateway in order, with its last log lines
@@ -183,12 +207,14 @@ async fn run_app(
         () = &mut shutdown => return Ok(()),
     };
     let first_key = app.take_first_key();
+    let listen = app.listens_on().map_err(cannot)?;
     let message = StartMessage {
         public_url: app.public_url().as_str(),
+        listen,
         first_key: first_key.as_ref(),
         source: &source,
         backends: &backends,
-        data_dir: &data_dir,
+        data_dir: &places.folder,
         options: &process.options.as_text(),
     };
     message.print(&mut process.output);
@@ -270,6 +296,7 @@ impl StartMessage<'_> {
         let title = style.paint(Emphasis::Strong, concat!("Lockkeeper ", env!("CARGO_PKG_VERSION")));
         let mut facts = vec![
             ("URL", style.paint(Emphasis::Strong, &url)),
+            ("Address", self.listen.to_string()),
             ("Servers", self.backends.join(", ")),
             ("Data", self.data_dir.display().to_string()),
         ];
@@ -320,6 +347,7 @@ mod tests {
         let backends = ["demo".to_owned()];
         let message = StartMessage {
             public_url: "http://127.0.0.1:8080",
+            listen: ([127, 0, 0, 1], 8080).into(),
             first_key,
             source: &ConfigSource::Demo,
             backends: &backends,
@@ -336,6 +364,7 @@ mod tests {
         Lockkeeper 0.1.0 is listening
 
         URL      http://127.0.0.1:8080/mcp
+        Address  127.0.0.1:8080
         Servers  demo
         Data     /home/ada/.local/share/lockkeeper
         API key  lkk_abc_secret_sum
@@ -354,6 +383,7 @@ mod tests {
         Lockkeeper 0.1.0 is listening
 
         URL      http://127.0.0.1:8080/mcp
+        Address  127.0.0.1:8080
         Servers  demo
         Data     /home/ada/.local/share/lockkeeper
         API keys `lockkeeper keys create NAME --config my.toml` makes a key to log in with

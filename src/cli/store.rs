@@ -1,13 +1,13 @@
 //! The authorization server's data, for administration commands; a gateway may run on it at the same time. Knows
 //! nothing of what is administered.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
-use super::{arguments, failure::CommandFailure, process::ProcessContext};
+use super::{arguments, data_access, failure::CommandFailure, process::ProcessContext};
 use crate::{
-    app::database,
+    app::{self, database},
     config::{DataPlaces, DatabasePlace, files},
-    oauth::{self, MasterKeySource, OAuth, OAuthSettings},
+    oauth::{self, OAuth, OAuthSettings},
     storage::{self, Storage},
     support::{Clock, OsRandom, SystemClock, Timestamp},
 };
@@ -32,17 +32,22 @@ pub struct AdminStore {
 
 impl AdminStore {
     /// Opens the database in the gateway's data folder.
-    pub async fn open(process: &ProcessContext, absent: IfMissing) -> Result<Self, CommandFailure> {
-        let DataPlaces { folder, database } = arguments::data_places(process)?;
+    pub async fn open(process: &mut ProcessContext, absent: IfMissing) -> Result<Self, CommandFailure> {
+        let places = arguments::data_places(process)?;
+        let DataPlaces { folder, database, .. } = &places;
         if absent == IfMissing::Refuse {
-            exists(&database)?;
+            exists(database)?;
+        }
+        if let Some(warning) = data_access::root_warning(folder) {
+            process.output.remark(&format!("warning: {warning}"));
         }
         let unusable = |why: &dyn std::fmt::Display| {
-            CommandFailure::failed(format!("the database {database} cannot be opened")).why(why)
+            let failure = CommandFailure::failed(format!("the database {database} cannot be opened")).why(why);
+            data_access::explained(failure, &places)
         };
-        files::create(&folder).map_err(|error| unusable(&error))?;
-        let storage = database::open(&database).await.map_err(|error| unusable(&error))?;
-        let oauth = open_oauth(&storage, &folder).await.map_err(|error| unusable(&error))?;
+        files::create(folder).map_err(|error| unusable(&error))?;
+        let storage = database::open(database).await.map_err(|error| unusable(&error))?;
+        let oauth = open_oauth(&storage, &places).await.map_err(|error| unusable(&error))?;
         Ok(Self { oauth, storage })
     }
 
@@ -68,9 +73,10 @@ pub fn exists(database: &DatabasePlace) -> Result<(), CommandFailure> {
 }
 
 /// The authorization server without an issuer, which no command needs.
-async fn open_oauth(storage: &Storage, folder: &Path) -> Result<OAuth, oauth::OAuthError> {
+async fn open_oauth(storage: &Storage, places: &DataPlaces) -> Result<OAuth, oauth::OAuthError> {
     let settings = OAuthSettings {
-        master_key: MasterKeySource::File(files::master_key(folder)),
+        master_key: app::master_key_source(&places.master_key),
+        private_proxies: places.trusted_proxies.trusts_private(),
         ..OAuthSettings::new("http://localhost")
     };
     OAuth::open(storage.clone(), Arc::new(SystemClock), Arc::new(OsRandom), settings).await
@@ -83,6 +89,11 @@ pub fn now() -> Timestamp {
 
 impl From<oauth::OAuthError> for CommandFailure {
     fn from(error: oauth::OAuthError) -> Self {
+        if matches!(error, oauth::OAuthError::NetworksBehindPrivateProxies) {
+            return Self::usage("nothing was created").why(error).advise(
+                "name the addresses of the proxies in `trusted_proxies` and restart the gateway, or leave `--network` away",
+            );
+        }
         let busy = matches!(&error, oauth::OAuthError::Storage(error) if storage::StorageError::is_busy(error));
         let failure = Self::failed("the database operation failed").why(error);
         if busy { failure.advise("the database is busy: try again") } else { failure }

@@ -6,8 +6,9 @@ use std::{
 };
 
 use super::{
-    clients::ClientsConfig, database::DatabasePlace, environment::Environment, http::HttpConfig, log::LogConfig,
-    problem::ConfigProblem, public_url::PublicUrl, replica::ReplicaConfig, stdio::StdioConfig,
+    clients::ClientsConfig, database::DatabasePlace, database::MasterKeyPlace, environment::Environment,
+    http::HttpConfig, log::LogConfig, problem::ConfigProblem, public_url::PublicUrl, replica::ReplicaConfig,
+    stdio::StdioConfig,
 };
 use crate::model::{AuthPolicy, BackendId, BackendSpec, Groups, LimitsConfig, LoginProvider, Naming, TlsSpec};
 
@@ -30,6 +31,8 @@ pub struct Config {
     pub database: DatabasePlace,
     /// TLS toward clients; `None` if a proxy does that, or nobody.
     pub tls: Option<TlsSpec>,
+    /// The key that encrypts secrets in the database.
+    pub master_key: MasterKeyPlace,
     /// How the other replicas on the database reach this one; `None` if there are none.
     pub replica: Option<ReplicaConfig>,
     /// Limits.
@@ -108,8 +111,10 @@ impl Config {
     /// A warning for a missing `trusted_proxies` behind a proxy on this machine (OA-138).
     pub fn proxy_warning(&self) -> Option<String> {
         let https = self.public_url.as_ref().is_some_and(|url| url.as_str().starts_with("https://"));
-        let untold =
-            https && self.tls.is_none() && self.listen.ip().is_loopback() && self.http.trusted_proxies.is_empty();
+        let untold = https
+            && self.tls.is_none()
+            && self.listen.ip().is_loopback()
+            && self.http.trusted_proxies.networks().is_empty();
         untold.then(|| {
             "`public_url` is https and the gateway listens on a loopback address, so a proxy on this machine is in front; \
              without `trusted_proxies` every client has the proxy's address, and the limits on wrong keys and on \

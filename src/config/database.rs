@@ -28,6 +28,15 @@ pub struct DatabaseUrl {
     name: String,
 }
 
+/// Place of the key that encrypts secrets in the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MasterKeyPlace {
+    /// A file of the data folder, which the gateway creates.
+    InFolder(PathBuf),
+    /// A file that the configuration names and something else provides. The gateway only reads it.
+    Named(PathBuf),
+}
+
 // === impl DatabasePlace ===
 
 impl DatabasePlace {

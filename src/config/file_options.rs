@@ -29,6 +29,10 @@ key_rows! {
         /// Place of the data: `postgres://USER@HOST/DATABASE` ([PostgreSQL](operations.md#postgresql)) or
         /// `sqlite:PATH`. Without it: a file in the data folder.
         database: Text("text"), None("\"postgres://lockkeeper:PASSWORD@db.example/lockkeeper?sslmode=verify-full\"");
+        /// A file with the [master key](operations.md#master-key) that something else provides, such as a secret of Docker or
+        /// Kubernetes: 32 bytes in base64url. The gateway only reads it. Without it: `master.key` in the data folder, which the
+        /// gateway creates.
+        master_key_file: Text("path"), None("\"/run/secrets/master_key\"");
     }
 }
 
@@ -68,6 +72,7 @@ pub(super) struct FileOptions {
     pub(super) data_dir: Option<PathBuf>,
     pub(super) database: Option<DatabasePlace>,
     pub(super) tls: Option<TlsOptions>,
+    pub(super) master_key_file: Option<PathBuf>,
     pub(super) replica: Option<ReplicaConfig>,
     pub(super) limits: LimitsConfig,
     pub(super) auth: AuthPolicy,
@@ -107,9 +112,10 @@ pub(super) fn read_toml(mut root: Section<'_>, base: &Path) -> FileOptions {
     let file = FileOptions {
         listen: root.parsed("listen", parse_listen),
         public_url: root.parsed("public_url", PublicUrl::parse),
-        data_dir: root.text("data_dir").map(|text| base.join(text)),
+        data_dir: path_in(&mut root, "data_dir", base),
         database: database_in(&mut root, base),
         tls,
+        master_key_file: path_in(&mut root, "master_key_file", base),
         replica,
         limits: limits::read(&mut sections.0),
         auth: auth::read(&mut sections.1),
@@ -148,6 +154,11 @@ pub(super) fn read_shared(mut root: Section<'_>, table: &'static str, base: &Pat
 /// Reads `database`, a relative path taken from `base`.
 pub(super) fn database_in(root: &mut Section<'_>, base: &Path) -> Option<DatabasePlace> {
     root.parsed("database", DatabasePlace::parse).map(|place| place.from_folder(base))
+}
+
+/// Reads a path, a relative one taken from `base`.
+pub(super) fn path_in(root: &mut Section<'_>, key: &'static str, base: &Path) -> Option<PathBuf> {
+    root.text(key).map(|text| base.join(text))
 }
 
 /// The servers whose names have to be changed.

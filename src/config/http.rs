@@ -1,9 +1,7 @@
 //! The section `[http]`: HTTP access rules. Knows nothing of the middleware.
 
-use ipnet::IpNet;
-
 use super::{keys, section::Section};
-use crate::model::{AllowedOrigin, QueryKey, Serves, config_key::config_keys, policy::host};
+use crate::model::{AllowedOrigin, QueryKey, Serves, TrustedProxies, config_key::config_keys, policy::host};
 
 config_keys! {
     /// HTTP access rules.
@@ -14,8 +12,12 @@ config_keys! {
         allowed_origins: Vec<AllowedOrigin> = texts(AllowedOrigin::parse) at reload;
         /// Further names in the `Host` header, without port, such as `"mcp.internal"`.
         allowed_hosts: Vec<String> = texts(host) at reload;
-        /// Networks or addresses whose `X-Forwarded-For` is believed, such as `"10.0.0.0/8"`.
-        trusted_proxies: Vec<IpNet> = texts(network);
+        /// Networks or addresses whose `X-Forwarded-For` is believed, such as `"10.0.0.0/8"`, or `"private"` for all that the
+        /// internet does not reach: loopback, RFC 1918, `fc00::/7`, `100.64.0.0/10` and `169.254.0.0/16`.
+        ///
+        /// With `"private"`, anybody in a private network can name any address, so it and keys with `--network` exclude each
+        /// other.
+        trusted_proxies: TrustedProxies = text_or_texts(TrustedProxies::add, "[\"10.0.0.0/8\"]");
         /// If clients of the versions with sessions are served.
         legacy_clients: Serves = flag(true => Serves::BothEras, false => Serves::ModernAlone);
         /// If `/sse` takes an API key as `?api_key=`.
@@ -28,11 +30,10 @@ impl HttpConfig {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         keys::read(section, Self::KEYS, Self::default()).0
     }
-}
 
-/// A network in CIDR form, or one address.
-fn network(text: &str) -> Result<IpNet, String> {
-    text.parse()
-        .or_else(|_| text.parse().map(|address: std::net::IpAddr| IpNet::from(address)))
-        .map_err(|_| "this is neither a network such as `10.0.0.0/8` nor an address".to_owned())
+    /// Reads the trusted proxies alone.
+    pub(super) fn proxies(section: &mut Section<'_>) -> TrustedProxies {
+        let one = Self::KEYS.iter().filter(|key| key.name == "trusted_proxies");
+        keys::read(section, one, Self::default()).0.trusted_proxies
+    }
 }

@@ -57,6 +57,12 @@ fn read_one<S>(section: &mut Section<'_>, key: &'static ConfigKey<S>, values: &R
             }
             section.parsed_list(name, |text| push(&mut values.borrow_mut(), text)).map(|_: Vec<()>| ())
         }
+        KeyReading::TextOrTexts(clear, add) => {
+            if section.has(name) {
+                clear(&mut values.borrow_mut());
+            }
+            section.parsed_text_or_list(name, |text| add(&mut values.borrow_mut(), text)).map(|_: Vec<()>| ())
+        }
         KeyReading::Patterns(set) => section.patterns(name).map(|patterns| set(&mut values.borrow_mut(), patterns)),
         KeyReading::Shape(_) => None,
     }

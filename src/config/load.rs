@@ -5,7 +5,7 @@ use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -13,12 +13,13 @@ use super::{
     backend,
     client_file::ClientFile,
     configuration::{ADJACENT, Config, ConfigSource, DEFAULT_LISTEN},
-    database::DatabasePlace,
+    database::{DatabasePlace, MasterKeyPlace},
     environment::Environment,
     expand::ReferenceSources,
     file_format::FileFormat,
     file_options::{self, FileOptions, parse_listen},
-    former_names,
+    files, former_names,
+    http::HttpConfig,
     inputs::{self, OpenInput},
     log::{self, LogConfig, LogFormat},
     problem::{ConfigPlace, ConfigProblem, ConfigProblems},
@@ -30,7 +31,7 @@ use super::{
     tree::Document,
 };
 use crate::{
-    model::{BackendSpec, MAX_NESTING, NESTING, Naming, TlsSpec, nesting},
+    model::{BackendSpec, MAX_NESTING, NESTING, Naming, TlsSpec, TrustedProxies, nesting},
     support::Secret,
 };
 
@@ -80,6 +81,31 @@ pub struct DataPlaces {
     pub folder: PathBuf,
     /// The database.
     pub database: DatabasePlace,
+    /// The key that encrypts secrets in it.
+    pub master_key: MasterKeyPlace,
+    /// The proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: TrustedProxies,
+}
+
+impl Config {
+    /// The places of its data.
+    pub fn places(&self) -> DataPlaces {
+        DataPlaces {
+            folder: self.data_dir.clone(),
+            database: self.database.clone(),
+            master_key: self.master_key.clone(),
+            trusted_proxies: self.http.trusted_proxies.clone(),
+        }
+    }
+}
+
+/// Options of a file that name places of data, and what concerns the keys in them.
+#[derive(Default)]
+struct PlaceOptions {
+    data_dir: Option<PathBuf>,
+    database: Option<DatabasePlace>,
+    master_key_file: Option<PathBuf>,
+    trusted_proxies: TrustedProxies,
 }
 
 /// State of a load: the sources, and the errors so far.
@@ -108,7 +134,8 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     let said = listen.or(file.listen);
     let names = loader.names(file.tls.as_ref());
     let default = if names.is_some() { TLS_LISTEN } else { DEFAULT_LISTEN };
-    let listen = given.inherited.or(said).unwrap_or(default);
+    let platform = if names.is_some() { None } else { loader.platform_port() };
+    let listen = given.inherited.or(said).or(platform).unwrap_or(default);
     let tls = names.and_then(|names| loader.tls(file.tls.unwrap_or_default(), names, listen));
     let mut without_effect = file.without_effect;
     without_effect.extend(said.filter(|said| *said != listen).map(|said| overruled(said, listen)));
@@ -124,13 +151,16 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     let filter = loader.said("--log", given.log.clone(), "LOCKKEEPER_LOG", log::filter);
     let data_dir = loader.data_dir(file.data_dir);
     let database = loader.database(file.database, &data_dir);
+    let master_key = loader.master_key(file.master_key_file, &data_dir);
+    let trusted_proxies = loader.trusted_proxies(file.http.trusted_proxies);
     loader.check_replica(file.replica.as_ref(), &database);
     if !loader.problems.is_empty() {
         return Err(ConfigProblems(loader.problems));
     }
     let log =
         LogConfig { filter: filter.unwrap_or(file.log.filter), format: given.log_format.unwrap_or(file.log.format) };
-    let (limits, auth, http, stdio, clients) = (file.limits, file.auth, file.http, file.stdio, file.clients);
+    let (limits, auth, stdio, clients) = (file.limits, file.auth, file.stdio, file.clients);
+    let http = HttpConfig { trusted_proxies, ..file.http };
     let (environment, groups, login) = (environment.clone(), file.groups, file.login);
     Ok(Config {
         listen,
@@ -138,6 +168,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
         data_dir,
         database,
         tls,
+        master_key,
         replica: file.replica,
         limits,
         auth,
@@ -164,17 +195,19 @@ pub fn data_places(
     folder: &Path,
 ) -> Result<DataPlaces, ConfigProblems> {
     let mut loader = Loader { given, environment, folder, problems: Vec::new() };
-    let (data_dir, database) = match loader.source() {
+    let file = match loader.source() {
         ConfigSource::Named(path) | ConfigSource::Adjacent(path) => loader.places_in(&path),
-        ConfigSource::CommandLine | ConfigSource::Demo => (None, None),
+        ConfigSource::CommandLine | ConfigSource::Demo => PlaceOptions::default(),
     };
-    let folder = loader.data_dir(data_dir);
-    let database = loader.database(database, &folder);
-    if loader.problems.is_empty() { Ok(DataPlaces { folder, database }) } else { Err(ConfigProblems(loader.problems)) }
+    let folder = loader.data_dir(file.data_dir);
+    let database = loader.database(file.database, &folder);
+    let master_key = loader.master_key(file.master_key_file, &folder);
+    let trusted_proxies = loader.trusted_proxies(file.trusted_proxies);
+    let places = DataPlaces { folder, database, master_key, trusted_proxies };
+    if loader.problems.is_empty() { Ok(places) } else { Err(ConfigProblems(loader.problems)) }
 }
 
-/// Finds the data folder, for commands that need nothing else. One that is named outside of the file is found without it: the file
-/// may be broken.
+/// Finds the data folder alone. The file is not read if the folder is named elsewhere.
 pub fn data_folder(
     given: &CommandLineOptions,
     environment: &Environment,
@@ -382,15 +415,38 @@ impl Loader<'_> {
         self.folder.join(folder).components().collect()
     }
 
+    /// Value of a variable for which there is no command-line option; `None` if it is not set or empty.
+    fn variable<T>(&mut self, name: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let text = self.environment.get(name).filter(|text| !text.is_empty())?;
+        parse(text).map_err(|what| self.problems.push(ConfigProblem::new(ConfigPlace::Variable(name), what))).ok()
+    }
+
     fn database(&mut self, in_file: Option<DatabasePlace>, data_dir: &Path) -> DatabasePlace {
-        let variable = "LOCKKEEPER_DATABASE";
-        let said = match self.environment.get(variable).filter(|text| !text.is_empty()) {
-            Some(text) => DatabasePlace::parse(text)
-                .map_err(|what| self.problems.push(ConfigProblem::new(ConfigPlace::Variable(variable), what)))
-                .ok(),
-            None => in_file,
-        };
+        let said = self.variable("LOCKKEEPER_DATABASE", DatabasePlace::parse).or(in_file);
         said.map_or_else(|| DatabasePlace::in_folder(data_dir), |place| place.from_folder(self.folder))
+    }
+
+    fn master_key(&mut self, in_file: Option<PathBuf>, data_dir: &Path) -> MasterKeyPlace {
+        let said = self.variable("LOCKKEEPER_MASTER_KEY_FILE", |text| Ok(PathBuf::from(text))).or(in_file);
+        said.map_or_else(
+            || MasterKeyPlace::InFolder(files::master_key(data_dir)),
+            |path| MasterKeyPlace::Named(self.folder.join(path)),
+        )
+    }
+
+    fn trusted_proxies(&mut self, in_file: TrustedProxies) -> TrustedProxies {
+        self.variable("LOCKKEEPER_TRUSTED_PROXIES", TrustedProxies::parse).unwrap_or(in_file)
+    }
+
+    /// The port at which a platform reaches the gateway (`PORT`). Other programs read that variable too, so it counts only
+    /// beside one that is the gateway's own.
+    fn platform_port(&mut self) -> Option<SocketAddr> {
+        self.environment.get("LOCKKEEPER_PUBLIC_URL").filter(|url| !url.is_empty())?;
+        let parse = |text: &str| match text.parse::<u16>() {
+            Ok(port) if port > 0 => Ok((Ipv4Addr::UNSPECIFIED, port).into()),
+            _ => Err("this must be a port; to ignore it, set LOCKKEEPER_LISTEN or `listen`".to_owned()),
+        };
+        self.variable("PORT", parse)
     }
 
     /// Replicas need a database that they can share.
@@ -403,10 +459,10 @@ impl Loader<'_> {
         }
     }
 
-    /// Reads only `data_dir` and `database` of the file, and reports an error in them.
-    fn places_in(&mut self, path: &Path) -> (Option<PathBuf>, Option<DatabasePlace>) {
+    /// Reads only these options of the file, and reports an error in them.
+    fn places_in(&mut self, path: &Path) -> PlaceOptions {
         let Some((_, document)) = self.document(path).filter(|(format, _)| *format == FileFormat::Toml) else {
-            return (None, None);
+            return PlaceOptions::default();
         };
         let base = self.base(path);
         let sources = ReferenceSources { environment: self.environment, folder: &base, inputs: &self.given.inputs };
@@ -417,11 +473,15 @@ impl Loader<'_> {
             without_effect: RefCell::default(),
         };
         let mut root = reader.root();
-        let data_dir = root.text("data_dir").map(|text| base.join(text));
-        let database = file_options::database_in(&mut root, &base);
+        let places = PlaceOptions {
+            data_dir: file_options::path_in(&mut root, "data_dir", &base),
+            database: file_options::database_in(&mut root, &base),
+            master_key_file: file_options::path_in(&mut root, "master_key_file", &base),
+            trusted_proxies: HttpConfig::proxies(&mut root.table("http")),
+        };
         drop(root);
         self.problems.append(&mut reader.into_problems());
-        (data_dir, database)
+        places
     }
 
     /// Base of relative paths in a file: its own folder.

@@ -5,6 +5,8 @@ use std::{fmt, net::SocketAddr};
 
 use url::{Host, Url};
 
+use crate::support::printable;
+
 /// An `https` URL, or an `http` URL of a loopback host; without user, query, fragment and trailing slash, in the normal
 /// form of the URL standard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +15,10 @@ pub struct PublicUrl(String);
 impl PublicUrl {
     /// Parses a URL that OA-137 allows; the error says what is wrong and what to write.
     pub fn parse(text: &str) -> Result<Self, String> {
+        Self::checked(text).map_err(|what| nearly(text).unwrap_or(what))
+    }
+
+    fn checked(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| format!("this is not a URL: {error}"))?;
         match url.scheme() {
             "https" => {}
@@ -65,6 +71,29 @@ impl fmt::Display for PublicUrl {
     }
 }
 
+/// The fault of a URL in quotes or without a scheme, and the right form; `None` for any other text, which is not quoted:
+/// it may hold a password.
+fn nearly(text: &str) -> Option<String> {
+    let bare = text.trim().trim_matches(['"', '\'', '`', '“', '”', '‘', '’']).trim_end_matches('/');
+    let is_host = |bare: &str| bare.contains(['.', ':']) || bare == "localhost";
+    let meant = match bare.split_once("://") {
+        Some(_) if bare.len() < text.len() => PublicUrl::checked(bare).ok()?,
+        None if is_host(bare) => {
+            let with = |scheme: &str| PublicUrl::checked(&format!("{scheme}://{bare}"));
+            // of a loopback host alone
+            with("http").or_else(|_| with("https")).ok()?
+        }
+        _ => return None,
+    };
+    let fault = match (bare.contains("://"), text.trim().starts_with(bare)) {
+        (true, true) => return None,
+        (true, false) => "in quotes, which are a part of the value here",
+        (false, true) => "without a scheme",
+        (false, false) => "in quotes, and without a scheme",
+    };
+    Some(format!("`{}` is {fault}; write `{meant}`", printable(text)))
+}
+
 /// True for a loopback address or a name that always is one (RFC 6761 6.3).
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
@@ -99,6 +128,42 @@ mod tests {
             assert_eq!(PublicUrl::of_gateway(text).unwrap().as_str(), "https://a.example", "{text}");
         }
         assert!(PublicUrl::of_gateway("https://a.example/mcp/git").is_err());
+    }
+
+    #[test]
+    fn a_url_in_quotes_or_without_a_scheme_is_shown_with_the_right_form() {
+        for (text, told) in [
+            (
+                "\"https://mcp.example.com\"",
+                "`\"https://mcp.example.com\"` is in quotes, which are a part of the value here; write `https://mcp.example.com`",
+            ),
+            (
+                "'https://mcp.example.com/'",
+                "`'https://mcp.example.com/'` is in quotes, which are a part of the value here; write `https://mcp.example.com`",
+            ),
+            ("mcp.example.com", "`mcp.example.com` is without a scheme; write `https://mcp.example.com`"),
+            (
+                "mcp.example.com:8443/",
+                "`mcp.example.com:8443/` is without a scheme; write `https://mcp.example.com:8443`",
+            ),
+            ("localhost:8080", "`localhost:8080` is without a scheme; write `http://localhost:8080`"),
+            (
+                "\"mcp.example.com\"",
+                "`\"mcp.example.com\"` is in quotes, and without a scheme; write `https://mcp.example.com`",
+            ),
+        ] {
+            assert_eq!(PublicUrl::parse(text).unwrap_err(), told);
+        }
+        for hidden in [
+            "hunter2",
+            "ada:hunter2@mcp.example.com",
+            "\"https://ada:hunter2@mcp.example.com\"",
+            "https://a.example/hunter2",
+        ] {
+            let told = PublicUrl::parse(hidden).unwrap_err();
+            assert!(!told.contains("hunter2"), "{told}");
+        }
+        assert!(PublicUrl::parse("https://mcp.example.com/").unwrap_err().contains("the slash at the end"));
     }
 
     // N-131

@@ -146,6 +146,18 @@ impl<'a> Section<'a> {
         Some(nodes.iter().enumerate().filter_map(parsed).collect())
     }
 
+    /// A string, or a list of strings, each checked by `parse`.
+    pub fn parsed_text_or_list<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        match self.find(key).map(|entry| &entry.value.value) {
+            Some(ConfigValue::Text(_)) => self.parsed(key, parse).map(|one| vec![one]),
+            _ => self.parsed_list(key, parse),
+        }
+    }
+
     /// A list of strings.
     pub fn texts(&mut self, key: &'static str) -> Option<Vec<String>> {
         self.parsed_list(key, |text| Ok(text.to_owned()))

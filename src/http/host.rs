@@ -8,10 +8,20 @@ use super::{
     guard_settings::{Bound, GuardSettings},
     refusal::EarlyRefusal,
 };
-use crate::{model::AllowedSites, support::Live};
+use crate::{
+    model::{AllowedSites, policy},
+    support::{Live, printable},
+};
 
-/// Probe paths for orchestrators, without sensitive data.
-const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+/// Probes of orchestrators, which come by any name: that of a container, of a service, or `localhost`. Their answers hold nothing
+/// for a page with a rebound name.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+
+/// The path that answers to addresses too, but to no unknown name.
+const METRICS: &str = "/metrics";
+
+/// Longest name of a host (RFC 1035 2.3.4).
+const MAX_NAME: usize = 253;
 
 /// The names of the gateway.
 #[derive(Debug)]
@@ -42,11 +52,11 @@ impl Hosts {
         })?;
         let Some(host) = host else { return Ok(()) };
         let (name, _) = split(host.as_bytes());
-        if self.knows(name) || PROBES.contains(&request.uri().path()) && is_address(name) {
+        let path = request.uri().path();
+        if self.knows(name) || PROBES.contains(&path) || path == METRICS && is_address(name) {
             return Ok(());
         }
-        let description = "This gateway is not known by the host name of this request. Use its public URL, or add the name to `allowed_hosts`.";
-        Err(EarlyRefusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", description))
+        Err(EarlyRefusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", unknown(name)))
     }
 
     /// True for one header with one of the names, with or without a port: nothing else has to be looked at then.
@@ -80,6 +90,19 @@ impl Hosts {
     }
 }
 
+/// The refusal of a host, with the line that would allow it if there can be one: anybody can send any name.
+fn unknown(name: &[u8]) -> String {
+    let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= MAX_NAME);
+    let allowed = name.and_then(|name| policy::host(name).ok()).filter(|name| *name == printable(name));
+    match allowed {
+        Some(name) => format!(
+            "This gateway is not known as {name}. Use its public URL, have the proxy pass Host, or set \
+             `allowed_hosts = [\"{name}\"]` in [http]."
+        ),
+        None => "This gateway is not known by the host name of this request. Use its public URL.".to_owned(),
+    }
+}
+
 /// Returns `true` if the text has the form of a host with or without a port; it is empty if the target has none.
 fn is_host(text: &str) -> bool {
     text.is_empty() || !text.contains('@') && text.parse::<Authority>().is_ok()
@@ -104,6 +127,22 @@ fn is_address(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_that_can_be_allowed_is_named_with_the_line_that_allows_it() {
+        let told = unknown(b"Lockkeeper.default.svc");
+        assert!(
+            told.contains("not known as lockkeeper.default.svc")
+                && told.contains("`allowed_hosts = [\"lockkeeper.default.svc\"]`"),
+            "{told}"
+        );
+        let long = "a.".repeat(127);
+        for hostile in ["", "a\"]\nb", "<script>", &long, "%0a"] {
+            let told = unknown(hostile.as_bytes());
+            assert!(!told.contains("allowed_hosts"), "{told}");
+        }
+        assert!(!unknown(&[0xff, 0xfe]).contains("allowed_hosts"));
+    }
 
     #[test]
     fn the_port_is_not_part_of_the_name() {

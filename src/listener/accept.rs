@@ -45,7 +45,8 @@ pub(super) async fn run<A: Accept>(
     let mut admission = Admission::new(settings.connections, settings.limits.clone(), settings.proxies);
     let refusals = PendingRefusals::new(tracker.clone());
     let mut handover = Handover::new(workers, tracker);
-    let service = Service { inner: service, limits: settings.limits, drain: drain.clone() };
+    let foreign = Arc::default();
+    let service = Service { inner: service, limits: settings.limits, drain: drain.clone(), foreign };
     while let Some(accepted) = drain.run_until_cancelled(handover.beside(listener.accept())).await {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,

@@ -26,6 +26,7 @@ use super::{
     admission::Admitted,
     body::ResponseBody,
     connection::{Connection, ConnectionEnd, DriverStep},
+    foreign_protocol::ForeignProtocols,
     io::Observed,
     service,
     socket::Accept,
@@ -63,6 +64,7 @@ pub(super) struct Service<S> {
     pub(super) limits: Live<LimitsConfig>,
     /// Cancelled when connections end with the response that they send.
     pub(super) drain: CancellationToken,
+    pub(super) foreign: Arc<ForeignProtocols>,
 }
 
 /// End of hyper's connection.
@@ -84,7 +86,7 @@ pub(super) async fn connection<A: Accept>(
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%error, "an accepted connection cannot be served"),
     };
-    let Service { inner, limits, drain } = service;
+    let Service { inner, limits, drain, foreign } = service;
     let timeouts = Timeouts::of(&limits.get());
     let connection = Arc::new(Connection::new(admitted.entry(), timeouts));
     let stream = TokioIo::new(Observed::new(stream, Arc::clone(&connection), admitted));
@@ -101,7 +103,10 @@ pub(super) async fn connection<A: Accept>(
     let mut stream = parts.io.into_inner();
     match ended {
         DriveEnd::Done(Ok(())) if connection.has_unread_body() => linger(&mut stream, &connection, b"").await,
-        DriveEnd::Done(Err(error)) if error.is_parse() => linger(&mut stream, &connection, b"").await,
+        DriveEnd::Done(Err(error)) if error.is_parse() => {
+            foreign.note(&parts.read_buf, peer);
+            linger(&mut stream, &connection, b"").await;
+        }
         DriveEnd::Done(_) => {}
         DriveEnd::By(end) => {
             count(end);

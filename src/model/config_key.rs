@@ -48,6 +48,8 @@ pub enum KeyReading<S: 'static> {
     Text(fn(&mut S, &str) -> Result<(), String>),
     /// A list of texts: what empties it, and what adds one or says what is wrong with it.
     Texts(fn(&mut S), fn(&mut S, &str) -> Result<(), String>),
+    /// The same, or one such text alone.
+    TextOrTexts(fn(&mut S), fn(&mut S, &str) -> Result<(), String>),
     /// A list of patterns.
     Patterns(fn(&mut S, NameGlobs)),
     /// Several keys that choose a shape together: a function of the section reads them.
@@ -95,6 +97,8 @@ pub enum KeyForm {
     TextOrFalse,
     /// A list of texts.
     Texts,
+    /// A text, or a list of texts.
+    TextOrTexts,
     /// A table of texts with any names.
     TableOfTexts,
     /// A table of tables with any names and values.
@@ -133,6 +137,7 @@ impl<S> ConfigKey<S> {
             KeyReading::Choice(words, _) => KeyForm::Choice(words),
             KeyReading::Text(_) => KeyForm::Text("text"),
             KeyReading::Texts(..) | KeyReading::Patterns(_) => KeyForm::Texts,
+            KeyReading::TextOrTexts(..) => KeyForm::TextOrTexts,
             KeyReading::Shape(rows) => return rows.to_vec(),
         };
         vec![KeyRow { name: self.name, form, default: self.default, docs: self.docs }]
@@ -157,6 +162,7 @@ impl<S> ConfigKey<S> {
 /// | `optional_text` | example, parser |
 /// | `derived_text` | default, the same in Markdown, example, parser |
 /// | `texts` | parser of one, perhaps an example; or word `=>` value … `;` parser, for a default that is not empty |
+/// | `text_or_texts` | what adds one to the value, example |
 /// | `patterns`, `optional_patterns` | example |
 /// | `shape` | default, rows |
 macro_rules! config_keys {
@@ -272,6 +278,7 @@ macro_rules! config_keys {
     (@default derived_text ($value:expr, $($rest:tt)+)) => { $value };
     (@default texts ($($text:literal => $value:expr),+; $parse:expr)) => { vec![$($value),+] };
     (@default texts $args:tt) => { Vec::new() };
+    (@default text_or_texts $args:tt) => { Default::default() };
     (@default patterns $args:tt) => { $crate::model::NameGlobs::default() };
     (@default optional_patterns $args:tt) => { None };
     (@default shape ($value:expr, $rows:expr)) => { $value };
@@ -313,6 +320,9 @@ macro_rules! config_keys {
         $crate::model::config_key::KeyDefault::Value(concat!("[\"", $first, $("\", \"", $text,)* "\"]"))
     };
     (@shown texts ($parse:expr, $example:literal)) => {
+        $crate::model::config_key::KeyDefault::Example("[]", $example)
+    };
+    (@shown text_or_texts ($add:expr, $example:literal)) => {
         $crate::model::config_key::KeyDefault::Example("[]", $example)
     };
     (@shown texts ($parse:expr)) => { $crate::model::config_key::KeyDefault::Value("[]") };
@@ -404,6 +414,12 @@ macro_rules! config_keys {
         $crate::model::config_key::KeyReading::Texts(
             |values| values.$field.clear(),
             |values, text| $parse(text).map(|parsed| values.$field.push(parsed)),
+        )
+    };
+    (@reading $field:ident text_or_texts ($add:expr, $example:literal)) => {
+        $crate::model::config_key::KeyReading::TextOrTexts(
+            |values| values.$field = Default::default(),
+            |values, text| $add(&mut values.$field, text),
         )
     };
     (@reading $field:ident patterns ($example:literal)) => {

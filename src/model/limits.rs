@@ -78,8 +78,9 @@ config_keys! {
         /// Silence in a body that is waited for, or in a message on a WebSocket; after the first such time at least 1 KiB
         /// must come for each second.
         body_timeout: Duration = duration(30 s, 1 s to 10 m);
-        /// Time that a connection stays open between two requests.
-        keep_alive: Duration = duration(5 m, 1 s to 1 h);
+        /// Time that a connection stays open between two requests: longer than a proxy keeps idle ones, such as the ten minutes of
+        /// Google's load balancers, so that it never sends a request on one that is about to close.
+        keep_alive: Duration = duration(11 m, 1 s to 1 h);
         /// Time that the gateway serves on after the signal to stop, while `/readyz` answers 503, so that a load balancer
         /// sends nothing more to it.
         shutdown_delay: Duration = duration(0 s, 0 s to 10 m);

@@ -147,6 +147,7 @@ impl Keys {
 
     /// Creates a key and, if it is new, its user: the key itself unless one is named. The secret is returned only here.
     pub async fn create(&self, new: NewKey) -> Result<(ApiKey, Secret), OAuthError> {
+        self.may_be_bound(&new.networks).await?;
         let name = checked_name(&new.name)?;
         let (text, parts) = opaque::mint_key(&*self.deps.random);
         let key = ApiKey {
@@ -170,6 +171,7 @@ impl Keys {
 
     /// Creates an account, which has no secret, and, if it is new, its user: the account itself unless one is named.
     pub async fn add_account(&self, new: NewAccount) -> Result<ApiKey, OAuthError> {
+        self.may_be_bound(&new.networks).await?;
         let id = opaque::mint_key(&*self.deps.random).1.id;
         let key = ApiKey {
             user: new.user.unwrap_or_else(|| UserId::of_key(&id)),

@@ -108,6 +108,9 @@ impl RegisteredClients {
             metadata: metadata.to_string(),
             created: self.deps.now(),
         };
+        if let Some(service) = &new.service {
+            self.keys.may_be_bound(&service.networks).await?;
+        }
         self.deps.storage.clients().add_by_operator(&client).await?;
         self.deps.audit.record(ClientEvent::Created(client.id.clone()));
         let account = match new.service {

@@ -34,6 +34,23 @@ pub enum OAuthError {
         /// Why.
         source: std::io::Error,
     },
+    /// The master key file that the configuration names cannot be read.
+    #[error(
+        "the master key file {path}, which `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE names, cannot be read, and the gateway \
+         does not create it; put the key that belongs to the database there, or remove the setting: {source}"
+    )]
+    NamedMasterKey {
+        /// The file.
+        path: String,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// The master key file that the configuration names has no key.
+    #[error(
+        "the master key file {0}, which `master_key_file` or LOCKKEEPER_MASTER_KEY_FILE names, does not have 32 bytes in base64url \
+         without padding; put the key that belongs to the database there"
+    )]
+    NamedMasterKeyForm(String),
     /// The master key is not 32 bytes in base64url.
     #[error(
         "the master key is not 32 bytes in base64url without padding; restore the one that belongs to the database"
@@ -50,6 +67,12 @@ pub enum OAuthError {
     /// A stored authorization request cannot be read.
     #[error("a stored authorization request cannot be read")]
     Transaction,
+    /// A key would be bound to networks, and whoever is in a private network can name any client address.
+    #[error(
+        "keys cannot be bound to networks while `trusted_proxies` is \"private\": whoever is in a private network can name any \
+         address as its own"
+    )]
+    NetworksBehindPrivateProxies,
     /// A new key's name is empty or longer than 100 characters.
     #[error("the name of an API key takes 1 to 100 characters")]
     KeyName,
@@ -150,6 +173,11 @@ impl OAuthError {
     /// True if a retry may succeed.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Storage(error) if error.is_busy())
+    }
+
+    /// True if the configuration is wrong: a start with the same one cannot succeed.
+    pub const fn is_of_configuration(&self) -> bool {
+        matches!(self, Self::NamedMasterKey { .. } | Self::NamedMasterKeyForm(_))
     }
 }
 

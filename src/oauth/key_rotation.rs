@@ -22,6 +22,7 @@ impl Keys {
         let may_rotate =
             |key: &ApiKey| key.is_live(now) && key.rotated.is_none() && matches!(key.kind, KeyKind::Secret(_));
         let Some(former) = found.filter(may_rotate) else { return Ok(None) };
+        self.may_be_bound(&former.networks).await?;
         let (text, parts) = opaque::mint_key(&*self.deps.random);
         let key = ApiKey {
             user: match rotation.user {

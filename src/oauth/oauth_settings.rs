@@ -20,6 +20,8 @@ pub struct OAuthSettings {
     pub backends: BackendNames,
     /// Source of the master key.
     pub master_key: MasterKeySource,
+    /// True if private networks are trusted to name any client address, so that keys cannot be bound to networks.
+    pub private_proxies: bool,
     /// Requests to what clients name; `None` if the gateway can make none.
     pub fetcher: Option<Fetcher>,
     /// Hosts of the documents of well-known clients. If none of them can be reached, it is this gateway that reaches
@@ -34,6 +36,8 @@ pub struct OAuthSettings {
 pub enum MasterKeySource {
     /// A file beside the database; created with mode 0600 if missing.
     File(PathBuf),
+    /// A file that something else provides; only read.
+    Named(PathBuf),
     /// Configured: 32 bytes in base64url without padding.
     Given(Secret),
     /// A new key at each start, for databases in memory.
@@ -67,6 +71,7 @@ impl OAuthSettings {
             policy: Live::default(),
             backends: BackendNames::default(),
             master_key: MasterKeySource::Ephemeral,
+            private_proxies: false,
             fetcher: None,
             document_hosts: Vec::new(),
             assertions: None,

@@ -72,6 +72,12 @@ pub enum StorageError {
     /// The disk of the file has no space left.
     #[error("no space is left on the disk of the database")]
     DiskFull,
+    /// The file system of the file cannot map memory, which SQLite shares between connections.
+    #[error(
+        "the file system of the database has no shared memory (disk I/O error 5386), as network disks often have none; SQLite \
+         needs it"
+    )]
+    NoSharedMemory,
     /// A query failed.
     #[error("the database query failed: {0}")]
     Query(#[source] sqlx::Error),
@@ -98,8 +104,10 @@ impl Database {
         settings: &'static str,
     ) -> Result<Self, StorageError> {
         install_default_drivers();
-        if engine == Engine::Sqlite && is_full(url, settings).await {
-            return Err(StorageError::DiskFull);
+        if engine == Engine::Sqlite
+            && let Some(unusable) = unusable_disk(url, settings).await
+        {
+            return Err(unusable);
         }
         let pool = pool.after_connect(move |connection, _| {
             Box::pin(async move { sqlx::raw_sql(settings).execute(connection).await.map(drop) })
@@ -118,8 +126,10 @@ impl Database {
             MigrateError::VersionMissing(found) => {
                 StorageError::Newer { found, known: migrator.iter().map(|one| one.version).max().unwrap_or(0) }
             }
-            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) if is_disk_full(&error) => {
-                StorageError::DiskFull
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)
+                if let Some(unusable) = of_disk(&error) =>
+            {
+                unusable
             }
             error => error.into(),
         })
@@ -148,13 +158,18 @@ impl Database {
     }
 }
 
-/// True if the disk of a file has no space for what a connection needs. A pool would try that for half a minute.
-async fn is_full(url: &str, settings: &'static str) -> bool {
+/// The error if the disk of a file does not do for what a connection needs. A pool would try that for half a minute.
+async fn unusable_disk(url: &str, settings: &'static str) -> Option<StorageError> {
     if settings.is_empty() {
-        return false;
+        return None;
     }
-    let tried = async { sqlx::raw_sql(settings).execute(&mut AnyConnection::connect(url).await?).await };
-    tried.await.is_err_and(|error| is_disk_full(&error))
+    let tried = async {
+        let mut connection = AnyConnection::connect(url).await?;
+        sqlx::raw_sql(settings).execute(&mut connection).await?;
+        // a new file maps the memory that it shares with the first read
+        sqlx::raw_sql("PRAGMA user_version").execute(&mut connection).await
+    };
+    of_disk(&tried.await.err()?)
 }
 
 /// Why a pool got no connection, which it does not say itself.
@@ -219,15 +234,23 @@ impl StorageError {
 
 impl From<sqlx::Error> for StorageError {
     fn from(error: sqlx::Error) -> Self {
-        if is_disk_full(&error) { Self::DiskFull } else { Self::Query(error) }
+        of_disk(&error).unwrap_or(Self::Query(error))
     }
 }
 
-/// True for what SQLite says of a disk without space: `SQLITE_FULL`, or `SQLITE_IOERR_SHMSIZE` of the memory beside a file.
-fn is_disk_full(error: &sqlx::Error) -> bool {
-    let sqlx::Error::Database(error) = error else { return false };
-    let is_of_sqlite = error.try_downcast_ref::<PgDatabaseError>().is_none();
-    is_of_sqlite && error.code().is_some_and(|code| matches!(&*code, "13" | "4874"))
+/// The error of SQLite for a disk that does not do.
+fn of_disk(error: &sqlx::Error) -> Option<StorageError> {
+    let sqlx::Error::Database(error) = error else { return None };
+    if error.try_downcast_ref::<PgDatabaseError>().is_some() {
+        return None;
+    }
+    match &*error.code()? {
+        // SQLITE_FULL, and SQLITE_IOERR_SHMSIZE of the memory beside a file
+        "13" | "4874" => Some(StorageError::DiskFull),
+        // SQLITE_IOERR_SHMMAP
+        "5386" => Some(StorageError::NoSharedMemory),
+        _ => None,
+    }
 }
 
 /// Error code of a database.
@@ -241,4 +264,60 @@ enum Code<'a> {
 /// A moment read back from a column.
 pub(super) const fn moment(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{borrow::Cow, fmt};
+
+    use sqlx::error::{DatabaseError, ErrorKind};
+
+    use super::*;
+
+    /// An error of SQLite with this code.
+    #[derive(Debug)]
+    struct SqliteCode(&'static str);
+
+    impl fmt::Display for SqliteCode {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("disk I/O error")
+        }
+    }
+
+    impl std::error::Error for SqliteCode {}
+
+    impl DatabaseError for SqliteCode {
+        fn message(&self) -> &'static str {
+            "disk I/O error"
+        }
+
+        fn code(&self) -> Option<Cow<'_, str>> {
+            Some(self.0.into())
+        }
+
+        fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
+            self
+        }
+
+        fn kind(&self) -> ErrorKind {
+            ErrorKind::Other
+        }
+    }
+
+    #[test]
+    fn a_disk_that_does_not_do_is_named() {
+        let error = |code| StorageError::from(sqlx::Error::Database(Box::new(SqliteCode(code))));
+        let told = error("5386").to_string();
+        assert!(told.contains("no shared memory (disk I/O error 5386)"), "{told}");
+        assert!(matches!(error("13"), StorageError::DiskFull) && matches!(error("4874"), StorageError::DiskFull));
+        assert!(matches!(error("266"), StorageError::Query(_)));
+    }
 }

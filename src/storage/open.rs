@@ -86,6 +86,19 @@ impl Storage {
         Ok(Self { database, mcp_sessions, rounds, purges })
     }
 
+    /// Opens the SQLite database at `path` for a look: one that is missing is not created, and no migration runs.
+    pub async fn open_as_is(path: &Path) -> Result<Self, StorageError> {
+        let url = file_url(path)?;
+        let pool = AnyPoolOptions::new().max_connections(1);
+        Ok(Self::of_one(Database::connect(pool, (Engine::Sqlite, &url), "").await?))
+    }
+
+    /// Connects to the PostgreSQL database at `url` for a look: no migration runs.
+    pub async fn connect_as_is(url: &str) -> Result<Self, StorageError> {
+        let pool = AnyPoolOptions::new().max_connections(1).acquire_timeout(LOCK_TIMEOUT);
+        Ok(Self::of_one(Database::connect(pool, (Engine::PostgreSql, url), LIMITED).await?))
+    }
+
     /// An empty database in memory, which ends with the process.
     pub async fn in_memory() -> Result<Self, StorageError> {
         let database = Database::in_memory().await?;

@@ -507,6 +507,7 @@ fn a_new_gateway_has_no_clients_and_no_grants() {
 }
 
 mod audit;
+mod behind;
 mod check;
 mod client;
 mod completions;

@@ -6,11 +6,12 @@ import hashlib
 import json
 import secrets
 import subprocess
+import time
 import traceback
 import urllib.parse
 
 import walk
-from client import Client, Line, Stream, result, text
+from client import SECONDS, Client, Line, Stream, WebSocket, result, text
 from proxy import NAME
 
 PUBLIC = f"https://{NAME}"
@@ -69,6 +70,8 @@ def run(report, gateway, proxy):
     streams(report, Client(line, token))
     with report.check("a client of HTTP+SSE calls with a key in the query, and a ticket"):
         over_sse(line, hidden)
+    with report.check("a client of WebSocket calls"):
+        over_websocket(line, hidden)
     with report.check("HTTP/2 passes, and an event of a stream that stays open"):
         over_http2(proxy, hidden.known["direct"])
     with report.check("the gateway sees the address of the client, not one that the client claims"):
@@ -187,6 +190,16 @@ def over_sse(line, hidden):
     stream.close()
 
 
+def over_websocket(line, hidden):
+    client = WebSocket(line, hidden.known["direct"])
+    equal(client.status, 101)
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "proxies", "version": "1"}}
+    contains(client.ask("initialize", **hello), "protocolVersion")
+    called = client.ask("tools/call", name="demo__echo", arguments={"message": "over a WebSocket"})
+    contains(called["content"][0]["text"], "over a WebSocket")
+    client.close()
+
+
 def over_http2(proxy, key):
     """curl, since Python's own HTTP has no version 2."""
     command = ["curl", "--silent", "--no-buffer", "--http2", "--max-time", "30", "--cacert", proxy.certificate, "--config", "-"]
@@ -211,7 +224,12 @@ def addresses(line, gateway):
     claimed = {"X-Forwarded-For": "203.0.113.7", "Authorization": "Bearer nobody"}
     response = line.send("POST", "/mcp", "{}", {"Content-Type": "application/json", **claimed})
     equal(response.status, 401)
-    written = [part for part in gateway.log_text().splitlines() if response.headers["X-Request-Id"] in part]
+    # the log is written in the background
+    end = time.monotonic() + SECONDS
+    while not (written := [part for part in gateway.log_text().splitlines() if response.headers["X-Request-Id"] in part]):
+        if time.monotonic() > end:
+            raise AssertionError("the request is not in the log")
+        time.sleep(0.02)
     equal([part for part in written if f"client_ip={line.source}" not in part], [])
     contains(" ".join(written), "status=401")
 

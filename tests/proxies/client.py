@@ -1,9 +1,12 @@
 """A client and a browser in front of a proxy: HTTPS for the public name, at the proxy's port. Knows MCP by hand."""
 
+import base64
 import http.client
 import json
+import os
 import socket
 import ssl
+import struct
 import urllib.request
 
 from proxy import NAME
@@ -97,6 +100,42 @@ class Client:
         """The session's own stream."""
         headers = {"Authorization": f"Bearer {self.token}", "Accept": "text/event-stream", "Mcp-Session-Id": self.session}
         return Stream(self.line.send("GET", "/mcp", headers=headers))
+
+
+class WebSocket:
+    """A client at `/ws`, with a credential. Its messages are short."""
+
+    def __init__(self, line, token):
+        raw = socket.create_connection(("127.0.0.1", line.port), SECONDS)
+        self.socket = line.context.wrap_socket(raw, server_hostname=NAME)
+        key = base64.b64encode(os.urandom(16)).decode()
+        head = [
+            "GET /ws HTTP/1.1", f"Host: {NAME}", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+            "Sec-WebSocket-Protocol: mcp", f"Sec-WebSocket-Key: {key}", f"Authorization: Bearer {token}",
+        ]
+        self.socket.sendall(("\r\n".join(head) + "\r\n\r\n").encode())
+        self.stream = self.socket.makefile("rb")
+        self.status = int(self.stream.readline().split()[1])
+        while self.stream.readline().strip():
+            pass
+
+    def ask(self, method, **params):
+        """The result of a request."""
+        text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        # a mask of zeros leaves the text as it is
+        self.socket.sendall(struct.pack("!BBH4x", 0x81, 0x80 | 126, len(text)) + text)
+        while (frame := self.frame())[0] != 0x81 or json.loads(frame[1]).get("id") != 1:
+            pass
+        return json.loads(frame[1])["result"]
+
+    def frame(self):
+        kind, length = struct.unpack("!BB", self.stream.read(2))
+        if length > 125:
+            [length] = struct.unpack("!H" if length == 126 else "!Q", self.stream.read(2 if length == 126 else 8))
+        return kind, self.stream.read(length)
+
+    def close(self):
+        self.socket.close()
 
 
 class Stream:

@@ -27,7 +27,7 @@ async fn a_head_that_trickles_is_given_up_after_thirty_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_says_nothing_is_closed_after_thirty_seconds_and_an_idle_one_after_five_minutes() {
+async fn a_connection_that_says_nothing_is_closed_after_thirty_seconds_and_an_idle_one_after_eleven_minutes() {
     let server = Server::start(10, 10);
     let start = Instant::now();
     let mut silent = server.connect("192.0.2.1");
@@ -35,11 +35,12 @@ async fn a_connection_that_says_nothing_is_closed_after_thirty_seconds_and_an_id
     let mut idle = server.connect("192.0.2.1");
     idle.get("/").await;
     idle.until("hello").await;
-    sleep(Duration::from_secs(250)).await;
+    // as long as a balancer of Google keeps it
+    sleep(Duration::from_mins(10)).await;
     idle.get("/").await;
     idle.until("hello").await;
     let start = Instant::now();
-    assert_eq!((idle.rest().await.as_str(), start.elapsed().as_secs()), ("", 300));
+    assert_eq!((idle.rest().await.as_str(), start.elapsed().as_secs()), ("", 660));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use super::key_file::{KeyFile, parse};
+use super::key_file::{KeyFile, parse, read_named};
 use crate::{
     oauth::{error::OAuthError, oauth_settings::MasterKeySource},
     storage::Storage,
@@ -22,6 +22,7 @@ pub async fn master_key(
     match source {
         MasterKeySource::Ephemeral => Ok(SealingKey::ephemeral(random)),
         MasterKeySource::Given(text) => parse(text.expose()).ok_or(OAuthError::MasterKeyForm),
+        MasterKeySource::Named(path) => read_named(path),
         MasterKeySource::File(path) => {
             let file = KeyFile::new(path);
             let key = file.read_or_create(random)?;
@@ -74,6 +75,32 @@ mod tests {
         assert_ne!(stored_secret(&key, &storage, "b", &OsRandom).await.unwrap(), first);
         let other = SealingKey::derived(&Secret::new("other"), "test");
         assert!(stored_secret(&other, &storage, "a", &OsRandom).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_named_file_is_read_with_its_line_end_and_never_created() {
+        let (folder, storage) = (tempfile::tempdir().unwrap(), Storage::empty().await);
+        let path = folder.path().join("secret");
+        let source = MasterKeySource::Named(path.clone());
+        let missing = master_key(&source, &storage, &OsRandom).await.err().unwrap();
+        assert!(
+            missing.is_of_configuration() && missing.to_string().contains("the gateway does not create it"),
+            "{missing}"
+        );
+        assert!(!path.exists());
+        for wrong in [String::new(), "short\n".to_owned(), "A".repeat(100_000)] {
+            std::fs::write(&path, wrong).unwrap();
+            let refused = master_key(&source, &storage, &OsRandom).await.err().unwrap();
+            assert!(matches!(refused, OAuthError::NamedMasterKeyForm(_)), "{refused}");
+        }
+        std::fs::write(&path, format!("{}\r\n", "A".repeat(43))).unwrap();
+        let mut mode = std::fs::metadata(&path).unwrap().permissions();
+        mode.set_readonly(true);
+        std::fs::set_permissions(&path, mode).unwrap();
+        let key = master_key(&source, &storage, &OsRandom).await.unwrap();
+        let sealed = key.seal(b"x", b"c", &OsRandom).unwrap();
+        assert!(parse(&"A".repeat(43)).unwrap().open(&sealed, b"c").is_ok());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -13,6 +13,9 @@ use crate::{
     oauth::{error::OAuthError, opaque},
     support::{Random, SealingKey},
 };
+
+/// Longest file that somebody else provides, in bytes: a key, and space around it.
+const MAX_NAMED: u64 = 4096;
 
 /// The file of the master key.
 pub(super) struct KeyFile<'a>(&'a Path);
@@ -95,6 +98,16 @@ impl<'a> KeyFile<'a> {
     fn failed(&self, source: io::Error) -> OAuthError {
         OAuthError::MasterKeyFile { path: self.0.display().to_string(), source }
     }
+}
+
+/// The key in a file that something else provides.
+pub(super) fn read_named(path: &Path) -> Result<SealingKey, OAuthError> {
+    let name = || path.display().to_string();
+    let mut text = Zeroizing::new(Vec::new());
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_NAMED).read_to_end(&mut text));
+    read.map_err(|source| OAuthError::NamedMasterKey { path: name(), source })?;
+    let text = std::str::from_utf8(&text).unwrap_or_default();
+    parse(text.trim()).ok_or_else(|| OAuthError::NamedMasterKeyForm(name()))
 }
 
 /// Reads 32 bytes in base64url.

@@ -1,7 +1,12 @@
 //! One gateway at a time on a data folder.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader},
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _, chown},
+        process::CommandExt as _,
+    },
     path::Path,
     process::{Child, Command, Stdio},
 };
@@ -40,6 +45,65 @@ impl Drop for Gateway {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A folder whose files this process may not use, and the program as it meets them: root has to be somebody else for that.
+fn foreign() -> (tempfile::TempDir, impl Fn(&[&str]) -> String) {
+    let folder = tempfile::tempdir().unwrap();
+    let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let path = folder.path().to_owned();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = move |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+        command.args(arguments).current_dir(&path).env_clear().stdin(Stdio::null());
+        if is_root {
+            command.uid(65534).gid(65534);
+        }
+        shown(&path, &command.output().unwrap())
+    };
+    (folder, run)
+}
+
+#[test]
+fn files_of_another_user_are_named_with_their_owner_and_the_command_that_helps() {
+    let (folder, run) = foreign();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o500)).unwrap();
+    for arguments in
+        [&[&SERVE[..], &["--log", "error"]].concat()[..], &["keys", "create", "laptop", "--data-dir", "data"]]
+    {
+        let told = run(arguments);
+        assert!(told.starts_with("1\n"), "{told}");
+        assert!(told.contains("this process runs as user ") && told.contains("FOLDER/data belongs to user "), "{told}");
+        assert!(told.contains("with mode 0500"), "{told}");
+        assert!(told.contains("`chown -R ") || told.contains("`chmod -R u+rwX FOLDER/data`"), "{told}");
+    }
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_made_comes_with_the_command_that_makes_it() {
+    let (folder, run) = foreign();
+    fs::create_dir(folder.path().join("theirs")).unwrap();
+    fs::set_permissions(folder.path().join("theirs"), fs::Permissions::from_mode(0o555)).unwrap();
+    let told = run(&["serve", "--listen", "127.0.0.1:0", "--data-dir", "theirs/data", "--log", "error"]);
+    assert!(told.contains("FOLDER/theirs belongs to user ") && told.contains("-m 0700 FOLDER/theirs/data`"), "{told}");
+}
+
+#[test]
+fn root_is_warned_before_it_creates_files_in_the_folder_of_another_user() {
+    if !fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let create = || lockkeeper(folder.path(), &["keys", "create", "laptop", "--data-dir", "data"], &[]);
+    assert!(!shown(folder.path(), &create()).contains("warning"));
+    chown(&data, Some(65534), Some(65534)).unwrap();
+    let told = shown(folder.path(), &create());
+    assert!(told.starts_with("0\n"), "{told}");
+    assert!(told.contains("warning: this process is root, and FOLDER/data belongs to user 65534"), "{told}");
+    assert!(told.contains("`chown -R --reference=FOLDER/data FOLDER/data`"), "{told}");
 }
 
 #[test]

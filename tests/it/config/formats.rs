@@ -85,7 +85,7 @@ builtin = "demo"
     assert_eq!(config.public_url(config.listen).as_str(), "https://mcp.example.com");
     assert_eq!(config.limits.session_idle, Duration::from_mins(90));
     assert_eq!(config.limits.request_body, 1 << 20);
-    assert_eq!(config.http.trusted_proxies.len(), 2);
+    assert_eq!(config.http.trusted_proxies.networks().len(), 2);
     let zeta = &config.backends[0];
     assert_eq!((zeta.share, zeta.on_loss, zeta.start_timeout), (Share::User, OnLoss::End, Duration::from_mins(2)));
     assert_eq!(zeta.read_only_tools, ["look"]);

@@ -95,6 +95,7 @@ fn page_row(row: &KeyRow) -> String {
         KeyForm::Text(form) => form,
         KeyForm::TextOrFalse => "text or `false`",
         KeyForm::Texts => "list of texts",
+        KeyForm::TextOrTexts => "text or list of texts",
         KeyForm::TableOfTexts => "table of texts",
         KeyForm::TableOfTables => "table of tables",
         KeyForm::Table(_) => "table",

@@ -1,13 +1,16 @@
 //! Snippets of the README and the pages: the parser accepts the configuration, and JSON is valid.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
 use super::load;
 
 /// Pages with snippets for setup.
-const PAGES: [&str; 3] = ["README.md", "docs/clients.md", "docs/deployment.md"];
+const PAGES: [&str; 4] = ["README.md", "docs/behind.md", "docs/clients.md", "docs/deployment.md"];
 /// Maximum number of lines of the README; further text belongs into `docs/`.
 const README_LINES: usize = 350;
 
@@ -63,6 +66,33 @@ fn every_snippet_of_json_is_json() {
         }
     }
     assert_eq!(inline(&read("README.md")).len(), 5, "the table of clients has five files");
+}
+
+#[test]
+fn every_path_that_a_shared_host_must_forward_is_on_the_page() {
+    let page = read("docs/deployment.md");
+    let listed = page.split("has to forward these paths").nth(1).unwrap().split("A **path prefix**").next().unwrap();
+    let mut missing = Vec::new();
+    for file in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        let text = fs::read_to_string(file).unwrap();
+        let routes = text.split(".route(\"/").skip(1).filter_map(|rest| rest.split('"').next());
+        for first in routes.map(|route| route.split('/').next().unwrap_or_default()) {
+            // metrics and the status are for administrators
+            let is_private = ["metrics", "api"].contains(&first);
+            if !is_private && !listed.contains(&format!("`/{first}`")) && !listed.contains(&format!("`/{first}/`")) {
+                missing.push(first.to_owned());
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// The source files below a folder, without tests.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_of_tests = |path: &PathBuf| path.to_string_lossy().contains("tests");
+    let entries = entries.filter(|path| !is_of_tests(path));
+    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
 }
 
 #[test]

@@ -116,11 +116,27 @@ async fn a_request_says_once_which_host_it_is_for() {
 }
 
 #[tokio::test]
-async fn a_probe_may_come_to_the_bare_url() {
+async fn a_probe_may_come_by_any_well_formed_name() {
     let host = async |path: &str, host: &str| ask(&settings(), Request::get(path).header("host", host)).await.status();
-    assert_eq!(host("/healthz", "10.1.2.3:8080").await, StatusCode::OK);
-    assert_eq!(host("/page", "10.1.2.3:8080").await, StatusCode::MISDIRECTED_REQUEST);
-    assert_eq!(host("/healthz", "rebound.evil.example").await, StatusCode::MISDIRECTED_REQUEST);
+    for name in ["10.1.2.3:8080", "localhost:8080", "lockkeeper", "lockkeeper.default.svc.cluster.local:80", "[::1]"] {
+        assert_eq!(host("/healthz", name).await, StatusCode::OK, "{name}");
+        assert_eq!(host("/readyz", name).await, StatusCode::NOT_FOUND, "{name}: not refused");
+        assert_eq!(host("/page", name).await, StatusCode::MISDIRECTED_REQUEST, "{name}");
+    }
+    for malformed in ["ann@lockkeeper", "lockkeeper/x", "lock keeper"] {
+        assert_eq!(host("/healthz", malformed).await, StatusCode::BAD_REQUEST, "{malformed}");
+    }
+    assert_eq!(host("/metrics", "10.1.2.3:8080").await, StatusCode::NOT_FOUND, "not refused");
+    assert_eq!(host("/metrics", "rebound.evil.example").await, StatusCode::MISDIRECTED_REQUEST);
+}
+
+#[tokio::test]
+async fn a_foreign_host_is_told_the_line_that_allows_it() {
+    let told = text(ask(&settings(), Request::get("/mcp").header("host", "gateway.internal:8080")).await).await;
+    assert!(told.contains("allowed_hosts = [\\\"gateway.internal\\\"]"), "{told}");
+    let long = format!("{}.example", "a".repeat(400));
+    let told = text(ask(&settings(), Request::get("/mcp").header("host", long)).await).await;
+    assert!(told.len() < 300 && !told.contains("aaa"), "{told}");
 }
 
 // N-7

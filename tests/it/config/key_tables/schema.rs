@@ -108,6 +108,11 @@ fn value_of(row: &KeyRow) -> Vec<(String, Ordered)> {
             }
             members
         }
+        KeyForm::TextOrTexts => {
+            let (text, texts) = (object([of_type("string")]), Ordered::Object(object([of_type("string")])));
+            let texts = object([of_type("array"), ("items", texts)]);
+            object([("anyOf", Ordered::List(vec![Ordered::Object(text), Ordered::Object(texts)]))])
+        }
         KeyForm::TableOfTexts => with_any_names(object([of_type("string")])),
         KeyForm::TableOfTables => with_any_names(object([of_type("object")])),
         KeyForm::Table(definition) => reference(definition),
