@@ -9,6 +9,7 @@ use super::{
     refusal::EarlyRefusal,
 };
 use crate::{
+    listener::ConnectionPlace,
     model::{AllowedSites, policy},
     support::{Live, printable},
 };
@@ -53,7 +54,10 @@ impl Hosts {
         let Some(host) = host else { return Ok(()) };
         let (name, _) = split(host.as_bytes());
         let path = request.uri().path();
-        if self.knows(name) || PROBES.contains(&path) || path == METRICS && is_address(name) {
+        if self.knows(name)
+            || PROBES.contains(&path)
+            || path == METRICS && (is_address(name) || is_of_this_machine(request))
+        {
             return Ok(());
         }
         Err(EarlyRefusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", unknown(name)))
@@ -88,6 +92,11 @@ impl Hosts {
         let is_it = |known: &String| known.as_bytes().eq_ignore_ascii_case(name);
         self.own.iter().any(is_it) || self.sites.get().hosts.iter().any(is_it)
     }
+}
+
+/// True for a request by the socket of this machine, which no page can reach.
+fn is_of_this_machine(request: &Request) -> bool {
+    request.extensions().get().is_some_and(ConnectionPlace::is_of_this_machine)
 }
 
 /// The refusal of a host, with the line that would allow it if there can be one: anybody can send any name.

@@ -179,6 +179,11 @@ impl ConnectionPlace {
         Self { status: status.clone(), peer }
     }
 
+    /// True for a connection to the socket of this machine: those of TCP have a port.
+    pub const fn is_of_this_machine(&self) -> bool {
+        self.peer.port() == 0
+    }
+
     /// The address at the other end.
     pub const fn peer(&self) -> SocketAddr {
         self.peer
