@@ -58,7 +58,7 @@ pub use self::{
     private_proxies::RestrictedKeys,
     reload::{ReloadReport, Reloader},
     stdio::StdioApp,
-    tls::Sockets,
+    tls::{CannotListen, Sockets},
 };
 use crate::{
     config::{self, Config, MasterKeyPlace, PublicUrl},

@@ -50,10 +50,20 @@ pub(super) struct TlsDeps<'a> {
     pub(super) world: &'a World,
 }
 
+/// An address that the gateway cannot listen on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}")]
+pub struct CannotListen {
+    /// The address.
+    pub address: SocketAddr,
+    /// The reason.
+    pub source: io::Error,
+}
+
 impl Sockets {
     /// Listens where the configuration says.
     pub async fn bind(config: &Config) -> anyhow::Result<Self> {
-        let main = bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
+        let main = bind(config.listen).await.map_err(|source| CannotListen { address: config.listen, source })?;
         Ok(Self { main, plain: None })
     }
 }

@@ -16,7 +16,7 @@ use super::{
     process::ProcessContext,
 };
 use crate::{
-    app::{self, App, DataLockError, RestrictedKeys, Sockets},
+    app::{self, App, CannotListen, DataLockError, RestrictedKeys, Sockets},
     config::{CommandLineOptions, Config, ConfigSource, LogConfig},
     model::Naming,
     oauth::OAuthError,
@@ -167,11 +167,11 @@ async fn run_app(
     telemetry: Telemetry,
     process: &mut ProcessContext,
 ) -> Result<(), CommandFailure> {
-    let (source, places, listen) = (config.source.clone(), config.places(), config.listen);
+    let (source, places) = (config.source.clone(), config.places());
     let backends: Vec<String> = config.backends.iter().map(|spec| spec.id.to_string()).collect();
     let cannot = |error: anyhow::Error| {
         let failure = CommandFailure::failed("the gateway cannot run").why(reasons(&error));
-        if let Some(advice) = privileged_port(&error, listen) {
+        if let Some(advice) = privileged_port(&error) {
             failure.advise(advice)
         } else if error.chain().any(is_address_in_use) {
             failure.advise(OTHER_PORT)
@@ -236,18 +236,16 @@ pub(super) async fn reap_orphans() -> Infallible {
 }
 
 /// Advice if only root may listen on the port.
-fn privileged_port(error: &anyhow::Error, listen: SocketAddr) -> Option<String> {
-    let is_denied = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
-    };
-    if listen.port() >= 1024 || !error.chain().any(is_denied) {
+fn privileged_port(error: &anyhow::Error) -> Option<String> {
+    let CannotListen { address, source } = error.downcast_ref()?;
+    if source.kind() != io::ErrorKind::PermissionDenied || address.port() >= 1024 {
         return None;
     }
     let program = std::env::current_exe().map_or_else(|_| "lockkeeper".to_owned(), |path| path.display().to_string());
     Some(format!(
         "ports below 1024 are root's. Either let this program have them: `sudo setcap cap_net_bind_service=+ep {program}`; or \
          use a port that anybody may have, `--listen '[::]:8443'`, and forward port {} to it",
-        listen.port()
+        address.port()
     ))
 }
 

@@ -3,7 +3,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs, io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -363,26 +363,9 @@ impl Loader<'_> {
 
     /// The names of the gateway: as said, else as the file has them; `None` without TLS.
     fn names(&mut self, in_file: Option<&TlsOptions>) -> Option<Vec<String>> {
-        const VARIABLE: &str = "LOCKKEEPER_DOMAIN";
-        let given = self.given.domains.iter().map(|name| (ConfigPlace::Argument("--domain"), name.as_str()));
-        let mut said: Vec<_> = given.collect();
-        if said.is_empty() {
-            let variable = self.environment.get(VARIABLE).filter(|text| !text.is_empty());
-            said.extend(variable.map(|text| (ConfigPlace::Variable(VARIABLE), text)));
-        }
-        if said.is_empty() {
-            return in_file.map(|options| options.names.clone());
-        }
-        let mut names = Vec::new();
-        for (place, text) in said {
-            match tls::domains(text) {
-                Ok(found) => names.extend(found),
-                Err(what) => self.problems.push(ConfigProblem::new(place, what)),
-            }
-        }
-        let mut seen = BTreeSet::new();
-        names.retain(|name| seen.insert(name.clone()));
-        Some(names)
+        let given = (!self.given.domains.is_empty()).then(|| self.given.domains.join(","));
+        let said = self.said("--domain", given, "LOCKKEEPER_DOMAIN", tls::domains);
+        said.or_else(|| in_file.map(|options| options.names.clone()))
     }
 
     fn tls(&mut self, options: TlsOptions, names: Vec<String>, listen: SocketAddr) -> Option<TlsSpec> {

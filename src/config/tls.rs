@@ -1,6 +1,7 @@
 //! The section `[tls]`: names, and where their certificate comes from. Knows nothing of certificates but their form.
 
 use std::{
+    collections::BTreeSet,
     net::{Ipv6Addr, SocketAddr},
     path::Path,
     sync::Arc,
@@ -186,9 +187,11 @@ pub(super) fn domain(text: &str) -> Result<String, String> {
     }
 }
 
-/// Names with commas between them.
+/// Names with commas between them, each once.
 pub(super) fn domains(text: &str) -> Result<Vec<String>, String> {
-    text.split(',').filter(|name| !name.trim().is_empty()).map(domain).collect()
+    let mut seen = BTreeSet::new();
+    let names = text.split(',').filter(|name| !name.trim().is_empty()).map(domain);
+    names.filter(|name| name.as_ref().map_or(true, |name| seen.insert(name.clone()))).collect()
 }
 
 fn directory(text: &str) -> Result<String, String> {
@@ -254,7 +257,7 @@ mod tests {
         {
             assert!(domain(text).is_err(), "{text}");
         }
-        assert_eq!(domains("a.example, b.example").unwrap(), ["a.example", "b.example"]);
+        assert_eq!(domains("a.example, b.example,A.example").unwrap(), ["a.example", "b.example"]);
     }
 
     #[test]
