@@ -63,7 +63,7 @@ pub use self::{
 use crate::{
     config::{self, Config, MasterKeyPlace, PublicUrl},
     http::Guard,
-    listener::{self, ClientListener},
+    listener,
     model::{
         BackendId, GroupSpec,
         status::{GroupStatus, ListedClients, Status},
@@ -139,32 +139,18 @@ impl App {
         let lock = lock(&config.data_dir)?;
         let storage = database::open(&config.database).await?;
         let claim = database::claim(&storage, &config).await?;
-        let mut oauth_settings = module_settings::oauth(&config, &live, &public_url);
-        oauth_settings.fetcher = world.fetcher.clone();
-        oauth_settings.document_hosts = document_hosts();
         let master = master_key(&config.master_key, &storage, &world).await?;
         let state_key = state_key(&master, &storage, &world).await?;
         let known = ServerRecords::load(&storage, &config.backends).await;
         let providers = login_providers(&config, &state_key, &public_url, &world)?;
-        oauth_settings.assertions = providers.assertion_verifier();
-        let oauth =
-            OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), oauth_settings).await?;
+        let settings = module_settings::oauth(&config, &live, &public_url);
+        let oauth = authorization_server(settings, &providers, &storage, &world).await?;
         private_proxies::agree(&config.http.trusted_proxies, &oauth, world.clock.now()).await?;
         let upstream = upstream_client(&config, (&oauth, &storage), (&master, &public_url), &world)?;
-        let deps = TlsDeps {
-            config: &config,
-            storage: &storage,
-            master: &master,
-            public_url: &public_url,
-            bound,
-            world: &world,
-        };
+        let deps = TlsDeps { config: &config, storage: &storage, master: &master, bound, world: &world };
         let tls = TlsPart::build(deps, plain).await?;
-        let mut control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
-        if let Some(tls) = &tls {
-            control = control.with_socket(config::files::control_socket(&config.data_dir));
-            tls.keep(&world);
-        }
+        let control = ControlFile::new(bound, &public_url, Secret::new(world.random.token()));
+        let control = tls.as_ref().map_or(control.clone(), |tls| tls.reached_by(control));
         control.write(&config.data_dir).context("the control file cannot be written")?;
         let (replicas, door) = replica::join((&storage, &live.budget), &config, &world.clock).await?;
         let foundation = Foundation {
@@ -187,7 +173,6 @@ impl App {
         tell_shared_users(&parts.oauth).await?;
         // last, since a new key must be shown: nothing may fail between its creation and its display
         let first_key = parts.oauth.keys().first().await?;
-        let data_dir = config.data_dir;
         Ok(Self {
             listener,
             service,
@@ -195,7 +180,7 @@ impl App {
             public_url,
             first_key,
             control,
-            data_dir,
+            data_dir: config.data_dir,
             locks: (lock, claim),
             door,
             tls,
@@ -249,14 +234,7 @@ impl App {
         let peers = (connections.connections, threads.workers());
         let door = door.map(|door| OpenDoor::open(door, service.clone(), peers));
         let serving = async {
-            match tls {
-                None => listener::serve(ClientListener::Tcp(listener), service, connections, lifecycle).await,
-                Some(tls) => {
-                    let clients = tls.client_listener(listener);
-                    let beside = tls.serve_beside(service.clone(), connections.clone(), lifecycle.clone());
-                    tokio::join!(listener::serve(clients, service, connections, lifecycle), beside);
-                }
-            }
+            tls::serve(tls, listener, service, (connections, lifecycle)).await;
             if let Some(replicas) = &parts.replicas {
                 // other replicas carry requests about them here, and such a request may create one
                 loop {
@@ -303,6 +281,19 @@ impl App {
         drop(locks);
         outcome
     }
+}
+
+/// The authorization server.
+async fn authorization_server(
+    settings: oauth::OAuthSettings,
+    providers: &Providers,
+    storage: &Storage,
+    world: &World,
+) -> Result<OAuth, oauth::OAuthError> {
+    let (fetcher, document_hosts, assertions) =
+        (world.fetcher.clone(), document_hosts(), providers.assertion_verifier());
+    let settings = oauth::OAuthSettings { fetcher, document_hosts, assertions, ..settings };
+    OAuth::open(storage.clone(), Arc::clone(&world.clock), Arc::clone(&world.random), settings).await
 }
 
 /// Creates the data folder, and locks it.

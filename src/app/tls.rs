@@ -1,18 +1,19 @@
 //! TLS toward clients, and the sockets beside the one that has it: the port without TLS, and the socket of this machine.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::{
     call_path::World,
+    control::ControlFile,
     http_service::HttpService,
     local_socket::LocalSocket,
     module_settings::{LOCAL_CONNECTIONS, PLAIN_CONNECTIONS},
 };
 use crate::{
-    config::{Config, PublicUrl, files},
+    config::{Config, files},
     fetch::OpenClient,
     listener::{self, ClientListener, Lifecycle, ListenerSettings},
     model::{CertificateSource, TlsSpec, status::CertificateStatus},
@@ -37,7 +38,7 @@ pub(super) struct TlsPart {
     config: Arc<rustls::ServerConfig>,
     keeper: Arc<CertificateKeeper>,
     plain: Option<(TcpListener, PlainPort)>,
-    local: (LocalSocket, UnixListener),
+    local: (LocalSocket, UnixListener, PathBuf),
 }
 
 /// The foundation of TLS.
@@ -45,7 +46,6 @@ pub(super) struct TlsDeps<'a> {
     pub(super) config: &'a Config,
     pub(super) storage: &'a Storage,
     pub(super) master: &'a SealingKey,
-    pub(super) public_url: &'a PublicUrl,
     pub(super) bound: SocketAddr,
     pub(super) world: &'a World,
 }
@@ -90,10 +90,13 @@ impl TlsPart {
             None => listen_plainly(spec).await,
         };
         let keeper = Arc::new(keeper(spec, &deps, plain.is_some(), &certificates)?);
-        let port = PlainPort::new(certificates, deps.public_url.as_str(), web::is_page);
+        let public_url = deps.config.public_url(deps.bound);
+        let port = PlainPort::new(certificates, public_url.as_str(), web::is_page);
         let path = files::control_socket(&deps.config.data_dir);
         let local = LocalSocket::listen(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
-        Ok(Some(Self { config, keeper, plain: plain.map(|listener| (listener, port)), local }))
+        deps.world.tracker.spawn(Arc::clone(&keeper).run(deps.world.cancel.clone()));
+        let plain = plain.map(|listener| (listener, port));
+        Ok(Some(Self { config, keeper, plain, local: (local.0, local.1, path) }))
     }
 
     /// The certificate for people, whenever it is asked for.
@@ -102,19 +105,14 @@ impl TlsPart {
         move || keeper.status()
     }
 
-    /// Keeps the certificate new. Run it on the app's task tracker.
-    pub(super) fn keep(&self, world: &World) {
-        world.tracker.spawn(Arc::clone(&self.keeper).run(world.cancel.clone()));
-    }
-
-    /// The listener for clients.
-    pub(super) fn client_listener(&self, listener: TcpListener) -> ClientListener {
-        ClientListener::Tls(listener, Arc::clone(&self.config))
+    /// The control file for commands, which come by the socket of this machine.
+    pub(super) fn reached_by(&self, control: ControlFile) -> ControlFile {
+        control.with_socket(self.local.2.clone())
     }
 
     /// Serves the sockets beside, until `lifecycle.drain`.
-    pub(super) async fn serve_beside(self, service: HttpService, settings: ListenerSettings, lifecycle: Lifecycle) {
-        let Self { plain, local: (socket, local), .. } = self;
+    async fn serve_beside(self, service: HttpService, settings: ListenerSettings, lifecycle: Lifecycle) {
+        let Self { plain, local: (socket, local, _), .. } = self;
         let bounded = |connections| ListenerSettings { connections, ..settings.clone() };
         let plainly = async {
             if let Some((listener, port)) = plain {
@@ -127,6 +125,21 @@ impl TlsPart {
         tokio::join!(plainly, locally);
         drop(socket);
     }
+}
+
+/// Serves clients at `listener`, and the sockets beside, until `lifecycle.drain`.
+pub(super) async fn serve(
+    tls: Option<TlsPart>,
+    listener: TcpListener,
+    service: HttpService,
+    (settings, lifecycle): (ListenerSettings, Lifecycle),
+) {
+    let Some(tls) = tls else {
+        return listener::serve(ClientListener::Tcp(listener), service, settings, lifecycle).await;
+    };
+    let clients = ClientListener::Tls(listener, Arc::clone(&tls.config));
+    let beside = tls.serve_beside(service.clone(), settings.clone(), lifecycle.clone());
+    tokio::join!(listener::serve(clients, service, settings, lifecycle), beside);
 }
 
 /// Listens without TLS. A gateway that may not goes on: port 443 is enough for an authority.

@@ -131,20 +131,17 @@ impl GatewayClient {
             request = request.header(header::AUTHORIZATION, value(&format!("Bearer {}", token.expose()))?);
         }
         let bounds = OpenBounds { deadline: REQUEST_TIMEOUT, body: BodyBound::Whole(MAX_ANSWER) };
-        let answer = match &self.socket {
-            Some(path) => {
-                let unreachable = |error: std::io::Error| silent(FetchError::Unreachable(error.to_string()));
-                let stream = connect_local_socket(path).and_then(|stream| {
-                    stream.set_nonblocking(true)?;
-                    UnixStream::from_std(stream)
-                });
-                fetch::send_over(stream.map_err(unreachable)?, request, bounds).await
-            }
-            None => {
-                let client = OpenClient::direct()
-                    .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
-                client.send(request, bounds).await
-            }
+        let answer = if let Some(path) = &self.socket {
+            let stream = connect_local_socket(path).and_then(|stream| {
+                stream.set_nonblocking(true)?;
+                UnixStream::from_std(stream)
+            });
+            let stream = stream.map_err(|error| silent(FetchError::Unreachable(error.to_string())))?;
+            fetch::send_over(stream, request, bounds).await
+        } else {
+            let client = OpenClient::direct()
+                .map_err(|error| CommandFailure::failed("outbound HTTP cannot be set up").why(error))?;
+            client.send(request, bounds).await
         };
         let answer = answer.map_err(silent)?;
         match answer.status() {

@@ -110,7 +110,7 @@ impl ServeArgs {
         log_start(&config);
         let in_background = process.output.print_in_background();
         in_background.map_err(|error| CommandFailure::failed("the gateway cannot run").why(error))?;
-        run_app((config, given), sockets, telemetry, process).await
+        Box::pin(run_app((config, given), sockets, telemetry, process)).await
     }
 
     /// The configuration for these arguments.

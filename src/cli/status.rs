@@ -265,6 +265,17 @@ mod tests {
         }
     }
 
+    fn refused_certificate() -> CertificateStatus {
+        CertificateStatus {
+            names: vec!["mcp.example.com".to_owned()],
+            source: "https://acme.example/dir".to_owned(),
+            issuer: Some("Example".to_owned()),
+            valid_until: Some("2026-03-01T00:00:00Z".to_owned()),
+            next_order: Some("2026-02-01T00:00:00Z".to_owned()),
+            fault: Some("the order failed: no\u{1b}".to_owned()),
+        }
+    }
+
     #[test]
     fn the_status_shows_each_state_and_the_reason_of_failures() {
         let status = Status {
@@ -293,14 +304,7 @@ mod tests {
                 protocol_version: "2025-11-25".to_owned(),
                 idle_seconds: 12,
             }],
-            certificate: Some(CertificateStatus {
-                names: vec!["mcp.example.com".to_owned()],
-                source: "https://acme.example/dir".to_owned(),
-                issuer: Some("Example".to_owned()),
-                valid_until: Some("2026-03-01T00:00:00Z".to_owned()),
-                next_order: Some("2026-02-01T00:00:00Z".to_owned()),
-                fault: Some("the order failed: no\u{1b}".to_owned()),
-            }),
+            certificate: Some(refused_certificate()),
             memory: Some(MemoryStatus {
                 budget: 512 << 20,
                 held: 3 << 19,

@@ -133,9 +133,7 @@ pub fn load(given: &CommandLineOptions, environment: &Environment, folder: &Path
     let listen = loader.said("--listen", given.listen.clone(), "LOCKKEEPER_LISTEN", parse_listen);
     let said = listen.or(file.listen);
     let names = loader.names(file.tls.as_ref());
-    let default = if names.is_some() { TLS_LISTEN } else { DEFAULT_LISTEN };
-    let platform = if names.is_some() { None } else { loader.platform_port() };
-    let listen = given.inherited.or(said).or(platform).unwrap_or(default);
+    let listen = given.inherited.or(said).unwrap_or_else(|| loader.default_listen(names.is_some()));
     let tls = names.and_then(|names| loader.tls(file.tls.unwrap_or_default(), names, listen));
     let mut without_effect = file.without_effect;
     without_effect.extend(said.filter(|said| *said != listen).map(|said| overruled(said, listen)));
@@ -430,6 +428,10 @@ impl Loader<'_> {
             _ => Err("this must be a port; to ignore it, set LOCKKEEPER_LISTEN or `listen`".to_owned()),
         };
         self.variable("PORT", parse)
+    }
+
+    fn default_listen(&mut self, has_tls: bool) -> SocketAddr {
+        if has_tls { TLS_LISTEN } else { self.platform_port().unwrap_or(DEFAULT_LISTEN) }
     }
 
     /// Replicas need a database that they can share.

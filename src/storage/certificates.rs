@@ -81,16 +81,15 @@ impl CertificateTable<'_> {
             "SELECT chain, sealed, due, order_url, order_key, held_until, failures, failed, failure FROM certificates
              WHERE place = $1";
         let lookup = || sqlx::query_as::<_, StoredCertificate>(found).bind(place).fetch_optional(&self.0.pool);
-        let row = match lookup().await? {
-            Some(row) => row,
-            None => {
-                sqlx::query("INSERT INTO certificates (place, due) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-                    .bind(place)
-                    .bind(now.as_millis())
-                    .execute(&self.0.pool)
-                    .await?;
-                lookup().await?.ok_or(StorageError::Inconsistent { table: "certificates", column: "place" })?
-            }
+        let row = if let Some(row) = lookup().await? {
+            row
+        } else {
+            sqlx::query("INSERT INTO certificates (place, due) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+                .bind(place)
+                .bind(now.as_millis())
+                .execute(&self.0.pool)
+                .await?;
+            lookup().await?.ok_or(StorageError::Inconsistent { table: "certificates", column: "place" })?
         };
         Ok(CertificateRow {
             issued: row.chain.zip(row.sealed).map(|(chain, sealed)| IssuedCertificate { chain, sealed }),
@@ -248,8 +247,8 @@ impl CertificateTable<'_> {
         now: Timestamp,
         expires: Timestamp,
     ) -> Result<(), StorageError> {
-        let expired = sqlx::query("DELETE FROM acme_challenges WHERE expires <= $1").bind(now.as_millis());
-        expired.execute(&self.0.pool).await?;
+        let old = sqlx::query("DELETE FROM acme_challenges WHERE expires <= $1").bind(now.as_millis());
+        old.execute(&self.0.pool).await?;
         sqlx::query(
             "INSERT INTO acme_challenges (token, name, key_authorization, expires) VALUES ($1, $2, $3, $4)
              ON CONFLICT (token) DO UPDATE SET name = excluded.name, key_authorization = excluded.key_authorization,

@@ -1,10 +1,6 @@
 //! What can be known from inside before the first certificate: where the names lead, and which ports are open. Reports it in the log.
 
-use std::{
-    collections::BTreeSet,
-    net::{IpAddr, Ipv4Addr},
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use tokio::time::timeout;
 
@@ -27,7 +23,8 @@ pub(super) async fn report(names: &[String], listen: IpAddr, has_plain_port: boo
                 tracing::warn!("{name} has no address ({error}): give it a record that leads here");
             }
             Err(_) => {
-                tracing::warn!("{name} is not found within {LOOKUP_TIMEOUT:?}: does this machine reach a name server?")
+                let advice = "does this machine reach a name server?";
+                tracing::warn!("{name} is not found within {LOOKUP_TIMEOUT:?}: {advice}");
             }
         }
     }
@@ -63,7 +60,7 @@ fn own_addresses() -> BTreeSet<IpAddr> {
     let interfaces = nix::ifaddrs::getifaddrs().into_iter().flatten();
     let address = |interface: nix::ifaddrs::InterfaceAddress| {
         let address = interface.address?;
-        let four = address.as_sockaddr_in().map(|address| IpAddr::V4(Ipv4Addr::from(address.ip())));
+        let four = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
         four.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
     };
     interfaces.filter_map(address).collect()

@@ -325,7 +325,7 @@ impl CertificateKeeper {
         let table = deps.storage.certificates();
         tracing::info!(names = deps.names.join(" "), directory = deps.spec.directory, "ordering a certificate");
         let work = OrderWork { deps, http: &authority.http, certificates: &self.certificates, hold, row };
-        let held = async {
+        let lost = async {
             loop {
                 sleep(LEASE / 4).await;
                 if let Ok(false) = table.hold(hold, self.clock.now(), LEASE).await {
@@ -338,7 +338,7 @@ impl CertificateKeeper {
                 Err(OrderFailure::Unreachable(format!("it has not issued a certificate in {ORDER_TIMEOUT:?}")))
             }),
             // another replica goes on with it
-            () = held => return Ok(()),
+            () = lost => return Ok(()),
         };
         {
             let mut state = authority.state.lock();
@@ -458,7 +458,8 @@ mod tests {
         let keeper = CertificateKeeper::of_files(files.clone(), Arc::clone(&certificates), Arc::new(SystemClock));
         let keeper = Arc::new(keeper.unwrap());
         let stop = CancellationToken::new();
-        let running = tokio::task::spawn(Arc::clone(&keeper).run(stop.clone()));
+        let mut running = tokio::task::JoinSet::new();
+        running.spawn(Arc::clone(&keeper).run(stop.clone()));
         let shown = || certificates.served().unwrap().names.clone();
         assert_eq!(shown(), ["first.example"]);
         let key = write(&files, "second.example");
@@ -469,6 +470,6 @@ mod tests {
         sleep(FILES_EVERY * 2).await;
         assert_eq!((shown(), keeper.status().fault), (vec!["second.example".to_owned()], None));
         stop.cancel();
-        running.await.unwrap();
+        running.join_next().await.unwrap().unwrap();
     }
 }
