@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use super::{arguments, failure::CommandFailure, process::ProcessContext};
+use super::{arguments, failure::CommandFailure, operator, process::ProcessContext};
 use crate::{
     app::database,
     config::{DataPlaces, DatabasePlace, files},
@@ -42,7 +42,7 @@ impl AdminStore {
         };
         files::create(&folder).map_err(|error| unusable(&error))?;
         let storage = database::open(&database).await.map_err(|error| unusable(&error))?;
-        let oauth = open_oauth(&storage, &folder).await.map_err(|error| unusable(&error))?;
+        let oauth = open_oauth(&storage, &folder, operator::name(process)).await.map_err(|error| unusable(&error))?;
         Ok(Self { oauth, storage })
     }
 
@@ -68,8 +68,9 @@ pub fn exists(database: &DatabasePlace) -> Result<(), CommandFailure> {
 }
 
 /// The authorization server without an issuer, which no command needs.
-async fn open_oauth(storage: &Storage, folder: &Path) -> Result<OAuth, oauth::OAuthError> {
+async fn open_oauth(storage: &Storage, folder: &Path, operator: String) -> Result<OAuth, oauth::OAuthError> {
     let settings = OAuthSettings {
+        operator: Some(operator),
         master_key: MasterKeySource::File(files::master_key(folder)),
         ..OAuthSettings::new("http://localhost")
     };

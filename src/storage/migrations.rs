@@ -53,6 +53,7 @@ const SQLITE: &[EmbeddedMigration] = files! {
     "0250_rows_found_by_index"
     "0255_form_outcomes"
     "0256_client_secrets"
+    "0270_invitations"
 };
 
 const POSTGRESQL: &[EmbeddedMigration] = files! {
@@ -73,6 +74,7 @@ const POSTGRESQL: &[EmbeddedMigration] = files! {
     "0250_rows_found_by_index"
     "0255_form_outcomes"
     "0256_client_secrets"
+    "0270_invitations"
 };
 
 pub(super) fn sqlite() -> Migrator {
